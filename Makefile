@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-PACKAGES := pipeline_contracts connection_bounds storage_backends analytics_queries ingest_edge consumers control_api deployer \
-  embedded_app service_processes operator_cli
+PACKAGES := pipeline_contracts connection_bounds storage_backends analytics_queries ingest_edge consumers \
+  git_hosts control_domain control_workers control_api operator_actions deployer wiring demo operator_cli
 # Without bytecode `pharos up` takes 0.5 s of CPU longer. compileall compiles only changed files.
 # A failure (read-only folder, other owner, full disk) costs only that time.
 COMPILE_CODE := $(BIN)/python -m compileall -qq $(PACKAGES) || true
@@ -47,11 +47,12 @@ SLICE ?= $(shell expr $$(date +%s) / 86400 % 5 + 1)/5
 test-slice: ## Run a fifth of what only test-full runs, another fifth each day; SLICE=2/5 chooses one
 	@$(MAKE) --no-print-directory test ARGS="--slice $(SLICE) $(ARGS)"
 
-check: $(STAMP) ## Format, lint, types and layers
+check: $(STAMP) ## Format, lint, types, layers, and that each query is bound to an account
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.tooling.check_account_scope
 
 format: $(STAMP) ## Put the code into its form
 	$(BIN)/ruff format .

@@ -1,1 +1,1 @@
-"""Questions to the column store: a question a module, its SQL beside it under the same name."""
+"""Queries of the column store: one module per question, with its SQL in the file of the same name."""

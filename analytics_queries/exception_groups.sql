@@ -1,4 +1,4 @@
--- Which exceptions came, grouped into issues?
+-- Which exceptions were received, grouped into issues?
 -- A group is the sender's fingerprint, else the title without what changes from case to case and the innermost frame
 -- without its line. The same exception may come as an event of its span and as a log record: with trace and span it
 -- counts once.
@@ -17,7 +17,7 @@ WITH
         '[0-9]+([.,:][0-9]+)*', '<number>') AS plain_message,
     extractAllGroupsVertical(stack, 'File "([^"]+)", line [0-9]+, in ([^\\n]+)') AS python_frames,
     multiIf(
-        -- Python tells the innermost frame last, the others first.
+        -- Python prints the innermost frame last, the others first.
         notEmpty(python_frames), concat(python_frames[-1][1], ' in ', python_frames[-1][2]),
         extract(stack, '(?m)^\\s*at ([^\\n]+)$') != '', extract(stack, '(?m)^\\s*at ([^\\n]+)$'),
         extract(stack, '(?m)^\\s*(?:from )?([^\\s:]+\\.rb:[0-9]+:in [^\\n]+)$') != '', extract(stack, '(?m)^\\s*(?:from )?([^\\s:]+\\.rb:[0-9]+:in [^\\n]+)$'),
@@ -31,7 +31,7 @@ SELECT
     uniqExact(identity)                                                     AS count,
     min(at)                                                                 AS first_seen,
     max(at)                                                                 AS last_seen,
-    greatest(toUInt64(max(told_users)), uniqExactIf(user, user != ''))      AS affected_users,
+    greatest(toUInt64(max(reported_users)), uniqExactIf(user, user != ''))      AS affected_users,
     arraySort(groupUniqArray(5)(service))                                   AS services,
     any(kind)                                                               AS exception_type,
     argMax(message, at)                                                     AS newest_message,
@@ -45,7 +45,7 @@ FROM
         if(name != '' AND title != '', name, '')          AS kind,
         multiIf(title != '', title, name != '', name, splitByChar('\n', details)[1]) AS message,
         details                                           AS stack,
-        toUInt64(greatest(ifNull(affected_users, 0), 0))  AS told_users,
+        toUInt64(greatest(ifNull(affected_users, 0), 0))  AS reported_users,
         JSONExtractString(attributes, 'user.id')          AS user,
         sipHash64(log, log_offset, position)              AS identity
     FROM pharos.telemetry_events
@@ -56,7 +56,7 @@ FROM
     SELECT
         EnvironmentId AS environment_id, event_at AS at, toString(ServiceName) AS service, '' AS fingerprint,
         TraceId AS trace_id, event['exception.type'] AS kind, event['exception.message'] AS message,
-        event['exception.stacktrace'] AS stack, toUInt64(0) AS told_users,
+        event['exception.stacktrace'] AS stack, toUInt64(0) AS reported_users,
         if(SpanAttributes['user.id'] != '', SpanAttributes['user.id'], SpanAttributes['enduser.id']) AS user,
         sipHash64(TraceId, SpanId, kind, message) AS identity
     FROM pharos.otel_traces
@@ -69,7 +69,7 @@ FROM
         EnvironmentId AS environment_id, Timestamp AS at, toString(ServiceName) AS service, '' AS fingerprint,
         TraceId AS trace_id, LogAttributes['exception.type'] AS kind,
         if(LogAttributes['exception.message'] != '', LogAttributes['exception.message'], Body) AS message,
-        LogAttributes['exception.stacktrace'] AS stack, toUInt64(0) AS told_users,
+        LogAttributes['exception.stacktrace'] AS stack, toUInt64(0) AS reported_users,
         if(LogAttributes['user.id'] != '', LogAttributes['user.id'], LogAttributes['enduser.id']) AS user,
         if(TraceId != '' AND SpanId != '', sipHash64(TraceId, SpanId, kind, message), sipHash64(log, log_offset, Timestamp, Body)) AS identity
     FROM pharos.otel_logs

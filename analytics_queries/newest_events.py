@@ -1,17 +1,17 @@
-"""What came in last, of one environment or of all?"""
+"""Which telemetry events were received last, of one environment or of all?"""
 
 from dataclasses import dataclass
 from typing import Any
 
-from analytics_queries.sql_text import sql_beside
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = sql_beside(__file__)
+_SQL = read_sql(__file__)
 
 
 @dataclass(frozen=True, slots=True)
 class EventCursor:
-    """The newest event seen so far: its time of receipt, its record and its place in the batch."""
+    """The newest event that was read so far: its time of receipt, its record and its position in the batch."""
 
     received_ms: int
     offset: int
@@ -21,9 +21,9 @@ class EventCursor:
 async def newest_events(
     store: ColumnStore, *, environment_id: str, since_ms: int, after: EventCursor, limit: int
 ) -> list[dict[str, Any]]:
-    """The newest events first, `limit` at most, received since `since_ms` and after the cursor.
+    """Return at most `limit` events received since `since_ms` and after the cursor, the newest first.
 
-    An empty `environment_id` stands for all (the operator's view). Raises `StorageUnavailable`.
+    An empty `environment_id` matches all (the operator's view). Raises `StorageUnavailable`.
     """
     parameters = {
         "environment": environment_id,

@@ -1,4 +1,4 @@
--- What came in last, of one environment or of all?
+-- Which telemetry events were received last, of one environment or of all?
 SELECT
     environment_id, received_at, timestamp, type, id, severity, name, title, service, route, url,
     status_code, duration_ms, receipt_id, position, log_offset

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from analytics_queries.sql_text import sql_beside
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = sql_beside(__file__)
+_SQL = read_sql(__file__)
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiptStatus:
-    """Counts are of events. `received` is of the batch as first taken; what was sent again is `duplicates`."""
+    """Numbers of events. `received` counts the batch when it was first accepted, `duplicates` its repetitions."""
 
     batch_id: str
     status: Literal["stored", "duplicate", "failed"]
@@ -26,7 +26,7 @@ class ReceiptStatus:
 
 
 async def receipt_status(store: ColumnStore, environment_id: str, name: str) -> ReceiptStatus | None:
-    """The reports of receipt `name` taken together; None while no consumer has reported on it.
+    """Return the status of receipt `name`; None while no consumer has reported on it.
 
     Raises `StorageUnavailable`.
     """

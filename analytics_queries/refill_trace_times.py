@@ -1,9 +1,9 @@
-"""Completes the table of traces' times after a crash between the two parts of an insert."""
+"""Completes the table of trace times after a crash between the two parts of an insert."""
 
-from analytics_queries.sql_text import sql_beside
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = sql_beside(__file__)
+_SQL = read_sql(__file__)
 
 
 async def refill_trace_times(store: ColumnStore, log: str, first: int, past_last: int) -> None:

@@ -1,4 +1,4 @@
--- Give otel_traces_trace_id_ts what it lacks of this stretch of the log: the times of traces that its rows do not cover.
+-- Add to otel_traces_trace_id_ts the times of traces in this range of the log that its rows do not cover.
 INSERT INTO pharos.otel_traces_trace_id_ts (TraceId, Start, End, EnvironmentId, ReceivedAt)
 SELECT spans.TraceId, spans.first, spans.last, spans.EnvironmentId, spans.received
 FROM

@@ -1,9 +1,9 @@
 """Reads the column store's clock."""
 
-from analytics_queries.sql_text import sql_beside
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = sql_beside(__file__)
+_SQL = read_sql(__file__)
 
 
 async def store_time_ms(store: ColumnStore) -> int:

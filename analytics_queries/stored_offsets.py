@@ -1,18 +1,18 @@
-"""How many rows of each record of a stretch of the log does a table have already?"""
+"""How many rows of each record in a range of the log does a table have already?"""
 
-from analytics_queries.sql_text import sql_beside
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = sql_beside(__file__)
+_SQL = read_sql(__file__)
 
 
 async def stored_offsets(
     store: ColumnStore, table: str, log: str, first: int, past_last: int
 ) -> dict[int, int]:
-    """Rows by offset in `[first, past_last)` of `log` that `table` (`database.table`) has; offsets without rows are
-    left out.
+    """Return the number of rows in `table` (`database.table`) by offset in `[first, past_last)` of `log`; offsets
+    without rows are left out.
 
-    Rows of a record are inserted in their order, each block as a whole: those that are there are always the first ones.
+    Rows of a record are inserted in order, each block as a whole: the rows in the table are always the first ones.
     Raises `StorageUnavailable`.
     """
     database, _, name = table.partition(".")

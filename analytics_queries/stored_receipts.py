@@ -2,22 +2,22 @@
 
 from collections.abc import Sequence
 
-from analytics_queries.sql_text import sql_beside
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = sql_beside(__file__)
+_SQL = read_sql(__file__)
 # Keeps the text of one query under ClickHouse's limit of 256 KiB.
-_AT_ONCE = 2000
+_BATCH = 2000
 
 
 async def stored_receipts(store: ColumnStore, names: Sequence[str]) -> dict[str, tuple[str, int]]:
-    """(log, offset) of the record that each stored receipt of `names` came from; those not stored are absent.
+    """Return {name: (log, offset) of its record} of the stored ones of these receipts.
 
     Raises `StorageUnavailable`.
     """
     found: dict[str, tuple[str, int]] = {}
-    for begin in range(0, len(names), _AT_ONCE):
-        result = await store.query(_SQL, {"receipts": list(names[begin : begin + _AT_ONCE])})
+    for begin in range(0, len(names), _BATCH):
+        result = await store.query(_SQL, {"receipts": list(names[begin : begin + _BATCH])})
         for name, log, offset in result.rows:
             found[name] = (log, offset)
     return found

@@ -1,1 +1,1 @@
-"""From the log into the column store, each record once."""
+"""Consumers: store each record of the event log in the column store exactly once."""

@@ -1,4 +1,4 @@
-"""Puts the loop of a topic together from its engines, whichever they are."""
+"""Builds the consumer loop of a topic from its transform and the engines."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -24,17 +24,17 @@ TRANSFORMS: Mapping[str, Callable[[], Transform]] = {
     "metrics": metrics_topic,
     "pageviews": PageviewsTopic,
 }
-"""What becomes rows, by the names of `pharos consumers --only`."""
+"""Transforms that only make rows, by the names of `pharos consumers --only`."""
 
-MONITORS: Mapping[str, Callable[[MonitorStates], Transform]] = {
+MONITOR_TRANSFORMS: Mapping[str, Callable[[MonitorStates], Transform]] = {
     "heartbeats": HeartbeatsTopic,
     "queues": QueuesTopic,
 }
-"""What changes the present states of monitors too."""
+"""Transforms that also update the current states of monitors, by the names of `pharos consumers --only`."""
 
 
-async def no_step(step: Step) -> None:
-    """What happens between the steps of the loop outside fault tests."""
+async def ignore_step(step: Step) -> None:
+    """Do nothing: the `OnStep` callback outside fault tests."""
 
 
 def assemble_loop(
@@ -44,10 +44,10 @@ def assemble_loop(
     consumer: LogConsumer,
     log: EventLog,
     store: ColumnStore,
-    on_step: OnStep = no_step,
+    on_step: OnStep = ignore_step,
     clock: StoreClock | None = None,
 ) -> ConsumerLoop:
-    """The loop of one topic over engines that the caller has opened; `log` takes its dead letters."""
+    """Build the loop of one topic. The caller opens and closes the engines; dead letters are appended to `log`."""
     return ConsumerLoop(
         consumer=consumer,
         log=log,

@@ -1,7 +1,7 @@
-"""The blocks in which the rows of a chunk are inserted: as few as there can be, cut at the same places each time.
+"""Splits the rows of a chunk into as few insert blocks as possible, at the same positions on each attempt.
 
-A record whose rows do not go into one block is split into pieces, which are inserted in their order. So the rows of a
-record that a table has are always its first ones, and their number says what is missing.
+A record whose rows do not fit into one block is split into pieces, which are inserted in order. A table therefore
+always holds the first rows of such a record, and their number tells which rows are missing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,72 +11,71 @@ from operator import attrgetter
 from consumers.chunk import RecordRows
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS
 
-MOST_MADE_BYTES = 16 * 2**20
-"""Of a block with rows that are made when it is inserted: no more of them are in memory."""
+MAX_GENERATED_BYTES = 16 * 2**20
+"""Largest block of rows that are generated during the insert: it bounds their memory."""
 
-
-_make = attrgetter("make")
+_generate = attrgetter("generate")
 _lines = attrgetter("lines")
 _rows = attrgetter("rows")
 
 
-def size_of(pieces: Sequence[RecordRows]) -> tuple[int, int]:
-    """Rows and bytes of the pieces together."""
+def total_size(pieces: Sequence[RecordRows]) -> tuple[int, int]:
+    """Return the rows and the bytes of all pieces together."""
     return sum(map(_rows, pieces)), sum(map(len, map(_lines, pieces)))
 
 
-def blocks_of(parts: Sequence[RecordRows]) -> Iterator[list[RecordRows]]:
-    """The rows of the records, in their order, by blocks; in a block, a record has one piece. A piece that is too large
-    for a block is one of its own, which the store refuses."""
-    if parts and _are_one_block(parts):
-        # As a rule. Records that are pieces already need not be copied.
+def split_into_blocks(parts: Sequence[RecordRows]) -> Iterator[list[RecordRows]]:
+    """Yield the rows of the records in order, block by block, with one piece per record in a block. A piece that is too
+    large for any block gets a block of its own, which the store refuses."""
+    if parts and _fit_one_block(parts):
+        # The usual case, without a copy of any lines.
         yield list(parts)
         return
     block: list[RecordRows] = []
     rows = size = 0
-    for piece, is_made in _pieces_of(parts):
-        most = MOST_MADE_BYTES if is_made else MAX_BYTES
-        if block and (rows + piece.rows > MAX_ROWS or size + len(piece.lines) > most):
-            yield _joined(block)
+    for piece, is_generated in _expand(parts):
+        max_bytes = MAX_GENERATED_BYTES if is_generated else MAX_BYTES
+        if block and (rows + piece.rows > MAX_ROWS or size + len(piece.lines) > max_bytes):
+            yield _join_by_record(block)
             block, rows, size = [], 0, 0
         block.append(piece)
         rows += piece.rows
         size += len(piece.lines)
     if block:
-        yield _joined(block)
+        yield _join_by_record(block)
 
 
-def _are_one_block(parts: Sequence[RecordRows]) -> bool:
-    if any(map(_make, parts)):
+def _fit_one_block(parts: Sequence[RecordRows]) -> bool:
+    if any(map(_generate, parts)):
         return False
-    rows, size = size_of(parts)
+    rows, size = total_size(parts)
     return rows <= MAX_ROWS and size <= MAX_BYTES
 
 
-def missing_of(pieces: Sequence[RecordRows], stored: Mapping[int, int]) -> list[RecordRows]:
+def find_missing(pieces: Sequence[RecordRows], stored: Mapping[int, int]) -> list[RecordRows]:
     """Return the pieces that are not stored yet, given how many rows of each record are stored."""
     if not stored:
         return list(pieces)
     missing = []
     for piece in pieces:
-        there = stored.get(piece.offset, 0) - piece.first
-        if there <= 0:
+        stored_rows = stored.get(piece.offset, 0) - piece.first_row
+        if stored_rows <= 0:
             missing.append(piece)
-        elif there < piece.rows and piece.is_splittable:
-            missing.append(_without_first(piece, there))
+        elif stored_rows < piece.rows and piece.is_splittable:
+            missing.append(_drop_first_rows(piece, stored_rows))
     return missing
 
 
-def _without_first(piece: RecordRows, rows: int) -> RecordRows:
+def _drop_first_rows(piece: RecordRows, rows: int) -> RecordRows:
     lines = piece.lines.split(b"\n", rows)[rows]
-    return piece._replace(first=piece.first + rows, lines=lines, rows=piece.rows - rows)
+    return piece._replace(first_row=piece.first_row + rows, lines=lines, rows=piece.rows - rows)
 
 
-def _joined(block: list[RecordRows]) -> list[RecordRows]:
-    """With one piece for each record: a block that the store refuses is halved between records only."""
+def _join_by_record(block: list[RecordRows]) -> list[RecordRows]:
+    """Join the pieces of each record: a block that the store refuses is halved between records only."""
     joined: list[RecordRows] = []
-    for _, some in groupby(block, attrgetter("offset")):
-        pieces = list(some)
+    for _, group in groupby(block, attrgetter("offset")):
+        pieces = list(group)
         if len(pieces) == 1:
             joined += pieces
         else:
@@ -85,13 +84,13 @@ def _joined(block: list[RecordRows]) -> list[RecordRows]:
     return joined
 
 
-def _pieces_of(parts: Sequence[RecordRows]) -> Iterator[tuple[RecordRows, bool]]:
-    """The pieces of all records, and whether they are made now."""
+def _expand(parts: Sequence[RecordRows]) -> Iterator[tuple[RecordRows, bool]]:
+    """Yield the pieces of all records, each with True if it was generated here."""
     for part in parts:
-        if part.make is None:
+        if part.generate is None:
             yield part, False
             continue
-        first = 0
-        for lines, rows in part.make():
-            yield part._replace(lines=lines, rows=rows, make=None, first=first), True
-            first += rows
+        first_row = 0
+        for lines, rows in part.generate():
+            yield part._replace(lines=lines, rows=rows, generate=None, first_row=first_row), True
+            first_row += rows

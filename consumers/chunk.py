@@ -1,4 +1,4 @@
-"""A chunk: the records that are planned, inserted and committed together, and the rows that they become."""
+"""Chunks: records that are planned, inserted and committed together, and the rows that a transform makes of them."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from storage_backends.column_store.interface import ColumnStore
 
 @dataclass(frozen=True, slots=True)
 class ChunkLimits:
-    """How large a chunk grows, and how long it is waited for."""
+    """The largest size of a chunk, and the longest wait for more records."""
 
     rows: int
     bytes: int
@@ -24,7 +24,7 @@ class ChunkLimits:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Records `[start, end)` of one partition; `log` names the partition for good."""
+    """Records `[start, end)` of one partition. `log` identifies the partition in its log's whole history."""
 
     log: str
     start: int
@@ -37,24 +37,24 @@ Piece = tuple[bytes, int]
 
 
 class RecordRows(NamedTuple):
-    """What one record becomes in one table: JSON lines (each ended by a newline) and their number."""
+    """The rows of one record in one table: JSON lines, each ended by a newline, and their number."""
 
     offset: int
     lines: bytes
     rows: int
-    make: Callable[[], Iterator[Piece]] | None = None
-    """Makes the lines piece by piece, always the same rows in the same order. For a record whose rows are not to be
-    held in memory all at once; `lines` is empty then."""
+    generate: Callable[[], Iterator[Piece]] | None = None
+    """Yields the lines piece by piece, the same rows in the same order each time. Set for a record with too many rows
+    to keep in memory; `lines` is empty then."""
     is_splittable: bool = False
-    """True if the record always becomes the same rows, so that the number of rows in the table says which ones are
-    missing. Otherwise any row in the table means that the record is stored."""
-    first: int = 0
-    """Rows of the record that come before these: more than 0 for a later piece of a record."""
+    """True if each attempt makes the same rows, so that the number of rows in the table tells which ones are missing.
+    Otherwise any row in the table means that the whole record is stored."""
+    first_row: int = 0
+    """Position of the first of these rows among the record's rows: above 0 for a later piece of a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadRecord:
-    """A record that can never be stored, and why."""
+    """A record that can never be stored, with the reason."""
 
     record: LogRecord
     reason: str
@@ -62,7 +62,7 @@ class DeadRecord:
 
 @dataclass(slots=True)
 class ChunkRows:
-    """The rows of a chunk by table, in the order of insertion, and the records that have none."""
+    """The rows of a chunk by table, in the order of insertion; its dead records; its number of duplicates."""
 
     tables: dict[str, list[RecordRows]] = field(default_factory=dict)
     dead: list[DeadRecord] = field(default_factory=list)
@@ -70,39 +70,54 @@ class ChunkRows:
 
 
 class Transform(Protocol):
-    """What a topic's records become."""
+    """Turns the records of a topic into rows, and applies their other effects."""
 
     @property
     def topic(self) -> str: ...
 
     def weight(self, record: LogRecord) -> tuple[int, int]:
-        """(rows, partition of the tables) of a record. A chunk keeps to one partition of the tables, so that
-        its insert is one part; a record that cannot be read weighs (0, -1) and fits anywhere."""
+        """Return (number of rows, partition of the tables). All records of a chunk belong to one table partition, so
+        that an insert creates one part. A record that cannot be read weighs (0, -1) and fits into any chunk."""
         ...
 
-    async def apply(self, chunk: Chunk, partition: int) -> None:
-        """Change what the chunk changes beside rows, before they are made. Doing it again changes nothing more.
-        Raises `StorageUnavailable`."""
+    async def update_state(self, chunk: Chunk, partition: int) -> None:
+        """Apply the chunk's effects outside the column store, before its rows are made. Idempotent. Raises
+        `StorageUnavailable`."""
         ...
 
     @property
-    def follows_time(self) -> bool:
-        """Whether it wants to be told by `caught_up`, which costs a question to the log."""
+    def needs_caught_up(self) -> bool:
+        """True if the loop should call `record_caught_up`, which costs one request to the log each time."""
         ...
 
-    async def caught_up(self, partition: int, as_of_ms: int) -> None:
-        """Nothing was left to read in the partition when the log was asked, at this time (milliseconds since 1970).
-        Called about once a second. Raises `StorageUnavailable`."""
+    async def record_caught_up(self, partition: int, as_of_ms: int) -> None:
+        """Record that no unread record was left in the partition at `as_of_ms` (milliseconds since 1970). Called about
+        once a second. Raises `StorageUnavailable`."""
         ...
 
-    async def rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
-        """The rows of the chunk, if it has any. The same chunk gives the same rows, whatever was inserted of it before.
-        Raises `StorageUnavailable`."""
+    async def make_rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
+        """Return the rows of the chunk: the same rows on each attempt, whatever earlier attempts have inserted. Raises
+        `StorageUnavailable`."""
         ...
 
-    def refused(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
-        """What is told of a record whose rows the store has refused: a table and its row, if anything."""
+    def report_refusal(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
+        """Return a table and a row that reports a record whose rows the store has refused; None for no report."""
         ...
+
+
+class RowsOnly:
+    """Base of transforms whose records only become rows: no other effects, no reports."""
+
+    needs_caught_up = False
+
+    async def update_state(self, chunk: Chunk, partition: int) -> None:
+        pass
+
+    async def record_caught_up(self, partition: int, as_of_ms: int) -> None:
+        pass
+
+    def report_refusal(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
+        return None
 
 
 Step = str

@@ -1,4 +1,4 @@
-"""Puts aside what can never be stored, with the reason and where it came from."""
+"""Dead letters: records that can never be stored, kept in a topic of their own with reason and origin."""
 
 import time
 
@@ -10,7 +10,7 @@ from storage_backends.event_log.interface import EventLog
 
 
 class DeadLetter(msgspec.Struct, array_like=True, frozen=True):
-    """Travels as the meta of a record of a dead-letter topic; key and value are the original's."""
+    """The meta of a record in a dead-letter topic. Key and value of that record are the original's."""
 
     log: str
     offset: int
@@ -23,10 +23,10 @@ _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(DeadLetter)
 
 
-async def bury(log: EventLog, topic: str, chunk: Chunk, dead: DeadRecord) -> None:
+async def append_dead_letter(log: EventLog, topic: str, chunk: Chunk, dead: DeadRecord) -> None:
     """Append the record to the topic's dead letters, durably. Raises `StorageUnavailable`.
 
-    A crash before the chunk is committed buries it again: readers tell copies by `(log, offset)`.
+    A crash before the commit of the chunk appends it again: readers recognise copies by `(log, offset)`.
     """
     letter = DeadLetter(
         chunk.log, dead.record.offset, dead.reason[:2000], dead.record.meta, time.time_ns() // 10**6
@@ -34,6 +34,6 @@ async def bury(log: EventLog, topic: str, chunk: Chunk, dead: DeadRecord) -> Non
     await log.append(dead_letter_topic(topic), dead.record.key, _encode(letter), dead.record.value)
 
 
-def read_dead_letter(meta: bytes) -> DeadLetter:
-    """The letter in a dead record's meta. Raises `msgspec.DecodeError` for foreign bytes."""
+def decode_dead_letter(meta: bytes) -> DeadLetter:
+    """Decode the meta of a record in a dead-letter topic. Raises `msgspec.DecodeError`."""
     return _decoder.decode(meta)

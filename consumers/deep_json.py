@@ -1,4 +1,4 @@
-"""Reads JSON that the edge has just managed to read, whatever stack this code runs on."""
+"""Decodes any JSON that the edge could decode, however deep the call stack of the consumer is."""
 
 import sys
 from collections.abc import Callable
@@ -6,23 +6,23 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# Python's limit counts the frames below a call. The edge decodes with fewer frames below it than a consumer; and for
-# each level that it decodes, a transform goes through up to three frames.
-_MORE_LEVELS = 4000
+# The edge decodes on a shallower stack than a consumer, and a transform uses up to three frames for each level of
+# nesting.
+_EXTRA_FRAMES = 4000
 
 
-def read_deep(read: Callable[[], T]) -> T:
-    """The result of `read`, which is called again with a higher limit if it exceeds the recursion limit.
+def call_with_deeper_stack(decode: Callable[[], T]) -> T:
+    """Return the result of `decode`; call it a second time with a higher limit if it exceeds the recursion limit.
 
-    What was accepted has to be stored: a body nested to the limit of the edge's decoder must not fail here. `read` must
-    have no side effects, and be synchronous: the limit is that of the process.
+    Every accepted body must be stored, also one nested to the limit of the edge's decoder. `decode` must be synchronous
+    and free of side effects: the recursion limit belongs to the whole process.
     """
     try:
-        return read()
+        return decode()
     except RecursionError:
         limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(limit + _MORE_LEVELS)
+    sys.setrecursionlimit(limit + _EXTRA_FRAMES)
     try:
-        return read()
+        return decode()
     finally:
         sys.setrecursionlimit(limit)

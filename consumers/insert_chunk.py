@@ -1,8 +1,8 @@
-"""Inserts the rows of a chunk so that each record is there once, also when it was tried before.
+"""Inserts the rows of a chunk so that each record is stored once, also after earlier attempts.
 
-The de-duplication token alone does not carry that: the engine writes the part and the token one after the
-other, so a process that is killed between the two leaves a part without a token or a token without a part.
-Therefore a chunk that may have been tried before is first held against what the table has.
+The de-duplication token alone does not guarantee this: the engine writes part and token one after the other, so a
+process that is killed in between leaves a part without a token or a token without a part. A chunk that may have been
+tried before is therefore compared with the table first.
 """
 
 import logging
@@ -10,7 +10,7 @@ import uuid
 
 from analytics_queries.refill_trace_times import refill_trace_times
 from analytics_queries.stored_offsets import stored_offsets
-from consumers.blocks import blocks_of, missing_of, size_of
+from consumers.blocks import find_missing, split_into_blocks, total_size
 from consumers.chunk import Chunk, DeadRecord, OnStep, RecordRows, Transform
 from pipeline_contracts.errors import RowsRefused
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS
@@ -18,7 +18,7 @@ from storage_backends.column_store.interface import ColumnStore
 
 logger = logging.getLogger(__name__)
 
-# By table: what completes the target of its materialized view.
+# By table: refills the target of its materialized view, which an interrupted insert may have skipped.
 _REFILLS = {"pharos.otel_traces": refill_trace_times}
 
 
@@ -31,18 +31,18 @@ async def insert_chunk(
     tried_before: bool,
     on_step: OnStep,
 ) -> list[DeadRecord]:
-    """Insert into the tables in their order; return the records that the store refuses.
+    """Insert into the tables in order, and return the records that the store refuses.
 
-    A table that comes after the refusal gets what `transform` tells of it instead of the record's rows.
-    Raises `StorageUnavailable` when the outcome is open: call again with `tried_before`.
+    Tables after the refusal get the row of `transform.report_refusal` instead of the record's rows. Raises
+    `StorageUnavailable` when the outcome is unknown: call again with `tried_before`.
     """
     refused: dict[int, str] = {}
     for table, parts in tables.items():
         if refused:
             parts = [part for part in parts if part.offset not in refused]
-            parts += _told(chunk, refused, transform, table)
+            parts += _refusal_rows(chunk, refused, transform, table)
         await on_step(f"before insert {table}")
-        # Kept apart: a row about a record that an earlier table has refused is still inserted.
+        # Separate from `refused`: the report of a record that an earlier table refused is still inserted.
         refused_here: dict[int, str] = {}
         await _insert_table(
             store, chunk, table, parts, refused_here, tried_before=tried_before, on_step=on_step
@@ -69,22 +69,22 @@ async def _insert_table(
     stored: dict[int, int] = {}
     if tried_before and parts:
         stored = await stored_offsets(store, table, chunk.log, chunk.start, chunk.end)
-    for number, block in enumerate(blocks_of(parts)):
+    for number, block in enumerate(split_into_blocks(parts)):
         if number:
-            # Of a record whose first rows are refused, no more is inserted: what is there are always its first rows.
+            # Later rows of a refused record are skipped: a table must only ever hold a record's first rows.
             block = [piece for piece in block if piece.offset not in refused]
             if not block:
                 continue
             await on_step(f"between blocks {table}")
-        missing = missing_of(block, stored)
-        # As a rule there is one block, with the chunk's own token.
-        name = f"{token}/{block[0].offset}+{block[0].first}" if number else token
-        await _insert_pieces(store, table, missing, name, refused)
+        missing = find_missing(block, stored)
+        # Usually there is one block, with the chunk's own token.
+        block_token = f"{token}/{block[0].offset}+{block[0].first_row}" if number else token
+        await _insert_pieces(store, table, missing, block_token, refused)
         if tried_before:
-            await _make_sure(store, chunk, table, missing, name, refused)
+            await _insert_lost_pieces(store, chunk, table, missing, block_token, refused)
 
 
-async def _make_sure(
+async def _insert_lost_pieces(
     store: ColumnStore,
     chunk: Chunk,
     table: str,
@@ -92,52 +92,58 @@ async def _make_sure(
     token: str,
     refused: dict[int, str],
 ) -> None:
-    """Insert what the table does not show after an insert.
+    """Insert pieces again that the table lacks after their insert.
 
-    The engine may have remembered the token of an insert whose part was lost: then it has dropped this one. The same
-    can happen with the second token, but not with one that was never used: rows that are not there after that one were
-    past the retention of the table, and the engine has removed them at once.
+    The engine drops an insert whose token it knows, also if the part of the first insert was lost. The second token can
+    be known for the same reason; the third is random. Rows that are missing after it are past the table's retention:
+    the engine has removed them at once.
     """
-    for other in ("again", uuid.uuid4().hex):
+    for suffix in ("again", uuid.uuid4().hex):
         if refused:
             pieces = [piece for piece in pieces if piece.offset not in refused]
         if not pieces:
             return
-        pieces = missing_of(pieces, await stored_offsets(store, table, chunk.log, chunk.start, chunk.end))
+        pieces = find_missing(pieces, await stored_offsets(store, table, chunk.log, chunk.start, chunk.end))
         if not pieces:
             return
-        logger.warning("%s: rows of a known token were not there; inserting %d pieces", token, len(pieces))
-        await _insert_pieces(store, table, pieces, f"{token}/{other}", refused)
+        logger.warning(
+            "%s: the engine knew the token, but %d pieces are missing; inserting them", token, len(pieces)
+        )
+        await _insert_pieces(store, table, pieces, f"{token}/{suffix}", refused)
 
 
 async def _insert_pieces(
     store: ColumnStore, table: str, pieces: list[RecordRows], token: str, refused: dict[int, str]
 ) -> None:
-    """Insert as one block; where the store refuses it, halve until the records at fault are alone."""
+    """Insert the pieces as one block; halve a block that the store refuses until the faulty records are isolated."""
     if refused:
         pieces = [piece for piece in pieces if piece.offset not in refused]
     if not pieces:
         return
-    rows, size = size_of(pieces)
+    rows, size = total_size(pieces)
     try:
         if rows > MAX_ROWS or size > MAX_BYTES:
-            raise RowsRefused(f"{rows} rows, {size} bytes: more than one block holds.")
+            raise RowsRefused(
+                f"{rows} rows with {size} bytes exceed a block ({MAX_ROWS} rows, {MAX_BYTES} bytes)."
+            )
         await store.insert(table, b"".join([piece.lines for piece in pieces]), rows, token)
     except RowsRefused as error:
         if len(pieces) == 1:
-            first = pieces[0].first
-            before = f" The {first} rows before them are stored." if first else ""
-            refused[pieces[0].offset] = f"{error}{before}"
+            first = pieces[0].first_row
+            stored = f" The {first} rows before them are stored." if first else ""
+            refused[pieces[0].offset] = f"{error}{stored}"
             return
         middle = len(pieces) // 2
         for half in (pieces[:middle], pieces[middle:]):
             await _insert_pieces(store, table, half, f"{token}/{half[0].offset}-{half[-1].offset}", refused)
 
 
-def _told(chunk: Chunk, refused: dict[int, str], transform: Transform, table: str) -> list[RecordRows]:
-    told = [
-        transform.refused(record, refused[record.offset], chunk.log)
+def _refusal_rows(
+    chunk: Chunk, refused: dict[int, str], transform: Transform, table: str
+) -> list[RecordRows]:
+    reports = [
+        transform.report_refusal(record, refused[record.offset], chunk.log)
         for record in chunk.records
         if record.offset in refused
     ]
-    return [row for found in told if found is not None and found[0] == table for row in [found[1]]]
+    return [report[1] for report in reports if report is not None and report[0] == table]

@@ -1,8 +1,8 @@
-"""Bounds the time in which a consumer's inserts count.
+"""Insert leases: each insert of a consumer has a deadline, which the column store checks by its own clock.
 
 A consumer may be frozen between the commit of its plan and its insert (a paused VM, SIGSTOP, a stalled network). When
-it continues, another consumer may have stored the chunk so long ago that the store has forgotten the token. Therefore
-each insert has a deadline, which the store checks by its own clock: a later insert is refused.
+it continues, another consumer may have stored the chunk so long ago that the store has forgotten the token, and would
+store the rows twice. The store refuses an insert after its deadline.
 """
 
 import asyncio
@@ -16,76 +16,79 @@ from pipeline_contracts.records import Position
 from storage_backends.column_store.interface import ColumnStore, QueryResult
 from storage_backends.event_log.interface import LogConsumer
 
-# Less than the time in which a table takes more inserts than its window has tokens: 10,000, that is 500 a second.
+# A table remembers 10,000 tokens. Within a lease it can take 500 inserts a second before it forgets one.
 LEASE_SECONDS = 20.0
-# A store under load, or behind a slow network, may need longer to read an insert: after each refusal that was slow, the
-# lease is twice as long, up to four times, for some minutes. 10,000 tokens then cover 125 inserts a second.
-_MOST_TIMES = 4
-_LONGER_FOR_SECONDS = 300.0
-# Clocks drift apart, and a store's clock can be set back.
-_MEASURE_AGAIN_SECONDS = 300.0
+# A store under load, or on a slow network, may need longer to read an insert: each slow refusal doubles the lease, up
+# to four times its length, for some minutes. 10,000 tokens then cover 125 inserts a second.
+_MAX_LEASE_FACTOR = 4
+_EXTENDED_SECONDS = 300.0
+# Clocks drift, and the store's clock can be set back.
+_REMEASURE_SECONDS = 300.0
 
 
 class StoreClock:
-    """Translates this machine's monotonic time into the column store's time, never to a later one than it is there."""
+    """Translates this machine's monotonic time into the column store's time, and never overestimates it."""
 
     def __init__(
         self,
         store: ColumnStore,
         lease_seconds: float = LEASE_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
-        inserts_at_once: int = 4,
+        max_concurrent_inserts: int = 4,
     ) -> None:
         self._store = store
-        self._usual_seconds = lease_seconds
-        self._times = 1
-        self._longer_until = 0.0
-        self.turns = asyncio.Semaphore(inserts_at_once)
-        """Inserts that the store works on at the same time. An insert that waits must not have its deadline
-        yet: a slow store would refuse it after the wait."""
-        self._ahead = 0.0
-        self._measured: float | None = None
+        self._base_seconds = lease_seconds
+        self._lease_factor = 1
+        self._extended_until = 0.0
+        self.insert_slots = asyncio.Semaphore(max_concurrent_inserts)
+        """Bounds concurrent inserts. An insert gets its deadline after this wait: a slow store would otherwise refuse
+        it."""
+        self._offset_seconds = 0.0
+        self._measured_at: float | None = None
         self.monotonic = monotonic
 
     @property
     def lease_seconds(self) -> float:
-        """How long a lease lasts that begins now."""
-        longer = self.monotonic() < self._longer_until
-        return self._usual_seconds * (self._times if longer else 1)
+        """Length of a lease that begins now."""
+        is_extended = self.monotonic() < self._extended_until
+        return self._base_seconds * (self._lease_factor if is_extended else 1)
 
     @property
-    def ahead(self) -> float | None:
-        """How many seconds the store's time is ahead of the monotonic one, at least; None: it has to be measured."""
-        if self._measured is None or self.monotonic() - self._measured > _MEASURE_AGAIN_SECONDS:
+    def offset_seconds(self) -> float | None:
+        """Lower bound of the store's time minus monotonic time, in seconds; None if it must be measured first."""
+        if self._measured_at is None or self.monotonic() - self._measured_at > _REMEASURE_SECONDS:
             return None
-        return self._ahead
+        return self._offset_seconds
 
     async def measure(self) -> None:
-        """Ask the store for its time, unless that was done lately. Raises `StorageUnavailable`."""
-        if self.ahead is not None:
+        """Read the store's time, unless it was measured recently. Raises `StorageUnavailable`."""
+        if self.offset_seconds is not None:
             return
-        asked = self.monotonic()
-        told_ms = await store_time_ms(self._store)
-        # The store has read its clock before the answer was here. If the machine is suspended its monotonic clock
-        # may stand still: deadlines are then too early, inserts are refused, and the time is measured again.
-        self._ahead = told_ms / 1000 - self.monotonic()
-        self._measured = asked
+        started = self.monotonic()
+        store_ms = await store_time_ms(self._store)
+        # The store read its clock before its response arrived, so the offset is a lower bound. A suspended machine's
+        # monotonic clock may stand still: deadlines are then too early, inserts are refused, and this runs again.
+        self._offset_seconds = store_ms / 1000 - self.monotonic()
+        self._measured_at = started
 
-    def take_refusal(self, seconds: float) -> None:
-        """Note that an insert came too late, `seconds` after it was sent: have the time measured again, and make leases
-        longer if the store was slow. Otherwise a slow store would refuse the same insert for ever."""
-        self._measured = None
+    def record_late_insert(self, seconds: float) -> None:
+        """Record that the store refused an insert as too late, `seconds` after it was sent.
+
+        The store's time is measured again, and leases get longer if the store was slow: it would otherwise refuse the
+        same insert for ever.
+        """
+        self._measured_at = None
         lease = self.lease_seconds
-        # An insert is sent with half of its time left, or more. One that was refused sooner met another clock.
+        # At least half of the lease is left when an insert is sent. An earlier refusal means that the clocks differ.
         if seconds > lease / 4:
-            self._times = min(_MOST_TIMES, 2 * round(lease / self._usual_seconds))
-            self._longer_until = self.monotonic() + _LONGER_FOR_SECONDS
+            self._lease_factor = min(_MAX_LEASE_FACTOR, 2 * round(lease / self._base_seconds))
+            self._extended_until = self.monotonic() + _EXTENDED_SECONDS
 
 
 class InsertLease:
-    """The right to insert one planned chunk for the seconds of a lease, counted from the commit of its plan.
+    """The right to insert one planned chunk, for the seconds of a lease from the commit of its plan.
 
-    The commit is refused for a partition that is another consumer's, so nobody else had the right when it was made.
+    The log refuses the commit for a partition of another consumer, so no other consumer holds the right then.
     """
 
     def __init__(self, consumer: LogConsumer, partition: int, planned: Position, clock: StoreClock) -> None:
@@ -93,34 +96,34 @@ class InsertLease:
         self._partition = partition
         self._planned = planned
         self._clock = clock
-        self._taken = 0.0
+        self._started = 0.0
         self._seconds = clock.lease_seconds
-        self._before: int | None = None
+        self._deadline: int | None = None
 
     async def commit_plan(self) -> None:
-        """Commit the plan, and with it begin the time anew. Raises `PartitionLost` and `StorageUnavailable`."""
-        # Both read before the commit: measured after it, a clock would leave out how long the machine was suspended.
-        ahead, taken = self._clock.ahead, self._clock.monotonic()
-        self._before = None
+        """Commit the plan and restart the lease. Raises `PartitionLost` and `StorageUnavailable`."""
+        # Read before the commit: a clock that is read after it would ignore a suspension during the commit.
+        offset, started = self._clock.offset_seconds, self._clock.monotonic()
+        self._deadline = None
         await self._consumer.commit(self._partition, self._planned)
-        self._taken = taken
+        self._started = started
         self._seconds = self._clock.lease_seconds
-        self._before = None if ahead is None else int(taken + ahead + self._seconds)
+        self._deadline = None if offset is None else int(started + offset + self._seconds)
 
-    async def before(self) -> int:
+    async def deadline(self) -> int:
         """Return the deadline of an insert that is sent now: seconds since 1970 by the store's clock.
 
-        Commits the plan again once half of the time is over, so that a chunk may take longer than that. Raises
+        Commits the plan again after half of the lease, so that a chunk may take longer than one lease. Raises
         `PartitionLost` and `StorageUnavailable`.
         """
-        while self._before is None or self._clock.monotonic() - self._taken > self._seconds / 2:
+        while self._deadline is None or self._clock.monotonic() - self._started > self._seconds / 2:
             await self._clock.measure()
             await self.commit_plan()
-        return self._before
+        return self._deadline
 
 
 class LeasedStore:
-    """The column store, for the inserts of one chunk under its lease."""
+    """The column store with the inserts of one chunk limited by its lease."""
 
     def __init__(self, store: ColumnStore, lease: InsertLease, clock: StoreClock) -> None:
         self._store = store
@@ -128,14 +131,15 @@ class LeasedStore:
         self._clock = clock
 
     async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
-        """Insert as the column store does, until the lease ends; raise `PartitionLost` after that."""
-        async with self._clock.turns:
-            before = await self._lease.before()
+        """Insert within the lease. Raises `PartitionLost` if another consumer has the partition, `InsertTooLate` after
+        the deadline, and what the column store raises."""
+        async with self._clock.insert_slots:
+            before = await self._lease.deadline()
             sent = self._clock.monotonic()
             try:
                 await self._store.insert(table, lines, rows, token, before)
             except InsertTooLate:
-                self._clock.take_refusal(self._clock.monotonic() - sent)
+                self._clock.record_late_insert(self._clock.monotonic() - sent)
                 raise
 
     async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
@@ -145,4 +149,4 @@ class LeasedStore:
         await self._store.command(sql, parameters)
 
     async def close(self) -> None:
-        """The store is its opener's."""
+        """Do nothing: whoever opened the store closes it."""

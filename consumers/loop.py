@@ -1,7 +1,7 @@
-"""The loop of a consumer: take, plan, insert, commit.
+"""The loop of a consumer: take a chunk, commit its plan, insert it, commit the position after it.
 
-A chunk's bounds are written down before it is inserted. Whoever owns the partition next carries out exactly
-that chunk first, so that a crash at any point leaves each record stored once.
+The plan is the chunk's bounds. The next owner of the partition first finishes exactly that chunk, so a crash at any
+point leaves each record stored once.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from consumers.chunk import Chunk, ChunkLimits, OnStep, Transform
-from consumers.dead_letters import bury
+from consumers.dead_letters import append_dead_letter
 from consumers.insert_chunk import insert_chunk
 from consumers.insert_lease import InsertLease, LeasedStore, StoreClock
 from consumers.metrics import ConsumerMetrics
-from consumers.take_chunk import READ_BYTES, take_new, take_planned
+from consumers.take_chunk import READ_BYTES, take_new_chunk, take_planned_chunk
 from pipeline_contracts.errors import PartitionLost, RecordsGone, StorageUnavailable
 from pipeline_contracts.records import Position
 from storage_backends.column_store.interface import ColumnStore
@@ -26,18 +26,18 @@ from storage_backends.event_log.interface import EventLog, LogConsumer
 logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 0.2
-_LONGEST_PAUSE = 5.0
+_MAX_PAUSE = 5.0
 _CLAIM_SECONDS = 0.5
-# Chunks in work at once: they overlap the waits for the store, and bound the memory that chunks take.
-_CHUNKS_AT_ONCE = 4
-_TELL_MS = 1000
-# Readiness reports a partition that is at the same step for longer than this. No engine may take that long to respond.
-_STILL_SECONDS = 180.0
+# Several chunks overlap their waits for the store; the limit bounds their memory.
+_MAX_CONCURRENT_CHUNKS = 4
+_CAUGHT_UP_INTERVAL_MS = 1000
+# Readiness reports a partition that stays at one step for longer than this. No engine may take that long to respond.
+_STALLED_SECONDS = 180.0
 
 
 @dataclass(slots=True)
 class ConsumerLoop:
-    """One consumer on one topic, a worker for each of its partitions. `run` until `stop` is set."""
+    """One consumer of one topic, with a worker for each of its partitions. Call `run`; set `stop` to end it."""
 
     consumer: LogConsumer
     log: EventLog
@@ -49,46 +49,50 @@ class ConsumerLoop:
     stop: asyncio.Event
     on_step: OnStep
     draining: bool = False
-    """Set it to let `run` end by itself once nothing is left to take."""
-    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CHUNKS_AT_ONCE))
+    """Set to True to end `run` once no record is left."""
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_CONCURRENT_CHUNKS))
     _faults: dict[int | None, str] = field(default_factory=dict)
-    _told_ms: dict[int, int] = field(default_factory=dict)
-    _moved: dict[int | None, float] = field(default_factory=dict)
-    """When each worker, and the claiming of partitions (None), began its present step; `time.monotonic`."""
+    _caught_up_ms: dict[int, int] = field(default_factory=dict)
+    _step_began: dict[int | None, float] = field(default_factory=dict)
+    """`time.monotonic` at the beginning of the current step of each worker, and of claiming partitions (None)."""
 
     @property
-    def failing(self) -> str | None:
-        """Why nothing moves now, for the readiness answer; None while all is well."""
+    def failure_reason(self) -> str | None:
+        """Why no records are stored now, for readiness; None while the consumer works."""
         now = time.monotonic()
-        for partition, since in self._moved.items():
-            if now - since > _STILL_SECONDS:
-                place = self.transform.topic if partition is None else f"{self.transform.topic}/{partition}"
-                return self._faults.get(partition, f"{place}: nothing has moved for {now - since:.0f} s")
+        for partition, since in self._step_began.items():
+            if now - since > _STALLED_SECONDS:
+                return self._faults.get(
+                    partition, f"{self._name(partition)}: nothing has moved for {now - since:.0f} s"
+                )
         return next(iter(self._faults.values()), None)
 
+    def _name(self, partition: int | None) -> str:
+        return self.transform.topic if partition is None else f"{self.transform.topic}/{partition}"
+
     async def run(self) -> None:
-        """Work through all partitions until told to stop; what is under way is finished first."""
+        """Consume all partitions until `stop` is set; finish the chunks in progress first."""
         workers: dict[int, asyncio.Task[bool]] = {}
         try:
             while not self.stop.is_set():
-                self._moved[None] = time.monotonic()
+                self._step_began[None] = time.monotonic()
                 try:
                     claimed = await self.consumer.claim()
                 except PartitionLost:
-                    logger.info("%s: the partitions are handed out anew", self.transform.topic)
-                    # Each ends at its next read or commit. Two must never work on one partition.
-                    await _ended(workers)
+                    logger.info("%s: the log reassigns the partitions", self.transform.topic)
+                    # Each worker ends at its next read or commit. A partition must never have two workers.
+                    await _wait_for_workers(workers)
                 except StorageUnavailable as error:
                     await self._pause(None, error, _FIRST_PAUSE)
                 except Exception as error:
                     logger.exception("%s: the loop failed", self.transform.topic)
                     self.metrics.failures += 1
-                    await self._pause(None, error, _LONGEST_PAUSE)
+                    await self._pause(None, error, _MAX_PAUSE)
                 else:
                     self._faults.pop(None, None)
-                    if self.draining and claimed and all(_drained(workers.get(p)) for p in claimed):
+                    if self.draining and claimed and all(_has_drained(workers.get(p)) for p in claimed):
                         return
-                    self._keep_working(workers, claimed)
+                    self._start_workers(workers, claimed)
                     if workers:
                         await asyncio.wait(
                             workers.values(), timeout=_CLAIM_SECONDS, return_when=asyncio.FIRST_COMPLETED
@@ -96,108 +100,124 @@ class ConsumerLoop:
                     else:
                         await self._wait(_CLAIM_SECONDS)
         finally:
-            await _ended(workers)
+            await _wait_for_workers(workers)
 
-    def _keep_working(
+    def _start_workers(
         self, workers: dict[int, "asyncio.Task[bool]"], claimed: Mapping[int, Position]
     ) -> None:
         for partition, position in claimed.items():
             worker = workers.get(partition)
             if worker is None or worker.done():
                 workers[partition] = asyncio.create_task(
-                    self._work(partition, position), name=f"{self.transform.topic}/{partition}"
+                    self._run_worker(partition, position), name=f"{self.transform.topic}/{partition}"
                 )
-                workers[partition].add_done_callback(partial(self._forget_step, partition))
+                workers[partition].add_done_callback(partial(self._forget_worker, partition))
 
-    def _forget_step(self, partition: int, worker: "asyncio.Task[bool]") -> None:
-        self._moved.pop(partition, None)
+    def _forget_worker(self, partition: int, worker: "asyncio.Task[bool]") -> None:
+        self._step_began.pop(partition, None)
 
-    async def _work(self, partition: int, position: Position) -> bool:
-        """Chunk after chunk of one partition; True when it ended because nothing is left."""
-        tried_below: int | None = None
+    async def _run_worker(self, partition: int, position: Position) -> bool:
+        """Process the chunks of one partition; return True if it ended because no record was left."""
+        maybe_stored_below: int | None = None
         while not self.stop.is_set():
-            self._moved[partition] = time.monotonic()
+            self._step_began[partition] = time.monotonic()
             try:
-                if tried_below is None:
-                    # The group's position may lie before what is stored (it was reset, or the brokers have
-                    # forgotten it). Others can only have inserted what the log had when the partition became ours:
-                    # a plan is committed first, and only by the partition's owner.
-                    tried_below = await self.consumer.end(partition)
-                position, moved = await self._advance(partition, position, tried_below)
+                if maybe_stored_below is None:
+                    # The group's position may lie before records that are stored already (it was reset, or the brokers
+                    # lost it). Earlier owners can only have inserted records that the log has by now: an owner commits
+                    # its plan before it inserts, and the log refuses the commits of earlier owners.
+                    maybe_stored_below = await self.consumer.end(partition)
+                position, moved = await self._process_next_chunk(partition, position, maybe_stored_below)
             except PartitionLost as error:
-                logger.info("%s/%d: left to another consumer: %s", self.transform.topic, partition, error)
+                logger.info(
+                    "%s/%d: another consumer has the partition now: %s",
+                    self.transform.topic,
+                    partition,
+                    error,
+                )
                 self._faults.pop(partition, None)
                 return False
             except StorageUnavailable as error:
                 await self._pause(partition, error, _FIRST_PAUSE)
             except Exception as error:
-                # A fault of ours. What was planned stays planned; look again from what is written down.
+                # A bug. The plan stays committed; the next worker starts from the committed position.
                 logger.exception("%s/%d: the worker failed", self.transform.topic, partition)
                 self.metrics.failures += 1
-                await self._pause(partition, error, _LONGEST_PAUSE)
+                await self._pause(partition, error, _MAX_PAUSE)
                 return False
             else:
                 if self.draining and not moved:
                     return True
         return False
 
-    async def _advance(self, partition: int, position: Position, tried_below: int) -> tuple[Position, bool]:
-        """Work on the next chunk: (position after it, whether there was one). Records below `tried_below` may be stored
-        already."""
+    async def _process_next_chunk(
+        self, partition: int, position: Position, maybe_stored_below: int
+    ) -> tuple[Position, bool]:
+        """Process the next chunk. Return the position after it, and False if there was none. Records with offsets below
+        `maybe_stored_below` may be stored already."""
         if position.plan_end is not None:
-            return await self._carry_out_plan(partition, position.next_offset, position.plan_end), True
+            return await self._finish_open_plan(partition, position.next_offset, position.plan_end), True
         try:
             first = await self.consumer.read(
                 partition, position.next_offset, None, READ_BYTES, self.limits.seconds
             )
-        except RecordsGone as gone:
-            logger.error("%s: %s", self.transform.topic, gone)
-            return Position(gone.next_offset), True
+        except RecordsGone as error:
+            logger.error("%s: %s", self.transform.topic, error)
+            return Position(error.next_offset), True
         self._faults.pop(partition, None)
         if not first:
-            await self._tell_caught_up(partition, position.next_offset)
+            await self._report_caught_up(partition, position.next_offset)
             return position, False
         deadline = time.monotonic() + self.limits.seconds
         async with self._slots:
-            chunk = await take_new(self.consumer, partition, first, self.transform, self.limits, deadline)
+            chunk = await take_new_chunk(
+                self.consumer, partition, first, self.transform, self.limits, deadline
+            )
             await self.on_step("before plan")
-            lease = self._lease(partition, chunk)
+            lease = self._new_lease(partition, chunk)
             await lease.commit_plan()
             await self.on_step("after plan")
-            return await self._finish(partition, chunk, lease, tried_before=chunk.start < tried_below), True
+            return await self._store_and_commit(
+                partition, chunk, lease, tried_before=chunk.start < maybe_stored_below
+            ), True
 
-    async def _tell_caught_up(self, partition: int, next_offset: int) -> None:
+    async def _report_caught_up(self, partition: int, next_offset: int) -> None:
         now_ms = time.time_ns() // 1_000_000
-        if not self.transform.follows_time or now_ms - self._told_ms.get(partition, 0) < _TELL_MS:
+        if (
+            not self.transform.needs_caught_up
+            or now_ms - self._caught_up_ms.get(partition, 0) < _CAUGHT_UP_INTERVAL_MS
+        ):
             return
         with contextlib.suppress(StorageUnavailable):
-            # While the log is away a read comes back empty too: only the log itself can say that nothing is left. If it
-            # cannot, the next time will do; nothing waits for it but a clock, which then stands still.
+            # A read is also empty while the log is unavailable, so only `end` proves that no record is left. A failure
+            # only delays the next report.
             if await self.consumer.end(partition) <= next_offset:
-                await self.transform.caught_up(partition, now_ms)
-                self._told_ms[partition] = now_ms
+                await self.transform.record_caught_up(partition, now_ms)
+                self._caught_up_ms[partition] = now_ms
 
-    async def _carry_out_plan(self, partition: int, start: int, end: int) -> Position:
-        logger.info("%s/%d: carrying out the open plan %d-%d", self.transform.topic, partition, start, end)
+    async def _finish_open_plan(self, partition: int, start: int, end: int) -> Position:
+        logger.info("%s/%d: finishing the open plan %d-%d", self.transform.topic, partition, start, end)
         async with self._slots:
-            chunk = await take_planned(self.consumer, partition, start, end, self.transform)
+            chunk = await take_planned_chunk(self.consumer, partition, start, end, self.transform)
             self.metrics.replayed_chunks += 1
-            return await self._finish(partition, chunk, self._lease(partition, chunk), tried_before=True)
+            return await self._store_and_commit(
+                partition, chunk, self._new_lease(partition, chunk), tried_before=True
+            )
 
-    def _lease(self, partition: int, chunk: Chunk) -> InsertLease:
+    def _new_lease(self, partition: int, chunk: Chunk) -> InsertLease:
         return InsertLease(self.consumer, partition, Position(chunk.start, chunk.end), self.clock)
 
-    async def _finish(
+    async def _store_and_commit(
         self, partition: int, chunk: Chunk, lease: InsertLease, *, tried_before: bool
     ) -> Position:
         """Insert and commit a planned chunk; return the position after it."""
         pause = _FIRST_PAUSE
         again = False
         while True:
-            self._moved[partition] = time.monotonic()
+            self._step_began[partition] = time.monotonic()
             try:
                 if again:
-                    # Still ours? Somebody else may have taken over during the pause.
+                    # Another consumer may have taken over the partition during the pause.
                     await lease.commit_plan()
                 await self._store(partition, chunk, lease, tried_before=tried_before or again)
                 await self.on_step("before commit")
@@ -205,22 +225,22 @@ class ConsumerLoop:
                 await self.consumer.commit(partition, done)
                 await self.on_step("after commit")
             except StorageUnavailable as error:
-                # The outcome is open: from now on look before inserting.
+                # The outcome is unknown: compare with the table before the next insert.
                 again = True
                 self.metrics.retries += 1
                 if self.stop.is_set():
-                    # The plan stays open; the next start carries it out.
+                    # The plan stays open; the next start finishes it.
                     return Position(chunk.start, chunk.end)
                 await self._pause(partition, error, pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                pause = min(2 * pause, _MAX_PAUSE)
             else:
                 self._faults.pop(partition, None)
                 self.metrics.records += len(chunk.records)
                 return done
 
     async def _store(self, partition: int, chunk: Chunk, lease: InsertLease, *, tried_before: bool) -> None:
-        await self.transform.apply(chunk, partition)
-        rows = await self.transform.rows(chunk, self.store)
+        await self.transform.update_state(chunk, partition)
+        rows = await self.transform.make_rows(chunk, self.store)
         store = LeasedStore(self.store, lease, self.clock)
         refused = await insert_chunk(
             store, chunk, rows.tables, self.transform, tried_before=tried_before, on_step=self.on_step
@@ -229,7 +249,7 @@ class ConsumerLoop:
             logger.error(
                 "%s offset %d cannot be stored: %s", chunk.log, dead.record.offset, dead.reason[:500]
             )
-            await bury(self.log, self.transform.topic, chunk, dead)
+            await append_dead_letter(self.log, self.transform.topic, chunk, dead)
         self.metrics.dead_letters += len(rows.dead) + len(refused)
         self.metrics.duplicates += rows.duplicates
         for table, parts in rows.tables.items():
@@ -237,8 +257,7 @@ class ConsumerLoop:
 
     async def _pause(self, partition: int | None, error: Exception, seconds: float) -> None:
         self._faults[partition] = str(error)
-        place = self.transform.topic if partition is None else f"{self.transform.topic}/{partition}"
-        logger.warning("%s: waiting %.1f s: %s", place, seconds, error)
+        logger.warning("%s: retrying in %.1f s: %s", self._name(partition), seconds, error)
         await self._wait(seconds)
 
     async def _wait(self, seconds: float) -> None:
@@ -246,11 +265,11 @@ class ConsumerLoop:
             await asyncio.wait_for(self.stop.wait(), seconds)
 
 
-def _drained(worker: "asyncio.Task[bool] | None") -> bool:
+def _has_drained(worker: "asyncio.Task[bool] | None") -> bool:
     return worker is not None and worker.done() and worker.result()
 
 
-async def _ended(workers: dict[int, "asyncio.Task[bool]"]) -> None:
+async def _wait_for_workers(workers: dict[int, "asyncio.Task[bool]"]) -> None:
     if workers:
         await asyncio.gather(*workers.values())
     workers.clear()

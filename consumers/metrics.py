@@ -1,4 +1,4 @@
-"""Counts what the consumers do."""
+"""Metrics of the consumers."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
@@ -25,39 +25,54 @@ class ConsumerMetrics:
 
 
 class ConsumersCollector(Collector):
-    """The counters of all consumers of a process: a family is shown once, with the samples of each of them."""
+    """Collects the counters of all consumers of a process: each metric family once, with a sample per consumer."""
 
     def __init__(self) -> None:
         self._consumers: list[ConsumerMetrics] = []
 
     def add(self, metrics: ConsumerMetrics) -> None:
-        """Show these counters too."""
+        """Include the counters of one more consumer."""
         self._consumers.append(metrics)
 
     def collect(self) -> Iterable[Metric]:
-        """All of them."""
         totals: list[tuple[MetricName, str, Callable[[ConsumerMetrics], int]]] = [
-            ("pharos_consumer_records", "Records worked through", lambda one: one.records),
+            ("pharos_consumer_records", "Records processed", lambda consumer: consumer.records),
             (
                 "pharos_consumer_duplicates",
                 "Records whose batch was stored already",
-                lambda one: one.duplicates,
+                lambda consumer: consumer.duplicates,
             ),
-            ("pharos_consumer_dead_letters", "Records put aside", lambda one: one.dead_letters),
-            ("pharos_consumer_replayed_chunks", "Chunks carried out again", lambda one: one.replayed_chunks),
-            ("pharos_consumer_retries", "Attempts that met an engine that was away", lambda one: one.retries),
-            ("pharos_consumer_failures", "Faults of the loop itself", lambda one: one.failures),
+            (
+                "pharos_consumer_dead_letters",
+                "Records moved to the dead letters",
+                lambda consumer: consumer.dead_letters,
+            ),
+            (
+                "pharos_consumer_replayed_chunks",
+                "Open plans of chunks that were finished",
+                lambda consumer: consumer.replayed_chunks,
+            ),
+            (
+                "pharos_consumer_retries",
+                "Attempts that failed because an engine was unavailable",
+                lambda consumer: consumer.retries,
+            ),
+            (
+                "pharos_consumer_failures",
+                "Unexpected errors of the loop itself",
+                lambda consumer: consumer.failures,
+            ),
         ]
         for name, meaning, read in totals:
             family = CounterMetricFamily(name, meaning, labels=["topic"])
-            for one in self._consumers:
-                family.add_metric([one.topic], read(one))
+            for consumer in self._consumers:
+                family.add_metric([consumer.topic], read(consumer))
             yield family
         table_name: MetricName = "pharos_consumer_rows"
         rows = CounterMetricFamily(table_name, "Rows inserted", labels=["table"])
         inserted: Counter[str] = Counter()
-        for one in self._consumers:
-            inserted.update(one.rows)
+        for consumer in self._consumers:
+            inserted.update(consumer.rows)
         for table, count in sorted(inserted.items()):
             rows.add_metric([table], count)
         yield rows

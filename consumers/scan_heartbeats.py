@@ -1,9 +1,9 @@
-"""Looks for heartbeats whose time has come: late, down, or a run that takes too long.
+"""The heartbeat scan: finds heartbeats whose deadlines have passed (late, down, or a run that takes too long).
 
-The scan does not trust the clock on the wall but the pipeline: its clock is how far all partitions of signals are
-applied. A backlog of ours then never looks like a job that did not run; what the wall says is due meanwhile becomes
-unknown, and is judged once the signals are there. Any number of scans may run: each change names the version that it
-was made from, and the first one counts.
+The scan's clock is the time through which the signals of all partitions are applied, not the wall clock: a backlog of
+the pipeline never looks like a job that did not run. Heartbeats that are due by the wall clock meanwhile become
+unknown, and are judged once their signals are applied. Any number of scans may run at once: a change applies only to
+the version of the heartbeat that it was computed from.
 """
 
 import asyncio
@@ -27,27 +27,27 @@ from storage_backends.monitor_states.interface import MonitorStates, Watched
 
 logger = logging.getLogger(__name__)
 
-_EVERY_SECONDS = 2.0
-# An edge reads its clock when a signal's head is there. Its body has to come within 3 s, and the log takes a moment; a
-# signal that takes longer withdraws what was judged meanwhile. With the second in which a partition tells how far it
-# is, and the pause between scans, what is due is found within 10 s.
+_SCAN_SECONDS = 2.0
+# An edge reads its clock when it has a signal's head. The body must arrive within 3 s, and the log takes a moment; a
+# signal that takes longer corrects the state that was set meanwhile. With the second between two reports of a
+# partition's progress, and the pause between scans, a passed deadline is found within 10 s.
 _MARGIN_MS = 4000
-# Further behind than this the pipeline lags; less is its usual pace.
+# A larger lag marks due heartbeats as unknown; a smaller one is normal.
 _LAG_MS = 15_000
-_AT_ONCE = 1000
-_KEEP_RUNS_MS = 7 * 86_400_000
-_PRUNED_AT_ONCE = 5000
-_LOOK_SECONDS = 30.0
+_BATCH_SIZE = 1000
+_RETAIN_RUNS_MS = 7 * 86_400_000
+_PRUNE_BATCH_SIZE = 5000
+_PARTITION_POLL_SECONDS = 30.0
 
-Partitions = Callable[[str], Awaitable[Collection[int]]]
-"""Gives the partitions that a topic has now. Raises `StorageUnavailable`."""
+ListPartitions = Callable[[str], Awaitable[Collection[int]]]
+"""Returns the current partitions of a topic. Raises `StorageUnavailable`."""
 
 
-def applied_through(progress: Mapping[int, int], partitions: Collection[int] | None) -> int | None:
-    """Return through which time all of these partitions are applied; None if one of them never was.
+def applied_through_ms(progress: Mapping[int, int], partitions: Collection[int] | None) -> int | None:
+    """Return the time (milliseconds since 1970) through which all `partitions` are applied; None if one never was.
 
-    `partitions` None: it is not known which there are, and all that were ever applied count. One that is gone must not
-    hold the clock, and one that is new may hold signals that nobody has read.
+    With `partitions` None (not known), all partitions with progress count. A partition that no longer exists must not
+    stop the clock, and a new one may hold signals that were never read.
     """
     if partitions is None:
         return min(progress.values(), default=None)
@@ -57,55 +57,55 @@ def applied_through(progress: Mapping[int, int], partitions: Collection[int] | N
 
 
 class HeartbeatScan(Collector):
-    """One scan; `run` until `stop` is set. Its metrics tell what it did."""
+    """The scan and its metrics. Call `run`; set `stop` to end it."""
 
     def __init__(
         self,
         states: MonitorStates,
         stop: asyncio.Event,
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-        partitions: Partitions | None = None,
+        partitions: ListPartitions | None = None,
     ) -> None:
         self._states = states
         self._stop = stop
         self._clock = clock
         self._partitions = partitions
         self._existing: Collection[int] | None = None
-        self._looked = -_LOOK_SECONDS
+        self._partitions_read_at = -_PARTITION_POLL_SECONDS
         self._transitions: Counter[str] = Counter()
         self._lag_ms = 0
-        self.failing: str | None = None
-        """Why nothing is scanned now, for the readiness answer."""
+        self.failure_reason: str | None = None
+        """Why the last scan failed, for readiness; None if it succeeded."""
 
     async def run(self) -> None:
         """Scan every two seconds."""
         while not self._stop.is_set():
             try:
                 await self.scan_once()
-                self.failing = None
+                self.failure_reason = None
             except StorageUnavailable as error:
-                if self.failing is None:
-                    logger.warning("heartbeats cannot be scanned now: %s", error)
-                self.failing = str(error)
+                if self.failure_reason is None:
+                    logger.warning("cannot scan heartbeats, retrying every %.0f s: %s", _SCAN_SECONDS, error)
+                self.failure_reason = str(error)
             except Exception as error:
-                logger.exception("the scan of heartbeats failed")
-                self.failing = str(error)
+                logger.exception("the heartbeat scan failed")
+                self.failure_reason = str(error)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), _EVERY_SECONDS)
+                await asyncio.wait_for(self._stop.wait(), _SCAN_SECONDS)
 
     async def scan_once(self) -> None:
-        """Bring every heartbeat to what the clock says. Raises `StorageUnavailable`."""
+        """Update the state of every heartbeat whose deadline has passed. Raises `StorageUnavailable`."""
         now_ms = self._clock()
-        await self._look_for_partitions()
+        await self._refresh_partitions()
         progress = await self._states.read_progress(topics.HEARTBEATS)
         if not progress:
-            # Nothing was ever taken in: nothing is known of anybody.
+            # No signal was ever applied, so no state can be judged.
             return
-        applied_ms = applied_through(progress, self._existing) or 0
+        applied_ms = applied_through_ms(progress, self._existing) or 0
         clock_ms = min(now_ms, applied_ms) - _MARGIN_MS
         self._lag_ms = max(0, now_ms - applied_ms)
         while await self._states.change_due(
-            clock_ms, _AT_ONCE, lambda watched: self._pass(watched, clock_ms)
+            clock_ms, _BATCH_SIZE, lambda watched: self._apply_deadlines(watched, clock_ms)
         ):
             if self._stop.is_set():
                 return
@@ -113,37 +113,39 @@ class HeartbeatScan(Collector):
         if self._lag_ms > _LAG_MS:
             marked = await self._states.mark_unknown(clock_ms, now_ms - _LAG_MS, now_ms)
             self._transitions["unknown"] += marked
-        await self._states.prune_runs(now_ms - _KEEP_RUNS_MS, _PRUNED_AT_ONCE)
+        await self._states.prune_runs(now_ms - _RETAIN_RUNS_MS, _PRUNE_BATCH_SIZE)
 
-    async def _look_for_partitions(self) -> None:
+    async def _refresh_partitions(self) -> None:
         """Read which partitions exist, and delete the progress of those that no longer do."""
-        if self._partitions is None or time.monotonic() - self._looked < _LOOK_SECONDS:
+        if self._partitions is None or time.monotonic() - self._partitions_read_at < _PARTITION_POLL_SECONDS:
             return
         try:
             existing = {topic: await self._partitions(topic) for topic in (topics.HEARTBEATS, topics.QUEUES)}
         except StorageUnavailable as error:
-            # The clock stands still while the log is away, but what is due meanwhile has to become unknown.
-            logger.warning("the partitions of heartbeats cannot be listed now: %s", error)
+            # Not fatal: without the log the scan's clock stands still, and due heartbeats must become unknown.
+            logger.warning("cannot list the partitions of heartbeats and queues: %s", error)
             return
         for topic, partitions in existing.items():
-            if gone := await self._states.forget_progress(topic, partitions):
-                logger.warning("%s: %d partitions are gone; their progress is forgotten", topic, gone)
+            if deleted := await self._states.forget_progress(topic, partitions):
+                logger.warning(
+                    "%s: deleted the progress of %d partitions that no longer exist", topic, deleted
+                )
         self._existing = existing[topics.HEARTBEATS]
-        self._looked = time.monotonic()
+        self._partitions_read_at = time.monotonic()
 
-    def _pass(self, watched: Mapping[int, Watched], clock_ms: int) -> list[Watched]:
-        for one in watched.values():
-            before = one.heartbeat.state
-            one.changed += pass_deadlines(one.heartbeat, list(one.runs.values()), clock_ms)
-            if one.heartbeat.state != before:
-                self._transitions[one.heartbeat.state] += 1
+    def _apply_deadlines(self, watched: Mapping[int, Watched], clock_ms: int) -> list[Watched]:
+        for entry in watched.values():
+            old_state = entry.heartbeat.state
+            entry.changed += pass_deadlines(entry.heartbeat, list(entry.runs.values()), clock_ms)
+            if entry.heartbeat.state != old_state:
+                self._transitions[entry.heartbeat.state] += 1
         return list(watched.values())
 
     def collect(self) -> Iterable[Metric]:
         lag: MetricName = "pharos_monitor_scan_lag_seconds"
-        yield GaugeMetricFamily(lag, "How far signals of heartbeats are behind", value=self._lag_ms / 1000)
+        yield GaugeMetricFamily(lag, "Seconds by which applied signals lag", value=self._lag_ms / 1000)
         name: MetricName = "pharos_monitor_transitions"
-        transitions = CounterMetricFamily(name, "States that time has changed", labels=["state"])
+        transitions = CounterMetricFamily(name, "State changes by passed deadlines", labels=["state"])
         for state, count in sorted(self._transitions.items()):
             transitions.add_metric([state], count)
         yield transitions
@@ -151,9 +153,9 @@ class HeartbeatScan(Collector):
 
 @asynccontextmanager
 async def running_scan(
-    states: MonitorStates, registry: CollectorRegistry, partitions: Partitions
+    states: MonitorStates, registry: CollectorRegistry, partitions: ListPartitions
 ) -> AsyncIterator[HeartbeatScan]:
-    """A scan at work, with its metrics in the registry; at the end it finishes what it is at."""
+    """Run a scan in the background, with its metrics in the registry; stop it after the current iteration."""
     stop = asyncio.Event()
     scan = HeartbeatScan(states, stop, partitions=partitions)
     registry.register(scan)

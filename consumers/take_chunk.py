@@ -1,4 +1,4 @@
-"""Takes the next chunk of a partition: as much as is there, within the limits, without waiting long."""
+"""Reads the next chunk of a partition: all records that are available, up to the chunk's limits."""
 
 import logging
 import time
@@ -12,10 +12,10 @@ from storage_backends.event_log.interface import LogConsumer
 logger = logging.getLogger(__name__)
 
 READ_BYTES = 4 * 2**20
-_PLANNED_SECONDS = 5.0
+_PLANNED_READ_SECONDS = 5.0
 
 
-async def take_new(
+async def take_new_chunk(
     consumer: LogConsumer,
     partition: int,
     first: Sequence[LogRecord],
@@ -23,9 +23,8 @@ async def take_new(
     limits: ChunkLimits,
     deadline: float,
 ) -> Chunk:
-    """The chunk that begins with the records `first`, which were read already, and takes up what else comes until
-    `deadline` (of `time.monotonic`). Raises `StorageUnavailable` and `PartitionLost`.
-    """
+    """Return a chunk of the records `first`, which were read already, and of further records that arrive until
+    `deadline` (by `time.monotonic`). Raises `StorageUnavailable` and `PartitionLost`."""
     records: list[LogRecord] = []
     weight = _Weight(limits)
     start = first[0].offset
@@ -42,23 +41,25 @@ async def take_new(
     return _chunk(consumer, transform, partition, start, records)
 
 
-async def take_planned(
+async def take_planned_chunk(
     consumer: LogConsumer, partition: int, start: int, end: int, transform: Transform
 ) -> Chunk:
-    """Exactly the records of a plan that was left open. Raises `StorageUnavailable`, also when they do not come,
+    """Return exactly the records of an open plan. Raises `StorageUnavailable`, also if the log does not deliver them,
     and `PartitionLost`."""
     records: list[LogRecord] = []
     position = start
     while position < end:
         try:
-            read = await consumer.read(partition, position, end, READ_BYTES, _PLANNED_SECONDS)
+            read = await consumer.read(partition, position, end, READ_BYTES, _PLANNED_READ_SECONDS)
         except RecordsGone as error:
             logger.error("%s: %s", transform.topic, error)
             position = error.next_offset
             continue
         if not read:
-            # They were there when they were planned: less than all would be a loss.
-            raise StorageUnavailable(f"Planned records from {position} on do not come.")
+            # The log had all of them when they were planned: to skip one would lose it.
+            raise StorageUnavailable(
+                f"The log did not deliver the planned records {position}-{end} within {_PLANNED_READ_SECONDS:.0f} s."
+            )
         records.extend(read)
         position = read[-1].offset + 1
     return Chunk(_log_name(consumer, transform, partition), start, end, records)
@@ -75,7 +76,7 @@ def _log_name(consumer: LogConsumer, transform: Transform, partition: int) -> st
 
 
 class _Weight:
-    """What the records of a chunk add up to."""
+    """The total weight of a chunk's records."""
 
     def __init__(self, limits: ChunkLimits) -> None:
         self._limits = limits
@@ -85,7 +86,7 @@ class _Weight:
         self._table_partition = -1
 
     def add(self, weight: tuple[int, int], size: int) -> bool:
-        """Whether the record still fits; the first one always does."""
+        """Add a record and return True; return False if it exceeds a limit. The first record always fits."""
         rows, table_partition = weight
         if self._records and (
             self._rows + rows > self._limits.rows

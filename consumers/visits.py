@@ -1,15 +1,15 @@
-"""Which visit an event belongs to. Pure: what is known of visits, and how it changes with each event.
+"""Assigns events to visits. Pure: the state is in memory, and changes with each event.
 
-Events come in the order of the log. An event joins a visit of its key (its session's, else its visitor's) if it lies no
-more than half an hour before or after it, a session's whatever the pause; no visit lasts longer than 24 h.
+Events come in the order of the log. An event's key is its session, else its visitor. The event joins a visit of its key
+at most half an hour before or after it (a session's visit after any pause). No visit lasts longer than 24 h.
 """
 
 import struct
 from collections.abc import Iterable
 from hashlib import blake2b
 
-PAUSE_MS = 30 * 60_000
-LONGEST_MS = 24 * 3_600_000
+MAX_PAUSE_MS = 30 * 60_000
+MAX_VISIT_MS = 24 * 3_600_000
 
 Key = tuple[int, int]
 """(site, hash of the visitor or of the session)."""
@@ -18,7 +18,7 @@ _pack = struct.Struct(">QQq").pack
 
 
 class Visit:
-    """What has to be known of a visit to place events: times in milliseconds since 1970."""
+    """ID, first and last event of a visit. Times are milliseconds since 1970."""
 
     __slots__ = ("visit_id", "first_ms", "last_ms")
 
@@ -34,49 +34,50 @@ class Visit:
 class Visits:
     """The visits of one partition of the log that an event may still join.
 
-    `begin_chunk` marks where `undo` goes back to: a chunk whose insert failed is worked through again.
+    A chunk whose insert failed is processed again: `undo` restores the state at the last `begin_chunk`.
     """
 
     def __init__(self) -> None:
         self._by_key: dict[Key, list[Visit]] = {}
         self._changed: dict[Visit, tuple[int, int]] = {}
-        self._known_now: list[tuple[Key, Visit]] = []
+        self._added: list[tuple[Key, Visit]] = []
 
     def __len__(self) -> int:
         return len(self._by_key)
 
     def begin_chunk(self) -> None:
-        """What was placed so far stays."""
+        """Keep all changes so far: `undo` returns to this state."""
         self._changed.clear()
-        self._known_now.clear()
+        self._added.clear()
 
     def undo(self) -> None:
-        """Back to how it was when the chunk began."""
+        """Restore the state at the beginning of the chunk."""
         for visit, (first_ms, last_ms) in self._changed.items():
             visit.first_ms, visit.last_ms = first_ms, last_ms
-        for key, visit in reversed(self._known_now):
+        for key, visit in reversed(self._added):
             visits = self._by_key[key]
             visits.remove(visit)
             if not visits:
                 del self._by_key[key]
         self.begin_chunk()
 
-    def add(self, keys: Iterable[Key], visit: Visit) -> None:
-        """Make a stored visit known by these keys, unless it is; it stays when the chunk is undone."""
+    def add_stored(self, keys: Iterable[Key], visit: Visit) -> None:
+        """Add a stored visit under these keys, unless it is known; `undo` keeps it."""
         keys = list(keys)
-        known = (one for key in keys for one in self._by_key.get(key, ()))
-        # What is known of it is newer than what is stored.
-        visit = next((one for one in known if one.visit_id == visit.visit_id), visit)
+        candidates = (candidate for key in keys for candidate in self._by_key.get(key, ()))
+        # The visit in memory is newer than the stored one.
+        visit = next((known for known in candidates if known.visit_id == visit.visit_id), visit)
         for key in keys:
             visits = self._by_key.setdefault(key, [])
             if visit not in visits:
                 visits.append(visit)
 
-    def place(self, key: Key, before: Key | None, at_ms: int, *, is_session: bool) -> Visit:
-        """The visit that the event at `at_ms` joins or begins. `before`: its key under the salt of the day before."""
+    def assign(self, key: Key, previous_key: Key | None, at_ms: int, *, is_session: bool) -> Visit:
+        """Return the visit that the event at `at_ms` joins or begins. `previous_key` is the event's key under the salt
+        of the previous day."""
         visit = self._find(key, at_ms, is_session)
-        if visit is None and before is not None:
-            visit = self._find(before, at_ms, is_session)
+        if visit is None and previous_key is not None:
+            visit = self._find(previous_key, at_ms, is_session)
         if visit is None:
             visit = Visit(_visit_id(key, at_ms), at_ms, at_ms)
         else:
@@ -87,9 +88,9 @@ class Visits:
                     visit.last_ms = at_ms
                 else:
                     visit.first_ms = at_ms
-        self._make_known(key, visit)
-        if before is not None:
-            self._make_known(before, visit)
+        self._add_by_key(key, visit)
+        if previous_key is not None:
+            self._add_by_key(previous_key, visit)
         return visit
 
     def _find(self, key: Key, at_ms: int, is_session: bool) -> Visit | None:
@@ -97,23 +98,26 @@ class Visits:
         if visits is None:
             return None
         if len(visits) == 1:
-            # Most events come in order, soon after the one before.
+            # Most events come in order, soon after the previous one.
             only = visits[0]
-            if only.first_ms <= at_ms <= only.last_ms + PAUSE_MS and at_ms - only.first_ms <= LONGEST_MS:
+            if (
+                only.first_ms <= at_ms <= only.last_ms + MAX_PAUSE_MS
+                and at_ms - only.first_ms <= MAX_VISIT_MS
+            ):
                 return only
         best: Visit | None = None
         for visit in visits:
             first_ms, last_ms = visit.first_ms, visit.last_ms
-            near = is_session or first_ms - PAUSE_MS <= at_ms <= last_ms + PAUSE_MS
+            is_near = is_session or first_ms - MAX_PAUSE_MS <= at_ms <= last_ms + MAX_PAUSE_MS
             if (
-                near
-                and max(last_ms, at_ms) - min(first_ms, at_ms) <= LONGEST_MS
+                is_near
+                and max(last_ms, at_ms) - min(first_ms, at_ms) <= MAX_VISIT_MS
                 and (best is None or visit._rank() > best._rank())
             ):
                 best = visit
         return best
 
-    def _make_known(self, key: Key, visit: Visit) -> None:
+    def _add_by_key(self, key: Key, visit: Visit) -> None:
         visits = self._by_key.get(key)
         if visits is None:
             self._by_key[key] = [visit]
@@ -121,10 +125,10 @@ class Visits:
             return
         else:
             visits.append(visit)
-        self._known_now.append((key, visit))
+        self._added.append((key, visit))
 
-    def forget_before(self, horizon_ms: int) -> None:
-        """Drop visits whose last event is older. Not within a chunk that may be undone."""
+    def drop_before(self, horizon_ms: int) -> None:
+        """Drop visits whose last event is older than `horizon_ms`. Call it only right after `begin_chunk`."""
         for key, visits in list(self._by_key.items()):
             if visits[-1].last_ms < horizon_ms or len(visits) > 1:
                 kept = [visit for visit in visits if visit.last_ms >= horizon_ms]
@@ -135,6 +139,6 @@ class Visits:
 
 
 def _visit_id(key: Key, first_ms: int) -> int:
-    """64 bits of a hash: the same when the log is read again. Never 0."""
+    """Return 64 bits of a hash, the same each time that the log is read; never 0."""
     digest = blake2b(_pack(*key, first_ms), digest_size=8, person=b"pharos-visit").digest()
     return int.from_bytes(digest) or 1

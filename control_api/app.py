@@ -11,28 +11,28 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from control_api.accounts.routes import router as accounts
-from control_api.allowed_methods import allowed_methods
-from control_api.configuration.routes import router as configuration
-from control_api.database import Sessions
-from control_api.deployments.log_streams import LogStreams
-from control_api.deployments.routes import router as deployments
-from control_api.environments.routes import router as environments
-from control_api.fair_queue import FairQueue, QueueLimits
-from control_api.http_layers import HeadRequests, LimitedRequests, RequestIds, SmallPieces, problem_response
-from control_api.projects.routes import router as projects
-from control_api.receipts.routes import router as receipts
-from control_api.recorded_deployments.routes import router as recorded_deployments
-from control_api.reference.routes import router as reference
-from control_api.request_limits import RequestLimits
-from control_api.schemas.routes import router as schemas
-from control_api.sites.report_turns import REPORT_LIMITS
-from control_api.sites.routes import router as sites
-from control_api.start_page.routes import router as start_page
-from control_api.variables.sealing import SealingKeys
-from control_api.webhooks.body_budget import WebhookBodies
-from control_api.webhooks.routes import router as webhooks
-from control_api.workflows.routes import router as workflows
+from control_api.http.allowed_methods import allowed_methods
+from control_api.http.layers import HeadRequests, LimitedRequests, RequestIds, SmallPieces, problem_response
+from control_api.limits.fair_queue import FairQueue, QueueLimits
+from control_api.limits.report_queue import REPORT_LIMITS
+from control_api.limits.request_limits import RequestLimits
+from control_api.limits.webhook_bodies import WebhookBodies
+from control_api.live_logs.log_streams import LogStreams
+from control_api.routes.accounts import router as accounts
+from control_api.routes.configurations import router as configuration
+from control_api.routes.deployments import router as deployments
+from control_api.routes.environments import router as environments
+from control_api.routes.projects import router as projects
+from control_api.routes.receipts import router as receipts
+from control_api.routes.recorded_deployments import router as recorded_deployments
+from control_api.routes.reference import router as reference
+from control_api.routes.schemas import router as schemas
+from control_api.routes.sites import router as sites
+from control_api.routes.start_page import router as start_page
+from control_api.routes.webhooks import router as webhooks
+from control_api.routes.workflows import router as workflows
+from control_domain.database.engine import Sessions
+from control_domain.sealing import SealingKeys
 from pipeline_contracts.client_address import ClientAddresses
 from pipeline_contracts.errors import FieldError, InvalidInput, MethodNotAllowed, NotFound, Problem
 from storage_backends.column_store.interface import ColumnStore

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 from fastapi import Request
 
-from control_api.accounts.operations import Caller, find_caller, note_use
-from control_api.audit.operations import Actor
-from control_api.client_address import client_address
-from control_api.projects.operations import UNKNOWN_KEY, OpenedEnvironment, find_by_ingest_key
-from control_api.request_limits import RequestLimits
+from control_api.http.client_address import client_address
+from control_api.limits.request_limits import RequestLimits
 from control_api.request_session import Session, end_transaction
+from control_domain.accounts.operations import Caller, find_caller, note_use
+from control_domain.audit import Actor
+from control_domain.projects.operations import UNKNOWN_KEY, OpenedEnvironment, find_by_ingest_key
 from pipeline_contracts.client_address import ClientAddresses
 from pipeline_contracts.credentials import (
     CredentialKind,

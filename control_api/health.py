@@ -14,7 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from control_api.database import Sessions
+from control_domain.database.engine import Sessions
 from pipeline_contracts.metric_names import MetricName
 
 AsyncCheck = Callable[[], Awaitable[str | None]]

@@ -9,8 +9,8 @@ from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.database import Sessions
-from control_api.database_errors import BrokenReference, DatabaseAway, is_behind, reason
+from control_domain.database.engine import Sessions
+from control_domain.database.errors import BrokenReference, DatabaseAway, is_behind, reason
 from pipeline_contracts.errors import NotFound, Unavailable
 
 logger = logging.getLogger(__name__)

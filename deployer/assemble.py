@@ -1,4 +1,4 @@
-"""Puts a deployer together from its parts."""
+"""Builds a deployer from the settings, and runs it."""
 
 import asyncio
 import logging
@@ -10,14 +10,14 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import SQLAlchemyError
 
-from control_api.database import Sessions
-from control_api.variables.sealing import SealingKeys
-from deployer.database_guard import DatabaseGuard, DatabaseRefused, live_of
-from deployer.deployments.carry_out import Workshop
-from deployer.drivers.interface import LastLive
+from control_domain.database.engine import Sessions
+from control_domain.sealing import SealingKeys
+from deployer.database_guard import DatabaseGuard, list_live
+from deployer.database_memory import DatabaseRefused
+from deployer.deployments.run_deployment import DeployContext
+from deployer.drivers.interface import Handover, LastLive
 from deployer.drivers.local.driver import LocalDriver
-from deployer.environments.names import Names
-from deployer.environments.overview import read_overview
+from deployer.environments.desired_states import Hostnames, read_desired_states
 from deployer.identity import Identity
 from deployer.listeners.owners import ListenerOwners
 from deployer.metrics import DeployerMetrics
@@ -25,18 +25,18 @@ from deployer.processes.confinement import Limits
 from deployer.processes.open_files import raise_open_file_limit
 from deployer.processes.operator_account import operator_groups
 from deployer.processes.start_process import probe_confinement
-from deployer.run_deployer import Deployer, deploying
+from deployer.run_deployer import Deployer, running_deployer
+from deployer.shield import end_tasks
 from deployer.traffic.caddy import CaddyTraffic
 from deployer.traffic.interface import Route, Target, Traffic, TrafficUnavailable
 from deployer.traffic.proxy.bounded_server import CallerLimits
 from deployer.traffic.proxy.streaming import StreamingProxy
-from deployer.uncut import end_tasks
 from pipeline_contracts.client_address import read_trusted
 from pipeline_contracts.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-_ENSURE_SECONDS = 5.0
+_RESTORE_SECONDS = 5.0
 
 
 @asynccontextmanager
@@ -51,10 +51,10 @@ async def running_local_deployer(
     hidden: tuple[Path, ...],
     stops: bool,
 ) -> AsyncIterator[Deployer]:
-    """A deployer that runs applications on this machine, at work; `server` is the bound socket of its proxy.
+    """Run a deployer of this machine; `server` is the bound socket of its proxy.
 
-    `hidden`: folders that no application may see. `stops`: at the end what runs is stopped; otherwise it is left to
-    the next process of this deployer. Raises `BadSettings`.
+    `hidden`: folders that no application may see. `stops`: end the applications at the end; otherwise the next process
+    of this deployer takes them over. Raises `BadSettings`.
     """
     raise_open_file_limit()
     deployer: Deployer
@@ -94,24 +94,18 @@ async def running_local_deployer(
     metrics = DeployerMetrics()
     registry.register(metrics)
     builds = asyncio.Semaphore(settings.deploy_builds)
-    shop = Workshop(sessions, keys, driver, builds, settings.deploy_log_bytes, metrics)
-    names = Names(settings.deploy_domain, settings.deploy_port or port)
-    guard = DatabaseGuard(sessions, identity.folder)
-    deployer = Deployer(shop, identity, names, guard, gives_up=stops)
+    context = DeployContext(sessions, keys, driver, builds, settings.deploy_log_bytes, metrics)
+    names = Hostnames(settings.deploy_domain, settings.deploy_port or port)
+    guard = DatabaseGuard(sessions, identity.folder, driver.read_traces)
+    deployer = Deployer(context, identity, names, guard, releases_leases=stops)
     try:
         deployer.missing_confinement = await _describe_missing_confinement()
-        await driver.find_orphans()
-        live = await _read_live(sessions, guard, identity, names)
-        # Route requests to the local instances until the other deployer has running ones. Requests for an environment
-        # without instances are not held.
-        moved = driver.first_routes(guard.last_moved).items()
-        routes = {number: route for number, route in moved if route.targets}
-        routes.update(driver.first_routes(live))
+        routes = await _find_first_routes(driver, sessions, guard, identity, names)
         await proxy.set_routes(routes)
         await proxy.serve(server)
         if traffic is not proxy:
-            await _set_first(traffic, routes)
-        async with deploying(deployer), _ensured(traffic):
+            await _set_first_routes(traffic, routes)
+        async with running_deployer(deployer), _restoring_routes(traffic):
             yield deployer
     finally:
         await driver.close(stops=stops)
@@ -119,7 +113,7 @@ async def running_local_deployer(
         if traffic is not proxy:
             await proxy.close()
         listeners.close()
-        # Last: the disk may not respond, and the applications are stopped nevertheless.
+        # Last: the applications are stopped even if the disk does not respond.
         await guard.close()
 
 
@@ -146,60 +140,74 @@ async def _describe_missing_confinement() -> str | None:
     return "; ".join(faults) or None
 
 
+async def _find_first_routes(
+    handover: Handover, sessions: Sessions, guard: DatabaseGuard, identity: Identity, names: Hostnames
+) -> Mapping[int, Route]:
+    await handover.find_orphans()
+    live = await _read_live(sessions, guard, identity, names)
+    # Route requests to the local instances until the other deployer has running ones. Requests for an environment
+    # without instances are not held.
+    moved = handover.first_routes(guard.last_moved).items()
+    routes = {number: route for number, route in moved if route.targets}
+    return {**routes, **handover.first_routes(live)}
+
+
 async def _read_live(
-    sessions: Sessions, guard: DatabaseGuard, identity: Identity, names: Names
+    sessions: Sessions, guard: DatabaseGuard, identity: Identity, names: Hostnames
 ) -> Mapping[int, LastLive]:
-    """What is to be served: by the database, or as it was when it was last read, where it is away or another one."""
+    """Return the live deployments with hosts. If the database is away or refused, return those of its last read."""
     try:
         await guard.check()
-        overview = await read_overview(sessions, identity.id, names)
-        await guard.remember_live(overview)
+        states = await read_desired_states(sessions, identity.id, names)
+        await guard.remember_live(states)
         live = guard.last_live
     except (SQLAlchemyError, DatabaseRefused) as error:
-        logger.warning("requests go to what was live before: %s", error)
+        logger.warning("requests go to the releases that were live at the last read: %s", error)
         live = guard.last_live or await _read_unremembered(sessions, identity, names)
-    return {number: one for number, one in live.items() if one.hosts}
+    return {number: last for number, last in live.items() if last.hosts}
 
 
-async def _read_unremembered(sessions: Sessions, identity: Identity, names: Names) -> Mapping[int, LastLive]:
-    """What is live by a database that is not to be believed otherwise: to route to what runs harms nobody."""
+async def _read_unremembered(
+    sessions: Sessions, identity: Identity, names: Hostnames
+) -> Mapping[int, LastLive]:
+    """Return the live deployments of a database that is refused: routing requests to running instances is safe."""
     try:
-        return live_of(await read_overview(sessions, identity.id, names))
+        return list_live(await read_desired_states(sessions, identity.id, names))
     except SQLAlchemyError as error:
-        logger.warning("requests find nothing until the database answers: %s", error)
+        logger.warning("requests are not routed until the database is available: %s", error)
         return {}
 
 
-async def _set_first(traffic: Traffic, routes: Mapping[int, Route]) -> None:
+async def _set_first_routes(traffic: Traffic, routes: Mapping[int, Route]) -> None:
     try:
         await traffic.set_routes(routes)
     except TrafficUnavailable as error:
-        # It may be started later: it gets them then.
+        # Caddy may start later, and gets its routes then.
         logger.warning("%s", error)
 
 
 def _is_loopback(peer: str) -> bool:
-    """Caddy runs on this machine, and tells truly who has called."""
+    """Return True for Caddy, which runs on this machine: its forwarded addresses are trusted."""
     return peer in ("127.0.0.1", "::1")
 
 
 @asynccontextmanager
-async def _ensured(traffic: Traffic) -> AsyncIterator[None]:
-    """Meanwhile a Caddy that was started anew gets its routes again."""
+async def _restoring_routes(traffic: Traffic) -> AsyncIterator[None]:
+    """Restore the routes of a restarted Caddy within the context."""
     if not isinstance(traffic, CaddyTraffic):
         yield
         return
-    task = asyncio.create_task(_keep_ensured(traffic), name="caddy")
+    task = asyncio.create_task(_restore_routes(traffic), name="caddy")
     try:
         yield
     finally:
         await end_tasks(task)
 
 
-async def _keep_ensured(traffic: CaddyTraffic) -> None:
-    # Nothing tells of a Caddy that was started anew.
+async def _restore_routes(traffic: CaddyTraffic) -> None:
+    # Caddy reports no restarts.
     while True:
-        await asyncio.sleep(_ENSURE_SECONDS)
+        await asyncio.sleep(_RESTORE_SECONDS)
         try:
             if await traffic.ensure():
                 logger.warning("Caddy had lost its routes; it has them again")

@@ -1,11 +1,10 @@
 """Refuses to work on a database other than the one whose applications run here.
 
-In an empty database, in another one and in an older backup the applications that run are not wanted: a deployer that
-believed it would end all of them. It remembers in `database.json` what it has last read, compares, and does nothing
-while the two do not fit.
+An empty database, another database and an older backup do not have the running applications: a deployer would end all
+of them. It stores the state of its database in `database.json`, and does nothing while the database contradicts it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,41 +13,38 @@ from sqlalchemy import exists, func, literal_column, or_, select
 from sqlalchemy.exc import ProgrammingError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.audit.tables import AuditEntry
-from control_api.database import Sessions
-from control_api.database_errors import is_behind
-from control_api.deployments.tables import Deployment, LiveRelease
-from control_api.migrations.upgrade import newest_revision
-from control_api.projects.tables import Environment, Project
-from control_api.runtime.tables import DatabaseToken
-from deployer.database_memory import ACCEPT, FILE, DatabaseMemory, Remembered
-from deployer.drivers.interface import LastLive, WorkFailed
-from deployer.environments.overview import Overview
-from deployer.uncut import uncut
+from control_domain.database.engine import Sessions
+from control_domain.database.errors import is_behind
+from control_domain.database.migrations.upgrade import newest_revision
+from control_domain.tables.audit import AuditEntry
+from control_domain.tables.deployments import Deployment, LiveRelease
+from control_domain.tables.projects import Environment, Project
+from control_domain.tables.runtime import DatabaseToken
+from deployer.database_memory import ACCEPT, FILE, DatabaseMemory, DatabaseRefused, Remembered
+from deployer.drivers.interface import LastLive, Traces
+from deployer.environments.desired_states import DesiredStates
+from deployer.shield import shielded
 
 _LEFT_ALONE = "What runs is left as it is, and nothing is deployed."
 _ACCEPT = (
     f"To accept this database and end what it does not know, stop the deployer, write `{ACCEPT}` into {FILE} in its "
     "folder and start it again."
 )
-_AT_ONCE = 500
-
-
-class DatabaseRefused(WorkFailed):
-    """The database is not the one whose applications run here. The message says what to do."""
+_BATCH_ROWS = 500
 
 
 class DatabaseGuard:
     """Compares the database with the deployer's memory of it."""
 
-    def __init__(self, sessions: Sessions, folder: Path) -> None:
+    def __init__(self, sessions: Sessions, folder: Path, read_traces: Callable[[], Traces]) -> None:
+        """`read_traces`: see `Handover`; needed if the folder has no file."""
         self._sessions = sessions
         self._known_revision = newest_revision()
-        self._memory = DatabaseMemory(folder)
+        self._memory = DatabaseMemory(folder, read_traces)
 
     @property
     def last_live(self) -> Mapping[int, LastLive]:
-        """What was live by environment when the database was last read."""
+        """The live deployments by environment at the last read of the database."""
         return {} if self._memory.known is None else self._memory.known.live
 
     @property
@@ -60,17 +56,17 @@ class DatabaseGuard:
         """Wait until the file is written, or the write has failed."""
         await self._memory.close()
 
-    @uncut
+    @shielded
     async def check(self, environment_id: int | None = None) -> None:
         """Raise `DatabaseRefused` for another database; with an ID also where an environment has lost its live release.
-        Raises what the database raises."""
+        Raises database errors."""
         async with self._sessions() as session:
             await self.check_in(session, environment_id)
 
     async def check_in(self, session: AsyncSession, environment_id: int | None = None) -> None:
-        """As `check`, for the snapshot that this session reads."""
+        """Like `check`, for the snapshot that this session reads."""
         if self._memory.damage is not None:
-            raise DatabaseRefused(_told_of_damage(self._memory.damage))
+            raise DatabaseRefused(_describe_damage(self._memory.damage))
         # Copy the memory before the first query: the session may see a snapshot that is older than later entries.
         before = self._memory.known
         try:
@@ -102,11 +98,11 @@ class DatabaseGuard:
                 f"Correct PHAROS_DATABASE_URL, or restore the database. {_ACCEPT}"
             )
         if known is None:
-            if not self._memory.is_accepting:
-                await self._check_folder(session)
+            if self._memory.traces is not None and not self._memory.is_accepting:
+                await self._check_traces(session, self._memory.traces)
             known = Remembered(facts.token)
         known = await self._check_newest(session, known, facts.newest or 0)
-        had = [one.public_id for one in known.live.values()]
+        had = [live.public_id for live in known.live.values()]
         if had and not facts.has_environments and await _not_removed(session, "environment", had):
             raise DatabaseRefused(
                 f"The database has no environments any more, and {len(known.live)} had a live release. {_LEFT_ALONE} "
@@ -116,13 +112,13 @@ class DatabaseGuard:
 
     async def _check_newest(self, session: AsyncSession, known: Remembered, newest: int) -> Remembered:
         """Return `known` with this newest deployment. Raises if the former newest deployment is missing."""
-        wanted = (
+        query = (
             select(Deployment.id, Deployment.created_at, Project.public_id)
             .outerjoin(Project, Project.id == Deployment.project_id)
             .where(Deployment.id.in_([known.newest, newest]))
         )
         found = {
-            row.id: (row.created_at.isoformat(), row.public_id or "") for row in await session.execute(wanted)
+            row.id: (row.created_at.isoformat(), row.public_id or "") for row in await session.execute(query)
         }
         created_at, _ = found.get(known.newest, ("", ""))
         if created_at != known.newest_at and (
@@ -136,20 +132,20 @@ class DatabaseGuard:
         newest_at, project = found.get(newest, ("", ""))
         return replace(known, newest=newest, newest_at=newest_at, newest_project=project)
 
-    async def _check_folder(self, session: AsyncSession) -> None:
-        """Compare with the folder if the file is missing: each environment that ever ran has a home there."""
-        homes, newest = self._memory.homes, self._memory.newest_artefact
-        missing = set(homes)
-        for first in range(0, len(homes), _AT_ONCE):
-            some = homes[first : first + _AT_ONCE]
-            query = select(Environment.public_id).where(Environment.public_id.in_(some))
+    async def _check_traces(self, session: AsyncSession, traces: Traces) -> None:
+        """Compare with the evidence of earlier deployments if the file is missing."""
+        environments, newest = traces.environments, traces.newest_deployment
+        missing = set(environments)
+        for first in range(0, len(environments), _BATCH_ROWS):
+            batch = environments[first : first + _BATCH_ROWS]
+            query = select(Environment.public_id).where(Environment.public_id.in_(batch))
             missing.difference_update((await session.execute(query)).scalars())
         lost = await _not_removed(session, "environment", sorted(missing))
         if lost:
             raise DatabaseRefused(
-                f"The database does not know {len(lost)} of the {len(homes)} environments that have a home in the "
-                f"deployer's folder, such as {min(lost)}, and {FILE} is not there to compare it with. {_LEFT_ALONE} "
-                f"Correct PHAROS_DATABASE_URL, or restore the database. {_ACCEPT}"
+                f"The database does not know {len(lost)} of the {len(environments)} environments that have a home "
+                f"in the deployer's folder, such as {min(lost)}, and {FILE} is not there to compare it with. "
+                f"{_LEFT_ALONE} Correct PHAROS_DATABASE_URL, or restore the database. {_ACCEPT}"
             )
         # Deployments are deleted only together with their project, and the project of a missing deployment is unknown.
         removed = exists(select(AuditEntry.id).where(AuditEntry.action == "project.remove"))
@@ -161,42 +157,42 @@ class DatabaseGuard:
                 f"newer backup. {_ACCEPT}"
             )
 
-    async def remember_live(self, overview: Overview) -> None:
-        """Remember what is live by this overview. Raises `DatabaseRefused` where environments have lost their live
-        release, which never happens to one that nobody has removed."""
-        live = live_of(overview)
-        vanished = self.last_live.keys() - live.keys() - overview.elsewhere
+    async def remember_live(self, states: DesiredStates) -> None:
+        """Remember the live deployments. Raises `DatabaseRefused` if environments have lost their live release, which
+        happens only to removed environments."""
+        live = list_live(states)
+        vanished = self.last_live.keys() - live.keys() - states.leased_elsewhere
         if vanished:
             async with self._sessions() as session:
                 await self._check_lost(session, vanished, self.last_live)
         if self._memory.known is not None:
             before = {**self.last_moved, **self.last_live}
-            moved = {number: one for number, one in before.items() if number in overview.elsewhere}
+            moved = {number: last for number, last in before.items() if number in states.leased_elsewhere}
             self._memory.remember(replace(self._memory.known, live=live, moved=moved))
 
     async def _check_lost(
         self, session: AsyncSession, numbers: set[int], live: Mapping[int, LastLive]
     ) -> None:
         had = sorted(numbers & live.keys())
-        for first in range(0, len(had), _AT_ONCE):
-            some = had[first : first + _AT_ONCE]
+        for first in range(0, len(had), _BATCH_ROWS):
+            batch = had[first : first + _BATCH_ROWS]
             query = (
                 select(Environment.id, LiveRelease.release_id)
                 .outerjoin(LiveRelease, LiveRelease.environment_id == Environment.id)
-                .where(Environment.id.in_(some))
+                .where(Environment.id.in_(batch))
             )
             found = {row.id: row.release_id for row in await session.execute(query)}
-            gone = [live[number].public_id for number in some if number not in found]
-            lost = list(found.values()).count(None) + len(await _not_removed(session, "environment", gone))
+            missing = [live[number].public_id for number in batch if number not in found]
+            lost = list(found.values()).count(None) + len(await _not_removed(session, "environment", missing))
             if lost:
-                told = "1 environment" if lost == 1 else f"{lost} environments"
+                count = "1 environment" if lost == 1 else f"{lost} environments"
                 raise DatabaseRefused(
-                    f"The database has lost the live releases of {told}. {_LEFT_ALONE} Wait for a "
+                    f"The database has lost the live releases of {count}. {_LEFT_ALONE} Wait for a "
                     f"restore that is in progress, or restore the database. {_ACCEPT}"
                 )
 
 
-def _told_of_damage(damage: str) -> str:
+def _describe_damage(damage: str) -> str:
     return (
         f"{FILE} in the deployer's folder {damage}. {_LEFT_ALONE} What does not run is not started either. If "
         f"PHAROS_DATABASE_URL names the database whose applications run here, and it is no older backup, stop the "
@@ -204,30 +200,30 @@ def _told_of_damage(damage: str) -> str:
     )
 
 
-def live_of(overview: Overview) -> Mapping[int, LastLive]:
-    """What is live by environment, without what other deployers have."""
+def list_live(states: DesiredStates) -> Mapping[int, LastLive]:
+    """Return the live deployments by environment, without environments of other deployers."""
     return {
         number: LastLive(
-            wanted.tenancy.public_id,
-            wanted.live.deployment_id,
-            wanted.tenancy.hosts if wanted.replicas > 0 else (),
+            desired.tenancy.public_id,
+            desired.live.deployment_id,
+            desired.tenancy.hosts if desired.replicas > 0 else (),
         )
-        for number, wanted in overview.wanted.items()
-        if wanted.live is not None
+        for number, desired in states.by_environment.items()
+        if desired.live is not None
     }
 
 
 async def _not_removed(session: AsyncSession, kind: str, public_ids: Sequence[str]) -> set[str]:
-    """Those whose removal is not in the audit log, which nothing is taken from: an older backup does not have it, nor
-    a restore in progress."""
-    left = set(public_ids)
-    for first in range(0, len(public_ids), _AT_ONCE):
-        subjects = [f"{kind} {public_id}" for public_id in public_ids[first : first + _AT_ONCE]]
+    """Return the IDs without a removal in the audit log. Entries are never deleted, but an older backup and a restore
+    in progress do not have them."""
+    remaining = set(public_ids)
+    for first in range(0, len(public_ids), _BATCH_ROWS):
+        subjects = [f"{kind} {public_id}" for public_id in public_ids[first : first + _BATCH_ROWS]]
         query = select(AuditEntry.subject).where(
             AuditEntry.action == f"{kind}.remove", AuditEntry.subject.in_(subjects)
         )
-        left -= {subject.partition(" ")[2] for subject in (await session.execute(query)).scalars()}
-    return left
+        remaining -= {subject.partition(" ")[2] for subject in (await session.execute(query)).scalars()}
+    return remaining
 
 
 def _facts() -> Any:

@@ -3,20 +3,23 @@
 import asyncio
 import json
 import logging
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deployer.drivers.interface import LastLive
-from deployer.write_whole import write_whole
+from deployer.drivers.interface import DeployFailed, LastLive, Traces
+from deployer.write_atomically import write_atomically
 
 logger = logging.getLogger(__name__)
 
 FILE = "database.json"
 ACCEPT = "accept"
 """What a person writes into the file to have the deployer accept any database."""
+
+
+class DatabaseRefused(DeployFailed):
+    """The database is not the one whose applications run here. The message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,33 +30,30 @@ class Remembered:
     newest: int = 0
     """The newest deployment; 0: there was none."""
     newest_at: str = ""
-    """When it was created: another database gives the same numbers to others."""
+    """The creation time of that deployment: another database has other deployments with the same number."""
     newest_project: str = ""
-    """Its project, with which it may be removed."""
+    """The project of that deployment. Removing the project removes its deployments."""
     live: Mapping[int, LastLive] = field(default_factory=dict)
     moved: Mapping[int, LastLive] = field(default_factory=dict)
-    """What was live here before another deployer took the environment: it may still run here alone."""
+    """What was live here before another deployer took the environment. Only this deployer may have instances yet."""
 
 
 class DatabaseMemory:
     """The file, and its content in memory. A background task writes changes: a slow disk must not delay a renewal of
     leases, nor requests to applications."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, read_traces: Callable[[], Traces]) -> None:
         self._path = folder / FILE
         self.damage: str | None = None
-        """Why the file cannot be used, to follow its name in a sentence."""
+        """Why the file cannot be used; follows the name of the file in a sentence."""
         self._is_stored = True
         self._fault: str | None = None
         self._storing: asyncio.Task[None] | None = None
         self.is_accepting = False
         """A person has written `ACCEPT`."""
         self.known: Remembered | None = self._read()
-        has_file = self.known is not None
-        self.homes = () if has_file else sorted(one for one in _names(folder / "homes") if one[:4] == "env_")
-        """Without a file that could be read: the public IDs of the environments that have homes in the folder."""
-        self.newest_artefact = 0 if has_file else max(map(_number, _names(folder / "artefacts")), default=0)
-        """Likewise: the newest deployment that an artefact is of; 0: there is none."""
+        self.traces: Traces | None = None if self.known is not None else read_traces()
+        """Without a readable file: the evidence of earlier deployments."""
 
     def remember(self, known: Remembered) -> None:
         """Store the state in memory at once, and in the file soon. The next call repeats a failed write."""
@@ -75,14 +75,14 @@ class DatabaseMemory:
                 await asyncio.to_thread(self._write, known)
             except OSError as error:
                 if str(error) != self._fault:
-                    logger.warning("%s cannot be written, and is tried again: %s", self._path, error)
+                    logger.warning("%s cannot be written, and the write is repeated: %s", self._path, error)
                 self._fault = str(error)
                 return
             self._is_stored, self._fault = self.known is known, None
 
     def _write(self, known: Remembered) -> None:
         # The next start would refuse a half-written file.
-        write_whole(self._path, json.dumps(asdict(known)))
+        write_atomically(self._path, json.dumps(asdict(known)))
 
     def _read(self) -> Remembered | None:
         try:
@@ -107,17 +107,8 @@ class DatabaseMemory:
 
 def _read_live(found: Any) -> Mapping[int, LastLive]:
     return {
-        int(number): LastLive(str(one["public_id"]), int(one["deployment_id"]), tuple(map(str, one["hosts"])))
-        for number, one in found.items()
+        int(number): LastLive(
+            str(live["public_id"]), int(live["deployment_id"]), tuple(map(str, live["hosts"]))
+        )
+        for number, live in found.items()
     }
-
-
-def _names(folder: Path) -> Sequence[str]:
-    try:
-        return os.listdir(folder)
-    except FileNotFoundError:
-        return ()
-
-
-def _number(artefact: str) -> int:
-    return int(artefact) if artefact.isdecimal() else 0

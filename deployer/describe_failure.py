@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from sqlalchemy.exc import DatabaseError, InternalError, SQLAlchemyError
 
-from control_api.database_errors import DatabaseAway, reason
+from control_domain.database.errors import DatabaseAway, reason
 
 
 def describe_database_error(error: SQLAlchemyError) -> str:
     """Return the driver's message without the statements and values that most error texts contain."""
     if isinstance(error, DatabaseAway):
         return str(error)
-    # SQLite's for a damaged file, which is of no closer kind.
+    # SQLite raises these general errors for a damaged file.
     if type(error) in (DatabaseError, InternalError) and isinstance(error, DatabaseError) and error.orig:
         return f"The database does not work ({reason(error.orig)})."
     if isinstance(error, DatabaseError):

@@ -1,4 +1,4 @@
-"""Who a deployer is: an ID and a range of users of its own, kept in its folder over restarts."""
+"""The identity of a deployer: an ID and a range of users, stored in the deployer's folder."""
 
 import fcntl
 import json
@@ -11,21 +11,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deployer.exclusive_identity import claiming
-from deployer.write_whole import write_whole
+from deployer.identity_claim import claim_identity
+from deployer.write_atomically import write_atomically
 
-USERS = 100_000
-"""How many users a range has. A deployer begins with one range, and takes another when that is used up."""
-MOST_RANGES = 1000
-# Above what systems, people and containers are given; below what a C int holds.
+USERS_PER_RANGE = 100_000
+"""A deployer begins with one range of users, and takes another range when all users are taken."""
+MAX_RANGES = 1000
+# Subfolders that a driver makes once an application is deployed (drivers/local/layout.py).
+_APPLICATION_DATA = ("artefacts", "homes")
 _FILES = ("identity.json", "identity.copy.json")
-"""The second is for the loss of the first."""
-_USED = ("artefacts", "homes")
-_FIRST_UIDS = range(100_000_000, 2_000_000_000, USERS)
+"""The second file is a copy in case the first is lost."""
+# Above the IDs of system users, people and containers; below the limit of a C int.
+_FIRST_UIDS = range(100_000_000, 2_000_000_000, USERS_PER_RANGE)
 
 
 class NoMoreUsers(Exception):
-    """A number is beyond the users of `MOST_RANGES`."""
+    """A number is beyond the users of `MAX_RANGES`."""
 
 
 class FolderInUse(Exception):
@@ -34,45 +35,45 @@ class FolderInUse(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A deployer, and the numbers of the users that its processes get."""
+    """The ID of a deployer, and the users of its processes."""
 
     id: str
-    """In the environment of each of its processes: it finds them again after it was killed."""
+    """Part of the environment of each process, so that the deployer finds its processes after it was killed."""
     name: str
-    """Machine and folder, for people."""
+    """Machine and folder, shown to people."""
     first_uid: int
-    """The first of `USERS`. What runs as one of them is this deployer's: it kills by user."""
+    """The first of `USERS_PER_RANGE`. The deployer may kill all processes of these users."""
     folder: Path
-    more: list[int] = field(default_factory=list, compare=False)
+    further_uids: list[int] = field(default_factory=list, compare=False)
     """The first users of further ranges, in the order in which they were taken."""
 
     def find_user(self, number: int) -> int | None:
         """Return the user of this number, from 0; None if its range was not taken yet."""
-        number_of_range, offset = divmod(number, USERS)
-        firsts = [self.first_uid, *self.more]
+        number_of_range, offset = divmod(number, USERS_PER_RANGE)
+        firsts = [self.first_uid, *self.further_uids]
         return firsts[number_of_range] + offset if number_of_range < len(firsts) else None
 
     def has_user(self, uid: int) -> bool:
-        """Whether what runs as this user is an application of this deployer."""
-        return any(first <= uid < first + USERS for first in (self.first_uid, *self.more))
+        """Return True if processes of this user are applications of this deployer."""
+        return any(first <= uid < first + USERS_PER_RANGE for first in (self.first_uid, *self.further_uids))
 
     def take_user(self, number: int) -> int:
         """Return the user of this number, and take and store the ranges that are missing. Raises `NoMoreUsers`."""
-        if number >= MOST_RANGES * USERS:
-            raise NoMoreUsers(f"{number} is beyond the {MOST_RANGES * USERS:,} users of a deployer")
+        if number >= MAX_RANGES * USERS_PER_RANGE:
+            raise NoMoreUsers(f"{number} is beyond the {MAX_RANGES * USERS_PER_RANGE:,} users of a deployer")
         while (user := self.find_user(number)) is None:
-            more = [*self.more, _unused_users((self.first_uid, *self.more))]
-            _write(self.folder, {"id": self.id, "first_uid": self.first_uid, "more": more})
+            further = [*self.further_uids, _choose_unused_users((self.first_uid, *self.further_uids))]
+            _write(self.folder, {"id": self.id, "first_uid": self.first_uid, "more": further})
             # Use the range only once it is stored: otherwise the next process could not find processes of these users.
-            self.more[:] = more
+            self.further_uids[:] = further
         return user
 
 
 @contextmanager
-def owning(folder: Path) -> Iterator[Identity]:
+def hold_identity(folder: Path) -> Iterator[Identity]:
     """Hold the identity of this folder's deployer exclusively. Raises `FolderInUse`."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Its processes may have to enter, and can list nothing.
+    # Application processes may have to enter the folder, but cannot list it.
     folder.chmod(0o711)
     with open(folder / "lock", "w") as lock:
         try:
@@ -84,7 +85,7 @@ def owning(folder: Path) -> Iterator[Identity]:
                 "deployer`, or --data for `pharos up`, which uses the subfolder deployer."
             ) from None
         identity = _read(folder)
-        with claiming(identity.id, str(identity.folder), identity.has_user) as holder:
+        with claim_identity(identity.id, str(identity.folder), identity.has_user) as holder:
             if holder is not None:
                 raise FolderInUse(
                     f"{identity.folder} and {holder.folder} are copies of one folder, and process {holder.pid} runs "
@@ -98,14 +99,14 @@ def owning(folder: Path) -> Iterator[Identity]:
 def _read(folder: Path) -> Identity:
     known = next((found for name in _FILES if (found := _read_file(folder / name)) is not None), None)
     if known is None:
-        if any((folder / name).exists() for name in _FILES + _USED):
+        if any((folder / name).exists() for name in (*_FILES, *_APPLICATION_DATA)):
             raise FolderInUse(
                 f"The folder {folder} was used before, but {_FILES[0]} and {_FILES[1]} in it are missing or damaged: "
                 "with a new ID the deployer would not find the applications that it started. Restore one of the two "
                 "files from a backup. Without a backup, restart the machine to end these applications, rename "
                 f"{folder}, and deploy them again. Files that they kept are in the subfolder homes."
             )
-        known = {"id": f"dpl_{secrets.token_hex(8)}", "first_uid": _unused_users(()), "more": []}
+        known = {"id": f"dpl_{secrets.token_hex(8)}", "first_uid": _choose_unused_users(()), "more": []}
     if any(_read_file(folder / name) != known for name in _FILES):
         _write(folder, known)
     name = f"{socket.gethostname()}:{folder.resolve()}"[:200]
@@ -113,7 +114,7 @@ def _read(folder: Path) -> Identity:
 
 
 def _read_file(path: Path) -> dict[str, Any] | None:
-    """The identity in this file; None where it is damaged or gone."""
+    """Return the identity in this file; None if the file is damaged or missing."""
     try:
         found = json.loads(path.read_bytes())
         more = [int(first) for first in found.get("more", [])]
@@ -124,17 +125,19 @@ def _read_file(path: Path) -> dict[str, Any] | None:
 
 def _write(folder: Path, known: dict[str, Any]) -> None:
     for name in _FILES:
-        # With another ID it would not find its processes.
-        write_whole(folder / name, json.dumps(known) + "\n")
+        # With another ID the deployer would not find its processes.
+        write_atomically(folder / name, json.dumps(known) + "\n")
 
 
-def _unused_users(own: Sequence[int]) -> int:
-    """Users as whom nothing runs now: two deployers of one machine must not have the same. `own`: ranges that this
-    deployer has already."""
+def _choose_unused_users(own: Sequence[int]) -> int:
+    """Return the first of a range of users without processes: two deployers of one machine must not share users. `own`:
+    the ranges of this deployer."""
     running = {_uid_of(name) for name in os.listdir("/proc") if name.isdecimal()}
     while True:
         first = secrets.choice(_FIRST_UIDS)
-        if first not in own and not any(first <= uid < first + USERS for uid in running if uid is not None):
+        if first not in own and not any(
+            first <= uid < first + USERS_PER_RANGE for uid in running if uid is not None
+        ):
             return first
 
 

@@ -1,8 +1,8 @@
-"""Leases of environments: of several deployers one carries out what is asked of an environment.
+"""Leases of environments: each environment has one deployer at a time.
 
-A lease that is not renewed runs out and may be taken by another deployer. Each taking has a higher fence, and every
-write names the one under which it is made: a holder that was only slow changes nothing any more. When a lease ends is
-written and compared by the database's clock alone: the machines of two deployers may disagree on the time.
+A lease that is not renewed expires, and another deployer may take it. Each new lease has a higher fence, and every
+write checks the fence, so a former holder that was only slow can change nothing. Only the clock of the database decides
+when a lease ends, as the clocks of two machines may differ.
 """
 
 import time
@@ -14,12 +14,12 @@ from sqlalchemy import ColumnElement, case, delete, exists, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.database import Sessions, insert_unless_there, read_as_of_now
-from control_api.database_clock import database_now
-from control_api.projects.tables import Environment
-from control_api.runtime.tables import EnvironmentLease, Instance
+from control_domain.database.clock import database_now
+from control_domain.database.engine import Sessions, insert_unless_there, read_as_of_now
+from control_domain.tables.projects import Environment
+from control_domain.tables.runtime import EnvironmentLease, Instance
 from deployer.identity import Identity
-from deployer.uncut import uncut
+from deployer.shield import shielded
 from pipeline_contracts.deploy_states import EnvironmentState
 
 LEASE_SECONDS = 15.0
@@ -27,11 +27,11 @@ RENEW_SECONDS = 5.0
 _MARGIN_SECONDS = 1.0
 
 Check = Callable[[AsyncSession], Awaitable[None]]
-"""Raises where the session's database is not to be believed."""
+"""Raises an error if the session's database must not be trusted."""
 
 
 class LeaseLost(Exception):
-    """Another deployer has taken the environment over, or it was removed."""
+    """Another deployer has taken the environment, or the environment was removed."""
 
 
 def _end_of_term() -> float:
@@ -45,13 +45,13 @@ class Lease:
     environment_id: int
     holder: str
     fence: int
-    """Higher each time that the lease is taken again; all who write under the lease share this object."""
+    """Higher each time that the lease is taken again; all writers under the lease share this object."""
     holder_name: str = ""
     ends_at: float = field(default_factory=_end_of_term, compare=False)
-    """By the monotonic clock: until then nobody else can have taken the environment."""
+    """By the monotonic clock: no other deployer can have taken the environment before."""
 
 
-@uncut
+@shielded
 async def take_lease(
     sessions: Sessions, identity: Identity, environment_id: int, address: str, *, above: int = 0
 ) -> Lease | None:
@@ -112,7 +112,7 @@ def _higher(fence: int) -> ColumnElement[int]:
     return case((EnvironmentLease.fence > fence, EnvironmentLease.fence), else_=fence)
 
 
-@uncut
+@shielded
 async def renew_leases(sessions: Sessions, leases: Sequence[Lease]) -> set[int]:
     """Extend the leases; return the environments whose row is missing or names another holder."""
     if not leases:
@@ -145,7 +145,7 @@ async def renew_leases(sessions: Sessions, leases: Sequence[Lease]) -> set[int]:
     return mine.keys() - fences.keys()
 
 
-@uncut
+@shielded
 async def shorten_leases(sessions: Sessions) -> None:
     """Shorten leases of all deployers that would last longer than a lease taken now, as after the database's clock was
     set back.
@@ -161,8 +161,8 @@ async def shorten_leases(sessions: Sessions) -> None:
         )
 
 
-@uncut
-async def hold_leases(sessions: Sessions, identity: Identity, leases: Sequence[Lease]) -> None:
+@shielded
+async def extend_held_leases(sessions: Sessions, identity: Identity, leases: Sequence[Lease]) -> None:
     """Extend the leases that this deployer holds, and take no new ones, while it refuses the database.
 
     `leases`: the leases in memory; after a restart, the database has more leases of this deployer.
@@ -182,7 +182,7 @@ async def hold_leases(sessions: Sessions, identity: Identity, leases: Sequence[L
             lease.ends_at = ends_at
 
 
-@uncut
+@shielded
 async def retake_lease(sessions: Sessions, identity: Identity, lease: Lease, address: str) -> bool:
     """Take a lease again whose row is missing or whose new holder has let it expire. Return False if the lease is lost:
     another deployer has the environment, or the environment was removed."""
@@ -193,7 +193,7 @@ async def retake_lease(sessions: Sessions, identity: Identity, lease: Lease, add
     return True
 
 
-@uncut
+@shielded
 async def is_lost(sessions: Sessions, lease: Lease, check: Check | None = None) -> bool:
     """Return True if another deployer has the environment, or it was removed, and False if only the fence differs.
 
@@ -231,9 +231,9 @@ def is_run_elsewhere(holder: str) -> ColumnElement[bool]:
     return is_elsewhere & (runs | hibernates)
 
 
-@uncut
+@shielded
 async def end_leases(sessions: Sessions, leases: Sequence[Lease]) -> None:
-    """Let others take the environments at once: this deployer stops, and so does what it runs."""
+    """Let other deployers take the environments at once: this deployer and its instances stop."""
     if not leases:
         return
     async with sessions() as session, session.begin():
@@ -248,19 +248,19 @@ async def end_leases(sessions: Sessions, leases: Sequence[Lease]) -> None:
         )
 
 
-async def hold_lease(session: AsyncSession, lease: Lease, **told: str | None) -> None:
-    """Have nobody take the environment over until the end of the transaction, which begins with this; `doing` tells
-    what for. Raises `LeaseLost`."""
+async def lock_lease(session: AsyncSession, lease: Lease, **columns: str | None) -> None:
+    """Lock the lease until the end of the transaction, so that no other deployer can take the environment. Call this
+    first in the transaction. `columns`: further columns to set, such as `doing`. Raises `LeaseLost`."""
     mine = (
         EnvironmentLease.environment_id == lease.environment_id,
         EnvironmentLease.holder == lease.holder,
         EnvironmentLease.fence == lease.fence,
     )
-    # An update, because SQLite locks nothing when it reads.
+    # An update, because reads lock nothing in SQLite.
     held = await session.execute(
         update(EnvironmentLease)
         .where(*mine)
-        .values(fence=lease.fence, **told)
+        .values(fence=lease.fence, **columns)
         .returning(EnvironmentLease.fence)
         .execution_options(synchronize_session=False)
     )

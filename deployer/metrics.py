@@ -1,4 +1,4 @@
-"""What a deployer counts, shown to Prometheus when asked."""
+"""Metrics of a deployer."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -15,17 +15,16 @@ def _name(name: MetricName) -> str:
 
 
 class DeployerMetrics(Collector):
-    """The figures of one deployer. One event loop counts: no lock is needed."""
+    """The metrics of one deployer. Used in one event loop, so no lock is needed."""
 
     def __init__(self) -> None:
         self.finished: Counter[str] = Counter()
-        """Deployments by how they ended."""
+        """Ended deployments by status."""
         self.instances: dict[int, Counter[str]] = {}
-        """Of each environment: instances by state."""
+        """Instances by state of each environment."""
         self.failures = 0
 
     def collect(self) -> Iterable[Metric]:
-        """All of them."""
         finished = CounterMetricFamily(
             _name("pharos_deployer_deployments"),
             "Deployments carried out, by how they ended",

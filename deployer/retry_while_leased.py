@@ -1,4 +1,4 @@
-"""Retries a write while the database does not answer, for as long as the lease surely lasts."""
+"""Retries a write while the database is away, as long as the lease lasts."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from control_api.database_errors import DatabaseAway
+from control_domain.database.errors import DatabaseAway
 from deployer.leases import Lease
 
 logger = logging.getLogger(__name__)
@@ -22,8 +22,8 @@ T = TypeVar("T")
 async def retry_while_leased(lease: Lease, attempt: Callable[[], Awaitable[T]]) -> T:
     """Return what the attempt returns; repeat it while the database is away and the lease lasts.
 
-    `attempt` must be repeatable: a commit whose connection was lost may have counted. When the lease is over, another
-    deployer may have the environment: raises the database's error then.
+    `attempt` must be repeatable: a commit whose connection was lost may have counted. Raises the database error when
+    the lease is over, as another deployer may have the environment then.
     """
     pause = _FIRST_PAUSE
     while True:

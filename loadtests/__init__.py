@@ -1,1 +1,1 @@
-"""Load on real processes: `make bench` measures each part."""
+"""Load tests on real processes: `make bench` measures each part."""

@@ -1,4 +1,4 @@
-"""Whether every batch that got a 202 is stored, once and whole."""
+"""Checks that every batch with a 202 is stored exactly once and completely."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ _STORED = """
 
 @dataclass(slots=True)
 class Verdict:
-    """Batches and events that got a 202, and those that are not stored exactly once."""
+    """Batches and events with a 202, and those that are not stored exactly once."""
 
     batches: int
     events: int
@@ -28,11 +28,11 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether every 202 was kept."""
+        """Return True if every acknowledged batch is stored exactly once."""
         return not (self.missing or self.incomplete or self.doubled)
 
     def document(self) -> dict[str, object]:
-        """For machines."""
+        """Return the JSON form."""
         return {
             "acknowledged_batches": self.batches,
             "acknowledged_events": self.events,
@@ -43,7 +43,7 @@ class Verdict:
         }
 
     def text(self) -> str:
-        """For people."""
+        """Return a text for people."""
         if self.holds:
             return f"Every 202 is stored once: {self.batches:,} batches, {self.events:,} events."
         return (
@@ -53,7 +53,7 @@ class Verdict:
 
 
 def judge(acknowledged: Mapping[str, int], stored: Mapping[str, tuple[int, int]]) -> Verdict:
-    """`acknowledged`: events by batch; `stored`: (rows, different positions) by batch."""
+    """Compare. `acknowledged`: events by batch; `stored`: (rows, distinct positions) by batch."""
     verdict = Verdict(len(acknowledged), sum(acknowledged.values()))
     for batch, events in acknowledged.items():
         rows, positions = stored.get(batch, (0, 0))
@@ -63,7 +63,7 @@ def judge(acknowledged: Mapping[str, int], stored: Mapping[str, tuple[int, int]]
             verdict.incomplete.append(batch)
         elif rows != events:
             verdict.doubled.append(batch)
-    # What was sent and never acknowledged may be stored, but once as well.
+    # A batch that was sent but never acknowledged may be stored, but only once.
     verdict.doubled += [
         batch
         for batch, (rows, positions) in stored.items()
@@ -75,10 +75,8 @@ def judge(acknowledged: Mapping[str, int], stored: Mapping[str, tuple[int, int]]
 async def check_in_clickhouse(
     url: str, run: str, acknowledged: Mapping[str, int]
 ) -> tuple[Verdict, dict[str, tuple[int, int]]]:
-    """Count every batch of the run in the column store, once nothing more is missing or patience is at its end.
-
-    Gives the verdict, and (rows, different positions) by batch.
-    """
+    """Count every batch of the run in the column store, until nothing is missing or the time is up. Return the verdict,
+    and (rows, distinct positions) by batch."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     async with aiohttp.ClientSession() as session:
         while True:
@@ -95,7 +93,7 @@ async def check_in_clickhouse(
 async def check_by_receipts(
     base_url: str, key: str, acknowledged: Mapping[str, int], receipts: Mapping[str, str]
 ) -> Verdict:
-    """Read the receipt of every batch, where the column store is not at hand. `receipts`: receipt ID by batch."""
+    """Read the receipt of every batch, if the column store is not reachable. `receipts`: receipt ID by batch."""
     stored: dict[str, tuple[int, int]] = {}
     deadline = time.monotonic() + _PATIENCE_SECONDS
     waiting = list(acknowledged)

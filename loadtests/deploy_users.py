@@ -1,4 +1,4 @@
-"""Locust users that are CI systems which deploy, and people who look after what is deployed."""
+"""Locust users: CI systems that deploy, and people who look at deployments."""
 
 import json
 import os
@@ -20,12 +20,12 @@ _POLL_SECONDS = 0.5
 
 
 class _Caller(FastHttpUser):
-    """Calls the deploy API; locust counts whatever is not expected."""
+    """Calls the deploy API; locust counts unexpected responses."""
 
     abstract = True
 
     def read(self, path: str, name: str) -> Any:
-        """The document at this path; None where the answer was no 200."""
+        """Return the document at this path; None unless the status is 200."""
         with self.client.get(path, headers=_HEADERS, name=name, catch_response=True) as answer:
             if answer.status_code == 200:
                 return answer.json()
@@ -33,13 +33,13 @@ class _Caller(FastHttpUser):
             return None
 
     def read_log(self, deployment: int) -> None:
-        """The tail of a deployment's log; each has a line at least, which says that it was queued."""
+        """Read the tail of a deployment's log. Each log has at least one line: the deployment was queued."""
         document = self.read(f"/v1/deployments/{deployment}/log", "log of a deployment")
         if document is not None and not document["data"]["lines"]:
-            self.complain("log of a deployment", f"the log of deployment {deployment} is empty")
+            self.count_wrong_response("log of a deployment", f"the log of deployment {deployment} is empty")
 
-    def complain(self, name: str, fault: str) -> None:
-        """Count an answer that came well and says the wrong thing."""
+    def count_wrong_response(self, name: str, fault: str) -> None:
+        """Count a successful response with wrong contents."""
         self.environment.events.request.fire(
             request_type="CHECK",
             name=name,
@@ -50,8 +50,9 @@ class _Caller(FastHttpUser):
 
 
 class Pipeline(_Caller):
-    """A CI system: deploys a ref, waits for the end, shows the log. While another deploy is not finished the answer
-    is 409, which names that one; it is waited for instead. Some requests are sent again with their key."""
+    """A CI system: deploys a ref, waits for the result, reads the log. While another deployment is in progress the
+    response is 409 with its ID, and the user waits for that one. Some requests are repeated with their idempotency
+    key."""
 
     weight = 2
     wait_time = between(0.5, 2.0)
@@ -66,13 +67,13 @@ class Pipeline(_Caller):
         if is_new and random.random() < 0.3:
             again, _ = self._ask(key, body, "deploy, sent again")
             if again != number:
-                self.complain("deploy, sent again", f"deployment {again} instead of {number}")
+                self.count_wrong_response("deploy, sent again", f"deployment {again} instead of {number}")
         self._wait_for(number)
         self.read_log(number)
 
     def _ask(self, key: str, body: bytes, name: str) -> tuple[int | None, bool]:
-        """The deployment, or the active one where that is not finished, and whether it is ours. None: it has ended
-        just now, or something went wrong."""
+        """Return the deployment, or the active one, and True if it is ours. None: the active one has just ended, or an
+        error occurred."""
         headers = {**_HEADERS, "Content-Type": "application/json", "Idempotency-Key": key}
         path = f"/v1/environments/{_ENVIRONMENT}/deploy"
         with self.client.post(path, data=body, headers=headers, name=name, catch_response=True) as answer:
@@ -94,20 +95,20 @@ class Pipeline(_Caller):
 
 
 class Developer(_Caller):
-    """Somebody who turns pages of projects and deployments, opens one, and now and then scales or sets variables."""
+    """A person who pages through projects and deployments, opens one, and sometimes scales or sets variables."""
 
     weight = 2
     wait_time = between(0.5, 2.0)
 
     @task(2)
-    def look_around(self) -> None:
+    def browse(self) -> None:
         self.read("/v1/account", "account")
         self.read("/v1/me", "me")
         self.read(random.choice(("/v1/projects", "/v1/projects?limit=20")), "projects")
         self.read(f"/v1/projects/{_PROJECT}", "project")
 
     @task(4)
-    def turn_pages(self) -> None:
+    def read_pages(self) -> None:
         shown: list[int] = []
         path = f"/v1/deployments?limit={random.choice((10, 20, 50, 100))}"
         for _ in range(random.randint(1, 4)):
@@ -118,9 +119,9 @@ class Developer(_Caller):
             if document["next_cursor"] is None:
                 break
             path = f"{path.partition('&')[0]}&cursor={document['next_cursor']}"
-        # Others deploy meanwhile: nothing may be shown twice or moved for that.
+        # Concurrent deployments must not repeat or move entries of later pages.
         if shown != sorted(set(shown), reverse=True):
-            self.complain("page of deployments", f"not newest first, each once: {shown}")
+            self.count_wrong_response("page of deployments", f"not newest first, each once: {shown}")
         if shown:
             number = random.choice(shown)
             self.read(f"/v1/deployments/{number}", "deployment")

@@ -1,4 +1,4 @@
-"""What is deployed under load: a small web application in a repository of its own, beside the installation's data."""
+"""The application that is deployed under load: a small web application in a repository in the data folder."""
 
 import asyncio
 import json
@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from control_api.operator_actions import ACTIONS
+from operator_actions.door import ACTIONS
 from operator_cli.failure import CommandFailed
 from operator_cli.operator_client import ask_operator
 from pipeline_contracts.settings import Settings
-from service_processes.operator_engines import operator_engines
+from wiring.processes.operator_engines import operator_engines
 
 _APP = """
 import http.server
@@ -42,10 +42,10 @@ _Act = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 def connect_application(data: Path, credentials: Mapping[str, Any]) -> None:
-    """Have the project deployed from the application's repository, which is made where it is not there.
+    """Connect the project to the application's repository, which is created if it is missing.
 
-    Raises `CommandFailed` where the installation cannot be asked from here, and where the project is deployed from
-    somewhere else: no load is put on what is somebody's.
+    Raises `CommandFailed` if the installation is not reachable from here, and if the project is connected to another
+    repository: real projects get no load.
     """
     repository = str(_repository((data / "load-app").absolute()))
     asyncio.run(_connect(data, credentials, repository))
@@ -70,7 +70,7 @@ def _repository(folder: Path) -> Path:
 async def _connect(data: Path, credentials: Mapping[str, Any], repository: str) -> None:
     async with _operator(data, credentials) as act:
         for connected in await act("repositories/list", {}):
-            # A sample gives way.
+            # Replace the sample application.
             if connected["project"]["id"] != credentials["project_id"] or connected["sample"]:
                 continue
             if connected["url"] == repository:
@@ -84,7 +84,7 @@ async def _connect(data: Path, credentials: Mapping[str, Any], repository: str) 
 
 @asynccontextmanager
 async def _operator(data: Path, credentials: Mapping[str, Any]) -> AsyncIterator[_Act]:
-    """Asks as the operator's commands do, without a process for each."""
+    """Sends operator requests as the command line does, without a process for each."""
     if "database_url" not in credentials:
 
         async def ask(name: str, wanted: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""`python -m loadtests.hostile_documents`: CPU and memory of reading hostile documents, before anybody else waits."""
+"""`python -m loadtests.hostile_documents`: CPU time and memory of reading hostile documents."""
 
 import argparse
 import json
@@ -14,22 +14,22 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from control_api.configuration.documents.bindings import BadBindings
-from control_api.configuration.documents.read_document import read_configuration
-from control_api.variables.sealing import SealingKeys
-from control_api.workflows.faults import DocumentFault
-from control_api.workflows.read_workflow import read_workflow
+from control_domain.configurations.documents.bindings import BadBindings
+from control_domain.configurations.documents.read_document import read_configuration
+from control_domain.documents.faults import DocumentFault
+from control_domain.sealing import SealingKeys
+from control_domain.workflows.read_workflow import read_workflow
 from tests.support.costly_configurations import COSTLY
 from tests.support.hostile_documents import CONFIGURATION, KINDS, LARGE, TRICKY, WORKFLOW, fill_text
 
-MOST_CPU_MS = 50.0
-MOST_MB = 20.0
+MAX_CPU_MS = 50.0
+MAX_MB = 20.0
 _KEYS = SealingKeys.read("a key for variables of this measurement")
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of reading one text: CPU time in ms, the least of several times, and the most memory at once in MB of 2**20."""
+    """The cost of reading one text: CPU time in ms (minimum of several runs), and peak memory in MB of 2**20."""
 
     kind: str
     text: str
@@ -38,12 +38,12 @@ class Cost:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is more than may be."""
-        return self.cpu_ms > MOST_CPU_MS or self.peak_mb > MOST_MB
+        """Return True if the cost exceeds a limit."""
+        return self.cpu_ms > MAX_CPU_MS or self.peak_mb > MAX_MB
 
 
 def _readings() -> Iterator[tuple[str, str, Callable[[], Any]]]:
-    """What is read, by which reader."""
+    """Return the documents with their readers."""
     for name, (text, _) in {**TRICKY, **LARGE}.items():
         for kind in KINDS:
             yield kind, name, partial(_READERS[kind], fill_text(text, kind))
@@ -62,7 +62,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 
 def _measure(kind: str, name: str, read: Callable[[], Any], times: int) -> Cost:
-    # Once, so that what is kept for ever, such as time zones, is there.
+    # A first run loads data that stays in memory, such as time zones.
     _try(read)
     cpu = []
     for _ in range(times):
@@ -83,7 +83,7 @@ def _try(read: Callable[[], Any]) -> None:
 
 def _show(costs: list[Cost], rows: int) -> None:
     table = Table("Document", "Text", box=None, pad_edge=False)
-    for heading in (f"CPU, ms (≤ {MOST_CPU_MS:g})", f"Peak, MB (≤ {MOST_MB:g})"):
+    for heading in (f"CPU, ms (≤ {MAX_CPU_MS:g})", f"Peak, MB (≤ {MAX_MB:g})"):
         table.add_column(heading, justify="right")
     for cost in costs[:rows]:
         style = "red" if cost.is_over else None
@@ -94,7 +94,7 @@ def _show(costs: list[Cost], rows: int) -> None:
 
 
 def main() -> int:
-    """Exit status 0: each is within its limits; 1: one is over them."""
+    """Return exit status 0 if every document is within its limits; 1 otherwise."""
     parser = argparse.ArgumentParser(prog="python -m loadtests.hostile_documents", description=__doc__)
     parser.add_argument("--times", type=int, default=5, help="read each so many times (%(default)d)")
     parser.add_argument("--rows", type=int, default=30, help="show the costliest ones (%(default)d)")

@@ -1,4 +1,4 @@
-"""Locust users that send ingest batches, and write down what was acknowledged."""
+"""Locust users that send ingest batches and record the acknowledged ones."""
 
 import json
 import os
@@ -14,11 +14,11 @@ from locust.contrib.fasthttp import FastHttpUser
 _KEY = os.environ["LOAD_INGEST_KEY"]
 _RUN = os.environ["LOAD_RUN"]
 _HEADERS = {"Authorization": f"Bearer {_KEY}", "Content-Type": "application/json"}
-_LONGEST_PAUSE = 5.0
+_MAX_PAUSE = 5.0
 
 
 class Acknowledged:
-    """One line a batch that got its 202: batch ID, number of events, receipt ID."""
+    """A file with a line for each batch with a 202: batch ID, number of events, receipt ID."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", buffering=1)
@@ -31,7 +31,7 @@ _acknowledged = Acknowledged(Path(os.environ["LOAD_ACKNOWLEDGED"]))
 
 
 def make_batch(events: int) -> dict[str, Any]:
-    """A batch of believable events with an ID of its own."""
+    """Return a batch of realistic events with an ID of its own."""
     batch_id = f"{_RUN}-{uuid.uuid4().hex}"
     return {"batch_id": batch_id, "events": [_event(batch_id, n) for n in range(events)]}
 
@@ -57,10 +57,10 @@ class _Sender(FastHttpUser):
 
     abstract = True
     resend_after: float | None = None
-    """Seconds without an answer after which it sends the same batch again."""
+    """Seconds without a response after which the same batch is sent again."""
 
     def send(self, name: str, events: int) -> None:
-        """One batch, to its 202."""
+        """Send a batch, and repeat it until its 202."""
         batch = make_batch(events)
         body = json.dumps(batch).encode()
         pause = 0.1
@@ -75,21 +75,21 @@ class _Sender(FastHttpUser):
                     _acknowledged.write(batch["batch_id"], events, answer.json()["data"]["id"])
                     return
                 if answer.status_code == 0 and self.resend_after is not None:
-                    # What this user is for: no failure of the platform.
+                    # This user gives up on purpose: not a failure of the platform.
                     answer.success()
                     self.client.client.network_timeout = min(10.0, 2 * self.client.client.network_timeout)
                 elif answer.status_code == 429:
                     answer.success()
                 elif 400 <= answer.status_code < 500:
-                    # Sending it again changes nothing: locust counts it, the batch is given up.
+                    # A retry would change nothing: locust counts the failure, and the batch is dropped.
                     return
                 wait = float(answer.headers.get("Retry-After", pause)) if answer.headers else pause
-            time.sleep(random.uniform(0.5, 1.0) * min(wait, _LONGEST_PAUSE))
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            time.sleep(random.uniform(0.5, 1.0) * min(wait, _MAX_PAUSE))
+            pause = min(2 * pause, _MAX_PAUSE)
 
 
 class BatchSender(_Sender):
-    """A server that sends what it has gathered: 100 events, ten times a second."""
+    """A server that sends its collected events: 100 events, ten times a second."""
 
     weight = 5
     wait_time = constant_pacing(0.1)
@@ -100,7 +100,7 @@ class BatchSender(_Sender):
 
 
 class SingleSender(_Sender):
-    """A small application that sends each event by itself."""
+    """A small application that sends each event separately."""
 
     weight = 4
     wait_time = between(0.01, 0.1)
@@ -111,7 +111,7 @@ class SingleSender(_Sender):
 
 
 class ImpatientSender(_Sender):
-    """Gives up on answers too early and sends the same batch again: it must be stored once all the same."""
+    """Gives up too early and sends the same batch again: it must still be stored only once."""
 
     weight = 1
     wait_time = between(0.05, 0.2)

@@ -1,4 +1,5 @@
-"""`make load`: locust against the stack or any other address, then the check that every 202 was stored once."""
+"""`make load`: run locust against the stack or any other address, then check that every batch with a 202 is stored
+once."""
 
 import argparse
 import asyncio
@@ -40,7 +41,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Exit status 0: all stored once; 1: not, or no load could be made."""
+    """Return exit status 0 if all batches are stored once; 1 otherwise, or if no load could be generated."""
     arguments = _arguments()
     path = arguments.data / "credentials.json"
     try:
@@ -98,7 +99,7 @@ def _run_locust(
             "LOAD_RUN": run,
             "LOAD_ACKNOWLEDGED": str(acknowledged),
         },
-        # Locust tells failed requests by its status; the verdict is ours.
+        # Locust's exit status reports failed requests; the verdict here is about stored batches.
         check=False,
     )
 

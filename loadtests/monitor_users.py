@@ -1,4 +1,4 @@
-"""Locust users that are cron jobs and queues: signals of runs, all at once at the top of the hour, and snapshots."""
+"""Locust users: cron jobs and queues with signals of runs, many at the top of the hour, and snapshots."""
 
 import json
 import os
@@ -26,7 +26,7 @@ class _Reporter(FastHttpUser):
     abstract = True
 
     def report(self, path: str, key: str, body: dict[str, Any], name: str) -> None:
-        """One signal; locust counts anything but a 202."""
+        """Send a signal; locust counts every response except 202 as a failure."""
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         with self.client.post(
             path, data=json.dumps(body).encode(), headers=headers, name=name, catch_response=True
@@ -35,13 +35,13 @@ class _Reporter(FastHttpUser):
                 answer.failure(f"status {answer.status_code}")
 
     def signal(self, run_id: str, signal: str, name: str) -> None:
-        """One signal of a run."""
+        """Send a signal of a run."""
         body = {"run_id": run_id, "signal": signal}
         self.report(f"/v1/heartbeats/{_HEARTBEAT['id']}", _HEARTBEAT["key"], body, name)
 
 
 class CronJob(_Reporter):
-    """A job that starts, works for a moment, and succeeds or, at times, fails."""
+    """A job that starts, works for a moment, and succeeds or sometimes fails."""
 
     weight = 2
     wait_time = between(0.5, 2.0)
@@ -55,9 +55,9 @@ class CronJob(_Reporter):
 
 
 class TopOfTheHour(_Reporter):
-    """Many jobs of one schedule: quiet until the hour strikes, then all report at the same moment.
+    """Many jobs with one schedule: idle until the top of the hour, then all report at the same moment.
 
-    An hour lasts `LOAD_HOUR_SECONDS` (20); each user stands for 20 jobs.
+    An hour lasts `LOAD_HOUR_SECONDS` (20); each user represents 20 jobs.
     """
 
     weight = 1
@@ -70,7 +70,7 @@ class TopOfTheHour(_Reporter):
 
 
 class QueueReporter(_Reporter):
-    """A queue with four workers that tell what they do."""
+    """A queue with four workers that report their status."""
 
     weight = 1
     wait_time = constant_pacing(1.0)

@@ -1,4 +1,4 @@
-"""Locust users that are OpenTelemetry SDKs and collectors: batches of spans, log records and data points."""
+"""Locust users: OpenTelemetry SDKs and collectors with batches of spans, log records and data points."""
 
 import gzip
 import os
@@ -16,18 +16,18 @@ _HEADERS = {
     "Content-Type": "application/json",
     "Content-Encoding": "gzip",
 }
-_DIFFERENT = 32
-_LONGEST_PAUSE = 5.0
-# What the protocol lets a sender try again.
+_DISTINCT_BODIES = 32
+_MAX_PAUSE = 5.0
+# Status codes that the protocol allows a sender to retry.
 _RETRYABLE = (0, 429, 502, 503, 504)
 _BODIES = {
-    signal: [gzip.compress(body) for body in otlp_bodies(signal, "json", _DIFFERENT)]
+    signal: [gzip.compress(body) for body in otlp_bodies(signal, "json", _DISTINCT_BODIES)]
     for signal in ("traces", "logs", "metrics")
 }
 
 
 class OtlpExporter(FastHttpUser):
-    """An application with all three signals: 100 records a request, tried again as an exporter does."""
+    """An application with all three signals: 100 records per request, retried as an exporter does."""
 
     weight = 3
     wait_time = constant_pacing(0.2)
@@ -58,8 +58,8 @@ class OtlpExporter(FastHttpUser):
                 if answer.status_code == 429:
                     answer.success()
                 wait = float(answer.headers.get("Retry-After", pause)) if answer.headers else pause
-            time.sleep(random.uniform(0.5, 1.0) * min(wait, _LONGEST_PAUSE))
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            time.sleep(random.uniform(0.5, 1.0) * min(wait, _MAX_PAUSE))
+            pause = min(2 * pause, _MAX_PAUSE)
 
     def _post(self, signal: str, body: bytes) -> Any:
         return self.client.post(

@@ -1,4 +1,4 @@
-"""Locust users that are browsers with the tracker, and dashboards that ask for reports."""
+"""Locust users: browsers with the tracker, and dashboards that request reports."""
 
 import json
 import os
@@ -28,7 +28,7 @@ _FILTERS: tuple[dict[str, str], ...] = (
 
 
 class Browser(FastHttpUser):
-    """A visitor who looks at some pages, sometimes buys something, and leaves; then the next one comes."""
+    """A visitor who views some pages, sometimes buys something, and leaves; then the next one comes."""
 
     weight = 4
     wait_time = between(0.2, 2.0)
@@ -70,7 +70,7 @@ class Browser(FastHttpUser):
         ]
 
     def _event(self, kind: str, path: str, **rest: Any) -> dict[str, Any]:
-        # All come from one address here: what tells them apart is given.
+        # All visitors here come from one address, so the address is set per visitor.
         return {"id": str(uuid.uuid4()), "type": kind, "path": path, "visitor": self._visitor, **rest}
 
     def _collect(self, events: list[dict[str, Any]], name: str) -> None:
@@ -87,13 +87,13 @@ class Browser(FastHttpUser):
 
 
 class Dashboard(FastHttpUser):
-    """Somebody who looks at the site's report, over other periods and with filters."""
+    """A person who views the site's report with various periods and filters."""
 
     weight = 1
     wait_time = between(2.0, 6.0)
 
     @task
-    def look(self) -> None:
+    def open_report(self) -> None:
         days = random.choice((1, 7, 30, 30, 90, 365))
         filters = random.choice(_FILTERS)
         query = "&".join(f"{name}={value}" for name, value in {"days": days, **filters}.items())

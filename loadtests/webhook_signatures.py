@@ -1,8 +1,8 @@
-"""`python -m loadtests.webhook_signatures`: whether the time that a wrong signature takes tells how much of it is
-right.
+"""`python -m loadtests.webhook_signatures`: check that the time to reject a wrong signature does not reveal how much of
+it is right.
 
-As dudect does (Reparaz, Balasch, Verbauwhede: Dude, is my code constant time?, 2017): signatures that are wrong in
-their first digit and such that are wrong in their last one, in random order, and Welch's t between the times of both.
+The method of dudect (Reparaz, Balasch, Verbauwhede: Dude, is my code constant time?, 2017): signatures that are wrong
+in the first digit and signatures that are wrong in the last one, in random order, and Welch's t of their times.
 """
 
 import argparse
@@ -25,14 +25,14 @@ from unittest.mock import patch
 from rich.console import Console
 from rich.table import Table
 
-from control_api.webhooks.notices import WebhookSecret
-from control_api.webhooks.providers.all_providers import PROVIDERS
+from git_hosts.all_hosts import HOSTS
+from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import BadSignature
 
 MOST_T = 4.5
-"""From here on dudect speaks of a difference."""
+"""From this t on, dudect reports a difference."""
 _KEPT = 0.9
-"""What takes longer than this part of all is left out: there the machine did something else."""
+"""Times above this quantile are ignored: the machine was busy with something else."""
 _BATCH = 500
 _BODY_BYTES, _TOKEN_LENGTH = 32, 43
 _NOW = datetime(2026, 3, 3, tzinfo=UTC)
@@ -41,7 +41,7 @@ _HEX, _BASE64 = string.hexdigits[:16], string.ascii_letters + string.digits + "+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What is verified."""
+    """A webhook delivery to verify."""
 
     raw: bytes
     headers: dict[str, list[str]]
@@ -50,31 +50,31 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What a host proves with that a delivery is its own."""
+    """A host's proof that a delivery is authentic."""
 
     name: str
     kind: str
     header: str
     digits: range
-    """Where they are in the header."""
+    """Position of the digits in the header."""
     alphabet: str
     draw: Callable[[random.Random], Delivery]
-    """Makes a good delivery. No two have a digit in common but by chance: of signatures that are all like one, the
-    processor would learn to foresee the branches, up to the wrong digit."""
+    """Makes an authentic delivery. Signatures share digits only by chance: with similar ones, the processor would learn
+    to predict the branches up to the wrong digit."""
 
     def spoil(self, side: int, chance: random.Random) -> Delivery:
-        """A delivery of which the first digit (0) or the last one (1) is wrong."""
+        """A delivery with a signature that is wrong in the first digit (0) or in the last one (1)."""
         delivery = self.draw(chance)
         position = (self.digits[0], self.digits[-1])[side]
         value = list(delivery.headers[self.header][0])
         value[position] = chance.choice(self.alphabet.replace(value[position], ""))
-        # Not by slices: those of the one side would leave the memory other than those of the other.
+        # Not built by slices: those of one kind would lie differently in memory than those of the other.
         return replace(delivery, headers={**delivery.headers, self.header: ["".join(value)]})
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Of one comparison. Times are means in ns, of what was kept."""
+    """The result of one comparison. Times are means in ns, without outliers."""
 
     proof: str
     comparison: str
@@ -83,12 +83,12 @@ class Verdict:
     last_ns: float
     t: float
     seen_from_ns: float
-    """The least difference that this many measurements tell from none."""
+    """The smallest difference that so many measurements can detect."""
     is_control: bool
 
     @property
     def is_as_expected(self) -> bool:
-        """No difference; or in a control one, without which the others would prove nothing."""
+        """True if no difference is found; in a control, which proves that the method works, if one is found."""
         return (abs(self.t) >= MOST_T) == self.is_control
 
 
@@ -123,27 +123,27 @@ def _draw_token(chance: random.Random) -> Delivery:
 _PROOFS = (
     _hex_proof("GitHub's signature", "github", "x-hub-signature-256"),
     _hex_proof("Bitbucket's signature", "bitbucket", "x-hub-signature"),
-    # 43 digits and the sign that fills them up.
+    # 43 digits and the padding character.
     Proof("GitLab's signature", "gitlab", "webhook-signature", range(3, 3 + 43), _BASE64, _draw_signed),
     Proof("GitLab's token", "gitlab", "x-gitlab-token", range(_TOKEN_LENGTH), _BASE64, _draw_token),
 )
 
 
 def _compare_naively(wanted: Any, given: Any) -> bool:
-    """What must not be done: it ends with the first difference."""
+    """The insecure comparison: stops at the first difference."""
     if len(wanted) != len(given):
         return False
     return all(a == b for a, b in zip(wanted, given, strict=True))
 
 
 def _measure(proof: Proof, measurements: int, chance: random.Random) -> tuple[list[int], list[int]]:
-    """Times in ns: of signatures that are wrong in the first digit, and in the last one."""
-    verify = PROVIDERS[proof.kind].verify
+    """Return times in ns: of signatures that are wrong in the first digit, and in the last one."""
+    verify = HOSTS[proof.kind].webhooks.verify_signature
     times: tuple[list[int], list[int]] = ([], [])
     gc.disable()
     try:
         for _ in range(measurements // _BATCH):
-            # Made before any of them is measured: how they are made leaves no trace in the times.
+            # Made before any of them is measured, so that making them leaves no trace in the times.
             sides = [chance.getrandbits(1) for _ in range(_BATCH)]
             batch = [proof.spoil(side, chance) for side in sides]
             for side, delivery in zip(sides, batch, strict=True):
@@ -181,11 +181,11 @@ def _judge(proof: Proof, comparison: str, times: tuple[list[int], list[int]], is
 
 def _judge_all(measurements: int, chance: random.Random) -> Iterator[Verdict]:
     for proof in _PROOFS:
-        # Once, so that all is loaded and warm.
+        # A first run, so that everything is loaded and warm.
         _measure(proof, 10 * _BATCH, chance)
         yield _judge(proof, "as it is", _measure(proof, measurements, chance), False)
         if proof.draw is _draw_token:
-            # Digests are compared: even a naive comparison would tell nothing of the token.
+            # Digests are compared, so even a naive comparison would reveal nothing about the token.
             continue
         with patch.object(hmac, "compare_digest", _compare_naively):
             times = _measure(proof, measurements // 10, chance)
@@ -213,7 +213,7 @@ def _show(verdicts: list[Verdict]) -> None:
 
 
 def main() -> int:
-    """Exit status 0: no difference is seen, and in the controls there is one; 1: it is otherwise."""
+    """Return exit status 0 if no difference is found, except in the controls; 1 otherwise."""
     parser = argparse.ArgumentParser(prog="python -m loadtests.webhook_signatures", description=__doc__)
     parser.add_argument(
         "--measurements",

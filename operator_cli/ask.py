@@ -33,7 +33,7 @@ def add_ask_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def ask(arguments: argparse.Namespace, action: str, wanted: dict[str, Any] | None = None) -> Any:
-    """The document that the action of this name (`control_api.operator_actions`) gives. Raises `CommandFailed`."""
+    """The document that the action of this name (`operator_actions.door`) gives. Raises `CommandFailed`."""
     return asyncio.run(_ask_once(arguments, action, wanted or {}))
 
 
@@ -59,8 +59,8 @@ async def asking(arguments: argparse.Namespace) -> AsyncIterator[Ask]:
         return
     # Only here: the socket of `pharos up` needs none of it.
     with paused_garbage_collector():
-        from control_api.operator_actions import ACTIONS
-        from service_processes.operator_engines import operator_engines
+        from operator_actions.door import ACTIONS
+        from wiring.processes.operator_engines import operator_engines
 
     async with AsyncExitStack() as stack:
         with _failing():
@@ -78,7 +78,7 @@ def _failing() -> Iterator[None]:
     """What engines and actions raise, as a command that has failed."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from control_api.refusals import Refused
+    from control_domain.refusals import Refused
 
     try:
         yield

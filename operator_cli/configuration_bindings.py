@@ -54,7 +54,7 @@ def read_wanted(arguments: argparse.Namespace) -> dict[str, Any]:
 def _read_file(file: str) -> dict[str, str]:
     text = read_variables(file)
     # Only here: few documents are bound by files.
-    from control_api.variables.dotenv import read_dotenv
+    from control_domain.variables.dotenv import read_dotenv
     from pipeline_contracts.errors import InvalidInput
 
     try:

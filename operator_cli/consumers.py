@@ -2,11 +2,11 @@
 
 import argparse
 
-from consumers.assemble import MONITORS, TRANSFORMS
+from consumers.assemble import MONITOR_TRANSFORMS, TRANSFORMS
 from operator_cli.paused_garbage_collector import paused_garbage_collector
 from operator_cli.run_service import add_listening_arguments, run_service
 
-_NAMES = sorted([*TRANSFORMS, *MONITORS])
+_NAMES = sorted([*TRANSFORMS, *MONITOR_TRANSFORMS])
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -23,10 +23,10 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from embedded_app.allocator import keep_freed_memory
+    from wiring.embedded.allocator import keep_freed_memory
 
     with paused_garbage_collector():
-        from service_processes.consumers import run_consumers
+        from wiring.processes.consumers import run_consumers
 
     keep_freed_memory()
     names = sorted(set(arguments.only or _NAMES))

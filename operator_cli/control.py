@@ -19,6 +19,6 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def _run(arguments: argparse.Namespace) -> int:
     with paused_garbage_collector():
-        from service_processes.control import run_control
+        from wiring.processes.control import run_control
 
     return run_service("control", arguments, run_control)

@@ -90,7 +90,7 @@ def keep_repository(data: Path, repository: Mapping[str, Any], project_id: str, 
     `repository` is the one of the credentials' own project, `repositories` has those of others by the project's ID.
     """
     # Only here: it takes its time to import.
-    from control_api.first_account import write_private
+    from control_domain.first_account.account import write_private
 
     path = data / "credentials.json"
     with _only_writer(data):

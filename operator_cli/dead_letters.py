@@ -5,12 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from embedded_app.dead_letters import Buried, list_dead_letters, replay_dead_letters
 from operator_cli.credentials import add_data_argument
 from operator_cli.failure import CommandFailed
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.times import format_time, from_epoch_ms
 from pipeline_contracts.topics import ALL_TOPICS
+from wiring.embedded.dead_letters import Buried, list_dead_letters, replay_dead_letters
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

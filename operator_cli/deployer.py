@@ -38,7 +38,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from ingest_edge.listening import PortInUse, bind
 
     with paused_garbage_collector():
-        from service_processes.deployer import run_deployer
+        from wiring.processes.deployer import run_deployer
 
     def start(settings: Settings, server: socket) -> AbstractAsyncContextManager[Any]:
         return run_deployer(settings, server, apps=apps, stops=arguments.stop_processes)

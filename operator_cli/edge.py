@@ -31,7 +31,7 @@ def _run(arguments: argparse.Namespace) -> int:
         # Only here: one edge alone need not import what runs several.
         from ingest_edge.listening import PortInUse, bind
         from operator_cli.failure import CommandFailed
-        from service_processes.edge_workers import run_edge_workers
+        from wiring.processes.edge_workers import run_edge_workers
 
         start_logs(settings.log_level)
         try:
@@ -42,10 +42,10 @@ def _run(arguments: argparse.Namespace) -> int:
                 return run_edge_workers(settings.edge_workers, arguments.host, port)
         except PortInUse as error:
             raise CommandFailed(str(error)) from error
-    from embedded_app.allocator import keep_freed_memory
+    from wiring.embedded.allocator import keep_freed_memory
 
     with paused_garbage_collector():
-        from service_processes.edge import run_edge
+        from wiring.processes.edge import run_edge
 
     keep_freed_memory()
     run = partial(run_edge, worker=arguments.worker)

@@ -47,7 +47,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 async def _migrate(settings: Settings, arguments: argparse.Namespace) -> None:
     with paused_garbage_collector():
-        from service_processes.migrate import ensure_account, migrate
+        from wiring.processes.migrate import ensure_account, migrate
 
     async for engine, done in migrate(settings):
         if arguments.json:

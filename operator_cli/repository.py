@@ -4,6 +4,7 @@ import argparse
 from functools import partial
 from typing import Any
 
+from git_hosts.all_hosts import HOSTS
 from operator_cli.actions import add_actions
 from operator_cli.ask import WHICH, ask
 from operator_cli.confirm import add_yes_argument, confirmed
@@ -26,7 +27,7 @@ _ACTIONS = {
     "disconnect": "deploy its project from it no more; not while a deployment is active, and those that wait for "
     "approval are canceled",
 }
-_KINDS = ("github", "gitlab", "bitbucket", "git")
+_KINDS = (*HOSTS, "git")
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

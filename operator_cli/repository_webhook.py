@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from git_hosts.all_hosts import HOSTS
 from operator_cli.credentials import base_url_of, keep_repository
 from operator_cli.failure import CommandFailed
 from operator_cli.process_settings import load_settings
@@ -12,26 +13,6 @@ from operator_cli.read_text import read_text
 from pipeline_contracts.settings import Settings
 
 _SECRET_BYTES = 1024
-
-_SET_UP: Mapping[tuple[str, str], str] = {
-    ("github", "hmac"): (
-        "On GitHub, Settings > Webhooks > Add webhook: the address is its Payload URL, the Content type is "
-        "application/json, and the secret its Secret. The events are Pushes and Pull requests."
-    ),
-    ("gitlab", "signing"): (
-        "On GitLab, Settings > Webhooks > Add new webhook: the address is its URL, and the secret its Signing token. "
-        "The triggers are Push events and Merge request events."
-    ),
-    ("gitlab", "plain"): (
-        "On GitLab, Settings > Webhooks > Add new webhook: the address is its URL, and the secret its Secret token. "
-        "The triggers are Push events and Merge request events."
-    ),
-    ("bitbucket", "hmac"): (
-        "On Bitbucket, Repository settings > Webhooks > Add webhook: the address is its URL, and the secret its "
-        "Secret. The triggers are Push, and Pull request created, updated, merged and declined."
-    ),
-}
-"""By the kind of the repository and of the secret."""
 
 
 def add_secret_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +69,7 @@ def show_webhook(told: Mapping[str, Any]) -> None:
     print(
         f"Its webhook, with the secret, which is shown this once:\n  {webhook['url']}\n  {webhook['secret']}"
     )
-    print(_SET_UP[told["kind"], webhook["kind"]])
+    print(HOSTS[told["kind"]].webhook_setup[webhook["kind"]])
     if load_settings().public_url is None:
         print(
             "Where Git hosts reach this under another name, put that before /api; PHAROS_PUBLIC_URL sets it."

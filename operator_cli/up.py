@@ -12,11 +12,8 @@ from pathlib import Path
 
 import uvloop
 
-from control_api.refusals import Refused
+from control_domain.refusals import Refused
 from deployer.identity import FolderInUse
-from embedded_app.allocator import keep_freed_memory
-from embedded_app.data_folder import DataFolderInUse, DataFolderUnusable
-from embedded_app.platform import Platform, run_platform
 from ingest_edge.listening import PortInUse
 from operator_cli.credentials import DEFAULT_DATA, add_data_argument
 from operator_cli.failure import CommandFailed
@@ -25,6 +22,9 @@ from operator_cli.process_settings import load_settings
 from operator_cli.typed_commands import typed_command
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.settings import Settings
+from wiring.embedded.allocator import keep_freed_memory
+from wiring.embedded.data_folder import DataFolderInUse, DataFolderUnusable
+from wiring.embedded.platform import Platform, run_platform
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -114,7 +114,7 @@ async def _hold(
             print(greeting(platform, data, shows_key=sys.stdout.isatty()), flush=True)
             if arguments.demo:
                 # Imported only with --demo, which most starts go without.
-                from embedded_app.demo import running_demo
+                from demo.demo import running_demo
 
                 try:
                     shop = await stack.enter_async_context(running_demo(platform, data))

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from git_hosts.all_hosts import HOSTS
 from operator_cli.durations import show_ago
 from operator_cli.facts import print_facts
 from operator_cli.plain_text import cell, plain
@@ -112,9 +113,7 @@ def _answer(delivery: dict[str, Any]) -> Iterator[Text]:
 
 def _repository_id(kind: str, body: Any) -> str:
     """Return the host's ID of the payload's repository; `-` if the payload has none."""
-    name, key = {"gitlab": ("project", "id"), "bitbucket": ("repository", "uuid")}.get(
-        kind, ("repository", "id")
-    )
+    name, key = HOSTS[kind].repository_id_path
     repository = body.get(name) if isinstance(body, dict) else None
     found = repository.get(key) if isinstance(repository, dict) else None
     return "-" if found is None else str(found)

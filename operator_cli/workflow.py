@@ -14,7 +14,7 @@ from operator_cli.tell import tell
 from operator_cli.typed_commands import typed_commands
 
 if TYPE_CHECKING:
-    from control_api.workflows.faults import Fault
+    from control_domain.documents.faults import Fault
 
 _ACTIONS = {
     "set": "make a YAML file the workflow of a project, from its next deployment on",
@@ -77,9 +77,9 @@ def _check(arguments: argparse.Namespace) -> int:
 def _find_faults(text: str) -> "tuple[dict[str, Any] | None, tuple[Fault, ...]]":
     """The document as plain data, or what is wrong with it."""
     # Only here: `show` needs none of it.
-    from control_api.workflows.document import to_json
-    from control_api.workflows.faults import DocumentFault
-    from control_api.workflows.read_workflow import read_workflow
+    from control_domain.documents.faults import DocumentFault
+    from control_domain.workflows.document import to_json
+    from control_domain.workflows.read_workflow import read_workflow
 
     try:
         return to_json(read_workflow(text)), ()

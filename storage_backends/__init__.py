@@ -1,1 +1,1 @@
-"""Engines behind roles: a folder a role, with its interface and one adapter per engine."""
+"""Storage roles: one folder per role, with its interface and one adapter per engine."""

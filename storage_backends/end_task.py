@@ -1,29 +1,27 @@
-"""Ends a background task for certain."""
+"""Ends background tasks reliably."""
 
 import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-_AGAIN_SECONDS = 0.5
+_RETRY_SECONDS = 0.5
 
 
 async def end_task(task: "asyncio.Task[Any]") -> None:
-    """Cancel the task until it has ended; what it raises is dropped.
+    """Cancel the task repeatedly until it has ended; ignore its exception.
 
-    Once is not enough: a client library that is just running into its own time-out may take the cancellation for it.
+    One cancellation is not enough: a client library may mistake it for its own timeout.
     """
     while not task.done():
         task.cancel()
-        await asyncio.wait({task}, timeout=_AGAIN_SECONDS)
+        await asyncio.wait({task}, timeout=_RETRY_SECONDS)
     if not task.cancelled():
         task.exception()
 
 
 async def close_within(seconds: float, closing: Coroutine[Any, Any, Any]) -> None:
-    """Run what closes a client, for so many seconds at most: with its engine away it may wait for ever.
-
-    What it raises is dropped.
-    """
+    """Run `closing` for at most so many seconds, and ignore its exception: closing a client may hang while its engine
+    is unavailable."""
     task = asyncio.ensure_future(closing)
     try:
         await asyncio.wait({task}, timeout=seconds)

@@ -1,4 +1,4 @@
-"""A connection to Redis that fails fast: while Redis is away nobody waits for it but one, now and then."""
+"""A connection to Redis that fails fast: while Redis is unavailable, only one call at a time tries to reach it."""
 
 import asyncio
 import logging
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 _CALL_SECONDS = 0.25
 _PAUSE_SECONDS = 0.5
-# Calls at once. The client's pool raises for the 101st connection, which would pass for a Redis that is away.
-_MOST_CALLS = 32
+# Below the client's pool: it raises for the 101st connection, which would look like an unavailable Redis.
+_MAX_CONCURRENT_CALLS = 32
 
 
 def new_client(url: str, seconds: float) -> Redis:
-    """A client whose answers take `seconds` at most. A call is tried once more where its connection turns out to
-    be dead, as all idle ones are after Redis was restarted: one that hangs takes twice as long."""
+    """Return a client that waits at most `seconds` for a response. It repeats a call once on a dead connection (all
+    idle ones are dead after a restart of Redis), so a call that hangs takes twice as long."""
     return Redis.from_url(
         url,
         socket_timeout=seconds,
@@ -37,47 +37,46 @@ def new_client(url: str, seconds: float) -> Redis:
 
 
 class RedisConnection:
-    """Runs calls, some at once; after one that failed all fail at once for a moment, then one may try."""
+    """Runs calls concurrently. After a failure all calls fail immediately for a moment, then one may try."""
 
     def __init__(
         self, url: str, clock: Callable[[], float] = time.monotonic, *, seconds: float | None = None
     ) -> None:
-        """`seconds`: how long an answer may take, where whoever calls may be kept waiting."""
+        """`seconds`: timeout of a response, for callers that can wait longer than the default."""
         self.client = new_client(url, _CALL_SECONDS if seconds is None else seconds)
         self._clock = clock
-        self._turns = asyncio.Semaphore(_MOST_CALLS)
+        self._call_slots = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
         self._away_until = 0.0
-        self.away = False
+        self.is_away = False
 
     async def call(self, run: Callable[[Redis], Awaitable[T]]) -> T:
-        """The result of `run`. Raises `StorageUnavailable`."""
-        self._refuse_while_away()
-        async with self._turns:
-            # Again: it may have gone while this call waited for its turn.
-            self._refuse_while_away()
-            if self.away:
-                # The others go on failing at once while this one tries.
+        """Return the result of `run`. Raises `StorageUnavailable`."""
+        self._fail_while_away()
+        async with self._call_slots:
+            # Again: Redis may have failed while this call waited for a slot.
+            self._fail_while_away()
+            if self.is_away:
+                # The other calls keep failing immediately while this one tries.
                 self._away_until = self._clock() + _PAUSE_SECONDS
             return await self._run(run)
 
-    def _refuse_while_away(self) -> None:
-        if self.away and self._clock() < self._away_until:
+    def _fail_while_away(self) -> None:
+        if self.is_away and self._clock() < self._away_until:
             raise StorageUnavailable("Redis is away.")
 
     async def _run(self, run: Callable[[Redis], Awaitable[T]]) -> T:
         try:
             result = await run(self.client)
         except (RedisError, OSError, TimeoutError) as error:
-            if not self.away:
+            if not self.is_away:
                 logger.warning("Redis is away: %r", error)
-            self.away = True
+            self.is_away = True
             self._away_until = self._clock() + _PAUSE_SECONDS
             raise StorageUnavailable("Redis is away.") from error
-        if self.away:
+        if self.is_away:
             logger.info("Redis is back")
-            self.away = False
+            self.is_away = False
         return result
 
     async def close(self) -> None:
-        """Close its sockets."""
         await self.client.aclose()

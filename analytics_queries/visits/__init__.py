@@ -1,1 +1,1 @@
-"""Visits of sites: what they were by day, kept for days that are over, and reports on them."""
+"""Visits of sites: daily rollups, and reports that read them."""

@@ -12,22 +12,22 @@ _VISIT = timedelta(hours=24)
 
 
 def start_of_day(day: date, timezone: str) -> datetime:
-    """The first moment of the day, UTC. Where midnight is skipped by a clock change that is the change itself."""
+    """Return the first moment of the day, UTC: where a clock change skips midnight, the moment of the change."""
     return datetime.combine(day, time.min, ZoneInfo(timezone)).astimezone(UTC)
 
 
 def day_of(moment: datetime, timezone: str) -> date:
-    """The calendar day of the moment."""
+    """Return the calendar day of the moment."""
     return moment.astimezone(ZoneInfo(timezone)).date()
 
 
 def days_between(first: date, last: date) -> list[date]:
-    """All days from the first to the last."""
+    """Return all days from the first to the last."""
     return [first + timedelta(days=n) for n in range((last - first).days + 1)]
 
 
 def utc_days_of(days: Iterable[date], timezone: str, margin: timedelta = timedelta()) -> list[date]:
-    """The days in UTC that these days lie on, with so much before and after each, in order."""
+    """Return the days in UTC that these days lie on, sorted; `margin` is added before and after each day."""
     found: set[date] = set()
     for day in days:
         begin = start_of_day(day, timezone) - margin
@@ -37,13 +37,13 @@ def utc_days_of(days: Iterable[date], timezone: str, margin: timedelta = timedel
 
 
 def utc_days_around(days: Iterable[date], timezone: str) -> list[date]:
-    """The days in UTC on which events of visits that touch these days may lie, in order."""
+    """Return the days in UTC on which events of visits that touch these days may lie, sorted."""
     return utc_days_of(days, timezone, _VISIT)
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Calendar days, the last of them up to `end` (exclusive) only."""
+    """Consecutive calendar days; the last one ends at `end` (exclusive)."""
 
     days: Sequence[date]
     begin: datetime
@@ -59,14 +59,15 @@ class Period:
 
 
 def current_period(days: int, timezone: str, now: datetime) -> Period:
-    """Today and the days before it, `days` in all, up to now."""
+    """Return the period of `days` calendar days that ends now."""
     today = day_of(now, timezone)
     first = today - timedelta(days=days - 1)
     return Period(days_between(first, today), start_of_day(first, timezone), now)
 
 
 def previous_period(current: Period, timezone: str) -> Period:
-    """As many days before; of the last one as much as has passed of today, but no more than it has."""
+    """Return the period of as many days before `current`. Its last day ends after as much time as has passed today, at
+    the end of that day at the latest."""
     last = current.first - _DAY
     first = current.first - len(current.days) * _DAY
     elapsed = current.end - start_of_day(current.last, timezone)

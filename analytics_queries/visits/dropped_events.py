@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from analytics_queries.sql_text import sql_beside
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = sql_beside(__file__)
+_SQL = read_sql(__file__)
 
 
 async def dropped_events(store: ColumnStore, site_id: int, since: datetime) -> Mapping[str, int]:
-    """Events by reason (`bot`, `opted_out`, …), the most first, received since then; kept for 90 days. Raises
-    `StorageUnavailable`."""
+    """Return the number of events received since `since` by reason (`bot`, `opted_out`, …), the largest first. They
+    are kept for 90 days. Raises `StorageUnavailable`."""
     rows = (await store.query(_SQL, {"site_id": site_id, "since_ms": to_epoch_ms(since)})).rows
     return {reason: int(events) for reason, events in rows}

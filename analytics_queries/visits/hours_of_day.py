@@ -3,24 +3,24 @@
 from collections.abc import Mapping
 from datetime import date
 
-from analytics_queries.sql_text import sql_beside
 from analytics_queries.visits.calendar_days import Period, utc_days_of
-from analytics_queries.visits.kept_rows import Asked, with_kept_rows
+from analytics_queries.visits.report_request import ReportRequest
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = with_kept_rows(sql_beside(__file__), "*")
+_SQL = read_sql(__file__)
 
 
 async def hours_of_day(
-    store: ColumnStore, asked: Asked, today: Period, runs: Mapping[date, int]
+    store: ColumnStore, request: ReportRequest, today: Period, runs: Mapping[date, int]
 ) -> Mapping[int, tuple[int, int, int]]:
-    """(page views, visitors, visits) by hours since the day's start; hours without any are left out. Raises
+    """Return (page views, visitors, visits) by hours since the start of the day; empty hours are left out. Raises
     `StorageUnavailable`."""
     parameters = {
-        **asked.parameters(today, runs),
-        "timezone": asked.timezone,
-        "own_days": utc_days_of(today.days, asked.timezone),
+        **request.parameters(today, runs),
+        "timezone": request.timezone,
+        "own_days": utc_days_of(today.days, request.timezone),
         "begin_ms": to_epoch_ms(today.begin),
         "now_ms": to_epoch_ms(today.end),
     }

@@ -1,9 +1,27 @@
 -- How many page views, visitors and visits did a site have in each hour of a day, up to now? `hour` counts from the day's
 -- start; `first` and `last` are that one day.
-WITH visits AS
-(
-    {{kept_rows}}
-)
+WITH
+    stored AS
+    (
+        SELECT *, actions.name AS action_names
+        FROM pharos.visit_days
+        WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
+        UNION ALL
+        SELECT *, actions.name AS action_names
+        FROM pharos.open_visit_days
+        WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
+    ),
+    -- Those that the filters keep. A filter that is not given costs nothing: the engine drops what is always true.
+    visits AS
+    (
+        SELECT *
+        FROM stored
+        WHERE ({source:String} = '' OR source = {source:String})
+            AND ({campaign:String} = '' OR campaign = {campaign:String})
+            AND ({device:String} = '' OR device = {device:String})
+            AND ({country:String} = '' OR country = {country:String})
+            AND ({path:String} = '' OR has(pages, {path:String}) OR has(other_pages, {path:String}))
+    )
 SELECT hour, sum(part_pageviews) AS pageviews, sum(part_visitors) AS visitors, sum(part_visits) AS visits
 FROM
 (

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
-from analytics_queries.sql_text import sql_beside
 from analytics_queries.visits.calendar_days import Period
-from analytics_queries.visits.kept_rows import Asked, with_goals, with_kept_rows
+from analytics_queries.visits.report_request import ReportRequest
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = with_kept_rows(sql_beside(__file__), "*")
+_SQL = read_sql(__file__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Figures:
     visits: int = 0
     bounces: int = 0
     judged: int = 0
-    """Visits that count for bounces and duration: with a filter on the path those that entered on it."""
+    """Visits that count for bounces and duration: with a filter on the path, those that entered on it."""
     duration_ms: int = 0
     """The sum over the judged visits."""
     converted: int = 0
@@ -42,9 +42,9 @@ class Figures:
 
 
 async def period_figures(
-    store: ColumnStore, asked: Asked, period: Period, runs: Mapping[date, int]
+    store: ColumnStore, request: ReportRequest, period: Period, runs: Mapping[date, int]
 ) -> Figures:
-    """The period's figures, of its last day only up to its end. Raises `StorageUnavailable`."""
-    parameters = {**asked.parameters(period, runs), "end_ms": to_epoch_ms(period.end)}
-    (row,) = (await store.query(with_goals(_SQL, len(asked.goals.paths)), parameters)).rows
+    """Return the figures of the period; its last day counts up to `period.end`. Raises `StorageUnavailable`."""
+    parameters = {**request.parameters(period, runs), "end_ms": to_epoch_ms(period.end)}
+    (row,) = (await store.query(_SQL, parameters)).rows
     return Figures(*(int(value) for value in row))

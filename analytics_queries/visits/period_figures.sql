@@ -1,10 +1,28 @@
 -- How many page views, visitors, visits and conversions did a site have on the days from `first` to `last`, of the last one
 -- only before `end_ms`? One row; visitors are pairs of a visit's visitor and a day. `judged` are the visits that count for
 -- bounce and duration: with a filter on the path those that entered on it.
-WITH kept AS
-(
-    {{kept_rows}}
-)
+WITH
+    stored AS
+    (
+        SELECT *, actions.name AS action_names
+        FROM pharos.visit_days
+        WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
+        UNION ALL
+        SELECT *, actions.name AS action_names
+        FROM pharos.open_visit_days
+        WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
+    ),
+    -- Those that the filters keep. A filter that is not given costs nothing: the engine drops what is always true.
+    visits AS
+    (
+        SELECT *
+        FROM stored
+        WHERE ({source:String} = '' OR source = {source:String})
+            AND ({campaign:String} = '' OR campaign = {campaign:String})
+            AND ({device:String} = '' OR device = {device:String})
+            AND ({country:String} = '' OR country = {country:String})
+            AND ({path:String} = '' OR has(pages, {path:String}) OR has(other_pages, {path:String}))
+    )
 SELECT
     sum(part_pageviews) AS pageviews,
     sum(part_visitors) AS visitors,
@@ -28,10 +46,11 @@ FROM
         SELECT
             visitor, is_single, is_present, is_start, is_bounce, duration_ms, views,
             {path:String} = '' OR entry_page = {path:String} AS is_judged,
-            {{viewed_goal}}
+            (length({goal_paths:Array(String)}) = 1 AND has(pages, {goal_paths:Array(String)}[1]))
+                OR (length({goal_paths:Array(String)}) > 1 AND arrayExists(page -> page IN {goal_paths:Array(String)}, pages))
                 OR (notEmpty({goal_events:Array(String)}) AND hasAny(action_names, {goal_events:Array(String)}))
                 AS is_converted
-        FROM kept
+        FROM visits
         WHERE day < {last:Date}
     )
     UNION ALL
@@ -56,7 +75,7 @@ FROM
                 OR arrayExists(
                     action -> action.at < {end_ms:Int64} AND has({goal_events:Array(String)}, toString(action.name)), actions
                 ) AS is_converted
-        FROM kept
+        FROM visits
         WHERE day = {last:Date}
     )
 )

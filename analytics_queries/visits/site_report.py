@@ -1,4 +1,4 @@
-"""What is there to report of a site's visits: figures by day, lists of the most visited, goals, page speed?"""
+"""The report on a site's visits: figures by day, top lists, goals, Web Vitals."""
 
 import asyncio
 from collections import defaultdict
@@ -7,28 +7,19 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, TypeVar
 
-from analytics_queries.sql_text import sql_beside
 from analytics_queries.visits.calendar_days import Period, current_period, previous_period
-from analytics_queries.visits.filters import VisitFilters
+from analytics_queries.visits.daily_rollups import check_rollups
 from analytics_queries.visits.hours_of_day import hours_of_day
-from analytics_queries.visits.kept_rows import Asked, with_goals, with_kept_rows
-from analytics_queries.visits.lists import LISTS_OF_TOLD_DAYS, lists_of
 from analytics_queries.visits.period_figures import Figures, period_figures
-from analytics_queries.visits.tell_days import tell_untold
-from analytics_queries.visits.told_days import told_days
+from analytics_queries.visits.refresh_rollups import refresh_stale_rollups
+from analytics_queries.visits.report_request import ReportRequest, VisitFilters
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_statements
 
 A = TypeVar("A")
 B = TypeVar("B")
 
-_COLUMNS = (
-    "day, visitor, is_single, is_present, is_start, duration_ms, is_bounce, source, campaign, device, country, "
-    "browser, os, entry_page, exit_page, views, pages, page_views, actions, action_names, vitals"
-)
-_SQL = with_kept_rows(sql_beside(__file__), _COLUMNS)
-_ALL_VISITS = _SQL.replace("{{lists}}", LISTS_OF_TOLD_DAYS).replace("{{how_kept}}", "")
-# Chosen once: each list would read and choose them again.
-_SOME_VISITS = _SQL.replace("{{lists}}", lists_of("kept")).replace("{{how_kept}}", "MATERIALIZED")
+_SQL = read_statements(__file__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +33,17 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Conversions:
-    """How often a goal was reached, by how many visitors, and what it has brought."""
+    """How often a goal was reached, by how many visitors, and the revenue."""
 
     number: int = 0
     visitors: int = 0
     revenue: Sequence[tuple[str, int]] = ()
-    """(currency, millionths of it), in the order of the currencies."""
+    """(currency, amount in millionths), sorted by currency."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """A Web Vital: the smallest value that three quarters of the samples do not exceed."""
+    """The 75th percentile of a Web Vital: the smallest value that three quarters of the samples do not exceed."""
 
     p75: float
     samples: int
@@ -60,14 +51,14 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class SiteReport:
-    """All figures of a report, before they are rounded and named. Lists hold five entries, in their order."""
+    """All figures of a report, not rounded. Lists hold up to five entries, the most visitors first."""
 
     period: Period
     current: Figures
     previous: Figures
     by_day: Mapping[date, Figures]
     by_hour: Mapping[int, tuple[int, int, int]]
-    """(page views, visitors, visits) by hours since the day's start; empty for more days than one."""
+    """(page views, visitors, visits) by hours since the start of the day; empty for reports of several days."""
     lists: Mapping[str, Sequence[Entry]]
     event_goals: Mapping[str, Conversions]
     path_goals: Mapping[str, Conversions]
@@ -82,45 +73,51 @@ class _Found:
     speed: dict[str, Speed] = field(default_factory=dict)
 
     def add(self, name: str, figures: Figures) -> None:
-        """More figures of the day of this name."""
+        """Add figures to those of the day `name`."""
         day = date.fromisoformat(name)
         self.by_day[day] = self.by_day.get(day, Figures()) + figures
 
 
-async def site_report(store: ColumnStore, asked: Asked, days: int) -> SiteReport:
-    """The report on `days` calendar days up to now. Raises `StorageUnavailable`."""
-    current = current_period(days, asked.timezone, asked.now)
-    previous = previous_period(current, asked.timezone)
-    days_asked = [*previous.days, *current.days]
-    told = await told_days(store, asked.site_id, asked.timezone, days_asked, asked.now)
-    telling = tell_untold(store, asked.site_id, asked.timezone, told, asked.now)
-    if any(one.day < current.first for one in told.untold):
-        runs = await telling
-        # Side by side: planning one keeps one core busy.
-        found, before = await _side_by_side(
-            _read(store, asked, current, runs), period_figures(store, asked, previous, runs)
+async def site_report(store: ColumnStore, request: ReportRequest, days: int) -> SiteReport:
+    """Return the report on `days` calendar days up to now, for which stale rollups are refreshed. Raises
+    `StorageUnavailable`."""
+    current = current_period(days, request.timezone, request.now)
+    previous = previous_period(current, request.timezone)
+    all_days = [*previous.days, *current.days]
+    rollups = await check_rollups(store, request.site_id, request.timezone, all_days, request.now)
+    refreshing = refresh_stale_rollups(store, request.site_id, request.timezone, rollups, request.now)
+    if any(rollup.day < current.first for rollup in rollups.stale):
+        runs = await refreshing
+        # Concurrently: planning a query keeps one core busy.
+        found, previous_figures = await _run_both(
+            _read(store, request, current, runs), period_figures(store, request, previous, runs)
         )
     else:
-        # Most often only today has to be told: what was before it need not wait.
-        (runs, found), before = await _side_by_side(
-            _tell_and_read(store, asked, current, telling), period_figures(store, asked, previous, told.runs)
+        # Usually only today is stale: the figures of the previous period need not wait for it.
+        (runs, found), previous_figures = await _run_both(
+            _refresh_and_read(store, request, current, refreshing),
+            period_figures(store, request, previous, rollups.runs),
         )
-    by_hour = await hours_of_day(store, asked, current, runs) if days == 1 else {}
+    by_hour = await hours_of_day(store, request, current, runs) if days == 1 else {}
     return SiteReport(
         period=current,
         current=sum(found.by_day.values(), Figures()),
-        previous=before,
+        previous=previous_figures,
         by_day=found.by_day,
         by_hour=by_hour,
         lists={name: sorted(entries, key=_rank) for name, entries in found.lists.items()},
-        event_goals={name: made for (kind, name), made in found.goals.items() if kind == "goal_event"},
-        path_goals={name: made for (kind, name), made in found.goals.items() if kind == "goal_path"},
+        event_goals={
+            name: conversions for (kind, name), conversions in found.goals.items() if kind == "goal_event"
+        },
+        path_goals={
+            name: conversions for (kind, name), conversions in found.goals.items() if kind == "goal_path"
+        },
         speed=found.speed,
     )
 
 
-async def _side_by_side(first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -> tuple[A, B]:
-    """Run both, and return when neither runs any more, also when one has failed: the report's turn ends then."""
+async def _run_both(first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -> tuple[A, B]:
+    """Run both, and return only when both have ended, also if one fails: the next report may start then."""
     tasks = asyncio.create_task(first), asyncio.create_task(second)
     try:
         return await asyncio.gather(*tasks)
@@ -134,18 +131,19 @@ def _rank(entry: Entry) -> tuple[int, str]:
     return (-entry.visitors, entry.name)
 
 
-async def _tell_and_read(
-    store: ColumnStore, asked: Asked, period: Period, telling: Awaitable[Mapping[date, int]]
+async def _refresh_and_read(
+    store: ColumnStore, request: ReportRequest, period: Period, refreshing: Awaitable[Mapping[date, int]]
 ) -> tuple[Mapping[date, int], _Found]:
-    runs = await telling
-    return runs, await _read(store, asked, period, runs)
+    runs = await refreshing
+    return runs, await _read(store, request, period, runs)
 
 
-async def _read(store: ColumnStore, asked: Asked, period: Period, runs: Mapping[date, int]) -> _Found:
+async def _read(
+    store: ColumnStore, request: ReportRequest, period: Period, runs: Mapping[date, int]
+) -> _Found:
     found = _Found()
-    sql = _ALL_VISITS if asked.filters == VisitFilters() else _SOME_VISITS
-    sql = with_goals(sql, len(asked.goals.paths))
-    result = await store.query(sql, asked.parameters(period, runs))
+    sql = _SQL["all_visits" if request.filters == VisitFilters() else "filtered_visits"]
+    result = await store.query(sql, request.parameters(period, runs))
     for kind, name, visitors, numbers, money, value in result.rows:
         if kind == "day":
             views, visits, bounces, judged, duration_ms = numbers

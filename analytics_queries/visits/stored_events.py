@@ -3,26 +3,26 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from analytics_queries.sql_text import sql_beside
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = sql_beside(__file__)
-
+_SQL = read_sql(__file__)
 
 # Keeps the text of one query under ClickHouse's limit of 256 KiB, and the value under that of a server's form.
-_AT_ONCE = 2000
+_BATCH = 2000
 
 
 async def stored_events(
     store: ColumnStore, sites: Sequence[int], ids: Sequence[UUID], log: str, from_offset: int
 ) -> dict[tuple[int, int], int]:
-    """{(site, number of the event's UUID): time of receipt in milliseconds since 1970} of those stored in the last four
-    days, without what the log has from this offset on. Raises `StorageUnavailable`."""
+    """Return {(site, event's UUID as a number): time of receipt in milliseconds since 1970} of the events that were
+    stored in the last four days, except those from records of `log` from `from_offset` on. Raises
+    `StorageUnavailable`."""
     found = {}
-    for begin in range(0, len(ids), _AT_ONCE):
+    for begin in range(0, len(ids), _BATCH):
         parameters = {
             "sites": list(sites),
-            "ids": list(ids[begin : begin + _AT_ONCE]),
+            "ids": list(ids[begin : begin + _BATCH]),
             "log": log,
             "from_offset": from_offset,
         }

@@ -1,26 +1,26 @@
-"""What is known of visits that an event may still join?"""
+"""Which stored visits may an event still join?"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from analytics_queries.sql_text import sql_beside
 from pipeline_contracts.times import from_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = sql_beside(__file__)
+_SQL = read_sql(__file__)
 # Keeps the text of one query under ClickHouse's limit of 256 KiB, and the value under that of a server's form.
-_AT_ONCE = 4000
+_BATCH = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class StoredVisit:
-    """A visit as its stored events tell it."""
+    """A visit, computed from its stored events."""
 
     site_id: int
     visit_id: int
     keys: frozenset[int]
-    """Hashes of visitors or sessions under which it is known."""
+    """Hashes of the visitors or sessions that it belongs to."""
     first_ms: int
     last_ms: int
 
@@ -28,17 +28,17 @@ class StoredVisit:
 async def stored_visits(
     store: ColumnStore, log: str, before_offset: int, since_ms: int, keys: Sequence[int] = ()
 ) -> list[StoredVisit]:
-    """Visits with an event since `since_ms` (milliseconds since 1970), or those of `keys` with events since the day
-    before it. Of this log and before this offset alone. Raises `StorageUnavailable`."""
+    """Return the visits of `keys`, or without keys all, with an event since `since_ms` (milliseconds since 1970). Only
+    events of this log before `before_offset` count. Raises `StorageUnavailable`."""
     found = []
-    for begin in range(0, len(keys) or 1, _AT_ONCE):
+    for begin in range(0, len(keys) or 1, _BATCH):
         parameters = {
             "log": log,
             "before_offset": before_offset,
             "since_ms": since_ms,
-            # A visit lasts a day at most: what began earlier is no longer joined.
+            # A visit lasts a day at most: no event joins one that began earlier.
             "since": (from_epoch_ms(since_ms) - timedelta(days=1)).date(),
-            "keys": list(keys[begin : begin + _AT_ONCE]),
+            "keys": list(keys[begin : begin + _BATCH]),
         }
         for site_id, visit_id, by, before, first_ms, last_ms in (await store.query(_SQL, parameters)).rows:
             found.append(StoredVisit(site_id, visit_id, frozenset([*by, *before]), first_ms, last_ms))

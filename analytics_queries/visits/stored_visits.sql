@@ -1,5 +1,5 @@
--- What is known of visits that an event may still join: of those with an event since `since_ms` (`keys` empty), or of those
--- that the given keys found? Only of what the log `log` had before `log_offset`: what came after is being placed.
+-- Which stored visits may an event still join: those with an event since `since_ms` (`keys` empty), or those that have one of
+-- the keys? Only events of the log `log` before `before_offset`: later events are being assigned to visits now.
 SELECT
     site_id,
     visit_id,

@@ -1,1 +1,1 @@
-"""From records to rows: pure functions, the same rows for the same records."""
+"""Transforms: turn the records of a topic into rows, the same rows for the same records."""

@@ -1,5 +1,5 @@
-"""Turns the signals and pings of heartbeats into runs and states of heartbeats. No rows: jobs are watched
-whether or not the column store is there."""
+"""Applies signals and pings to the runs and states of heartbeats. It makes no rows, so heartbeats work without the
+column store."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class _Received(NamedTuple):
     heartbeat_id: int
     environment_id: str
     run_id: str
-    """Of a ping that names no run: its own ID, which a new run gets."""
+    """The ping's own ID if the ping names no run: a new run gets this ID."""
     signal: Signal
     received_ms: int
     unpaired: bool = False
@@ -40,9 +40,9 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
     """The transform of `topics.HEARTBEATS`."""
 
     topic = topics.HEARTBEATS
-    report = "signal"
+    report_noun = "signal"
 
-    def read(self, record: LogRecord) -> _Received:
+    def decode(self, record: LogRecord) -> _Received:
         meta = decode_monitor_meta(record.meta)
         if meta.kind != "ping":
             sent = _decode(record.value)
@@ -62,53 +62,53 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
             ping.output,
         )
 
-    async def change(self, reports: Sequence[_Received], progress: Progress, log: str) -> None:
-        wanted: dict[int, set[str]] = {}
-        for one in reports:
-            wanted.setdefault(one.heartbeat_id, set()).add(one.run_id)
-        await self._states.change(wanted, partial(_take, reports, log), progress)
+    async def apply_reports(self, reports: Sequence[_Received], progress: Progress, log: str) -> None:
+        run_ids: dict[int, set[str]] = {}
+        for report in reports:
+            run_ids.setdefault(report.heartbeat_id, set()).add(report.run_id)
+        await self._states.change(run_ids, partial(_apply_signals, reports, log), progress)
 
 
-def _take(received: Sequence[_Received], log: str, watched: Mapping[int, Watched]) -> list[Watched]:
-    """Apply the signals in their order; gives the heartbeats that they have changed."""
+def _apply_signals(reports: Sequence[_Received], log: str, watched: Mapping[int, Watched]) -> list[Watched]:
+    """Apply the signals in order, and return the heartbeats that they have changed."""
     changed: dict[int, Watched] = {}
     written: set[tuple[int, str]] = set()
-    for one in received:
-        found = watched.get(one.heartbeat_id)
-        if found is None or found.heartbeat.environment_id != one.environment_id:
-            logger.warning("a signal for heartbeat %d, which there is not: left out", one.heartbeat_id)
+    for report in reports:
+        found = watched.get(report.heartbeat_id)
+        if found is None or found.heartbeat.environment_id != report.environment_id:
+            logger.warning("ignored a signal for heartbeat %d, which does not exist", report.heartbeat_id)
             continue
-        run_id = one.run_id
-        if one.unpaired:
-            paired = _pair(found.heartbeat, one, log)
+        run_id = report.run_id
+        if report.unpaired:
+            paired = _find_run(found.heartbeat, report, log)
             if paired is None:
                 continue
             run_id = paired
-            # The pairing state has to be written, whatever the ping reported.
-            changed[one.heartbeat_id] = found
+            # The pairing state must be written, whatever the ping reported.
+            changed[report.heartbeat_id] = found
         run = found.runs.get(run_id)
         if run is None:
-            run = found.runs[run_id] = Run(run_id, one.received_ms)
-        if take_signal(found.heartbeat, run, one.signal, one.received_ms):
-            take_output(run, one.signal, one.exit_status, one.output)
-            if (one.heartbeat_id, run_id) not in written:
-                written.add((one.heartbeat_id, run_id))
+            run = found.runs[run_id] = Run(run_id, report.received_ms)
+        if take_signal(found.heartbeat, run, report.signal, report.received_ms):
+            take_output(run, report.signal, report.exit_status, report.output)
+            if (report.heartbeat_id, run_id) not in written:
+                written.add((report.heartbeat_id, run_id))
                 found.changed.append(run)
-            changed[one.heartbeat_id] = found
-        if one.heartbeat_id in changed:
-            # Each before the next: it changes what is due.
-            settle(found.heartbeat, one.received_ms)
+            changed[report.heartbeat_id] = found
+        if report.heartbeat_id in changed:
+            # Before the next signal: this changes the heartbeat's deadlines.
+            settle(found.heartbeat, report.received_ms)
     return list(changed.values())
 
 
-def _pair(heartbeat: Heartbeat, one: _Received, log: str) -> str | None:
-    """The run of a ping that names none; None where it was applied before."""
+def _find_run(heartbeat: Heartbeat, report: _Received, log: str) -> str | None:
+    """Return the run that an unpaired ping belongs to; None if the ping was applied before."""
     if heartbeat.pings is None:
         heartbeat.pings = PingPairs()
-    ping = UnpairedPing(one.run_id, one.signal, one.received_ms, log, one.offset)
+    ping = UnpairedPing(report.run_id, report.signal, report.received_ms, log, report.offset)
     within_ms = repeat_ms(heartbeat.schedule.period_seconds)
     run_id = run_of_ping(heartbeat.pings, ping, within_ms, heartbeat.max_runtime_ms)
     if run_id is not None:
         # A repeated ping adds nothing to its run, but shows that the job is alive.
-        hear(heartbeat, one.received_ms)
+        hear(heartbeat, report.received_ms)
     return run_id

@@ -1,4 +1,4 @@
-"""What the topics of monitors have in common: first present state, with the column store away too, then rows."""
+"""Base of the transforms of monitors: update current state first, which needs no column store, then make rows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from consumers.chunk import Chunk, ChunkRows, DeadRecord, RecordRows
-from consumers.deep_json import read_deep
+from consumers.deep_json import call_with_deeper_stack
 from consumers.transforms.weight import Received, weigh
 from pipeline_contracts.monitors import decode_monitor_meta
 from pipeline_contracts.records import LogRecord
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.monitor_states.interface import MonitorStates, Progress
 
-# In one transaction: other writers of the database wait for no longer than that takes.
-_REPORTS_AT_ONCE = 2000
+# Bounds how long other writers of the database wait for one transaction.
+_MAX_REPORTS_PER_TRANSACTION = 2000
 
 _encode = msgspec.json.Encoder().encode
 
@@ -25,60 +25,63 @@ R = TypeVar("R", bound=Received)
 
 
 class MonitorTopic(ABC, Generic[R]):
-    """The transform of a topic whose records each are one report, `R`."""
+    """The transform of a topic with one report `R` per record."""
 
     topic: str
-    report = "report"
-    """What one is called where it cannot be read."""
-    follows_time = True
+    report_noun = "report"
+    """Names a report in the reason of a dead letter."""
+    needs_caught_up = True
 
     def __init__(self, states: MonitorStates) -> None:
         self._states = states
 
     @abstractmethod
-    def read(self, record: LogRecord) -> R:
-        """The report in the record. Raises `msgspec.DecodeError`."""
+    def decode(self, record: LogRecord) -> R:
+        """Decode the report in a record. Raises `msgspec.DecodeError`."""
 
     @abstractmethod
-    async def change(self, reports: Sequence[R], progress: Progress, log: str) -> None:
-        """Bring the present state up to date, in one transaction. `log` names the partition for good. Raises
-        `StorageUnavailable`."""
+    async def apply_reports(self, reports: Sequence[R], progress: Progress, log: str) -> None:
+        """Update the current state in one transaction. `log` is `Chunk.log`. Raises `StorageUnavailable`."""
 
-    def row(self, report: R, log: str, offset: int) -> tuple[str, dict[str, Any]] | None:
-        """The table and the row of a report, if it joins a history."""
+    def history_row(self, report: R, log: str, offset: int) -> tuple[str, dict[str, Any]] | None:
+        """Return the history table and the row of a report; None for a report without history."""
         return None
 
     def weight(self, record: LogRecord) -> tuple[int, int]:
         return weigh(record, decode_monitor_meta, lambda _: 1)
 
-    async def apply(self, chunk: Chunk, partition: int) -> None:
-        reports = [report for record in chunk.records if not isinstance(report := self._try(record), str)]
-        for begin in range(0, len(reports), _REPORTS_AT_ONCE):
-            part = reports[begin : begin + _REPORTS_AT_ONCE]
+    async def update_state(self, chunk: Chunk, partition: int) -> None:
+        reports = [
+            report
+            for record in chunk.records
+            if not isinstance(report := self._decode_or_reason(record), str)
+        ]
+        for begin in range(0, len(reports), _MAX_REPORTS_PER_TRANSACTION):
+            part = reports[begin : begin + _MAX_REPORTS_PER_TRANSACTION]
             through_ms = max(report.received_ms for report in part)
-            await self.change(part, Progress(self.topic, partition, through_ms), chunk.log)
+            await self.apply_reports(part, Progress(self.topic, partition, through_ms), chunk.log)
 
-    async def caught_up(self, partition: int, as_of_ms: int) -> None:
+    async def record_caught_up(self, partition: int, as_of_ms: int) -> None:
         await self._states.note_progress(Progress(self.topic, partition, as_of_ms))
 
-    async def rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
+    async def make_rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
         result = ChunkRows()
         for record in chunk.records:
-            report = self._try(record)
+            report = self._decode_or_reason(record)
             if isinstance(report, str):
                 result.dead.append(DeadRecord(record, report))
-            elif (placed := self.row(report, chunk.log, record.offset)) is not None:
-                table, row = placed
+            elif (entry := self.history_row(report, chunk.log, record.offset)) is not None:
+                table, row = entry
                 rows = RecordRows(record.offset, _encode(row) + b"\n", 1)
                 result.tables.setdefault(table, []).append(rows)
         return result
 
-    def refused(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
+    def report_refusal(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
         return None
 
-    def _try(self, record: LogRecord) -> R | str:
-        """The report, or why it cannot be read."""
+    def _decode_or_reason(self, record: LogRecord) -> R | str:
+        """Return the report, or the reason why it cannot be read."""
         try:
-            return read_deep(partial(self.read, record))
+            return call_with_deeper_stack(partial(self.decode, record))
         except (msgspec.DecodeError, RecursionError) as error:
-            return f"The {self.report} cannot be read: {error}"
+            return f"The {self.report_noun} cannot be read: {error}"

@@ -12,7 +12,7 @@ from pipeline_contracts.times import DAY_MS
 
 
 class PageviewRow(msgspec.Struct, gc=False, omit_defaults=True):
-    """One event with its visit. Times are seconds since 1970; `day` counts days from there."""
+    """One event with its visit. Times are seconds since 1970; `day` is days since 1970."""
 
     site_id: int
     day: int
@@ -48,7 +48,7 @@ class PageviewRow(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 class IdRow(msgspec.Struct, gc=False):
-    """By what an event is known when it comes again."""
+    """A row by which a repeated event is recognised."""
 
     id: UUID
     site_id: int
@@ -64,7 +64,7 @@ _encode = _encoder.encode
 def pageview_row(
     meta: CollectMeta, country: str, event: CollectedEvent, visit: Visit, log: str, offset: int
 ) -> PageviewRow:
-    """The row of one event; `log` and `offset` name its record."""
+    """Return the row of one event; `log` and `offset` identify its record."""
     occurred_ms = event.occurred_ms
     return PageviewRow(
         meta.site_id,
@@ -102,20 +102,18 @@ def pageview_row(
 
 
 def id_row(row: PageviewRow) -> IdRow:
-    """What of the row is looked up."""
     return IdRow(row.id, row.site_id, row.received_at, row.log, row.log_offset)
 
 
-def rows_of(offset: int, rows: Sequence[PageviewRow | IdRow]) -> RecordRows:
-    """The lines of one record."""
+def encode_record_rows(offset: int, rows: Sequence[PageviewRow | IdRow]) -> RecordRows:
     if len(rows) == 1:
-        # Most requests have one event.
+        # The common case: most requests have one event.
         return RecordRows(offset, _encode(rows[0]) + b"\n", 1)
     return RecordRows(offset, _encoder.encode_lines(rows), len(rows))
 
 
 def dropped_rows(meta: CollectMeta, dropped: Dropped, log: str, offset: int) -> RecordRows:
-    """What an edge has dropped: a row for each reason."""
+    """Return one row for each reason for which an edge has dropped events."""
     rows = [
         {
             "site_id": meta.site_id,

@@ -1,4 +1,4 @@
-"""What collected page views and events become: rows with their visits, each event once."""
+"""The transform of collected page views and events: one row per event, with its visit; repeated events are dropped."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,11 +9,10 @@ import msgspec
 
 from analytics_queries.visits.stored_events import stored_events
 from analytics_queries.visits.stored_visits import stored_visits
-from consumers.chunk import Chunk, ChunkRows, DeadRecord
-from consumers.transforms.pageview_rows import dropped_rows, id_row, pageview_row, rows_of
-from consumers.transforms.rows_only import RowsOnly
+from consumers.chunk import Chunk, ChunkRows, DeadRecord, RowsOnly
+from consumers.transforms.pageview_rows import dropped_rows, encode_record_rows, id_row, pageview_row
 from consumers.transforms.weight import month_of_receipt, weigh
-from consumers.visits import PAUSE_MS, Key, Visit, Visits
+from consumers.visits import MAX_PAUSE_MS, Key, Visit, Visits
 from pipeline_contracts import topics
 from pipeline_contracts.collected import (
     Collected,
@@ -30,21 +29,21 @@ PAGEVIEWS = "pharos.pageviews"
 IDS = "pharos.pageview_ids"
 DROPPED = "pharos.dropped_pageviews"
 
-# What comes again within this time is the same event.
-_REPEAT_MS = 48 * 3_600_000
-# Visits whose last event is no older than that, by the clock of receipt, are kept in memory; older ones are asked for.
-_KEEP_MS = 2 * 3_600_000
-_SWEEP_MS = 10 * 60_000
+# An event with a known ID within this time is a duplicate.
+_DUPLICATE_WINDOW_MS = 48 * 3_600_000
+# Visits with an event within this time, by time of receipt, are kept in memory; older ones are read from the store.
+_RETAIN_MS = 2 * 3_600_000
+_PRUNE_INTERVAL_MS = 10 * 60_000
 
 
 @dataclass(slots=True)
 class _Partition:
-    """What is kept of one partition between its chunks."""
+    """The state of one partition of the log between its chunks."""
 
     start: int
     end: int
     horizon_ms: int
-    """Every visit with a later event is known."""
+    """All visits with a later event are in `visits`."""
     visits: Visits = field(default_factory=Visits)
 
 
@@ -56,7 +55,7 @@ class _Batch:
 
 
 class PageviewsTopic(RowsOnly):
-    """The transform of `topics.PAGEVIEWS`. A site's events are in one partition, in their order of arrival."""
+    """The transform of `topics.PAGEVIEWS`. All events of a site are in one partition, in order of arrival."""
 
     topic = topics.PAGEVIEWS
 
@@ -66,71 +65,73 @@ class PageviewsTopic(RowsOnly):
     def weight(self, record: LogRecord) -> tuple[int, int]:
         return weigh(record, decode_collect_meta, attrgetter("events"), month_of_receipt)
 
-    async def rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
+    async def make_rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
         result = ChunkRows()
-        batches = _read(chunk, result)
+        batches = _decode_batches(chunk, result)
         if not batches:
             return result
-        seen = await _seen(chunk, batches, store)
-        visits = (await self._begin(chunk, batches, store)).visits
-        await self._look_up_old(chunk, batches, store)
+        stored_ms = await _find_stored_events(chunk, batches, store)
+        visits = (await self._prepare_partition(chunk, batches, store)).visits
+        await self._load_old_visits(chunk, batches, store)
         rows, ids = result.tables.setdefault(PAGEVIEWS, []), result.tables.setdefault(IDS, [])
         for batch in batches:
-            kept = [event for event in batch.collected.events if _is_new(batch.meta, event, seen)]
-            result.duplicates += len(batch.collected.events) - len(kept)
-            if kept:
-                placed = [
+            new_events = [event for event in batch.collected.events if _is_new(batch.meta, event, stored_ms)]
+            result.duplicates += len(batch.collected.events) - len(new_events)
+            if new_events:
+                event_rows = [
                     pageview_row(
                         batch.meta,
                         batch.collected.country,
                         event,
-                        _place(visits, batch.meta, event),
+                        _assign_visit(visits, batch.meta, event),
                         chunk.log,
                         batch.record.offset,
                     )
-                    for event in kept
+                    for event in new_events
                 ]
-                rows.append(rows_of(batch.record.offset, placed))
-                ids.append(rows_of(batch.record.offset, [id_row(row) for row in placed]))
+                rows.append(encode_record_rows(batch.record.offset, event_rows))
+                ids.append(encode_record_rows(batch.record.offset, [id_row(row) for row in event_rows]))
         return result
 
-    async def _begin(self, chunk: Chunk, batches: Sequence[_Batch], store: ColumnStore) -> _Partition:
-        """What is known of the partition before the chunk."""
+    async def _prepare_partition(
+        self, chunk: Chunk, batches: Sequence[_Batch], store: ColumnStore
+    ) -> _Partition:
+        """Return the partition's state before the chunk."""
         partition = self._partitions.get(chunk.log)
         received_ms = min(batch.meta.received_ms for batch in batches)
         if partition is not None and partition.end == chunk.start:
-            # The chunk before is stored.
+            # The previous chunk is stored.
             partition.visits.begin_chunk()
-            if received_ms - _KEEP_MS - _SWEEP_MS > partition.horizon_ms:
-                partition.horizon_ms = received_ms - _KEEP_MS
-                partition.visits.forget_before(partition.horizon_ms)
+            if received_ms - _RETAIN_MS - _PRUNE_INTERVAL_MS > partition.horizon_ms:
+                partition.horizon_ms = received_ms - _RETAIN_MS
+                partition.visits.drop_before(partition.horizon_ms)
         elif partition is not None and partition.start == chunk.start:
             # The same chunk again.
             partition.visits.undo()
         else:
-            partition = _Partition(chunk.start, chunk.end, received_ms - _KEEP_MS)
-            await _load(partition, chunk, store)
+            partition = _Partition(chunk.start, chunk.end, received_ms - _RETAIN_MS)
+            await _load_visits(partition, chunk, store)
             self._partitions[chunk.log] = partition
         partition.start, partition.end = chunk.start, chunk.end
         return partition
 
-    async def _look_up_old(self, chunk: Chunk, batches: Sequence[_Batch], store: ColumnStore) -> None:
-        """Make those visits known that late events, and sessions that go on after a long pause, may join."""
+    async def _load_old_visits(self, chunk: Chunk, batches: Sequence[_Batch], store: ColumnStore) -> None:
+        """Load the visits that late events, and sessions that continue after a long pause, may join."""
         partition = self._partitions[chunk.log]
-        old: set[int] = set()
+        old_keys: set[int] = set()
         oldest_ms = partition.horizon_ms
         for event in chain.from_iterable(batch.collected.events for batch in batches):
-            if event.session or event.occurred_ms - PAUSE_MS < partition.horizon_ms:
-                old.add(event.session or event.visitor)
+            if event.session or event.occurred_ms - MAX_PAUSE_MS < partition.horizon_ms:
+                old_keys.add(event.session or event.visitor)
                 if event.before:
-                    old.add(event.before)
-                oldest_ms = min(oldest_ms, event.occurred_ms - PAUSE_MS)
-        if old:
-            await _load(partition, chunk, store, oldest_ms, sorted(old))
+                    old_keys.add(event.before)
+                oldest_ms = min(oldest_ms, event.occurred_ms - MAX_PAUSE_MS)
+        if old_keys:
+            await _load_visits(partition, chunk, store, oldest_ms, sorted(old_keys))
 
 
-def _read(chunk: Chunk, result: ChunkRows) -> list[_Batch]:
-    """The batches of the chunk; what else its records hold goes into the result."""
+def _decode_batches(chunk: Chunk, result: ChunkRows) -> list[_Batch]:
+    """Return the batches of the chunk; add dead records and rows of dropped events to `result`."""
     batches = []
     for record in chunk.records:
         try:
@@ -145,7 +146,9 @@ def _read(chunk: Chunk, result: ChunkRows) -> list[_Batch]:
     return batches
 
 
-async def _seen(chunk: Chunk, batches: Sequence[_Batch], store: ColumnStore) -> dict[tuple[int, int], int]:
+async def _find_stored_events(
+    chunk: Chunk, batches: Sequence[_Batch], store: ColumnStore
+) -> dict[tuple[int, int], int]:
     ids = [event.id for batch in batches for event in batch.collected.events]
     return await stored_events(
         store,
@@ -156,22 +159,22 @@ async def _seen(chunk: Chunk, batches: Sequence[_Batch], store: ColumnStore) -> 
     )
 
 
-def _is_new(meta: CollectMeta, event: CollectedEvent, seen: dict[tuple[int, int], int]) -> bool:
+def _is_new(meta: CollectMeta, event: CollectedEvent, stored_ms: dict[tuple[int, int], int]) -> bool:
     identity = (meta.site_id, event.id.int)
-    first_ms = seen.get(identity)
-    if first_ms is not None and meta.received_ms - first_ms <= _REPEAT_MS:
+    first_ms = stored_ms.get(identity)
+    if first_ms is not None and meta.received_ms - first_ms <= _DUPLICATE_WINDOW_MS:
         return False
-    seen[identity] = meta.received_ms
+    stored_ms[identity] = meta.received_ms
     return True
 
 
-def _place(visits: Visits, meta: CollectMeta, event: CollectedEvent) -> Visit:
+def _assign_visit(visits: Visits, meta: CollectMeta, event: CollectedEvent) -> Visit:
     key: Key = (meta.site_id, event.session or event.visitor)
-    before = (meta.site_id, event.before) if event.before else None
-    return visits.place(key, before, event.occurred_ms, is_session=event.session != 0)
+    previous_key = (meta.site_id, event.before) if event.before else None
+    return visits.assign(key, previous_key, event.occurred_ms, is_session=event.session != 0)
 
 
-async def _load(
+async def _load_visits(
     partition: _Partition,
     chunk: Chunk,
     store: ColumnStore,
@@ -183,4 +186,4 @@ async def _load(
     )
     for stored in found:
         visit = Visit(stored.visit_id, stored.first_ms, stored.last_ms)
-        partition.visits.add([(stored.site_id, key) for key in stored.keys], visit)
+        partition.visits.add_stored([(stored.site_id, key) for key in stored.keys], visit)

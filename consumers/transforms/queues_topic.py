@@ -1,4 +1,4 @@
-"""What queues and their workers report: their present state, and rows of history."""
+"""The transform of the reports of queues and workers: current state, and rows of history."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -27,17 +27,17 @@ class QueuesTopic(MonitorTopic[Report]):
 
     topic = topics.QUEUES
 
-    def read(self, record: LogRecord) -> Report:
+    def decode(self, record: LogRecord) -> Report:
         return _report(decode_monitor_meta(record.meta), record.value)
 
-    async def change(self, reports: Sequence[Report], progress: Progress, log: str) -> None:
+    async def apply_reports(self, reports: Sequence[Report], progress: Progress, log: str) -> None:
         await self._states.apply_queues(
             [report for report in reports if isinstance(report, SeenQueue)],
             [report for report in reports if isinstance(report, SeenWorker)],
             progress,
         )
 
-    def row(self, report: Report, log: str, offset: int) -> tuple[str, dict[str, Any]]:
+    def history_row(self, report: Report, log: str, offset: int) -> tuple[str, dict[str, Any]]:
         common = {
             "environment_id": report.environment_id,
             "queue_id": report.queue_id,
@@ -66,32 +66,32 @@ class QueuesTopic(MonitorTopic[Report]):
 
 
 def _moment(microseconds: int) -> datetime:
-    # Not as seconds since 1970: ClickHouse reads these as a time only where they have ten digits.
+    # Not seconds since 1970: ClickHouse reads those as a time only if they have ten digits.
     return from_epoch_ms(0) + timedelta(microseconds=microseconds)
 
 
-def _observed_us(told: datetime, received_ms: int) -> int:
-    """When the queue was looked at; the time of receipt where the sender's clock cannot be right. A snapshot from far
-    ahead would be the present one for good."""
+def _observed_us(reported: datetime, received_ms: int) -> int:
+    """Return the reported time in microseconds since 1970; the time of receipt if the reported one is implausible. A
+    snapshot from the far future would stay the current one for ever."""
     received = from_epoch_ms(received_ms)
-    seen = told if is_plausible(told, received) else received
-    return (seen - from_epoch_ms(0)) // timedelta(microseconds=1)
+    observed = reported if is_plausible(reported, received) else received
+    return (observed - from_epoch_ms(0)) // timedelta(microseconds=1)
 
 
 def _report(meta: MonitorMeta, body: bytes) -> Report:
     if meta.kind == "snapshot":
-        seen = _decode_snapshot(body)
+        snapshot = _decode_snapshot(body)
         return SeenQueue(
             meta.monitor,
             meta.environment_id,
-            str(seen.snapshot_id),
-            _observed_us(seen.observed_at, meta.received_ms),
+            str(snapshot.snapshot_id),
+            _observed_us(snapshot.observed_at, meta.received_ms),
             meta.received_ms,
-            seen.pending,
-            seen.delayed,
-            seen.reserved,
-            seen.failed,
-            seen.oldest_wait_seconds,
+            snapshot.pending,
+            snapshot.delayed,
+            snapshot.reserved,
+            snapshot.failed,
+            snapshot.oldest_wait_seconds,
         )
     update = _decode_update(body)
     job = None if update.job_id is None else str(update.job_id)

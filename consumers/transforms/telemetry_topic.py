@@ -1,4 +1,4 @@
-"""What the telemetry topic becomes: events, and a report on each batch."""
+"""The transform of telemetry: rows of events, and a receipt for each batch."""
 
 import asyncio
 from functools import partial
@@ -7,10 +7,9 @@ from operator import attrgetter
 import msgspec
 
 from analytics_queries.stored_receipts import stored_receipts
-from consumers.chunk import Chunk, ChunkRows, DeadRecord, RecordRows
-from consumers.deep_json import read_deep
-from consumers.transforms.rows_only import RowsOnly
-from consumers.transforms.telemetry import telemetry_rows
+from consumers.chunk import Chunk, ChunkRows, DeadRecord, RecordRows, RowsOnly
+from consumers.deep_json import call_with_deeper_stack
+from consumers.transforms.telemetry_rows import telemetry_rows
 from consumers.transforms.weight import weigh
 from pipeline_contracts import topics
 from pipeline_contracts.records import BatchMeta, LogRecord, decode_meta
@@ -20,7 +19,7 @@ from storage_backends.column_store.interface import ColumnStore
 EVENTS = "pharos.telemetry_events"
 RECEIPTS = "pharos.ingest_receipts"
 
-# Between so many events the event loop serves others: an edge may live in the same process.
+# After so many events the transform yields to the event loop: an edge may run in the same process.
 _BREATH_EVENTS = 500
 
 
@@ -48,7 +47,7 @@ class TelemetryTopic(RowsOnly):
     def weight(self, record: LogRecord) -> tuple[int, int]:
         return weigh(record, decode_meta, attrgetter("events"))
 
-    async def rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
+    async def make_rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
         result = ChunkRows()
         events = result.tables[EVENTS] = []
         receipts = result.tables[RECEIPTS] = []
@@ -57,14 +56,16 @@ class TelemetryTopic(RowsOnly):
         stored_from = await stored_receipts(store, names)
         breath = 0
         for record, name, meta in readable:
-            # The first record of a batch stands; it is this one itself when the chunk is carried out again.
+            # The first record of a batch counts; on a second attempt at the chunk it is this record itself.
             first = stored_from.setdefault(name, (chunk.log, record.offset))
             if first != (chunk.log, record.offset):
                 result.duplicates += 1
                 receipts.append(_receipt(record, name, meta, chunk.log, "duplicate"))
                 continue
             try:
-                rows = read_deep(partial(telemetry_rows, record.value, meta, name, chunk.log, record.offset))
+                rows = call_with_deeper_stack(
+                    partial(telemetry_rows, record.value, meta, name, chunk.log, record.offset)
+                )
             except (msgspec.DecodeError, RecursionError) as error:
                 del stored_from[name]
                 reason = f"The body cannot be read: {error}"
@@ -79,10 +80,10 @@ class TelemetryTopic(RowsOnly):
                 await asyncio.sleep(0)
         return result
 
-    def refused(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
-        told = f"The column store refused the rows: {reason[:300]}"
+    def report_refusal(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
+        error = f"The column store refused the rows: {reason[:300]}"
         return RECEIPTS, _receipt(
-            record, record.key.decode(), decode_meta(record.meta), log, "failed", errors=[told]
+            record, record.key.decode(), decode_meta(record.meta), log, "failed", errors=[error]
         )
 
 

@@ -1,4 +1,4 @@
-"""How much a record weighs in a chunk, whatever its topic."""
+"""The weight of a record in a chunk: its rows, and the table partition that they go to."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -11,12 +11,12 @@ from pipeline_contracts.times import DAY_MS, from_epoch_ms
 
 
 def day_of_receipt(received_ms: int) -> int:
-    """The partition of tables that are parted by the day of receipt."""
+    """Return the partition of a table that is partitioned by the day of receipt."""
     return received_ms // DAY_MS
 
 
 def month_of_receipt(received_ms: int) -> int:
-    """The same of tables that are parted by its month."""
+    """Return the partition of a table that is partitioned by the month of receipt."""
     return _month_of_day(received_ms // DAY_MS)
 
 
@@ -27,7 +27,7 @@ def _month_of_day(day: int) -> int:
 
 
 class Received(Protocol):
-    """What came at a time, milliseconds since 1970."""
+    """Has a time of receipt, milliseconds since 1970."""
 
     @property
     def received_ms(self) -> int: ...
@@ -42,7 +42,7 @@ def weigh(
     rows: Callable[[M], int],
     partition: Callable[[int], int] = day_of_receipt,
 ) -> tuple[int, int]:
-    """As `Transform.weight` has it; `partition` tells that of the tables from the time of receipt."""
+    """Return what `Transform.weight` does. `partition` maps the time of receipt to the table partition."""
     try:
         meta = decode_meta(record.meta)
     except msgspec.DecodeError:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from deployer.checkout.failures import CheckOutFailed
-from deployer.processes.shielded import carry_out
-from deployer.uncut import end_tasks
+from deployer.shield import end_tasks, shield
 
 _POLL_SECONDS = 0.25
 # A bare repository that was just fetched has fewer than 20.
@@ -27,7 +26,7 @@ async def temporary_folder(prefix: str) -> AsyncIterator[Path]:
     try:
         yield Path(folder)
     finally:
-        await carry_out(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+        await shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
 
 
 def _find_parent() -> str:

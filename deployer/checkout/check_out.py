@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from control_api.git_refs import is_commit
 from deployer.checkout.failures import CheckOutFailed
 from deployer.checkout.fetch_revision import fetch_revision
 from deployer.checkout.inspect_tree import inspect_tree
 from deployer.checkout.resolve_ref import check_url
 from deployer.checkout.run_git import BUILD_SSH_COMMAND, TOLERATED_FSCK_ERRORS, OnLine, open_git, time_limit
 from deployer.checkout.submodules import read_submodules
+from pipeline_contracts.git_refs import is_commit
 
 AsOwner = Callable[[str], Awaitable[None]]
 """Runs a shell command in the folder, confined, as the build's user; its output goes to the log."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from control_api.git_refs import is_commit, is_ref
-from control_api.refusals import Refused
-from control_api.repositories.read_url import read_url
+from control_domain.refusals import Refused
+from control_domain.repositories.read_url import read_url
 from deployer.checkout.bounded_fetch import fetch_within, temporary_folder
 from deployer.checkout.failures import CheckOutFailed, explain_failure, ref_not_found
 from deployer.checkout.run_git import Git, open_git, time_limit
+from pipeline_contracts.git_refs import is_commit, is_ref
 
 # Git needs at least four digits; fewer than seven are hardly ever unique.
 _ABBREVIATED_COMMIT = re.compile("[0-9a-f]{7,63}")

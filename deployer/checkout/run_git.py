@@ -18,7 +18,7 @@ from deployer.checkout.failures import CheckOutFailed, explain_failure
 from deployer.log_lines.lines import LineSplitter
 from deployer.log_lines.masking import Mask
 from deployer.processes.confinement import MARK_VARIABLE
-from deployer.processes.shielded import carry_out
+from deployer.shield import shield
 
 OnLine = Callable[[str], Awaitable[None]]
 
@@ -215,7 +215,7 @@ async def _wait_started(starting: asyncio.Future[asyncio.subprocess.Process]) ->
     """Return git's process once it runs. If the start is cancelled, asyncio kills git only; this also ends what git has
     started."""
     try:
-        await carry_out(asyncio.wait({starting}))
+        await shield(asyncio.wait({starting}))
     except asyncio.CancelledError:
         # At the end of the loop `starting` is cancelled too.
         if not starting.cancelled() and starting.done() and starting.exception() is None:

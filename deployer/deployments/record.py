@@ -1,4 +1,4 @@
-"""What the deployer writes down of a deployment, each time under its lease."""
+"""Writes the progress of a deployment to the database, each time under the environment's lease."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -6,50 +6,53 @@ from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
 import msgspec
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.database import Sessions
-from control_api.deployments.moves import add_line, move_deployment
-from control_api.deployments.tables import Deployment, LiveRelease, Release
-from control_api.recorded_deployments.markers import mark_deployment
-from control_api.workflows.document import WorkflowDocument, to_json
-from deployer.deployments.live_release import DeploymentIsLive, read_live_deployment
+from control_domain.database.engine import Sessions
+from control_domain.deployments.moves import add_line, move_deployment
+from control_domain.recorded_deployments.markers import mark_deployment
+from control_domain.tables.deployments import Deployment, LiveRelease, Release
+from control_domain.workflows.document import WorkflowDocument, to_json
 from deployer.deployments.log import utc_now
-from deployer.drivers.interface import Built
-from deployer.leases import Lease, hold_lease
+from deployer.drivers.interface import BuildResult
+from deployer.leases import Lease, lock_lease
 from deployer.retry_while_leased import retry_while_leased
-from deployer.uncut import uncut
+from deployer.shield import shielded
 from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
 
 Write = TypeVar("Write", bound=Callable[..., Awaitable[Any]])
 
 
-def _retried(write: Write) -> Write:
+class DeploymentIsLive(Exception):
+    """The deployment cannot fail any more: its release is live."""
+
+
+def _retry_while_leased(write: Write) -> Write:
     """Repeat each call while the database is away. Calls must be repeatable: a lost commit may have counted."""
 
     @wraps(write)
-    async def run(self: "Record", *given: Any, **named: Any) -> Any:
-        return await retry_while_leased(self._lease, partial(write, self, *given, **named))
+    async def run(self: "DeploymentRecord", *args: Any, **kwargs: Any) -> Any:
+        return await retry_while_leased(self._lease, partial(write, self, *args, **kwargs))
 
     return cast(Write, run)
 
 
-class Record:
-    """One deployment's rows. All raise `LeaseLost`, `ForbiddenMove` where it was canceled meanwhile, and what the
-    database raises where it is away for longer than the lease lasts."""
+class DeploymentRecord:
+    """The rows of one deployment. All methods raise `LeaseLost`, `ForbiddenMove` if the deployment was canceled, and
+    database errors that last longer than the lease."""
 
     def __init__(self, sessions: Sessions, lease: Lease, deployment_id: int) -> None:
         self._sessions = sessions
         self._lease = lease
         self._deployment_id = deployment_id
 
-    @_retried
-    @uncut
-    async def note(self, step: DeploymentStep, **values: Any) -> None:
-        """That this step begins; whoever takes the work over begins with it."""
+    @_retry_while_leased
+    @shielded
+    async def begin_step(self, step: DeploymentStep, **values: Any) -> None:
+        """Record that this step begins, where a later attempt resumes. `values`: further columns."""
         async with self._sessions() as session, session.begin():
-            await self._held(session, step)
+            await self._lock_deployment(session, step)
             await session.execute(
                 update(Deployment)
                 .where(Deployment.id == self._deployment_id)
@@ -57,14 +60,14 @@ class Record:
                 .execution_options(synchronize_session=False)
             )
 
-    @_retried
-    @uncut
-    async def built(self, built: Built, revision: str, variables_id: int | None) -> int:
-        """That there is an artefact: from here on nobody can cancel. Gives the ID of the release."""
+    @_retry_while_leased
+    @shielded
+    async def add_release(self, built: BuildResult, revision: str, variables_id: int | None) -> int:
+        """Record the artefact as a release, and return the release's ID. The deployment can no longer be canceled."""
         async with self._sessions() as session, session.begin():
-            # Where nothing is run before it, the start may be made again.
+            # Without release steps, an interrupted attempt can be repeated.
             step = DeploymentStep.RELEASE if built.workflow.release.steps else DeploymentStep.START
-            deployment = await self._held(session, step)
+            deployment = await self._lock_deployment(session, step)
             query = select(Release.id).where(Release.deployment_id == deployment.id)
             if (before := await session.scalar(query)) is not None:
                 return before
@@ -83,23 +86,23 @@ class Record:
             await session.flush()
             return release.id
 
-    @_retried
-    @uncut
-    async def restored(self) -> None:
-        """That the artefact of an older release is taken: there is nothing to build."""
+    @_retry_while_leased
+    @shielded
+    async def skip_build(self) -> None:
+        """Record that a rollback uses the artefact of an older release."""
         async with self._sessions() as session, session.begin():
-            deployment = await self._held(session, DeploymentStep.START)
+            deployment = await self._lock_deployment(session, DeploymentStep.START)
             step = DeploymentStep.START.value
             if deployment.status != DeploymentStatus.RUNNING:
                 await move_deployment(session, deployment, DeploymentStatus.RUNNING, utc_now(), step=step)
 
-    @_retried
-    @uncut
+    @_retry_while_leased
+    @shielded
     async def make_live(self, release_id: int, *, is_rollback: bool) -> None:
-        """Record that the release is the live one: the point of no return. What runs follows."""
+        """Record the release as the live one: the point of no return. Running instances follow it."""
         environment_id = self._lease.environment_id
         async with self._sessions() as session, session.begin():
-            await self._held(session, DeploymentStep.SWITCH)
+            await self._lock_deployment(session, DeploymentStep.SWITCH)
             live = await session.get(LiveRelease, environment_id)
             if live is None:
                 live = LiveRelease(environment_id=environment_id)
@@ -117,27 +120,27 @@ class Record:
                 .execution_options(synchronize_session=False)
             )
 
-    @_retried
-    @uncut
-    async def succeed(self, told: str, retain: int | None) -> None:
-        """Record the success, and give up releases beyond the newest `retain`; None keeps all releases."""
+    @_retry_while_leased
+    @shielded
+    async def succeed(self, line: str, retain: int | None) -> None:
+        """Record the success, and remove releases beyond the newest `retain`; None retains all releases."""
         async with self._sessions() as session, session.begin():
-            deployment = await self._held(session, None)
+            deployment = await self._lock_deployment(session, None)
             if deployment.status == DeploymentStatus.SUCCEEDED:
                 return
             now = utc_now()
-            add_line(session, deployment.id, told, now)
+            add_line(session, deployment.id, line, now)
             await session.flush()
             await move_deployment(session, deployment, DeploymentStatus.SUCCEEDED, now)
             if retain is not None:
-                await _give_up(session, self._lease.environment_id, retain, now)
+                await _remove_old_releases(session, self._lease.environment_id, retain, now)
 
-    @_retried
-    @uncut
+    @_retry_while_leased
+    @shielded
     async def fail(self, reason: str) -> None:
-        """That it cannot be done, and why: the last line of its log. Raises `DeploymentIsLive`."""
+        """Record the failure, with the reason as the last line of the log. Raises `DeploymentIsLive`."""
         async with self._sessions() as session, session.begin():
-            deployment = await self._held(session, None)
+            deployment = await self._lock_deployment(session, None)
             if await read_live_deployment(session, self._lease.environment_id) == deployment.id:
                 raise DeploymentIsLive(f"deployment {deployment.id} is live and cannot fail: {reason}")
             if deployment.status == DeploymentStatus.FAILED:
@@ -153,14 +156,16 @@ class Record:
                 .execution_options(synchronize_session=False)
             )
 
-    async def _held(self, session: AsyncSession, step: DeploymentStep | None) -> Deployment:
+    async def _lock_deployment(self, session: AsyncSession, step: DeploymentStep | None) -> Deployment:
         doing = None if step is None else f"deployment {self._deployment_id}: {step.value}"
-        await hold_lease(session, self._lease, doing=doing)
+        await lock_lease(session, self._lease, doing=doing)
         return await session.get_one(Deployment, self._deployment_id)
 
 
-async def _give_up(session: AsyncSession, environment_id: int, retain: int, now: datetime) -> None:
-    """Retain the newest that succeeded, and the live one, however old it is."""
+async def _remove_old_releases(
+    session: AsyncSession, environment_id: int, retain: int, now: datetime
+) -> None:
+    """Remove all releases but the newest successful ones and the live one, however old it is."""
     mine = (Release.environment_id == environment_id, Release.removed_at.is_(None))
     newest = (
         select(Release.id)
@@ -169,17 +174,32 @@ async def _give_up(session: AsyncSession, environment_id: int, retain: int, now:
         .order_by(Release.id.desc())
         .limit(retain)
     )
-    kept = set((await session.execute(newest)).scalars())
+    retained = set((await session.execute(newest)).scalars())
     live = select(LiveRelease.release_id).where(LiveRelease.environment_id == environment_id)
-    kept |= set((await session.execute(live)).scalars())
+    retained |= set((await session.execute(live)).scalars())
     await session.execute(
         update(Release)
-        .where(*mine, Release.id.not_in(kept))
+        .where(*mine, Release.id.not_in(retained))
         .values(removed_at=now)
         .execution_options(synchronize_session=False)
     )
 
 
 def write_workflow(document: WorkflowDocument) -> str:
-    """The document as releases keep it."""
+    """Encode the document as releases store it."""
     return msgspec.json.encode(to_json(document)).decode()
+
+
+def explain_unusable(reason: str) -> str:
+    """Return the log line of a deployment that succeeds although this deployer cannot run its live release."""
+    return f"The release is live, but it cannot run here: {reason}"
+
+
+async def read_live_deployment(session: AsyncSession, environment_id: int) -> int | None:
+    """Return the ID of the deployment that made the live release live; None if nothing is live."""
+    query = (
+        select(func.coalesce(LiveRelease.deployment_id, Release.deployment_id))
+        .join(Release, Release.id == LiveRelease.release_id)
+        .where(LiveRelease.environment_id == environment_id)
+    )
+    return (await session.execute(query)).scalar_one_or_none()

@@ -1,54 +1,58 @@
-"""What a deployer asks of the place where applications run."""
+"""The interface to where applications run."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
-from control_api.workflows.document import WorkflowDocument
+from control_domain.workflows.document import WorkflowDocument
+from deployer.traffic.interface import Route
 from pipeline_contracts.deploy_states import DeploymentStep
 
 Stream = Literal["stdout", "stderr", "system"]
 WEB = "web"
-"""The process that requests go to."""
+"""The name of the process that receives requests."""
 
 
-class WorkFailed(Exception):
-    """What was to be done could not be; the message is the last line of the deployment's log, and says why."""
+class DeployFailed(Exception):
+    """A deployment, or bringing an environment to its desired state, failed.
+
+    The message says why; it is the last line of the deployment's log.
+    """
 
 
-class ReleaseUnusable(WorkFailed):
+class ReleaseUnusable(DeployFailed):
     """This deployer cannot run the release, and a retry cannot help, as when files of the release are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tenancy:
-    """Whose processes they are, and where they answer."""
+    """The environment of processes, its project, and its hosts."""
 
     environment_id: int
     project_id: int
     public_id: str
-    """The environment's, which no later one has: SQLite gives the number of one that was removed to the next."""
+    """The environment's, which is never used again: SQLite gives the number of a removed environment to the next."""
     hosts: tuple[str, ...]
     address: str
-    """What people are told of the first of them: with scheme and port."""
+    """The URL of the first host: with scheme and port."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is to be built."""
+    """What to build."""
 
     deployment_id: int
     url: str
     ref: str | None
     revision: str
     workflow: WorkflowDocument | None
-    """None: the repository's own."""
+    """None: the document in the repository."""
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
-    """What came of it."""
+class BuildResult:
+    """The artefact of a build, and the workflow document that the build used."""
 
     artefact: str
     workflow: WorkflowDocument
@@ -59,28 +63,30 @@ class Run:
     """A release as one deployment brings it to an environment."""
 
     deployment_id: int
-    """Of a rollback its own: it starts new processes of the old release."""
+    """A rollback has its own ID: it starts new processes of the old release."""
     artefact: str
     workflow: WorkflowDocument
     variables: Mapping[str, str] = field(repr=False)
 
-    def counts(self, replicas: int) -> dict[str, int]:
-        """How many there are of each process: of `web` the environment says it."""
+    def count_instances(self, replicas: int) -> dict[str, int]:
+        """Return the number of instances by process. `replicas`: the environment's setting for `web`."""
         return {
             name: replicas if name == WEB else process.replicas
             for name, process in self.workflow.processes.items()
         }
 
-    def instances(self, replicas: int) -> list[tuple[str, int]]:
-        """Names and numbers, from 1, of all its processes."""
+    def list_instances(self, replicas: int) -> list[tuple[str, int]]:
+        """Return the process name and number, from 1, of each instance."""
         return [
-            (name, number) for name, count in self.counts(replicas).items() for number in range(1, count + 1)
+            (name, number)
+            for name, count in self.count_instances(replicas).items()
+            for number in range(1, count + 1)
         ]
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceFacts:
-    """One process, as people are told of it."""
+class InstanceStatus:
+    """One instance of a process as the API shows it."""
 
     deployment_id: int
     process: str
@@ -95,74 +101,107 @@ class InstanceFacts:
 
 @dataclass(frozen=True, slots=True)
 class LastLive:
-    """What an environment served when that was last read."""
+    """The live deployment of an environment at the last read of the database."""
 
     public_id: str
     """The environment's."""
     deployment_id: int
     hosts: tuple[str, ...]
-    """None: it hibernated."""
+    """Empty: the environment hibernated."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What must not be removed."""
+class Retained:
+    """What a sweep must not remove."""
 
     environments: Mapping[int, str]
-    """All environments: their public IDs."""
+    """The public IDs of all environments."""
     artefacts: Set[str]
-    """Of releases that are live, retained, or being brought."""
+    """Artefacts of releases that are live, retained, or being deployed."""
     deployments: Set[int]
-    """The active ones, each of which may be making an artefact."""
+    """The active deployments, each of which may be making an artefact."""
     moved: Set[int] = frozenset()
-    """Environments that another deployer runs by now. Their folders are kept."""
+    """Environments that another deployer runs by now. Their folders are retained."""
 
 
-ReadKept = Callable[[], Awaitable[Kept]]
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """Evidence of earlier deployments that the driver finds without a database."""
+
+    environments: Sequence[str]
+    """The public IDs of environments that ran here."""
+    newest_deployment: int
+    """The newest deployment that has an artefact; 0: there is none."""
 
 
-Report = Callable[[int, Sequence[InstanceFacts]], None]
-"""Is told of an environment's instances whenever one of them changes."""
+ReadRetained = Callable[[], Awaitable[Retained]]
 
 
-class WorkLog(Protocol):
-    """Takes what is to be read in the deployment's log. Returns when there is room for more; raises `WorkFailed` where
-    it has become too long."""
+ReportInstances = Callable[[int, Sequence[InstanceStatus]], None]
+"""Called with an environment and all its instances whenever one of them changes."""
+
+
+class LogSink(Protocol):
+    """Takes the lines of a deployment's log. Each method returns when it can take more; raises `DeployFailed` if the
+    log has become too long."""
 
     async def write(self, stream: Stream, data: bytes) -> None:
-        """A piece of what a step printed."""
+        """Write a part of a step's output."""
 
-    async def say(self, text: str) -> None:
-        """A line of Pharos' own."""
+    async def write_line(self, text: str) -> None:
+        """Write a line of Pharos itself."""
 
-    async def begin(self, step: DeploymentStep) -> None:
-        """Tell that the work is at this step by now."""
+    async def begin_step(self, step: DeploymentStep) -> None:
+        """Record that the deployment is at this step."""
 
 
 class Driver(Protocol):
-    """Builds and runs releases. Any of it may be cut short at any point, by a cancellation or by the end of the
-    process, and is then asked for again."""
+    """Builds and runs releases. Each call may be interrupted at any point, by a cancellation or by the end of the
+    process, and is then repeated."""
 
     async def build(
-        self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: WorkLog
-    ) -> Built:
-        """Check the revision out and run the build steps. Raises `WorkFailed`; then nothing is left of it."""
+        self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: LogSink
+    ) -> BuildResult:
+        """Check the revision out and run the build steps. Raises `DeployFailed`, and then leaves no files."""
 
-    async def release(self, tenancy: Tenancy, run: Run, log: WorkLog) -> None:
-        """Run the release steps. Raises `WorkFailed`."""
+    async def run_release_steps(self, tenancy: Tenancy, run: Run, log: LogSink) -> None:
+        """Run the release steps. Raises `DeployFailed`."""
 
-    async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: WorkLog) -> None:
-        """Start the release beside what runs, until all of it is healthy. Raises `WorkFailed`; `keep` then ends what
-        was started."""
+    async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: LogSink) -> None:
+        """Start the release next to the live one, and return when all instances are healthy. Raises `DeployFailed`;
+        `reconcile` then ends the started instances."""
 
     async def switch(self, tenancy: Tenancy, run: Run) -> None:
         """Route all requests to the started instances, let the former instances finish their requests in flight, and
-        end them. Raises `WorkFailed` if the traffic cannot be switched, and `ReleaseUnusable`."""
+        end them. Raises `DeployFailed` if the traffic cannot be switched, and `ReleaseUnusable`."""
 
-    async def keep(self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False) -> None:
-        """Have exactly this run, whatever did before: started again, scaled one by one, or ended. `replicas` 0:
-        hibernated; `wakes`: the first request calls for it."""
+    async def reconcile(
+        self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False
+    ) -> None:
+        """Bring the environment to exactly this run: start what is missing, scale one by one, and end everything else.
 
-    async def sweep(self, read_kept: ReadKept) -> bool:
-        """End and remove what is not to be kept. `read_kept` is called right before anything is removed, as work goes
-        on meanwhile. True if something was left because it is in use: sweep again soon."""
+        `replicas` 0: hibernated; `wakes`: the first request wakes the environment.
+        """
+
+    async def sweep(self, read_retained: ReadRetained) -> bool:
+        """End processes and remove files that need not be retained. Deployments go on meanwhile, so `read_retained` is
+        called right before a removal. Return True if something was left because it is in use: sweep again soon."""
+
+
+class Handover(Protocol):
+    """What a driver does for a start and an end of the deployer: instances outlive the process of their deployer, and
+    the next process takes them over."""
+
+    def read_traces(self) -> Traces:
+        """Return the evidence of earlier deployments. Blocks."""
+
+    async def find_orphans(self) -> None:
+        """Find the instances that a former process of this deployer started; a later `reconcile` or `start` takes them
+        over. Call this before all other methods that concern processes."""
+
+    def first_routes(self, live: Mapping[int, LastLive]) -> Mapping[int, Route]:
+        """Return the route of each environment until its first `reconcile`: requests go to the found instances of the
+        live release, or wait for one."""
+
+    async def close(self, *, stops: bool) -> None:
+        """Leave the instances running for the next process of this deployer; with `stops`, end them."""

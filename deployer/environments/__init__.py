@@ -1,1 +1,1 @@
-"""What is wanted of each environment, and its being brought about."""
+"""The desired state of each environment, and the workers that bring it about."""

@@ -4,25 +4,25 @@ from collections.abc import Sequence
 
 from sqlalchemy import delete, insert
 
-from control_api.database import Sessions
-from control_api.runtime.tables import Instance
-from deployer.drivers.interface import InstanceFacts
-from deployer.leases import Lease, hold_lease
-from deployer.uncut import uncut
+from control_domain.database.engine import Sessions
+from control_domain.tables.runtime import Instance
+from deployer.drivers.interface import InstanceStatus
+from deployer.leases import Lease, lock_lease
+from deployer.shield import shielded
 
 
-@uncut
-async def write_instances(sessions: Sessions, lease: Lease, instances: Sequence[InstanceFacts]) -> None:
+@shielded
+async def write_instances(sessions: Sessions, lease: Lease, instances: Sequence[InstanceStatus]) -> None:
     """Replace the environment's rows. Raises `LeaseLost`, and `IntegrityError` for an environment that was removed."""
     rows = [
         {
             "environment_id": lease.environment_id,
-            **{name: getattr(facts, name) for name in InstanceFacts.__slots__},
+            **{name: getattr(instance, name) for name in InstanceStatus.__slots__},
         }
-        for facts in instances
+        for instance in instances
     ]
     async with sessions() as session, session.begin():
-        await hold_lease(session, lease)
+        await lock_lease(session, lease)
         await session.execute(delete(Instance).where(Instance.environment_id == lease.environment_id))
         if rows:
             await session.execute(insert(Instance), rows)

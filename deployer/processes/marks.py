@@ -20,8 +20,8 @@ from deployer.processes.process_table import (
     read_uid,
     send_signal,
 )
-from deployer.processes.shielded import carry_out
 from deployer.processes.threads import run_in_thread
+from deployer.shield import shield
 
 _KILL_USER_SCRIPT = Path(__file__).with_name("kill_user.py")
 _TIMEOUT_SECONDS = 60.0
@@ -129,7 +129,7 @@ class _Selection:
 
 
 async def _end_selected(selection: _Selection, timeout_seconds: float) -> int:
-    return await carry_out(run_in_thread(lambda: _end_now(selection, timeout_seconds)))
+    return await shield(run_in_thread(lambda: _end_now(selection, timeout_seconds)))
 
 
 def _end_now(selection: _Selection, timeout_seconds: float) -> int:

@@ -10,8 +10,8 @@ from deployer.processes.exits import count_oom_kills, describe_unexpected_exit
 from deployer.processes.marks import end_instance
 from deployer.processes.output_pipe import OutputPipe
 from deployer.processes.running_process import RunningProcess
-from deployer.processes.shielded import carry_out
 from deployer.processes.start_process import start_process
+from deployer.shield import shield
 from storage_backends.end_task import end_task
 
 _LAST_OUTPUT_SECONDS = 1.0
@@ -72,7 +72,7 @@ async def run_step(
                 raise
             raise StepTimedOut(f"took longer than {timeout_seconds:g} s and was ended") from None
         finally:
-            await carry_out(step.close())
+            await shield(step.close())
     if process.fault is not None:
         raise StepFailed(process.fault)
     if status != 0:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pipeline_contracts.errors import StorageUnavailable, Unavailable
 from pipeline_contracts.times import DAY_MS
 from storage_backends.end_task import end_task
-from storage_backends.salts.interface import LIFE_MS, Salts
+from storage_backends.salts.interface import LIFETIME_MS, Salts
 
 _AHEAD_MS = 5 * 60_000
 # So often an edge makes sure that it has the same ones as the others: Redis may have been emptied meanwhile.
@@ -44,7 +44,7 @@ class DailySalts:
     async def forget(self, now_ms: int) -> None:
         """Delete what has outlived its 48 h, here and in the engine. Raises `StorageUnavailable`."""
         self._kept = self._live(now_ms)
-        await self._salts.forget(now_ms)
+        await self._salts.delete_expired(now_ms)
 
     @asynccontextmanager
     async def forgetting(
@@ -65,7 +65,7 @@ class DailySalts:
             await end_task(task)
 
     def _live(self, now_ms: int) -> dict[int, bytes]:
-        return {day: salt for day, salt in self._kept.items() if day * DAY_MS + LIFE_MS > now_ms}
+        return {day: salt for day, salt in self._kept.items() if day * DAY_MS + LIFETIME_MS > now_ms}
 
     def _has(self, needed: range) -> bool:
         return all(day in self._kept for day in needed)
@@ -76,10 +76,10 @@ class DailySalts:
         kept = {day: salt for day, salt in self._kept.items() if day in needed}
         try:
             for day in needed:
-                salt = await self._salts.find_or_make(day, now_ms, kept.get(day))
+                salt = await self._salts.find_or_create(day, now_ms, kept.get(day))
                 if salt is not None:
                     kept[day] = salt
-            await self._salts.forget(now_ms)
+            await self._salts.delete_expired(now_ms)
         except StorageUnavailable as error:
             if not all(day in kept for day in needed):
                 raise Unavailable("Visitors cannot be told apart now.") from error

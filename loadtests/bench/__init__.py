@@ -1,1 +1,1 @@
-"""Measures the parts of Pharos one by one, and all of them together: `python -m loadtests.bench`."""
+"""The benchmark of Pharos, of each part and of the whole platform: `python -m loadtests.bench`."""

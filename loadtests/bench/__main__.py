@@ -1,4 +1,4 @@
-"""`python -m loadtests.bench`: measures every part and shows the figures beside their targets."""
+"""`python -m loadtests.bench`: measure every part and print the figures next to their targets."""
 
 import argparse
 import asyncio
@@ -70,7 +70,7 @@ async def _measure(names: list[str], length: RunLength) -> list[Figure]:
     figures: list[Figure] = []
     task = asyncio.current_task()
     assert task is not None
-    # As Ctrl-C: processes are stopped and folders removed on the way out.
+    # Handled like Ctrl-C: processes are stopped and folders removed before the exit.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     with showing_progress(len(names)) as progress:
         for name in names:
@@ -81,7 +81,7 @@ async def _measure(names: list[str], length: RunLength) -> list[Figure]:
 
 
 def main() -> int:
-    """Exit status 0: measured, whether or not the targets are reached; 1: a part could not be measured."""
+    """Return exit status 0 if everything was measured, whether or not the targets are met; 1 if a part was not."""
     arguments = _arguments()
     names = [name for name in _PARTS if arguments.only is None or name in arguments.only]
     try:

@@ -1,4 +1,4 @@
-"""A process of the benchmark's own that says what it has to say in lines of JSON."""
+"""Child processes of the benchmark, which report results as lines of JSON."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ _END_SECONDS = 30.0
 
 
 class ChildFailed(Exception):
-    """A process ended before it had said what was asked of it."""
+    """A process ended before it reported its result."""
 
 
 class Child:
@@ -23,11 +23,10 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process ID."""
         return self._process.pid
 
     async def read(self) -> dict[str, Any]:
-        """The next line that it says. Raises `ChildFailed` when it has ended."""
+        """Return the next reported line. Raises `ChildFailed` if the process has ended."""
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         if not line:
@@ -38,16 +37,16 @@ class Child:
 
 @asynccontextmanager
 async def running_child(module: str, arguments: Mapping[str, object]) -> AsyncIterator[Child]:
-    """`python -m loadtests.bench.MODULE`, with the arguments as JSON; it is gone at the end."""
+    """Run `python -m loadtests.bench.MODULE` with the arguments as JSON; stop it at the end."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         f"loadtests.bench.{module}",
         json.dumps(arguments),
-        # Held open and never written to: its end tells the child that the benchmark is gone.
+        # Kept open and never written to: its end of file tells the child that the benchmark has ended.
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        # Ctrl-C is for the benchmark, which then stops its processes.
+        # Ctrl-C goes only to the benchmark, which then stops its processes.
         start_new_session=True,
     )
     try:
@@ -57,7 +56,7 @@ async def running_child(module: str, arguments: Mapping[str, object]) -> AsyncIt
 
 
 async def stop_process(process: asyncio.subprocess.Process) -> None:
-    """SIGTERM, and SIGKILL where that does not end it."""
+    """Send SIGTERM, and SIGKILL if the process does not end."""
     if process.returncode is not None:
         return
     process.terminate()
@@ -68,6 +67,6 @@ async def stop_process(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-def say(message: Mapping[str, object]) -> None:
-    """Tell the benchmark something, from inside the child."""
+def send_result(message: Mapping[str, object]) -> None:
+    """Report a value to the benchmark, from inside the child."""
     print(json.dumps(message), flush=True)

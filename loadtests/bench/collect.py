@@ -1,4 +1,4 @@
-"""Page views: the edge a collect request and a view, the consumer a view, and into ClickHouse."""
+"""Page views: the edge's cost per request and per view, the consumer's per view, and ClickHouse's share."""
 
 from loadtests.bench.collect_payloads import VIEWS
 from loadtests.bench.consumer import run_consumer, us_a_row
@@ -16,7 +16,7 @@ _CONSUMER_TARGET_US = 12.0
 
 
 async def measure_collect_edge(progress: Progress, length: RunLength) -> list[Figure]:
-    """One page view a request, and as many as one may hold: with User-Agent, country, origin and hash."""
+    """Measure requests with one page view, and with the most that fit: with User-Agent, country, origin and hash."""
     figures = []
     for views in (1, VIEWS):
         part = f"edge, collect, {views} page view{'s' if views > 1 else ''} a request"
@@ -35,21 +35,22 @@ async def measure_collect_edge(progress: Progress, length: RunLength) -> list[Fi
 
 
 async def measure_collect_consumer(progress: Progress, length: RunLength) -> list[Figure]:
-    """From the log to where the rows would be inserted; and ClickHouse's share, its look for repeats with it."""
+    """Measure the consumer from the log up to the insert, and ClickHouse's share, including its search for
+    duplicates."""
     part = "consumer of page views"
-    told = await run_consumer(progress, part, length, "nothing", transform="pageviews")
+    report = await run_consumer(progress, part, length, "nothing", transform="pageviews")
     target = _CONSUMER_TARGET_US
     figures = [
-        Figure(part, "page views", told["rows"] / told["seconds"], "/s"),
-        Figure(part, "CPU a page view", us_a_row(told["cpu_seconds"], told), "µs", target=target),
-        Figure(part, "peak memory", told["peak_mb"], "MB"),
+        Figure(part, "page views", report["rows"] / report["seconds"], "/s"),
+        Figure(part, "CPU a page view", us_a_row(report["cpu_seconds"], report), "µs", target=target),
+        Figure(part, "peak memory", report["peak_mb"], "MB"),
     ]
     part = "consumer of page views and ClickHouse"
-    told = await run_consumer(progress, part, length, "clickhouse", transform="pageviews")
-    engine = us_a_row(told["cpu_seconds"] - told["consumer_cpu_seconds"], told)
+    report = await run_consumer(progress, part, length, "clickhouse", transform="pageviews")
+    engine = us_a_row(report["cpu_seconds"] - report["consumer_cpu_seconds"], report)
     return [
         *figures,
-        Figure(part, "page views", told["rows"] / told["seconds"], "/s"),
+        Figure(part, "page views", report["rows"] / report["seconds"], "/s"),
         Figure(part, "CPU of ClickHouse a row", engine, "µs"),
-        Figure(part, "peak memory", told["peak_mb"], "MB"),
+        Figure(part, "peak memory", report["peak_mb"], "MB"),
     ]

@@ -1,4 +1,4 @@
-"""The consumer alone, before a column store that takes nothing and before the embedded ClickHouse."""
+"""The consumer alone, with a column store that discards everything and with the embedded ClickHouse."""
 
 import tempfile
 from typing import Any
@@ -15,48 +15,50 @@ _CLICKHOUSE_TARGET_US = 8.0
 
 
 async def measure_consumer(progress: Progress, length: RunLength) -> list[Figure]:
-    """From the log to where the rows would be inserted; CPU time is the whole process's."""
+    """Measure from the log up to the insert, with the CPU time of the whole process."""
     part = "consumer"
-    told = await run_consumer(progress, "consumer into nothing", length, "nothing")
+    report = await run_consumer(progress, "consumer into nothing", length, "nothing")
     return [
-        Figure(part, "events", told["rows"] / told["seconds"], "/s"),
-        Figure(part, "CPU an event", us_a_row(told["cpu_seconds"], told), "µs", target=_CONSUMER_TARGET_US),
-        *latency_figures(part, "chunk", told["chunk_seconds"]),
-        Figure(part, "peak memory", told["peak_mb"], "MB"),
+        Figure(part, "events", report["rows"] / report["seconds"], "/s"),
+        Figure(
+            part, "CPU an event", us_a_row(report["cpu_seconds"], report), "µs", target=_CONSUMER_TARGET_US
+        ),
+        *latency_figures(part, "chunk", report["chunk_seconds"]),
+        Figure(part, "peak memory", report["peak_mb"], "MB"),
     ]
 
 
 async def measure_clickhouse(progress: Progress, length: RunLength) -> list[Figure]:
-    """The same into chDB. ClickHouse's share is what its engine and the threads that call it have used."""
+    """Measure with chDB. ClickHouse's share is the CPU time of its engine and of the threads that call it."""
     part = "consumer and ClickHouse"
-    told = await run_consumer(progress, "consumer into ClickHouse", length, "clickhouse")
-    consumer = told["consumer_cpu_seconds"]
-    inserting = us_a_row(told["cpu_seconds"] - consumer, told)
-    settled = us_a_row(told["settled_cpu_seconds"] - consumer, told)
+    report = await run_consumer(progress, "consumer into ClickHouse", length, "clickhouse")
+    consumer = report["consumer_cpu_seconds"]
+    inserting = us_a_row(report["cpu_seconds"] - consumer, report)
+    settled = us_a_row(report["settled_cpu_seconds"] - consumer, report)
     return [
-        Figure(part, "events", told["rows"] / told["seconds"], "/s"),
-        Figure(part, "CPU of the consumer an event", us_a_row(consumer, told), "µs"),
+        Figure(part, "events", report["rows"] / report["seconds"], "/s"),
+        Figure(part, "CPU of the consumer an event", us_a_row(consumer, report), "µs"),
         Figure(part, "CPU of ClickHouse a row", inserting, "µs", target=_CLICKHOUSE_TARGET_US),
         Figure(part, "the same once merges have ended", settled, "µs"),
-        *latency_figures(part, "chunk", told["chunk_seconds"]),
-        Figure(part, "peak memory", told["peak_mb"], "MB"),
+        *latency_figures(part, "chunk", report["chunk_seconds"]),
+        Figure(part, "peak memory", report["peak_mb"], "MB"),
     ]
 
 
-def us_a_row(seconds: float, told: dict[str, Any]) -> float:
-    """Microseconds a row of what `run_consumer` told."""
-    return 1e6 * seconds / float(told["rows"])
+def us_a_row(seconds: float, report: dict[str, Any]) -> float:
+    """Return microseconds per row from a report of `run_consumer`."""
+    return 1e6 * seconds / float(report["rows"])
 
 
 async def measure_on_kafka(progress: Progress, length: RunLength, bootstrap: str) -> list[Figure]:
-    """From Kafka to where the rows would be inserted."""
+    """Measure from Kafka up to the insert."""
     part = "consumer on Kafka"
-    told = await run_consumer(progress, "consumer on Kafka into nothing", length, "nothing", bootstrap)
+    report = await run_consumer(progress, "consumer on Kafka into nothing", length, "nothing", bootstrap)
     return [
-        Figure(part, "events", told["rows"] / told["seconds"], "/s"),
-        Figure(part, "CPU an event", us_a_row(told["cpu_seconds"], told), "µs", target=_KAFKA_TARGET_US),
-        *latency_figures(part, "chunk", told["chunk_seconds"]),
-        Figure(part, "peak memory", told["peak_mb"], "MB"),
+        Figure(part, "events", report["rows"] / report["seconds"], "/s"),
+        Figure(part, "CPU an event", us_a_row(report["cpu_seconds"], report), "µs", target=_KAFKA_TARGET_US),
+        *latency_figures(part, "chunk", report["chunk_seconds"]),
+        Figure(part, "peak memory", report["peak_mb"], "MB"),
     ]
 
 
@@ -69,7 +71,7 @@ async def run_consumer(
     transform: str = "telemetry",
     coding: str = "json",
 ) -> dict[str, Any]:
-    """What a consumer in a process of its own tells of its work. `into`: nothing or clickhouse."""
+    """Run a consumer in a process of its own and return its report. `into`: nothing or clickhouse."""
     with (
         tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder,
         progress.step(f"{label}: {length.consumer_events:,} events", None),

@@ -1,4 +1,4 @@
-"""A consumer alone in its process: fills a log, then works it off into a column store."""
+"""A consumer alone in its process: fills a log, then consumes it into a column store."""
 
 import asyncio
 import gc
@@ -18,8 +18,7 @@ from consumers.chunk import Transform
 from consumers.loop import ConsumerLoop
 from consumers.transforms.pageviews_topic import IDS
 from consumers.transforms.telemetry_topic import RECEIPTS
-from embedded_app.allocator import keep_freed_memory
-from loadtests.bench.child_process import say
+from loadtests.bench.child_process import send_result
 from loadtests.bench.collect_payloads import collect_bodies, collected_records
 from loadtests.bench.null_column_store import NullColumnStore
 from loadtests.bench.otlp_payloads import RECORDS, otlp_bodies
@@ -40,11 +39,12 @@ from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
 from storage_backends.event_log.sqlite import open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
+from wiring.embedded.allocator import keep_freed_memory
 
 _ENVIRONMENT = "env_01jz0000000000000000000000"
 _BODIES = 256
-# As many requests as a busy edge has under way when the log commits.
-_TOGETHER = 32
+# As many requests as a busy edge has in flight when the log commits.
+_MAX_CONCURRENT = 32
 _SETTLE_SECONDS = 60.0
 _QUIET_SECONDS = 3.0
 
@@ -92,43 +92,43 @@ async def _open_log(
 async def _fill(log: EventLog, events: int, batch_events: int) -> None:
     bodies = make_bodies(_BODIES, batch_events)
     batches = events // batch_events
-    for begin in range(0, batches, _TOGETHER):
+    for begin in range(0, batches, _MAX_CONCURRENT):
         await asyncio.gather(
             *(
                 _append(log, bodies[n % _BODIES], n, batch_events)
-                for n in range(begin, min(begin + _TOGETHER, batches))
+                for n in range(begin, min(begin + _MAX_CONCURRENT, batches))
             )
         )
 
 
 async def _fill_otlp(log: EventLog, topic: str, signal: str, coding: Coding, records: int) -> None:
-    # What `AcceptOtlp` makes of a request.
+    # The record that `AcceptOtlp` makes of a request.
     bodies = otlp_bodies(signal, coding, _BODIES)
     meta = encode_otlp_meta(
         OtlpMeta("acc_1", "prj_1", _ENVIRONMENT, time.time_ns() // 1_000_000, RECORDS, coding)
     )
     requests = records // RECORDS
-    for begin in range(0, requests, _TOGETHER):
+    for begin in range(0, requests, _MAX_CONCURRENT):
         await asyncio.gather(
             *(
                 log.append(topic, b"%d" % n, meta, bodies[n % _BODIES])
-                for n in range(begin, min(begin + _TOGETHER, requests))
+                for n in range(begin, min(begin + _MAX_CONCURRENT, requests))
             )
         )
 
 
 async def _fill_pageviews(log: EventLog, events: int) -> None:
-    """A page view a request, as most are; four of each visitor, one after the other."""
+    """One page view per request, as in most requests; four in a row for each visitor."""
     received_ms = time.time_ns() // 1_000_000
     meta = encode_collected(CollectMeta(1, received_ms, 1))
-    for begin in range(0, events, _TOGETHER * 100):
-        bodies = collect_bodies(min(_TOGETHER * 100, events - begin), 1, begin)
+    for begin in range(0, events, _MAX_CONCURRENT * 100):
+        bodies = collect_bodies(min(_MAX_CONCURRENT * 100, events - begin), 1, begin)
         values = collected_records(bodies, received_ms, begin)
         await asyncio.gather(*(log.append(topics.PAGEVIEWS, b"1", meta, value) for value in values))
 
 
 async def _append(log: EventLog, body: bytes, number: int, events: int) -> None:
-    # What `Accept` makes of a request.
+    # The record that `Accept` makes of a request.
     name = batch_id(number)
     meta = BatchMeta(
         "acc_01jz0000000000000000000000",
@@ -143,7 +143,7 @@ async def _append(log: EventLog, body: bytes, number: int, events: int) -> None:
 
 
 class _ChunkTimes:
-    """Seconds from a chunk that is complete to its commit."""
+    """Seconds from a complete chunk to its commit."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -163,11 +163,11 @@ async def _consume(
     chunks = _ChunkTimes()
     loop = assemble_loop(settings, transform, consumer=reader, log=log, store=store, on_step=chunks)
     own = os.getpid()
-    whole, consumer, begun = cpu_seconds(own), _consumer_cpu_seconds(), time.perf_counter()
+    whole, consumer, started = cpu_seconds(own), _consumer_cpu_seconds(), time.perf_counter()
     working = asyncio.create_task(loop.run())
     while _rows(loop) < events and not working.done():  # noqa: ASYNC110 (nothing tells)
         await asyncio.sleep(0.05)
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - started
     loop.stop.set()
     await working
     worked = {
@@ -176,8 +176,8 @@ async def _consume(
         "consumer_cpu_seconds": _consumer_cpu_seconds() - consumer,
     }
     peak = peak_mb(own)
-    await _let_merges_end(store)
-    say(
+    await _wait_for_merges(store)
+    send_result(
         {
             **worked,
             "settled_cpu_seconds": cpu_seconds(own) - whole,
@@ -189,12 +189,12 @@ async def _consume(
 
 
 def _rows(loop: ConsumerLoop) -> int:
-    """Rows of events or records; receipts and looked-up IDs are none."""
+    """Return the number of rows of events or records, without receipts and IDs for lookups."""
     return sum(rows for table, rows in loop.metrics.rows.items() if table not in (RECEIPTS, IDS))
 
 
 def _consumer_cpu_seconds() -> float:
-    """CPU time of this process's Python threads without those that wait in the column store's engine."""
+    """Return the CPU time of this process's Python threads, without those that wait in the column store's engine."""
     used = thread_cpu_seconds(os.getpid())
     return sum(
         used.get(thread.native_id or 0, 0.0)
@@ -203,8 +203,8 @@ def _consumer_cpu_seconds() -> float:
     )
 
 
-async def _let_merges_end(store: ColumnStore) -> None:
-    # A merge begins some time after the insert that made it worthwhile: quiet for a while is the end.
+async def _wait_for_merges(store: ColumnStore) -> None:
+    # A merge begins some time after the insert that caused it: the merges are done after a quiet period.
     deadline = time.monotonic() + _SETTLE_SECONDS
     quiet_since = time.monotonic()
     while time.monotonic() < min(deadline, quiet_since + _QUIET_SECONDS):
@@ -217,8 +217,8 @@ async def _let_merges_end(store: ColumnStore) -> None:
 
 
 def main() -> None:
-    """Fill, consume, tell, end. The one argument is JSON: folder, events, batch_events, into, bootstrap or null; for
-    others than telemetry also transform, and coding for OTLP."""
+    """Fill, consume, report, end. The argument is JSON: folder, events, batch_events, into, bootstrap or null; except
+    for telemetry also transform, and coding for OTLP."""
     arguments: dict[str, Any] = json.loads(sys.argv[1])
     # As `pharos up` does.
     keep_freed_memory()

@@ -1,4 +1,4 @@
-"""The database of a team that has deployed 100,000 times, filled before the control plane starts on it."""
+"""The database of a team with 100,000 deployments, filled before the control plane starts."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -9,14 +9,14 @@ from typing import Any
 from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control_api.accounts.operations import SCOPES
-from control_api.accounts.tables import Account, ApiToken, Membership, Person
-from control_api.database import Base, open_engine
-from control_api.deployments.tables import Deployment, DeploymentLine
-from control_api.migrations.upgrade import upgrade_database
-from control_api.projects.tables import Environment, Project, ProjectRole
-from control_api.repositories.tables import Repository
-from control_api.variables.tables import VariableSet
+from control_domain.accounts.operations import SCOPES
+from control_domain.database.engine import Base, open_engine
+from control_domain.database.migrations.upgrade import upgrade_database
+from control_domain.tables.accounts import Account, ApiToken, Membership, Person
+from control_domain.tables.deployments import Deployment, DeploymentLine
+from control_domain.tables.projects import Environment, Project, ProjectRole
+from control_domain.tables.repositories import Repository
+from control_domain.tables.variables import VariableSet
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.times import format_time, to_epoch_ms
@@ -24,22 +24,22 @@ from pipeline_contracts.times import format_time, to_epoch_ms
 DEPLOYMENTS = 100_000
 PROJECTS = 60
 _TYPES = ("development", "staging", "production")
-# The last project: one deployment in 2,500 is of it.
+# The last project has one deployment in 2,500.
 _RARE = PROJECTS
 _RARE_EVERY = 2_500
-# The newest of so many projects are under way.
+# So many of the newest projects have a deployment in progress.
 _ACTIVE = 20
-_ENDS = ("succeeded",) * 17 + ("failed", "failed", "canceled")
+_FINAL_STATUSES = ("succeeded",) * 17 + ("failed", "failed", "canceled")
 _PEOPLE = 30
-# Of each person but the owner and the guest.
+# Of each person except the owner and the guest.
 _OWN_PROJECTS = 40
 _LOGGED_EVERY = 2_000
 _LOG_LINES = 1_200
 _SHORT_LOG_EVERY = 100
 _SHORT_LOG_LINES = 40
 _VERSIONS = 5
-_BEGUN = datetime(2025, 1, 6, 8, 0, tzinfo=UTC)
-_APART = timedelta(minutes=5)
+_FIRST_AT = datetime(2025, 1, 6, 8, 0, tzinfo=UTC)
+_INTERVAL = timedelta(minutes=5)
 _CHUNK = 10_000
 
 _Row = Mapping[str, Any]
@@ -47,19 +47,19 @@ _Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Who may read it, and what there is to read."""
+    """Tokens of its readers, and IDs to read."""
 
     owner_token: str
-    """Of the account's owner, who sees all."""
+    """Token of the account's owner, who can read everything."""
     member_token: str
-    """Of somebody with a role in 40 of 60 projects."""
+    """Token of a person with a role in 40 of 60 projects."""
     guest_token: str
-    """Of somebody with a role in one project, whose 40 deployments lie far apart."""
+    """Token of a person with a role in one project, whose 40 deployments are spread over the whole history."""
     projects: Sequence[str]
     deployments: Sequence[int]
-    """Some of them, from all times."""
+    """IDs of deployments from the whole history."""
     logged: Sequence[int]
-    """Those with a log of 1,200 lines."""
+    """IDs of deployments with a log of 1,200 lines."""
 
 
 async def fill_database(url: str) -> History:
@@ -74,7 +74,7 @@ async def fill_database(url: str) -> History:
 
 
 async def _fill(connection: AsyncConnection) -> History:
-    # IDs count from 1, in the order of the rows: the database was empty.
+    # IDs count from 1 in the order of the rows, because the database was empty.
     tokens = await _add_people(connection)
     projects = await _add_projects(connection)
     await _add(connection, Deployment, DEPLOYMENTS, _deployment)
@@ -95,14 +95,14 @@ async def _fill(connection: AsyncConnection) -> History:
 async def _add(
     connection: AsyncConnection, table: type[Base], count: int, row: Callable[[int], _Row]
 ) -> None:
-    """Rows number 1 to `count`."""
+    """Return rows number 1 to `count`."""
     for first in range(1, count + 1, _CHUNK):
         last = min(first + _CHUNK - 1, count)
         await connection.execute(insert(table), [row(number) for number in range(first, last + 1)])
 
 
 async def _add_people(connection: AsyncConnection) -> tuple[str, str, str]:
-    """An account with an owner, a guest and members; gives the tokens of owner, member and guest."""
+    """Add an account with an owner, a guest and members; return the tokens of owner, member and guest."""
     account = {
         "name": "Team",
         "slug": "team",
@@ -110,7 +110,7 @@ async def _add_people(connection: AsyncConnection) -> tuple[str, str, str]:
         "ingest_rate": 1e9,
         "ingest_burst": 10**9,
     }
-    account |= {"public_id": _identifier("acc", 1), "created_at": _BEGUN}
+    account |= {"public_id": _identifier("acc", 1), "created_at": _FIRST_AT}
     await connection.execute(insert(Account), [account])
     await _add(connection, Person, _PEOPLE, _person)
     await _add(
@@ -130,7 +130,7 @@ async def _add_people(connection: AsyncConnection) -> tuple[str, str, str]:
 
 
 async def _add_projects(connection: AsyncConnection) -> Sequence[str]:
-    """Projects with environments, a repository and variables, and who may deploy to them; gives public IDs."""
+    """Add projects with environments, a repository, variables and memberships; return public IDs."""
     public_ids = [_identifier("prj", number) for number in range(1, PROJECTS + 1)]
     await _add(connection, Project, PROJECTS, lambda number: _project(number, public_ids[number - 1]))
     environments = PROJECTS * len(_TYPES)
@@ -151,7 +151,7 @@ def _identifier(prefix: str, number: int) -> str:
 
 
 def _at(number: int) -> datetime:
-    return _BEGUN + number * _APART
+    return _FIRST_AT + number * _INTERVAL
 
 
 def _person(number: int) -> _Row:
@@ -210,7 +210,7 @@ def _repository(number: int) -> _Row:
 
 def _variables(number: int) -> _Row:
     environment, version = divmod(number - 1, _VERSIONS)
-    # Nothing here opens them.
+    # Never decrypted here.
     return {
         "environment_id": environment + 1,
         "version": version + 1,
@@ -232,7 +232,7 @@ def _deployment(number: int) -> _Row:
         "project_id": project,
         "repository_id": project,
         "environment_id": environment,
-        "status": "deploying" if is_active else _ENDS[number % len(_ENDS)],
+        "status": "deploying" if is_active else _FINAL_STATUSES[number % len(_FINAL_STATUSES)],
         "trigger": "api",
         "revision": f"{number:040x}",
         "ref": None if number % 3 else "main",

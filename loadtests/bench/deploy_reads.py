@@ -1,4 +1,4 @@
-"""What each read of the deploy API costs on a database with 100,000 deployments."""
+"""The cost of each read of the deploy API, on a database with 100,000 deployments."""
 
 import tempfile
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from loadtests.bench.platform_process import Platform, running_platform
 from loadtests.bench.progress import Progress
 from loadtests.bench.run_length import RunLength
 
-# Each asks again as soon as it has its answer: the process is at its limit.
+# Each caller repeats immediately, so the process is at its limit.
 _CONNECTIONS = 4
 _CPU_TARGET_MS = 4.0
 _P99_TARGET_MS = 30.0
@@ -25,7 +25,7 @@ _DEPLOYMENTS = f"{_API}/deployments"
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """One kind of read: its addresses are asked for in turn."""
+    """One kind of read; its addresses are requested in turn."""
 
     name: str
     token: str
@@ -33,20 +33,20 @@ class _Read:
 
 
 async def measure_deploy_reads(progress: Progress, length: RunLength) -> list[Figure]:
-    """CPU time of the whole process a read, which is at rest but for these, and how long callers wait."""
+    """Measure CPU time of the whole process per read, with no other load, and the callers' latency."""
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder:
         with progress.step(f"filling a database with {DEPLOYMENTS:,} deployments", None):
             history = await fill_database(f"sqlite+aiosqlite:///{Path(folder) / 'control.sqlite'}")
         async with running_platform(Path(folder)) as platform:
             with progress.step("turning pages", None):
-                deep = await _turn_pages(platform.http, history.owner_token)
+                deep = await _list_pages(platform.http, history.owner_token)
             figures = []
-            for read in _reads(history, deep):
+            for read in _make_reads(history, deep):
                 figures += await _measure(progress, length, platform, read)
             return figures
 
 
-def _reads(history: History, deep: Sequence[str]) -> list[_Read]:
+def _make_reads(history: History, deep: Sequence[str]) -> list[_Read]:
     owner = history.owner_token
     return [
         _Read("account", owner, [f"{_API}/account"]),
@@ -68,8 +68,8 @@ def _reads(history: History, deep: Sequence[str]) -> list[_Read]:
     ]
 
 
-async def _turn_pages(http: aiohttp.ClientSession, token: str) -> list[str]:
-    """Pages of 50 from the middle of the list on, reached as a caller does."""
+async def _list_pages(http: aiohttp.ClientSession, token: str) -> list[str]:
+    """Return addresses of pages of 50 from the middle of the list, reached by following cursors."""
     headers = {"Authorization": f"Bearer {token}"}
     cursor: str | None = None
     pages = []

@@ -1,4 +1,4 @@
-"""The edge alone: 100 events a request, one event a request, compressed bodies, and half of the most it takes."""
+"""The edge alone: 100 events per request, one event per request, compressed bodies, and half of the maximum load."""
 
 import tempfile
 from collections.abc import AsyncIterator
@@ -21,13 +21,13 @@ _SINGLE_CONNECTIONS = 64
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """What the edge works on, and what it is to reach there. Without addresses: the embedded engines."""
+    """The engines of the edge, and its targets on them. Without addresses: the embedded engines."""
 
     label: str = "edge"
     bootstrap: str | None = None
     redis_url: str | None = None
     connections: int = 1
-    """How many times as many connections as the embedded edge needs to be at its limit."""
+    """Connections for full load, as a multiple of those for the embedded edge."""
     batch_target_us: float = 3.0
     single_target_us: float = 90.0
     p99_target_ms: float | None = None
@@ -38,13 +38,13 @@ EMBEDDED = Engines()
 
 
 def production(bootstrap: str, redis_url: str) -> Engines:
-    """On Kafka and Redis, where an answer takes a round trip to the brokers longer."""
+    """On Kafka and Redis, where a response takes an additional round trip to the brokers."""
     return Engines("edge on Kafka", bootstrap, redis_url, 4, 2.5, 75.0, 25.0, 120.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A running edge and what opens it."""
+    """A running edge, and a key that it accepts."""
 
     pid: int
     port: int
@@ -55,17 +55,19 @@ class Edge:
 
 @asynccontextmanager
 async def fresh_edge(engines: Engines) -> AsyncIterator[Edge]:
-    """An edge in a process of its own."""
-    # A log of its own for each measurement: nothing takes records out, and disk space is given back between.
+    """Run an edge in a process of its own."""
+    # A new log for each measurement: nothing consumes its records, and its disk space is freed in between.
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder:
         arguments = {"folder": folder, "bootstrap": engines.bootstrap, "redis_url": engines.redis_url}
         async with running_child("edge_process", arguments) as child:
-            told = await child.read()
-            yield Edge(child.pid, told["port"], told["ingest_key"], told["monitor_key"], told["tracker_id"])
+            report = await child.read()
+            yield Edge(
+                child.pid, report["port"], report["ingest_key"], report["monitor_key"], report["tracker_id"]
+            )
 
 
 async def measure_edge(progress: Progress, length: RunLength, engines: Engines = EMBEDDED) -> list[Figure]:
-    """The figures of both kinds of request; CPU time is the whole process's, its log-writer thread included."""
+    """Measure both kinds of request, with the CPU time of the whole process, including the log's writer thread."""
     return [
         *await _measure_batches(progress, length, engines),
         *await _measure_single(progress, length, engines),
@@ -133,7 +135,7 @@ async def measure_requests(
     per_second: float | None = None,
     expected: int = 202,
 ) -> Measured:
-    """Full load, or `per_second` requests."""
+    """Send at full load, or `per_second` requests."""
     return await measure_load(
         progress,
         part if per_second is None else f"{part}, half load",

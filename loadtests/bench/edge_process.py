@@ -1,4 +1,4 @@
-"""An edge alone in its process, wired as `pharos up` or `pharos edge` wires it, with nothing behind the log."""
+"""An edge alone in its process, wired like `pharos up` or `pharos edge`, without consumers."""
 
 import asyncio
 import gc
@@ -14,19 +14,17 @@ from typing import Any
 import uvloop
 from aiohttp import web
 
-from embedded_app.allocator import keep_freed_memory
 from ingest_edge.app import edge_runner
 from ingest_edge.assemble import assembled_edge
 from ingest_edge.health import Readiness
 from ingest_edge.metrics import new_registry
-from loadtests.bench.child_process import say
+from loadtests.bench.child_process import send_result
 from loadtests.bench.collect_payloads import ORIGIN
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.settings import Settings
-from service_processes.edge import SLICE_SECONDS
 from storage_backends.event_log.interface import EventLog
 from storage_backends.event_log.kafka import open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
@@ -38,14 +36,16 @@ from storage_backends.rate_counter.in_process import InProcessRateCounter
 from storage_backends.rate_counter.interface import RateCounter
 from storage_backends.rate_counter.redis import open_redis_rate_counter
 from storage_backends.salts.in_file import FileSalts
+from wiring.embedded.allocator import keep_freed_memory
+from wiring.processes.edge import SLICE_SECONDS
 
-# Nothing takes records out of this log: it must not fill within a measurement.
+# Nothing consumes this log: it must not fill up within a measurement.
 _LOG_BYTES = 2**40
-# Counted like any other, never reached.
+# Counted like any other limit, and never reached.
 _LIMIT = RateLimit(1e9, 10**9)
 _COUNTRIES = Path(".engines/countries.mmdb")
 HEARTBEAT = 1
-"""What the monitor key opens."""
+"""The monitor of the monitor key."""
 
 
 async def _open_log(exits: AsyncExitStack, folder: Path, bootstrap: str | None) -> EventLog:
@@ -69,7 +69,7 @@ async def _open_log(exits: AsyncExitStack, folder: Path, bootstrap: str | None) 
 async def _open_shared(
     exits: AsyncExitStack, redis_url: str | None, keys: list[KeyEntry]
 ) -> tuple[KeyDirectory, RateCounter, float]:
-    """Key directory, rate counter, and the seconds of a lease."""
+    """Open key directory and rate counter; return them with the seconds of a lease."""
     directory: KeyDirectory
     counter: RateCounter
     if redis_url is None:
@@ -102,7 +102,8 @@ def _entry(key: str, kind: CredentialKind) -> KeyEntry:
 
 
 def _settings() -> Settings:
-    """As behind a proxy of the same machine; with the database of countries, where `make country-database` was run."""
+    """Return settings as behind a proxy on the same machine; with the country database if `make country-database` was
+    run."""
     database = str(_COUNTRIES) if _COUNTRIES.exists() else None
     return Settings(otlp_protobuf=True, trusted_proxies="127.0.0.1", country_database=database)
 
@@ -111,7 +112,7 @@ async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None) -> 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    # Nothing is ever sent there: it becomes readable when the benchmark ends, however that was.
+    # Nothing is ever sent there: it becomes readable when the benchmark ends for any reason.
     loop.add_reader(sys.stdin, stop.set)
     key, monitor_key = make_credential(CredentialKind.INGEST_KEY), make_credential(CredentialKind.MONITOR_KEY)
     tracker_id = make_identifier("sit", 0)
@@ -144,7 +145,7 @@ async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None) -> 
         await web.SockSite(runner, server, backlog=1024).start()
         gc.collect()
         gc.freeze()
-        say(
+        send_result(
             {
                 "port": server.getsockname()[1],
                 "ingest_key": key,
@@ -156,7 +157,7 @@ async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None) -> 
 
 
 def main() -> None:
-    """Serve until SIGTERM. The one argument is JSON: folder, and bootstrap and redis_url or null."""
+    """Serve until SIGTERM. The argument is JSON: folder, and bootstrap and redis_url or null."""
     arguments: dict[str, Any] = json.loads(sys.argv[1])
     keep_freed_memory()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -1,4 +1,4 @@
-"""What a measurement gives: figures, each with the target it is held against."""
+"""Figures: the results of measurements, each with its target."""
 
 import math
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured number.
+    """A measured number.
 
-    `target` is the most that is wanted (`at_most`) or the least (`at_least`); None where the figure only informs.
+    `target` is an upper bound (`at_most`) or a lower bound (`at_least`); None for a figure without one.
     """
 
     part: str
@@ -22,10 +22,10 @@ class Figure:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the target is reached; None without one."""
+        """Return True if the target is met; None without a target."""
         if self.target is None:
             return None
-        # A sum of 0.1s that misses by its last bit has not missed.
+        # Allow for rounding errors of sums such as 0.1 + 0.2.
         slack = 1e-9 * abs(self.target)
         if self.bound == "at_most":
             return self.value <= self.target + slack
@@ -33,7 +33,7 @@ class Figure:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value that `share` (0 to 1) of the values do not exceed (nearest rank); NaN of none."""
+    """Return the value that a `share` (0 to 1) of the values does not exceed (nearest rank); NaN for no values."""
     if not values:
         return math.nan
     ordered = sorted(values)
@@ -41,7 +41,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def latency_figures(part: str, what: str, seconds: Sequence[float]) -> list[Figure]:
-    """p50 and p99 of latencies given in seconds, in milliseconds."""
+    """Return p50 and p99 in milliseconds of latencies in seconds."""
     return [
         Figure(part, f"{what}, p50", 1000 * percentile(seconds, 0.5), "ms"),
         Figure(part, f"{what}, p99", 1000 * percentile(seconds, 0.99), "ms"),

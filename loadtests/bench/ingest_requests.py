@@ -1,4 +1,4 @@
-"""Whole requests as bytes, for the load generator."""
+"""Complete requests as bytes, for the load generator."""
 
 import gzip
 import uuid
@@ -9,13 +9,13 @@ from loadtests.bench.load import MakeRequest
 from loadtests.bench.otlp_payloads import otlp_bodies
 from loadtests.bench.payloads import make_bodies, number_body
 
-# As many different bodies as several group commits of the log hold.
+# As many different bodies as fit into several group commits of the log.
 _BODIES = 256
 _SINGLE_BODIES = 4096
 
 
 def ingest_requests(ingest_key: str, events: int) -> MakeRequest:
-    """Requests of `events` events, each with IDs of its own."""
+    """Return requests of `events` events, each with IDs of its own."""
     bodies = make_bodies(_SINGLE_BODIES if events == 1 else _BODIES, events)
     heads = [_head(ingest_key, len(body), "") for body in bodies]
 
@@ -27,8 +27,8 @@ def ingest_requests(ingest_key: str, events: int) -> MakeRequest:
 
 
 def gzip_requests(ingest_key: str, events: int) -> MakeRequest:
-    """Compressed requests of `events` events. They are made beforehand and go round: the edge alone does not
-    mind a batch that comes again."""
+    """Return compressed requests of `events` events. They are prepared and repeated: the edge alone accepts repeated
+    batches."""
     requests: Sequence[bytes] = [
         _head(ingest_key, len(packed), "Content-Encoding: gzip\r\n") + packed
         for number, body in enumerate(make_bodies(_BODIES, events))
@@ -38,7 +38,7 @@ def gzip_requests(ingest_key: str, events: int) -> MakeRequest:
 
 
 def otlp_requests(ingest_key: str, signal: str, coding: str) -> MakeRequest:
-    """OTLP requests of 100 records; they go round, for nothing tells them apart."""
+    """Return OTLP requests of 100 records. They are repeated, because requests have no IDs."""
     content_type = "application/json" if coding == "json" else "application/x-protobuf"
     path = f"/api/v1/otlp/v1/{signal}"
     requests = [
@@ -49,7 +49,7 @@ def otlp_requests(ingest_key: str, signal: str, coding: str) -> MakeRequest:
 
 
 def heartbeat_requests(monitor_key: str, heartbeat: int) -> MakeRequest:
-    """Signals of one run each."""
+    """Return signals of one run each."""
     requests = []
     for number in range(_SINGLE_BODIES):
         run = uuid.UUID(int=number << 64 | 4 << 76)
@@ -59,7 +59,7 @@ def heartbeat_requests(monitor_key: str, heartbeat: int) -> MakeRequest:
 
 
 def collect_requests(tracker_id: str, views: int) -> MakeRequest:
-    """Collect requests of browsers behind a proxy, each of another visitor; IDs of events are their own."""
+    """Return collect requests of browsers behind a proxy, each of another visitor, with unique event IDs."""
     bodies = collect_bodies(_SINGLE_BODIES if views == 1 else _BODIES, views)
     agents = user_agents()
     digits = [list(_id_ends(body)) for body in bodies]
@@ -86,7 +86,7 @@ def collect_requests(tracker_id: str, views: int) -> MakeRequest:
 
 
 def _id_ends(body: bytes) -> Iterator[int]:
-    """Where the last 12 digits of each event's ID stand."""
+    """Return the positions of the last 12 digits of each event's ID."""
     mark = b"-7000-8000-"
     place = body.find(mark)
     while place >= 0:
@@ -101,7 +101,7 @@ def _head(
     path: str = "/api/v1/ingest",
     content_type: str = "application/json",
 ) -> bytes:
-    # The headers that a usual client library sends.
+    # The headers that a typical client library sends.
     return (
         f"POST {path} HTTP/1.1\r\n"
         "Host: 127.0.0.1\r\n"

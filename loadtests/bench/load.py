@@ -1,6 +1,6 @@
-"""The load generator: keep-alive connections that send requests over bare protocols and count the answers.
+"""The load generator: keep-alive connections over bare protocols that send requests and count responses.
 
-It builds no request and no response objects, so that it is never what limits the part under load.
+It creates no request or response objects, so that it never limits the part under load.
 """
 
 import asyncio
@@ -12,24 +12,24 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 MakeRequest = Callable[[int], bytes]
-"""The bytes of the request with this number, head and body."""
+"""Returns the bytes of the request with this number, head and body."""
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _TICK = 0.001
 
 
 class Load:
-    """What has been answered so far. Made by `running_load`."""
+    """Responses so far. Made by `running_load`."""
 
     def __init__(self, make_request: MakeRequest, expected: int, first: int, limit: int | None) -> None:
         self.answered = 0
-        """Requests with the expected answer."""
+        """Number of expected responses."""
         self.latencies: list[float] = []
-        """Seconds from when a request was due to the end of its answer. Clear it to begin afresh."""
+        """Seconds from the due time of each request to the end of its response. Clear it to start again."""
         self.failures: Counter[str] = Counter()
-        """Other answers, and connections that were lost, by what they said."""
+        """Unexpected responses and lost connections, counted by their text."""
         self.all_answered = asyncio.Event()
-        """Set once `limit` requests were answered, whatever was said, or no connection is left."""
+        """Set once `limit` requests have a response, whatever its status, or no connection is left."""
         self._make_request = make_request
         self._expected = b"HTTP/1.1 %d" % expected
         self._number = first
@@ -41,15 +41,15 @@ class Load:
         self._stopped = False
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Send no further requests."""
         self._stopped = True
 
     async def pace(self, requests_per_second: float) -> None:
-        """Make requests due at this rate, whatever the answers do (open loop), until cancelled."""
+        """Make requests due at this rate, independent of the responses (open loop), until cancelled."""
         begun = time.perf_counter()
         made = 0
         while True:
-            # The first one is due at once.
+            # The first request is due immediately.
             wanted = 1 + int((time.perf_counter() - begun) * requests_per_second)
             for index in range(made, wanted):
                 self._due.append(begun + index / requests_per_second)
@@ -59,15 +59,15 @@ class Load:
             await asyncio.sleep(_TICK)
 
     def be_paced(self) -> None:
-        """Send only what is due from now on."""
+        """Send only due requests from now on."""
         self._paced = True
 
     def opened(self) -> None:
-        """A connection was opened."""
+        """Record an opened connection."""
         self._open += 1
 
     def send_next(self, connection: "_Connection") -> None:
-        """Send the next request on an idle connection, or keep it until one is due."""
+        """Send the next request on an idle connection, or keep the connection until a request is due."""
         if self._stopped or self._left == 0:
             return
         if not self._paced:
@@ -83,7 +83,7 @@ class Load:
         connection.send(self._make_request(self._number - 1), due)
 
     def take_answer(self, connection: "_Connection", head: bytes, body: bytes, due: float) -> None:
-        """Count one answer."""
+        """Count a response."""
         if head.startswith(self._expected):
             self.answered += 1
             self.latencies.append(time.perf_counter() - due)
@@ -95,7 +95,7 @@ class Load:
             self.lost(None)
 
     def lost(self, reason: str | None) -> None:
-        """A connection ended: by `reason` with a request under way, or with nothing left to do (None)."""
+        """Record the end of a connection: by `reason` during a request, or normally (None)."""
         if reason is not None and not self._stopped:
             self.failures[reason] += 1
         self._open -= 1
@@ -104,7 +104,7 @@ class Load:
 
 
 class _Connection(asyncio.Protocol):
-    """One keep-alive connection with one request under way at most."""
+    """A keep-alive connection with at most one request in flight."""
 
     def __init__(self, load: Load) -> None:
         self.waiting = False
@@ -114,12 +114,12 @@ class _Connection(asyncio.Protocol):
         self._due = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no subclasses of asyncio's.
+        # uvloop's transports are not subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         self._load.opened()
 
     def send(self, request: bytes, due: float) -> None:
-        """Begin the next request."""
+        """Send the next request."""
         assert self._transport is not None
         self.waiting = True
         self._due = due
@@ -144,7 +144,7 @@ class _Connection(asyncio.Protocol):
             self._load.lost(f"connection lost ({error or 'closed by the server'})")
 
     def close(self) -> None:
-        """End the connection; what is under way is given up."""
+        """End the connection and abandon its request."""
         self.waiting = False
         if self._transport is not None:
             self._transport.abort()
@@ -161,10 +161,10 @@ async def running_load(
     limit: int | None = None,
     per_second: float | None = None,
 ) -> AsyncIterator[Load]:
-    """Load on a port of the loopback interface, from the first request to the last connection closed.
+    """Run load on a port of the loopback interface, from the first request until the last connection is closed.
 
-    Each connection sends as soon as it has its answer (closed loop), or with `per_second` when a request is due
-    (open loop, latencies count from then). Requests are numbered from `first`; `limit` ends the sending.
+    Each connection sends immediately after its response (closed loop), or with `per_second` when a request is due (open
+    loop, with latencies from that time). Requests are numbered from `first`; `limit` ends the sending.
     """
     loop = asyncio.get_running_loop()
     load = Load(make_request, expected, first, limit)
@@ -188,5 +188,5 @@ async def running_load(
             await asyncio.wait({pacing})
         for connection in opened:
             connection.close()
-        # The transports tell their protocols in the next turn of the loop.
+        # Transports notify their protocols in the next iteration of the event loop.
         await asyncio.sleep(0)

@@ -13,7 +13,7 @@ from loadtests.bench.progress import Progress
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The measured stretch: what was answered as expected, what was not, and what it cost the process."""
+    """The measured period: expected and other responses, and the cost for the process."""
 
     requests: int
     seconds: float
@@ -23,21 +23,20 @@ class Measured:
 
     @property
     def per_second(self) -> float:
-        """Requests a second."""
         return self.requests / self.seconds
 
     @property
     def cpu_us(self) -> float:
-        """CPU time of the process a request, in microseconds."""
+        """Return the CPU time of the process per request, in microseconds."""
         return 1e6 * self.cpu_seconds / self.requests if self.requests else float("nan")
 
     def latency(self, part: str) -> list[Figure]:
-        """p50 and p99 of a request, and the answers that were none of those expected."""
+        """Return p50 and p99 of the requests, and the number of unexpected responses."""
         return [*latency_figures(part, "request", self.latencies), failure_figure(part, self.failures)]
 
 
 def failure_figure(part: str, failures: dict[str, int]) -> Figure:
-    """Other answers than the expected one; the name shows the first of them."""
+    """Return the number of unexpected responses, with the first one in the name."""
     first = f" ({next(iter(failures))[:80]})" if failures else ""
     return Figure(part, f"other answers{first}", sum(failures.values()), "", target=0)
 
@@ -61,13 +60,13 @@ async def measure_load(
     ) as load:
         await progress.pass_time(f"{label}: warming up", warm_up)
         load.latencies.clear()
-        answered, cpu, begun = load.answered, cpu_seconds(pid), time.perf_counter()
+        answered, cpu, started = load.answered, cpu_seconds(pid), time.perf_counter()
         await progress.pass_time(f"{label}: measuring", seconds)
         requests = load.answered - answered
         used = cpu_seconds(pid) - cpu
-        took = time.perf_counter() - begun
+        took = time.perf_counter() - started
         latencies = list(load.latencies)
         load.stop()
-        # What is under way is not cut off: the process would count it as a fault of ours.
+        # Requests in flight are not cut off: the process would count them as failures.
         await asyncio.sleep(0.3)
         return Measured(requests, took, used, latencies, dict(load.failures))

@@ -1,4 +1,4 @@
-"""A column store that takes everything and keeps nothing: behind it, the consumer's own cost is left."""
+"""A column store that discards all rows, so that only the consumer's own cost is measured."""
 
 import time
 from collections.abc import Mapping
@@ -6,12 +6,12 @@ from typing import Any
 
 from storage_backends.column_store.interface import QueryResult
 
-# More rows than a record has: all of them are there.
+# More rows than any record has: the record counts as stored.
 _ALL_ROWS = 2**31
 
 
 class NullColumnStore:
-    """Remembers the tokens of what it has taken: a consumer that looks whether its chunk is there finds it."""
+    """Remembers the tokens of inserts, so that a consumer finds its chunk stored."""
 
     def __init__(self) -> None:
         self.rows: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""The parts that are measured on Kafka and Redis, both started for it."""
+"""The parts that are measured on Kafka and Redis, which are started for it."""
 
 import asyncio
 import tempfile
@@ -13,22 +13,22 @@ from loadtests.bench.figures import Figure
 from loadtests.bench.progress import Progress
 from loadtests.bench.run_length import RunLength
 from pipeline_contracts.settings import Settings
-from service_processes.migrate import all_topics, topic_settings
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_topics import create_topics
 from tests.support.engines import EngineMissing
 from tests.support.kafka_broker import KafkaBroker, running_kafka
 from tests.support.redis_server import RedisServer, running_redis
+from wiring.processes.migrate import all_topics, topic_settings
 
 
 async def measure_edge_on_kafka(progress: Progress, length: RunLength) -> list[Figure]:
-    """As `measure_edge`, with every answer acknowledged by the broker, and keys and limits in Redis."""
+    """Like `measure_edge`, with each response acknowledged by the broker, and keys and limits in Redis."""
     async with _engines(progress) as (kafka, redis):
         return await measure_edge(progress, length, production(kafka.bootstrap, redis.url))
 
 
 async def measure_consumer_on_kafka(progress: Progress, length: RunLength) -> list[Figure]:
-    """One consumer on all partitions."""
+    """Measure one consumer of all partitions."""
     async with _engines(progress) as (kafka, _):
         return await measure_on_kafka(progress, length, kafka.bootstrap)
 

@@ -1,4 +1,5 @@
-"""OTLP and heartbeats: the edge a record of each signal and coding, the consumer a record, and into ClickHouse."""
+"""OTLP and heartbeats: the edge's cost per record for each signal and encoding, the consumer's per record, and
+ClickHouse's share."""
 
 import asyncio
 import time
@@ -24,7 +25,7 @@ _NAMES = {"traces": "span", "logs": "log record", "metrics": "data point"}
 
 
 async def measure_otlp_edge(progress: Progress, length: RunLength) -> list[Figure]:
-    """100 records a request; protobuf beside JSON."""
+    """Measure 100 records per request, in protobuf and JSON."""
     figures = []
     for signal, name in _NAMES.items():
         for coding in ("json", "protobuf"):
@@ -49,31 +50,31 @@ def _target(coding: str) -> float | None:
 
 
 async def measure_otlp_consumer(progress: Progress, length: RunLength) -> list[Figure]:
-    """From the log to where the rows would be inserted; and ClickHouse's share of a row, from JSON."""
+    """Measure from the log up to the insert, and ClickHouse's share of a row, from JSON."""
     figures = []
     for signal, name in _NAMES.items():
         for coding in ("json", "protobuf"):
             part = f"consumer of {name}s, {coding}"
-            told = await run_consumer(progress, part, length, "nothing", transform=signal, coding=coding)
+            report = await run_consumer(progress, part, length, "nothing", transform=signal, coding=coding)
             target = _CONSUMER_TARGET_US if coding == "json" else None
             figures += [
-                Figure(part, f"{name}s", told["rows"] / told["seconds"], "/s"),
-                Figure(part, f"CPU a {name}", us_a_row(told["cpu_seconds"], told), "µs", target=target),
-                Figure(part, "peak memory", told["peak_mb"], "MB"),
+                Figure(part, f"{name}s", report["rows"] / report["seconds"], "/s"),
+                Figure(part, f"CPU a {name}", us_a_row(report["cpu_seconds"], report), "µs", target=target),
+                Figure(part, "peak memory", report["peak_mb"], "MB"),
             ]
         part = f"consumer of {name}s and ClickHouse"
-        told = await run_consumer(progress, part, length, "clickhouse", transform=signal)
-        inserting = us_a_row(told["cpu_seconds"] - told["consumer_cpu_seconds"], told)
+        report = await run_consumer(progress, part, length, "clickhouse", transform=signal)
+        inserting = us_a_row(report["cpu_seconds"] - report["consumer_cpu_seconds"], report)
         figures += [
-            Figure(part, f"{name}s", told["rows"] / told["seconds"], "/s"),
+            Figure(part, f"{name}s", report["rows"] / report["seconds"], "/s"),
             Figure(part, "CPU of ClickHouse a row", inserting, "µs"),
-            Figure(part, "peak memory", told["peak_mb"], "MB"),
+            Figure(part, "peak memory", report["peak_mb"], "MB"),
         ]
     return figures
 
 
 async def measure_heartbeats(progress: Progress, length: RunLength) -> list[Figure]:
-    """One signal a request; and the top of the hour: 10,000 within one second, from a standing start."""
+    """Measure one signal per request, and the top of the hour: 10,000 signals within one second on an idle edge."""
     part = "edge, heartbeats"
     async with fresh_edge(EMBEDDED) as edge:
         requests = heartbeat_requests(edge.monitor_key, HEARTBEAT)

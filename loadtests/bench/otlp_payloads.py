@@ -1,4 +1,4 @@
-"""OTLP bodies as the SDKs' HTTP instrumentation makes them, in JSON and in protobuf."""
+"""OTLP bodies as the SDKs' HTTP instrumentation sends them, in JSON and in protobuf."""
 
 import base64
 import random
@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 RECORDS = 100
-"""Spans, log records or data points a request."""
+"""Spans, log records or data points per request."""
 
 _SERVICES = ("checkout", "catalog", "accounts")
 _ROUTES = ("/orders/{id}", "/orders", "/products/{slug}", "/cart/items")
@@ -26,7 +26,8 @@ _MESSAGES: Mapping[str, Any] = {
 
 
 def otlp_bodies(signal: str, coding: str, count: int, seed: int = 1) -> list[bytes]:
-    """`count` different bodies of `RECORDS` records. `signal`: traces, logs or metrics; `coding`: json or protobuf."""
+    """Return `count` different bodies of `RECORDS` records. `signal`: traces, logs or metrics; `coding`: json or
+    protobuf."""
     chance = random.Random(seed)
     now = time.time_ns()
     documents = [_DOCUMENTS[signal](chance, now) for _ in range(count)]
@@ -36,7 +37,7 @@ def otlp_bodies(signal: str, coding: str, count: int, seed: int = 1) -> list[byt
 
 
 def _with_base64(value: Any) -> Any:
-    # Protobuf's JSON has IDs in base64, OTLP's in hexadecimal.
+    # Protobuf's JSON mapping has IDs in base64, OTLP's in hexadecimal.
     if isinstance(value, dict):
         return {
             name: base64.b64encode(bytes.fromhex(member)).decode() if name in _IDS else _with_base64(member)
@@ -203,5 +204,5 @@ _DOCUMENTS: Mapping[str, Callable[[random.Random, int], dict[str, Any]]] = {
 
 
 def average_record_bytes(bodies: Sequence[bytes]) -> float:
-    """Bytes of body a record."""
+    """Return bytes of body per record."""
     return sum(map(len, bodies)) / len(bodies) / RECORDS

@@ -1,4 +1,4 @@
-"""Ingest bodies as instrumented applications send them, made once and numbered when they are sent."""
+"""Ingest bodies as instrumented applications send them, prepared once and numbered when they are sent."""
 
 import random
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-# Stands in each body's batch ID and in each of its events' IDs until the body is sent; digits of this length
-# take its place, so that no length changes.
+# A placeholder in the IDs of each body and its events. As many digits replace it at the sending, so that no length
+# changes.
 _NUMBER = b"@@@@@@@@@@"
 
 _SERVICES = ("checkout", "catalog", "accounts", "search", "mailer")
@@ -18,9 +18,10 @@ _TABLES = ("orders", "products", "cart_items", "sessions")
 
 
 def make_bodies(count: int, events: int, seed: int = 1) -> list[bytes]:
-    """`count` different JSON bodies of `events` events, about 515 bytes an event, each still to be numbered.
+    """Return `count` different JSON bodies of `events` events, about 515 bytes per event, with placeholders for
+    numbers.
 
-    Different ones, because the log compresses neighbours together: copies would cost it next to nothing.
+    They differ because the log compresses neighbouring records together: copies would cost it almost nothing.
     """
     chance = random.Random(seed)
     now = datetime.now(UTC)
@@ -28,12 +29,12 @@ def make_bodies(count: int, events: int, seed: int = 1) -> list[bytes]:
 
 
 def number_body(body: bytes, number: int) -> bytes:
-    """The body with its number in its batch ID and its events' IDs: unique among 10^10 numbers."""
+    """Return the body with its number in the IDs of the batch and its events: unique among 10^10 numbers."""
     return body.replace(_NUMBER, b"%010d" % number)
 
 
 def batch_id(number: int) -> str:
-    """The batch ID of the body with this number."""
+    """Return the batch ID of the body with this number."""
     return f"bench-{number:010d}"
 
 
@@ -104,5 +105,5 @@ def _log(chance: random.Random) -> dict[str, Any]:
 
 
 def average_event_bytes(bodies: Sequence[bytes], events: int) -> float:
-    """Bytes of body an event."""
+    """Return bytes of body per event."""
     return sum(map(len, bodies)) / len(bodies) / events

@@ -25,7 +25,7 @@ _STORED_EVENTS = f'pharos_consumer_rows_total{{table="{EVENTS}"}}'
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """The running process and how to talk to it."""
+    """The running process, its address and its keys."""
 
     pid: int
     port: int
@@ -34,19 +34,19 @@ class Platform:
     ingest_key: str
     api_token: str
     seconds_to_ready: float
-    """From the start of the process to its first 200 of /health/ready."""
+    """From the start of the process to the first 200 of /health/ready."""
     http: aiohttp.ClientSession
-    """Paths are relative to the platform's root; it sends the ingest key."""
+    """A session with the ingest key; paths are relative to the platform's root."""
 
     async def stored_events(self) -> float:
-        """Events that the consumer has inserted so far, by its own counter."""
+        """Return the number of events that the consumer has inserted so far, by its own counter."""
         async with self.http.get(f"http://127.0.0.1:{self.metrics_port}/metrics") as response:
             lines = (await response.text()).splitlines()
         found = (line for line in lines if line.startswith(_STORED_EVENTS))
         return sum(float(line.rsplit(" ", 1)[1]) for line in found)
 
     async def query(self, sql: str) -> dict[str, Any]:
-        """The one row that `pharos query` gives. Raises `ChildFailed` when the command fails."""
+        """Return the only row of a `pharos query`. Raises `ChildFailed` if the command fails."""
         process = await asyncio.create_subprocess_exec(
             _PHAROS, "query", "--json", "--data", self.folder, sql, stdout=asyncio.subprocess.PIPE
         )
@@ -59,8 +59,7 @@ class Platform:
 
 @asynccontextmanager
 async def running_platform(data: Path | None = None) -> AsyncIterator[Platform]:
-    """A ready platform whose account may send as much as it likes, on this data folder, or on an empty one that is
-    gone at the end."""
+    """Run a platform whose account has no rate limit, on this data folder, or on a temporary one."""
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as scratch:
         folder = data or Path(scratch) / "data"
         output = Path(scratch) / "output.log"
@@ -84,8 +83,10 @@ async def running_platform(data: Path | None = None) -> AsyncIterator[Platform]:
                     http,
                 )
         except aiohttp.ClientError as error:
-            said = await asyncio.to_thread(output.read_text)
-            raise ChildFailed(f"The platform did not answer as it should: {error}\n{said[-4000:]}") from error
+            log_text = await asyncio.to_thread(output.read_text)
+            raise ChildFailed(
+                f"The platform did not answer as it should: {error}\n{log_text[-4000:]}"
+            ) from error
         finally:
             await stop_process(process)
 
@@ -116,7 +117,7 @@ async def _wait_for_credentials(
     path = folder / "credentials.json"
     async with asyncio.timeout(_START_SECONDS):
         while not path.exists():
-            await _look_again(process, output)
+            await _pause_while_running(process, output)
     credentials: dict[str, Any] = json.loads(path.read_text())
     return credentials
 
@@ -131,13 +132,13 @@ async def _wait_until_ready(
                     if response.status == 200:
                         return
             except aiohttp.ClientConnectionError:
-                # The credentials are written before the port is served.
+                # The credentials are written before the port is opened.
                 pass
-            await _look_again(process, output)
+            await _pause_while_running(process, output)
 
 
-async def _look_again(process: asyncio.subprocess.Process, output: Path) -> None:
+async def _pause_while_running(process: asyncio.subprocess.Process, output: Path) -> None:
     if process.returncode is not None:
-        said = await asyncio.to_thread(output.read_text)
-        raise ChildFailed(f"`pharos up` ended with {process.returncode}: {said[-2000:]}")
+        log_text = await asyncio.to_thread(output.read_text)
+        raise ChildFailed(f"`pharos up` ended with {process.returncode}: {log_text[-2000:]}")
     await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Shows on standard error what is being measured and how far it is."""
+"""Shows the progress of the measurements on standard error."""
 
 import asyncio
 import time
@@ -13,31 +13,31 @@ _TICK = 0.25
 
 
 class Progress:
-    """One line for the whole run, one for the step under way. Made by `showing_progress`."""
+    """A line for the whole run, and a line for the current step. Made by `showing_progress`."""
 
     def __init__(self, shown: RichProgress, whole: TaskID) -> None:
         self._shown = shown
         self._whole = whole
 
     def begin_part(self, name: str) -> None:
-        """A part begins; the ones before it are done."""
+        """Begin a part."""
         self._shown.update(self._whole, description=name)
 
     def end_part(self) -> None:
-        """The part is done."""
+        """End the part."""
         self._shown.advance(self._whole)
 
     async def pass_time(self, label: str, seconds: float) -> None:
-        """Wait for `seconds`, shown as a bar."""
+        """Wait for `seconds`, with a progress bar."""
         begun = time.monotonic()
-        with self.step(label, seconds) as told:
+        with self.step(label, seconds) as report_progress:
             while (passed := time.monotonic() - begun) < seconds:
-                told(passed)
+                report_progress(passed)
                 await asyncio.sleep(min(_TICK, seconds - passed))
 
     @contextmanager
     def step(self, label: str, total: float | None) -> Iterator[Callable[[float], None]]:
-        """A step; call what it gives with how much of `total` is done."""
+        """Begin a step; call the returned function with the amount of `total` that is done."""
         task = self._shown.add_task(f"  {label}", total=total)
         try:
             yield lambda done: self._shown.update(task, completed=done)
@@ -47,7 +47,7 @@ class Progress:
 
 @contextmanager
 def showing_progress(parts: int) -> Iterator[Progress]:
-    """Progress over so many parts. Nothing is drawn where standard error is no terminal."""
+    """Show progress over so many parts. Nothing is shown if standard error is not a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with RichProgress(

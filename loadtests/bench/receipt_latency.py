@@ -1,4 +1,4 @@
-"""How long after its 202 a batch's receipt says `stored`, at the rate that an account has by default."""
+"""The time from a batch's 202 until its receipt is `stored`, at the default rate of an account."""
 
 import asyncio
 import time
@@ -16,16 +16,16 @@ _BATCH_EVENTS = 100
 _EVENTS_PER_SECOND = 5000
 _CONNECTIONS = 16
 _SAMPLERS = 4
-# Reading receipts costs the platform CPU time: often enough to tell, seldom enough not to be the load.
+# Reading receipts costs the platform CPU time: often enough for precision, rarely enough not to be the load.
 _POLL_SECONDS = 0.04
-# Numbers of the sampled batches begin here: no other batch has them.
+# Sampled batches have numbers from here on; no other batch has them.
 _FIRST_SAMPLE = 5 * 10**9
 
 
 async def measure_receipts(
     progress: Progress, length: RunLength, platform: Platform, first: int
 ) -> list[Figure]:
-    """p50 and p99 from a 202 to `stored` over HTTP, to about 0.04 s. Batches are numbered from `first`."""
+    """Return p50 and p99 from a 202 to `stored` over HTTP, to about 0.04 s. Batches are numbered from `first`."""
     part = f"receipts at {_EVENTS_PER_SECOND:,} events/s"
     seconds: list[float] = []
     async with running_load(
@@ -53,7 +53,7 @@ async def measure_receipts(
 async def _sample(platform: Platform, sampler: int, end: float, seconds: list[float]) -> None:
     (body,) = make_bodies(1, _BATCH_EVENTS, seed=sampler)
     number = _FIRST_SAMPLE + sampler * 10**6
-    # Apart from each other, so that not all samples meet the same chunks.
+    # Spread out, so that not all samples fall into the same chunks.
     await asyncio.sleep(0.15 * sampler)
     while time.monotonic() < end:
         number += 1

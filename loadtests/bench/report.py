@@ -1,4 +1,4 @@
-"""Shows figures as a table and as JSON."""
+"""Prints figures as a table and as JSON."""
 
 import math
 import platform
@@ -17,7 +17,7 @@ _PACKAGES = ("aiohttp", "uvloop", "msgspec", "chdb-core", "fastapi")
 
 
 def describe_machine() -> dict[str, str]:
-    """What the figures were measured on."""
+    """Return a description of the machine."""
     versions = " ".join(f"{name} {version(name)}" for name in _PACKAGES)
     cores, memory = machine_size()
     return {
@@ -67,7 +67,7 @@ def _target(figure: Figure) -> str:
 
 
 def _number(value: float) -> str:
-    # Counts are whole numbers; what was measured shows its decimals.
+    # Counts are whole numbers; measured values have decimals.
     if math.isnan(value):
         return "-"
     if isinstance(value, int) or abs(value) >= 1000:
@@ -76,7 +76,7 @@ def _number(value: float) -> str:
 
 
 def to_json(figures: Sequence[Figure], machine: Mapping[str, str], quick: bool) -> bytes:
-    """The same for programs: `{"machine": …, "quick": …, "figures": [{part, name, value, unit, target, …}]}`."""
+    """Return JSON: `{"machine": …, "quick": …, "figures": [{part, name, value, unit, target, …}]}`."""
     rows = [
         {
             "part": figure.part,

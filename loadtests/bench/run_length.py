@@ -1,4 +1,4 @@
-"""How long each measurement takes."""
+"""Lengths of the measurements."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,11 @@ class RunLength:
     warm_up: float
     seconds: float
     informative_seconds: float
-    """Of figures without a target."""
+    """Seconds for figures without a target."""
     consumer_events: int
     whole_events: int
     idle_seconds: float
-    """Between ready and the measurement of memory at rest."""
+    """Seconds between readiness and the measurement of idle memory."""
     receipt_seconds: float
 
 

@@ -1,4 +1,4 @@
-"""`python -m loadtests.bench.scan`: CPU of a scan in which 100,000 heartbeats become late, and then down."""
+"""`python -m loadtests.bench.scan`: CPU time of a scan in which 100,000 heartbeats become late, and then down."""
 
 import argparse
 import asyncio
@@ -13,11 +13,11 @@ from typing import Any
 from sqlalchemy import insert
 
 from consumers.scan_heartbeats import HeartbeatScan
-from control_api.accounts.operations import create_account
-from control_api.database import open_engine, open_sessions
-from control_api.migrations.upgrade import upgrade_database
-from control_api.monitors.tables import Heartbeat, HeartbeatState
-from control_api.projects.operations import create_environment, create_project
+from control_domain.accounts.operations import create_account
+from control_domain.database.engine import open_engine, open_sessions
+from control_domain.database.migrations.upgrade import upgrade_database
+from control_domain.projects.operations import create_environment, create_project
+from control_domain.tables.monitors import Heartbeat, HeartbeatState
 from pipeline_contracts import topics
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.monitor_states.interface import MonitorStates, Progress
@@ -31,7 +31,7 @@ _AT_ONCE = 5000
 
 
 async def _fill(url: str, count: int) -> None:
-    """Heartbeats that are up and all due at the same moment."""
+    """Add heartbeats that are up, with the same deadline."""
     engine = open_engine(url)
     await upgrade_database(engine)
     now = datetime.now(UTC)
@@ -47,7 +47,7 @@ async def _fill(url: str, count: int) -> None:
 
 
 def _heartbeat(number: int, environment: int, now: datetime) -> dict[str, Any]:
-    # Half by period, half by cron.
+    # Half with a period, half with a cron expression.
     schedule = (
         {"period_seconds": 3600, "cron": None}
         if number % 2
@@ -89,8 +89,8 @@ def _cpu_seconds() -> float:
 
 
 async def _measure(states: MonitorStates) -> dict[str, float]:
-    """CPU seconds of this process for each pass over all of them."""
-    told = {}
+    """Return CPU seconds of this process for each pass over all heartbeats."""
+    report = {}
     for name, at_ms in (
         ("nothing due", _T0),
         ("all become late", _T0 + _HOUR_MS),
@@ -101,8 +101,8 @@ async def _measure(states: MonitorStates) -> dict[str, float]:
         scan = HeartbeatScan(states, asyncio.Event(), lambda now_ms=now_ms: now_ms)  # type: ignore[misc]
         before = _cpu_seconds()
         await scan.scan_once()
-        told[name] = round(_cpu_seconds() - before, 3)
-    return told
+        report[name] = round(_cpu_seconds() - before, 3)
+    return report
 
 
 async def _run(url: str | None, count: int) -> dict[str, Any]:

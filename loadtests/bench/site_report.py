@@ -17,18 +17,17 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from analytics_queries.sql_text import sql_beside
 from analytics_queries.visits.calendar_days import day_of, days_between
-from analytics_queries.visits.filters import VisitFilters
-from analytics_queries.visits.kept_rows import Asked, Goals
+from analytics_queries.visits.refresh_rollups import refresh_rollups
+from analytics_queries.visits.report_request import Goals, ReportRequest, VisitFilters
 from analytics_queries.visits.site_report import site_report
-from analytics_queries.visits.tell_days import tell_days
 from loadtests.bench.figures import percentile
 from loadtests.bench.process_usage import cpu_seconds, forget_peak, peak_mb
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
+from storage_backends.sql_files import read_sql
 
-_FILL = sql_beside(__file__)
+_FILL = read_sql(__file__)
 _DAYS = 90
 _ZONE = "Europe/Oslo"
 # The afternoon of the last day: today is half over.
@@ -52,20 +51,22 @@ async def _fill(store: ChdbColumnStore, views: int) -> None:
         await store.command(_FILL, {"first": number * 2 * a_day, "views": a_day, "day": day})
 
 
-async def _tell(store: ChdbColumnStore) -> float:
-    """What the control plane does in the background; gives CPU seconds."""
+async def _refresh(store: ChdbColumnStore) -> float:
+    """Refresh the daily rollups as the control plane does in the background; return CPU seconds."""
     today = day_of(_NOW, _ZONE)
     before = cpu_seconds(os.getpid())
     days = days_between(today - timedelta(days=2 * 365), today - timedelta(days=1))
-    await tell_days(store, 1, _ZONE, days, _NOW)
+    await refresh_rollups(store, 1, _ZONE, days, _NOW)
     return cpu_seconds(os.getpid()) - before
 
 
-async def _ask(store: ChdbColumnStore, days: int, filters: VisitFilters, now: datetime) -> dict[str, float]:
-    """One report: milliseconds, CPU milliseconds, rows read."""
-    asked = Asked(1, _ZONE, filters, Goals(("purchase",), ("/products/7",)), now)
+async def _report(
+    store: ChdbColumnStore, days: int, filters: VisitFilters, now: datetime
+) -> dict[str, float]:
+    """Make one report; return milliseconds, CPU milliseconds and rows read."""
+    request = ReportRequest(1, _ZONE, filters, Goals(("purchase",), ("/products/7",)), now)
     rows, cpu, begun = await _rows_read(store), cpu_seconds(os.getpid()), time.perf_counter()
-    report = await site_report(store, asked, days)
+    report = await site_report(store, request, days)
     took, used = time.perf_counter() - begun, cpu_seconds(os.getpid()) - cpu
     assert report.current.pageviews
     return {"ms": 1000 * took, "cpu_ms": 1000 * used, "rows": await _rows_read(store) - rows}
@@ -77,14 +78,14 @@ async def _rows_read(store: ChdbColumnStore) -> int:
 
 
 async def _child(folder: Path, days: int, name: str, times: int, moving: bool) -> None:
-    """Reports one after the other in a fresh process. `moving`: each at another time, so that today is told anew."""
+    """Reports one after the other in a fresh process. `moving`: each at another time, so that today is stale."""
     store = await open_chdb(folder)
     forget_peak(os.getpid())
-    told = []
+    reports = []
     for number in range(times):
         now = _NOW + timedelta(minutes=number if moving else 0)
-        told.append(await _ask(store, days, _FILTERS[name], now))
-    print(json.dumps({"reports": told, "peak_mb": peak_mb(os.getpid())}))
+        reports.append(await _report(store, days, _FILTERS[name], now))
+    print(json.dumps({"reports": reports, "peak_mb": peak_mb(os.getpid())}))
     await store.close()
 
 
@@ -115,8 +116,8 @@ def _measure(folder: Path, cold_times: int, times: int) -> list[dict[str, Any]]:
                 cold += _run_child(folder, days, name, 1, moving=False)["reports"]
             figures.append(_figure(days, name, "cold" if dropped else "new process", cold, None))
             for state, moving in (("warm", False), ("warm, new events", True)):
-                told = _run_child(folder, days, name, times, moving=moving)
-                figures.append(_figure(days, name, state, told["reports"][1:], told["peak_mb"]))
+                measured = _run_child(folder, days, name, times, moving=moving)
+                figures.append(_figure(days, name, state, measured["reports"][1:], measured["peak_mb"]))
     return figures
 
 
@@ -149,16 +150,16 @@ def _show(figures: list[dict[str, Any]]) -> None:
 async def _prepare(folder: Path, views: int) -> float:
     store = await open_chdb(folder)
     await _fill(store, views)
-    seconds = await _tell(store)
+    seconds = await _refresh(store)
     await store.close()
     return seconds
 
 
 def main() -> None:
-    """Fill, tell, measure; print a table, or JSON."""
+    """Fill the store, refresh its rollups, measure reports; print a table, or JSON."""
     if sys.argv[1:2] == ["--child"]:
-        place, days, name, times, moving = sys.argv[2:]
-        asyncio.run(_child(Path(place), int(days), name, int(times), bool(int(moving))))
+        folder_name, days, name, times, moving = sys.argv[2:]
+        asyncio.run(_child(Path(folder_name), int(days), name, int(times), bool(int(moving))))
         return
     if sys.argv[1:2] == ["--prepare"]:
         print(asyncio.run(_prepare(Path(sys.argv[2]), int(sys.argv[3]))))
@@ -177,7 +178,7 @@ def main() -> None:
             [*command, str(arguments.views)], stdout=subprocess.PIPE, text=True, check=True
         )
         figures = _measure(folder, arguments.cold_times, arguments.times)
-    print(f"Telling {_DAYS} days once: {float(prepared.stdout):.1f} s of CPU", file=sys.stderr)
+    print(f"Rollups of {_DAYS} days: {float(prepared.stdout):.1f} s of CPU", file=sys.stderr)
     if arguments.json:
         print(json.dumps(figures))
     else:

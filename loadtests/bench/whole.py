@@ -1,4 +1,4 @@
-"""The whole platform as one process: start, rest, a flood of events until all are stored, receipts, control."""
+"""The whole platform as one process: start, idle, a flood of events until all are stored, receipts, control."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ _REST_TARGET_MB = 450.0
 _STORE_SECONDS = 600.0
 _POLL_SECONDS = 0.1
 _STORED = "SELECT count() AS rows, uniqExact(id) AS events FROM pharos.telemetry_events"
-# What each batch waited for, by the stamps of the edge and of the insert.
+# The waits of each batch, by the timestamps of the edge and of the insert.
 _WAITS = (
     "SELECT quantilesExact(0.5, 0.99)(toUnixTimestamp64Milli(stored_at) - toUnixTimestamp64Milli(received_at)) "
     "AS milliseconds FROM pharos.ingest_receipts"
@@ -41,7 +41,7 @@ class _Flood:
 
 
 async def measure_whole(progress: Progress, length: RunLength) -> list[Figure]:
-    """The figures of `pharos up` on an empty folder, and those of its control plane behind a filled table."""
+    """Return the figures of `pharos up` on an empty folder, and of its control plane with a filled table."""
     async with running_platform() as platform:
         return [
             Figure(_PART, "start to ready", platform.seconds_to_ready, "s"),
@@ -94,11 +94,11 @@ async def _flood(progress: Progress, platform: Platform, events: int) -> _Flood:
         expected=202,
         limit=events // _BATCH_EVENTS,
     ) as load:
-        with progress.step(f"{events:,} events to their 202", events) as told:
-            await _wait_for_answers(load, told)
+        with progress.step(f"{events:,} events to their 202", events) as report_progress:
+            await _wait_for_answers(load, report_progress)
         accepted = time.perf_counter()
-    with progress.step(f"{events:,} events to stored", events) as told:
-        await _wait_until_stored(platform, load.answered * _BATCH_EVENTS, told)
+    with progress.step(f"{events:,} events to stored", events) as report_progress:
+        await _wait_until_stored(platform, load.answered * _BATCH_EVENTS, report_progress)
     return _Flood(
         accepted - begun,
         time.perf_counter() - begun,
@@ -108,20 +108,22 @@ async def _flood(progress: Progress, platform: Platform, events: int) -> _Flood:
     )
 
 
-async def _wait_for_answers(load: Load, told: Callable[[float], None]) -> None:
+async def _wait_for_answers(load: Load, report_progress: Callable[[float], None]) -> None:
     while not load.all_answered.is_set():
-        told(load.answered * _BATCH_EVENTS)
+        report_progress(load.answered * _BATCH_EVENTS)
         try:
             await asyncio.wait_for(load.all_answered.wait(), _POLL_SECONDS)
         except TimeoutError:
             continue
 
 
-async def _wait_until_stored(platform: Platform, events: int, told: Callable[[float], None]) -> None:
-    # The counter costs the platform less than a query would.
+async def _wait_until_stored(
+    platform: Platform, events: int, report_progress: Callable[[float], None]
+) -> None:
+    # The counter costs the platform less than a query.
     deadline = time.monotonic() + _STORE_SECONDS
     while (stored := await platform.stored_events()) < events:
         if time.monotonic() > deadline:
             raise ChildFailed(f"Only {stored:.0f} of {events} events were stored in {_STORE_SECONDS:.0f} s.")
-        told(stored)
+        report_progress(stored)
         await asyncio.sleep(_POLL_SECONDS)

@@ -1,1 +1,1 @@
-"""Faults of engines and parts, one after the other under load: what is lost, doubled, and how long it takes."""
+"""Faults of engines and parts, one after the other under load: lost and repeated events, and recovery times."""

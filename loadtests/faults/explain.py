@@ -1,4 +1,4 @@
-"""Where a stack stands when something that was acknowledged is not stored: positions, members and readiness."""
+"""Describes a stack whose acknowledged events are not stored: positions, members and readiness."""
 
 import asyncio
 import urllib.error
@@ -18,8 +18,8 @@ _LOG_LINES = 15
 
 
 async def explain(stack: Stack) -> str:
-    """Each group's positions, plans and ends by partition with its members, each part's readiness, and the ends of the
-    consumers' logs. What does not answer is said so."""
+    """Describe each group (positions, plans and ends by partition, members), each part's readiness, and the ends of the
+    consumers' logs. Unavailable engines are named."""
     lines = ["readiness:"]
     lines += [f"  {part.name}: {await asyncio.to_thread(_readiness, part)}" for part in stack.parts()]
     try:

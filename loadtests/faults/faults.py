@@ -1,4 +1,4 @@
-"""The faults: each begins, lasts, and leaves the stack whole again."""
+"""The faults: each begins, lasts, and leaves the stack complete again."""
 
 import signal
 import time
@@ -10,7 +10,7 @@ from loadtests.stack.stack import Stack
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A name, and what happens. `run` blocks; `seconds` is how long an outage lasts."""
+    """A fault: its name and its function. `run` blocks; `seconds` is the length of the outage."""
 
     name: str
     run: Callable[[Stack, float], None]
@@ -77,7 +77,7 @@ def _stop_edge(stack: Stack, seconds: float) -> None:
 
 
 def faults(longest: float) -> Sequence[tuple[Fault, float]]:
-    """All faults with the seconds that each lasts; the outage of ClickHouse lasts `longest`."""
+    """Return all faults with their lengths in seconds; the outage of ClickHouse lasts `longest`."""
     short = longest / 3
     return [
         (Fault("a consumer is killed, another joins", _kill_consumer), short),

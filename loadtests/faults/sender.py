@@ -1,4 +1,4 @@
-"""Sends batches at a steady pace, each until it has its 202, as an SDK with a buffer does."""
+"""Sends batches at a steady rate, and repeats each until its 202, as an SDK with a buffer does."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ _ATTEMPT_SECONDS = 20.0
 
 @dataclass(slots=True)
 class Phase:
-    """What was acknowledged while one fault was in force."""
+    """Events that were acknowledged during one fault."""
 
     name: str
     begun: float
@@ -25,11 +25,11 @@ class Phase:
     other_answers: int = 0
     lost_connections: int = 0
     longest_pause: float = 0.0
-    """Seconds between two 202s."""
+    """Longest time between two 202s, in seconds."""
 
 
 class Sender:
-    """`run` it beside the faults; phases follow one another."""
+    """Run `run` concurrently with the faults; phases follow one another."""
 
     def __init__(self, url: str, key: str, batches: int, per_second: float, connections: int = 32) -> None:
         self._url = f"{url}/v1/ingest"
@@ -44,12 +44,12 @@ class Sender:
 
     @property
     def phase(self) -> Phase:
-        """The present one."""
+        """The current phase."""
         return self.phases[-1]
 
     @property
     def acknowledged(self) -> dict[str, int]:
-        """Events by batch, of all phases."""
+        """Return events by batch, of all phases."""
         return {batch: events for phase in self.phases for batch, events in phase.acknowledged.items()}
 
     def enter(self, name: str) -> Phase:
@@ -67,7 +67,7 @@ class Sender:
         self.phase.longest_pause = max(self.phase.longest_pause, now - max(self._last, self.phase.begun))
 
     async def run(self) -> None:
-        """Send all batches. Ends when each has its 202."""
+        """Send all batches; return when each has its 202."""
         numbers = iter(range(self._batches))
         begun = time.monotonic()
         timeout = aiohttp.ClientTimeout(total=_ATTEMPT_SECONDS)

@@ -1,4 +1,4 @@
-"""The tour: load, all faults in turn, and then what is stored."""
+"""The fault tour: load, all faults in turn, and a check of the stored events."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
@@ -10,20 +10,20 @@ from loadtests.faults.faults import faults
 from loadtests.faults.sender import EVENTS, Phase, Sender
 from loadtests.stack.stack import Stack
 
-# The account's limit is not what is looked at here.
+# The account's rate limit is not under test.
 SETTINGS = {"PHAROS_INGEST_RATE": "1000000", "PHAROS_INGEST_BURST": "2000000"}
 _SETTLE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """All phases, and what is stored of what was acknowledged."""
+    """All phases, and the check of the acknowledged events."""
 
     phases: list[Phase]
     verdict: Verdict
     by_phase: list[Verdict]
     explanation: str
-    """Where the stack stands; empty where every 202 was kept."""
+    """The description of `explain`; empty if every acknowledged batch is stored once."""
 
 
 async def run_tour(
@@ -35,11 +35,10 @@ async def run_tour(
     tell: Callable[[str], None],
     only: Collection[str] | None = None,
 ) -> Result:
-    """Send `events` at `per_second` while one fault follows another, then look at every batch.
+    """Send `events` at `per_second` during a sequence of faults, then check every batch.
 
-    `only` names the faults; by default all happen.
-
-    Should the faults take longer than the events last, the last ones meet no load: choose `events` large enough.
+    `only` selects faults by name; the default is all. If the faults take longer than the events last, the last ones
+    happen without load: choose `events` large enough.
     """
     credentials = stack.credentials
     sender = Sender(credentials["base_url"], credentials["ingest_key"], events // EVENTS, per_second / EVENTS)

@@ -1,1 +1,1 @@
-"""Every part as a process of its own on this machine, on real engines: for load tests and for trying it out."""
+"""A stack: every part as a process of its own on this machine, on real engines, for load tests and trials."""

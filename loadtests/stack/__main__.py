@@ -18,7 +18,7 @@ _END_SECONDS = 90.0
 
 
 def main() -> int:
-    """Exit status 0: it runs (or is gone); 1: it could not be started, with the reason."""
+    """Return exit status 0 if the stack runs (or is stopped); 1 with the reason if it did not start."""
     parser = argparse.ArgumentParser(prog="python -m loadtests.stack", description=__doc__)
     parser.add_argument("action", choices=("up", "down", "hold"), help="hold: what `up` leaves running")
     parser.add_argument("--folder", type=Path, default=Path(".stack"))
@@ -39,7 +39,7 @@ def _up(folder: Path, arguments: argparse.Namespace) -> int:
     if _running(folder) is not None:
         print("It runs already; `make stack-down` ends it.", file=sys.stderr)
         return 1
-    # A stack begins empty: what it holds is for trying out.
+    # A stack begins empty: its data is only for trials.
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
     told = folder / "stack.log"

@@ -1,4 +1,4 @@
-"""One process of ours, started, watched and ended by its process ID."""
+"""A part of the stack: one process that is started, monitored and ended by its process ID."""
 
 import os
 import signal
@@ -18,12 +18,12 @@ _popen = subprocess.Popen
 
 
 class PartFailed(Exception):
-    """A part did not start; the message holds the end of its log."""
+    """A part did not start; the message has the end of its log."""
 
 
 @dataclass(slots=True)
 class Part:
-    """A process that serves `health` on a port of loopback."""
+    """A process that serves `health` on a port of the loopback interface."""
 
     name: str
     command: Sequence[str]
@@ -32,7 +32,7 @@ class Part:
     env: Mapping[str, str]
     log: Path
     metrics_port: int = 0
-    """Where it serves `/metrics`; 0: it has none."""
+    """Port of `/metrics`; 0: none."""
     process: "subprocess.Popen[bytes] | None" = field(default=None)
 
     @property
@@ -49,8 +49,8 @@ class Part:
         return f"http://127.0.0.1:{self.metrics_port}"
 
     def start(self) -> None:
-        """Start without waiting."""
-        # Not the settings of whoever starts it: a part gets what it is given here.
+        """Start without waiting for readiness."""
+        # Without the caller's settings: a part gets only the settings that are given here.
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("PHAROS_")}
         with open(self.log, "ab") as log:
             self.process = _popen(
@@ -63,7 +63,7 @@ class Part:
             )
 
     def wait_ready(self) -> None:
-        """Wait until its health says so. Raises `PartFailed`."""
+        """Wait until the health check succeeds. Raises `PartFailed`."""
         deadline = time.monotonic() + _START_SECONDS
         while not self.is_ready():
             if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
@@ -71,7 +71,7 @@ class Part:
             time.sleep(0.05)
 
     def is_ready(self) -> bool:
-        """What its health answers now."""
+        """Return the current result of the health check."""
         try:
             with urllib.request.urlopen(f"{self.url}{self.health}", timeout=5) as response:
                 return bool(response.status == 200)
@@ -79,22 +79,22 @@ class Part:
             return False
 
     def signal(self, number: int) -> None:
-        """Send a signal where it still runs."""
+        """Send a signal if the process still runs."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(number)
 
     def stop(self) -> int:
-        """SIGTERM, and SIGKILL where that does not end it in time; gives its status."""
+        """Send SIGTERM, and SIGKILL if the process does not end in time; return its exit status."""
         self.signal(signal.SIGTERM)
         return self.wait()
 
     def kill(self) -> None:
-        """`kill -9`."""
+        """Kill the process with SIGKILL."""
         self.signal(signal.SIGKILL)
         self.wait()
 
     def wait(self) -> int:
-        """Its status once it has ended."""
+        """Wait for the end of the process and return its exit status."""
         if self.process is None:
             return 0
         try:

@@ -24,7 +24,7 @@ Tell = Callable[[str], None]
 
 @dataclass(slots=True)
 class Stack:
-    """What runs. Parts may be killed, started again and added."""
+    """A running stack. Parts may be killed, restarted and added."""
 
     folder: Path
     kafka: KafkaBroker
@@ -38,11 +38,11 @@ class Stack:
     credentials: dict[str, Any] = field(default_factory=dict)
 
     def parts(self) -> list[Part]:
-        """All processes of ours, in the order in which they are ended: who sends first."""
+        """Return all processes in the order of their end: senders first."""
         return [*reversed(self.others), *self.edges, *self.consumers]
 
     def pharos(self, name: str, *arguments: str) -> Part:
-        """A part that runs a command of `pharos`, not yet started."""
+        """Return a part, not started yet, that runs a command of `pharos`."""
         port, metrics_port = free_port(), free_port()
         return Part(
             name,
@@ -55,21 +55,21 @@ class Stack:
         )
 
     def add_consumer(self) -> Part:
-        """One more consumer, started but perhaps not ready yet."""
+        """Start one more consumer, without waiting for its readiness."""
         part = self.pharos(f"consumers-{len(self.consumers) + 1}", "consumers")
         self.consumers.append(part)
         part.start()
         return part
 
     def add_edge(self) -> Part:
-        """One more edge, started; the gateway knows those only that were there before it."""
+        """Start one more edge; the gateway only knows the edges that existed before it."""
         part = self.pharos(f"edge-{len(self.edges) + 1}", "edge")
         self.edges.append(part)
         part.start()
         return part
 
     def write_credentials(self) -> None:
-        """`credentials.json` as `pharos up` writes it, and where everything runs."""
+        """Write `credentials.json` as `pharos up` does, with the addresses of all parts."""
         path = self.folder / "credentials.json"
         known = json.loads(path.read_text())
         engines = {
@@ -103,8 +103,8 @@ def running_stack(
     settings: Mapping[str, str] | None = None,
     tell: Tell = lambda line: None,
 ) -> Iterator[Stack]:
-    """Everything, ready; gone at the end. `settings`: more `PHAROS_*` variables. `port`: of the gateway; `apps_port`:
-    where deployed applications answer, there as well.
+    """Run a complete stack, ready, and stop it at the end. `settings`: more `PHAROS_*` variables. `port`: port of the
+    gateway; `apps_port`: its port for deployed applications.
 
     Raises `EngineMissing`, `PartFailed` and `RuntimeError`.
     """
@@ -129,9 +129,9 @@ def running_stack(
             "PHAROS_CLICKHOUSE_URL": clickhouse.url,
             "PHAROS_RECEIPT_KEY": secrets.token_urlsafe(32),
             "PHAROS_VARIABLES_KEY": secrets.token_urlsafe(32),
-            # The gateway tells whose request it was.
+            # The gateway passes the caller's address on.
             "PHAROS_TRUSTED_PROXIES": "127.0.0.1",
-            # All users of the load have tokens of one account.
+            # All load users have tokens of one account.
             "PHAROS_ACCOUNT_REQUEST_RATE": "1000000",
             "PHAROS_ACCOUNT_REQUEST_BURST": "1000000",
             **(settings or {}),
@@ -175,7 +175,7 @@ def _migrate(stack: Stack, base_url: str) -> None:
 
 
 def _deployer(stack: Stack, apps_port: int | None) -> tuple[str, int]:
-    """Start the deployer; gives where its proxy is, and the gateway's port for it."""
+    """Start the deployer; return the address of its proxy, and the gateway's port for it."""
     inner, outer = free_port(), apps_port or free_port()
     deployer = stack.pharos("deployer", "deployer", "--apps-port", str(inner), "--stop-processes")
     folder = {"PHAROS_DEPLOY_FOLDER": str(stack.folder / "deployer"), "PHAROS_DEPLOY_PORT": str(outer)}

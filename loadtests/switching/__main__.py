@@ -1,4 +1,4 @@
-"""`make switching`: deploys, rolls back, promotes, scales, breaks, kills and wakes an application under load."""
+"""`make switching`: deploy, roll back, promote, scale, break, kill and wake an application under load."""
 
 import argparse
 import asyncio
@@ -42,7 +42,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Exit status 0: no request failed; 1: one did, or an operation did not end as it should."""
+    """Return exit status 0 if no request failed; 1 if one did, or if an operation did not end as expected."""
     arguments = _arguments()
     try:
         verdicts = asyncio.run(_measure(arguments))
@@ -52,7 +52,7 @@ def main() -> int:
     if arguments.json:
         print(json.dumps({"operations": [describe(*one) for one in verdicts]}))
     else:
-        # Into a file the table is as wide as it is.
+        # In a file, do not truncate the table.
         show_table(Console(width=None if sys.stdout.isatty() else 160), verdicts)
     return 1 if any(verdict.failed for _, verdict in verdicts) else 0
 

@@ -1,4 +1,4 @@
-"""One request, and what came of it: over a bare connection, so that no client's own repeats hide a failure."""
+"""A request and its result, over a bare connection, so that no client library hides a failure by a retry."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _CLOSES = re.compile(rb"\r\nconnection: *close", re.IGNORECASE)
-# Held requests wait for thirty seconds at most.
+# The proxy holds a request for thirty seconds at most.
 _PATIENCE_SECONDS = 45.0
 
 
@@ -24,30 +24,30 @@ class Call:
     path: str
     body: bytes
     asked_seconds: float
-    """How long the application takes by itself: no part of the latency."""
+    """Seconds that the application itself takes, which the latency excludes."""
     planned: float
     sent: float = 0.0
     ended: float = 0.0
     version: str | None = None
-    """Of the release that answered."""
+    """Version of the release that responded."""
     port: int | None = None
-    """Of the process that answered: another for each start, while each is process 2 of its own namespace."""
+    """Port of the process that responded: a new one for each start, whereas each is process 2 in its own namespace."""
     failure: str | None = None
     is_repeated: bool = False
-    """A GET whose kept connection was closed just as it was used: sent again, as clients do."""
+    """True for a GET that was sent again, as clients do, because its kept connection was closed at that moment."""
 
     @property
     def latency(self) -> float:
-        """Seconds from when it was due to the end of its answer."""
+        """Return seconds from the due time to the end of the response."""
         return self.ended - self.planned - self.asked_seconds
 
 
 class _Unanswered(ConnectionError):
-    """The connection ended before the first byte of an answer."""
+    """The connection ended before the first byte of a response."""
 
 
 class Caller:
-    """Sends requests for one host to a port of this machine, on connections that are kept and on new ones."""
+    """Sends requests for one host to a port of this machine, on kept and on new connections."""
 
     def __init__(self, port: int, host: str) -> None:
         self._port = port
@@ -55,7 +55,7 @@ class Caller:
         self._idle: deque[_Connection] = deque()
 
     async def make(self, call: Call, now: Any, *, keeps: bool) -> None:
-        """Send it, and note in it what came. `now`: the clock. `keeps`: on a connection that others use as well."""
+        """Send the request and record its result in it. `now`: the clock. `keeps`: on a kept connection."""
         call.sent = now()
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -68,7 +68,7 @@ class Caller:
         call.ended = now()
 
     def close(self) -> None:
-        """End the connections that are kept."""
+        """Close the kept connections."""
         while self._idle:
             self._idle.pop()[1].close()
 
@@ -88,7 +88,7 @@ class Caller:
             try:
                 return await self._exchange_on(kept, request, keeps)
             except _Unanswered:
-                # It does not matter whether it was carried out (RFC 9110, section 9.2.2).
+                # A retry is allowed, whether or not the request was processed (RFC 9110, section 9.2.2).
                 if call.kind != "GET":
                     raise
                 call.is_repeated = True
@@ -113,7 +113,7 @@ class Caller:
     def _take_idle(self) -> _Connection | None:
         while self._idle:
             reader, writer = self._idle.popleft()
-            # A server may end a connection that is at rest (RFC 9112, section 9.5); clients look before they write.
+            # A server may close an idle connection (RFC 9112, section 9.5); clients check before they write.
             if not reader.at_eof() and not writer.is_closing():
                 return reader, writer
             writer.close()
@@ -143,7 +143,7 @@ async def _read_body(reader: asyncio.StreamReader, head: bytes) -> bytes:
 
 
 def _read_answer(call: Call, status: int, body: bytes) -> None:
-    """Raises ValueError for what the application did not write."""
+    """Raises ValueError for a response that the application did not write."""
     if status != 200:
         call.failure = f"{status} {body[:160].decode(errors='replace')}"
     elif call.kind == "stream":

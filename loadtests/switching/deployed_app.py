@@ -1,7 +1,7 @@
-"""The application that is deployed: each answer says which version and which process gave it.
+"""The deployed application: each response names the version and the process.
 
-It runs by itself, without anything of Pharos. `release.json` beside it has its version, and what is wrong with it. It
-does nothing to end gently: at SIGTERM it is gone, with whatever it had in work.
+It runs without any code of Pharos. `release.json` next to it has its version and its faults. It does not shut down
+gracefully: SIGTERM ends it with all requests in flight.
 """
 
 import json
@@ -17,14 +17,14 @@ _EVENT_SECONDS = 0.25
 
 
 class Handler(BaseHTTPRequestHandler):
-    """`/`, `/slow?seconds=`, `/stream?seconds=` and `/healthz`; a POST is answered with its own body."""
+    """Serves `/`, `/slow?seconds=`, `/stream?seconds=` and `/healthz`; the response to a POST is its own body."""
 
     protocol_version = "HTTP/1.1"
-    # Head and body leave in one piece.
+    # Head and body are written at once.
     wbufsize = -1
 
     def do_GET(self) -> None:
-        """`/stream` is answered piece by piece, the last of which is `end`."""
+        """Send `/stream` event by event; the last event is `end`."""
         url = urlsplit(self.path)
         seconds = float(parse_qs(url.query).get("seconds", ["0"])[0])
         if url.path == "/stream":
@@ -34,7 +34,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(503 if url.path == "/healthz" and RELEASE["fault"] == "unhealthy" else 200, "")
 
     def do_POST(self) -> None:
-        """Takes the body, and gives it back."""
+        """Read the body and return it."""
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         time.sleep(float(parse_qs(urlsplit(self.path).query).get("seconds", ["0"])[0]))
         self._answer(200, body)
@@ -66,7 +66,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def log_message(self, *_: object) -> None:
-        """Nothing is logged: the load is what is looked at."""
+        """No log lines: they would be part of the measured load."""
 
 
 class Server(ThreadingHTTPServer):

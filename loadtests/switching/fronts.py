@@ -1,4 +1,4 @@
-"""A real Caddy before the platform's proxy: told the hosts by the platform, or with one fixed configuration."""
+"""A real Caddy in front of the platform's proxy: configured by the platform, or with one fixed configuration."""
 
 import json
 import shutil
@@ -17,17 +17,17 @@ _START_SECONDS = 10.0
 
 
 class SwitchingFailed(Exception):
-    """Something did not start, or an operation did not come to the end that it was to have."""
+    """A process did not start, or an operation did not reach its expected result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """What carries the requests to the platform: itself unless it says otherwise."""
+    """The server that requests are sent to; by default the platform itself."""
 
     settings: Mapping[str, str] = field(default_factory=dict)
-    """What the platform is started with."""
+    """Settings of the platform."""
     port: int | None = None
-    """Where applications answer; None: at the platform's own port."""
+    """Port of the applications; None: the platform's own port."""
     apps_port: int | None = None
     """The platform's own port for applications; None: any free one."""
 
@@ -36,8 +36,8 @@ DIRECT = Front()
 
 
 @contextmanager
-def caddy_told_hosts() -> Iterator[Front]:
-    """A Caddy with nothing but its admin API, by which the platform tells it the hosts. Raises `SwitchingFailed`."""
+def configured_caddy() -> Iterator[Front]:
+    """A Caddy with only its admin API, through which the platform configures hosts. Raises `SwitchingFailed`."""
     port = free_port()
     with _running_caddy({}) as socket:
         settings = {
@@ -48,8 +48,8 @@ def caddy_told_hosts() -> Iterator[Front]:
 
 
 @contextmanager
-def caddy_before_proxy() -> Iterator[Front]:
-    """A Caddy that passes everything to the platform's own proxy, as a gateway does. Raises `SwitchingFailed`."""
+def fixed_caddy() -> Iterator[Front]:
+    """A Caddy that forwards everything to the platform's own proxy, as a gateway does. Raises `SwitchingFailed`."""
     port, apps_port = free_port(), free_port()
     proxy = {"handler": "reverse_proxy", "upstreams": [{"dial": f"127.0.0.1:{apps_port}"}]}
     server = {
@@ -63,7 +63,7 @@ def caddy_before_proxy() -> Iterator[Front]:
 
 @contextmanager
 def _running_caddy(apps: Mapping[str, Any]) -> Iterator[Path]:
-    """Its admin socket."""
+    """Yield its admin socket."""
     program = shutil.which("caddy")
     if program is None:
         raise SwitchingFailed("Caddy is not installed; on Debian: apt-get install caddy")
@@ -96,7 +96,7 @@ def _wait_for(socket: Path, process: "subprocess.Popen[bytes]") -> None:
 
 FRONTS: Mapping[str, Callable[[], AbstractContextManager[Front]]] = {
     "pharos": lambda: nullcontext(DIRECT),
-    "gateway": caddy_before_proxy,
-    "caddy": caddy_told_hosts,
+    "gateway": fixed_caddy,
+    "caddy": configured_caddy,
 }
-"""The embedded proxy alone; behind a Caddy with one fixed configuration; a Caddy that is told the hosts."""
+"""The embedded proxy alone; behind a Caddy with a fixed configuration; behind a Caddy that the platform configures."""

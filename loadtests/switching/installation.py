@@ -1,4 +1,4 @@
-"""A real `pharos up` on a fresh folder, asked as people ask it: over its API, and as its operator."""
+"""A real `pharos up` on a fresh folder, used through its API and as its operator."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ _PATIENCE_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A deployment that is finished."""
+    """A finished deployment."""
 
     id: int
     status: str
@@ -43,15 +43,15 @@ class Installation:
     ) -> None:
         self.process = process
         self.port = port
-        """Where the applications answer."""
+        """Port of the applications."""
         self.repository = repository
         self._http = http
         self.environments: dict[str, str] = {}
-        """IDs by host."""
+        """Environment IDs by host."""
 
     async def prepare(self) -> None:
-        """Connect the repository, and make staging beside the production that is there."""
-        # The operator is served last of all.
+        """Connect the repository, and create staging next to the existing production."""
+        # The operator's socket is served last.
         await wait_for(self._has_operator, "the operator's socket")
         await self.act("repositories/connect", {"url": str(self.repository.bare)})
         wanted = {"name": "Staging", "type": "staging"}
@@ -70,7 +70,7 @@ class Installation:
         return True
 
     async def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """What the API answers. Raises `SwitchingFailed` where it says no."""
+        """Send a request to the API; return the response. Raises `SwitchingFailed` if the API refuses it."""
         async with self._http.request(method, path, json=body) as answer:
             told = await answer.json(content_type=None)
             if answer.status >= 300:
@@ -78,16 +78,16 @@ class Installation:
             return told["data"]
 
     async def act(self, name: str, wanted: Mapping[str, Any]) -> Any:
-        """What the operator's commands do, without a process for each."""
+        """Send an operator request, as the command line does, without a process for each."""
         told = await ask_operator(self.process.data, "POST", f"/actions/{name}", body=json.dumps({**wanted}))
         return json.loads(told)
 
     async def deploy(self, host: str) -> Deployment:
-        """Deploy the newest version to its end."""
+        """Deploy the newest version and wait for the result."""
         return await self.finish("POST", f"/api/v1/environments/{self.environments[host]}/deploy")
 
     async def finish(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Deployment:
-        """Ask for a deployment, and poll until it is final."""
+        """Request a deployment, and poll until it is final."""
         deployment = await self.ask(method, path, body)
 
         async def is_final() -> bool:
@@ -100,23 +100,23 @@ class Installation:
         return Deployment(deployment["id"], deployment["status"], finished_at)
 
     async def log_of(self, deployment: Deployment) -> str:
-        """The last line of its log, which says why it failed."""
+        """Return the last line of its log, which has the reason of a failure."""
         told = await self.ask("GET", f"/api/v1/deployments/{deployment.id}/log")
         return str(told["lines"][-1]["text"])
 
     async def runtime(self, host: str) -> Any:
-        """What runs of the environment, as its deployer tells it."""
+        """Return the processes of the environment, as reported by its deployer."""
         (told,) = await self.act("runtime/list", {"environment_id": self.environments[host]})
         return told
 
     async def scale(self, host: str, count: int) -> None:
-        """Want so many replicas, and wait until they run."""
+        """Scale to so many replicas, and wait until they run."""
         path = f"/api/v1/environments/{self.environments[host]}/scale"
         await self.ask("PATCH", path, {"replicas": count})
         await self.wait_for_replicas(host, count)
 
     async def wait_for_replicas(self, host: str, count: int) -> None:
-        """Until exactly so many processes run, and nothing else is there."""
+        """Wait until exactly so many processes run, and no others."""
 
         async def are_there() -> bool:
             told = await self.runtime(host)
@@ -126,7 +126,7 @@ class Installation:
 
 
 async def wait_for(holds: Callable[[], Any], what: str) -> None:
-    """Look until it holds. Raises `SwitchingFailed` when that takes too long."""
+    """Poll until the condition holds. Raises `SwitchingFailed` after a time limit."""
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + _PATIENCE_SECONDS
     while not await holds():
@@ -137,7 +137,7 @@ async def wait_for(holds: Callable[[], Any], what: str) -> None:
 
 @asynccontextmanager
 async def installation(front: Front) -> AsyncIterator[Installation]:
-    """Everything on free ports and in a folder that is gone at the end; what runs is stopped before."""
+    """Run everything on free ports and in a temporary folder; stop it before the folder is removed."""
     with tempfile.TemporaryDirectory(prefix="pharos-switching-") as made:
         folder = Path(made)
         apps_port = front.apps_port or free_port()

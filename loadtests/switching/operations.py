@@ -1,4 +1,4 @@
-"""What is done to an environment under load, and what may answer meanwhile."""
+"""Operations on an environment under load, and the versions that may respond meanwhile."""
 
 import asyncio
 import os
@@ -22,25 +22,25 @@ from loadtests.switching.repository import Fault
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Which versions may answer, and what was killed."""
+    """The versions that may respond, and the killed processes."""
 
     before: str
-    """The version that is live at the begin."""
+    """The live version at the beginning."""
     after: str
-    """The one that is live at the end."""
+    """The live version at the end."""
     since: datetime | None = None
-    """From when on no request may be answered by `before` any more."""
+    """Time from which on no request may get a response of `before`."""
     kills: tuple[tuple[float, float], ...] = ()
-    """Of processes: from the signal to when nothing of them was left, by `time.perf_counter`."""
+    """For each killed process the time of the signal and of its end, by `time.perf_counter`."""
     note: str = ""
 
 
 @dataclass(slots=True)
 class Versions:
-    """What the environments are at, and the deployments that brought it."""
+    """The live versions of the environments, and their deployments."""
 
     live: dict[str, str] = field(default_factory=dict)
-    """By host."""
+    """Live version by host."""
     deployed: dict[str, int] = field(default_factory=dict)
     """Deployments of staging by version, oldest first."""
 
@@ -50,18 +50,18 @@ Act = Callable[[Installation, Versions], Awaitable[Expected]]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One row of the table."""
+    """A row of the table."""
 
     name: str
     act: Act
-    """Runs under load, to its final status."""
+    """Runs the operation under load, to its final status."""
     host: str = STAGING
     replicas: int | None = None
-    """What the environment is brought to before the load begins; None: as it is."""
+    """Number of replicas to scale to before the load begins; None: unchanged."""
 
 
 async def prepare(shop: Installation) -> Versions:
-    """Production at the first version, staging at the third, which took the place of the second."""
+    """Bring production to the first version, and staging to the third, which replaced the second."""
     versions = Versions()
     for host in (PRODUCTION, STAGING, STAGING):
         version = await asyncio.to_thread(shop.repository.commit)
@@ -126,7 +126,7 @@ def _scale(count: int) -> Act:
 
 
 async def _scale_and_deploy(shop: Installation, versions: Versions) -> Expected:
-    """The deployment takes over while the replicas are still being started."""
+    """The deployment replaces the release while its replicas are still starting."""
     path = f"/api/v1/environments/{shop.environments[STAGING]}/scale"
     await shop.ask("PATCH", path, {"replicas": 4})
     expected = await _deploy(shop, versions)
@@ -166,7 +166,8 @@ async def _is_back(shop: Installation, number: int, pid: int) -> bool:
 
 
 async def _kill(pid: int) -> tuple[float, float]:
-    """SIGKILL; from when to when it was dying: until its end the kernel goes on taking connections for it."""
+    """Send SIGKILL; return the period in which the process was dying: until its end the kernel accepts connections for
+    it."""
     gone = asyncio.Event()
     handle = os.pidfd_open(pid)
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Shows verdicts as a table and as JSON."""
+"""Prints verdicts as a table and as JSON."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,23 +9,23 @@ from rich.table import Table
 from loadtests.switching.verdict import Verdict
 
 _NOTES = """\
-Failed: refused, reset, cut, not 2xx, another body than was sent, or answered by a release that was not live any more.
+Failed: refused, reset, cut, not 2xx, another body than was sent, or a response of a release that was no longer live.
 Of each 20 requests, which are due by the clock, 12 are GETs and 8 are POSTs; one of either takes 300 ms by itself. A
-stream is always open: when one has ended, the next is opened. Latencies count from when a request was due; the 300 ms
-are taken off, and streams are left out.
-In work: POSTs and streams that a process had in work when it was killed. Nobody can know whether it had carried them
-out, so they are answered 502 or cut. GETs are asked again of another process; one that fails is counted as failed.
-Again: GETs that the caller sent again because a kept connection was closed just as it was used, as HTTP clients do."""
+stream is always open: when one has ended, the next is opened. Latencies count from the due time, without the 300 ms
+and without streams.
+In flight: POSTs and streams in flight in a killed process. It is unknown whether they were processed, so they get 502
+or are cut. GETs are retried on another process; one that fails counts as failed.
+Again: GETs that the caller sent again because a kept connection was closed at that moment, as HTTP clients do."""
 
 
 def show_table(console: Console, verdicts: Sequence[tuple[str, Verdict]]) -> None:
-    """Print the rows front by front, and what failed."""
+    """Print the rows front by front, and the failures."""
     table = Table("Front", "Operation", box=None, pad_edge=False)
     for heading in (
         "Seconds",
         "Requests",
         "Failed",
-        "In work",
+        "In flight",
         "Again",
         "p50 ms",
         "p99 ms",
@@ -44,7 +44,7 @@ def show_table(console: Console, verdicts: Sequence[tuple[str, Verdict]]) -> Non
             f"{one.seconds:.1f}",
             f"{one.requests:,}",
             f"[red]{one.failed}[/]" if one.failed else "0",
-            str(one.in_work or ""),
+            str(one.in_flight or ""),
             str(one.repeated or ""),
             f"{one.p50:.1f}",
             f"{one.p99:.1f}",
@@ -61,7 +61,7 @@ def show_table(console: Console, verdicts: Sequence[tuple[str, Verdict]]) -> Non
 
 
 def describe(front: str, verdict: Verdict) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the JSON form."""
     return {
         "front": front,
         "operation": verdict.operation,
@@ -69,7 +69,7 @@ def describe(front: str, verdict: Verdict) -> dict[str, Any]:
         "requests": verdict.requests,
         "failed": verdict.failed,
         "failures": dict(verdict.failures),
-        "in_work_at_a_kill": verdict.in_work,
+        "in_work_at_a_kill": verdict.in_flight,
         "sent_again": verdict.repeated,
         "p50_ms": round(verdict.p50, 2),
         "p99_ms": round(verdict.p99, 2),

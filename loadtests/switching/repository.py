@@ -1,4 +1,4 @@
-"""The Git repository that is deployed from: a commit for each version of the application."""
+"""The Git repository of the deployed application: a commit for each version."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ _FAILING_HEALTH_SECONDS = 3
 
 
 class Repository:
-    """A bare repository in this folder, and a work tree beside it."""
+    """A bare repository in this folder, and a work tree next to it."""
 
     def __init__(self, folder: Path) -> None:
         self.bare = folder / "shop.git"
@@ -30,7 +30,7 @@ class Repository:
         self._git("symbolic-ref", "HEAD", "refs/heads/main")
 
     def commit(self, fault: Fault = "") -> str:
-        """Push the next version to main; gives its name."""
+        """Push the next version to main; return its name."""
         self._count += 1
         version = f"v{self._count}"
         seconds = _FAILING_HEALTH_SECONDS if fault == "unhealthy" else _HEALTH_SECONDS

@@ -1,4 +1,4 @@
-"""Requests at a steady rate by the clock, whatever the answers do, and one stream that is always open."""
+"""Requests at a steady rate, independent of the responses, and one stream that is always open."""
 
 import asyncio
 import time
@@ -15,22 +15,22 @@ _TAKEN_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much load, and for how long around an operation."""
+    """The rate of the load, and its length around an operation."""
 
     per_second: float
     lead_seconds: float
-    """Before the operation is asked for."""
+    """Seconds of load before the operation."""
     tail_seconds: float
-    """Behind its end."""
+    """Seconds of load after its end."""
     stream_seconds: float
-    """How long each stream lasts; when it has ended the next one is opened."""
+    """Length of each stream in seconds; the next stream opens when it has ended."""
 
 
 FULL = Pace(per_second=200.0, lead_seconds=1.0, tail_seconds=3.0, stream_seconds=5.0)
 
 
 class SteadyLoad:
-    """All requests of one stretch. Made by `steady_load`."""
+    """All requests of one period. Made by `steady_load`."""
 
     def __init__(self, port: int, host: str, pace: Pace) -> None:
         self.calls: list[Call] = []
@@ -40,7 +40,7 @@ class SteadyLoad:
         self._stopped = False
 
     async def send(self) -> None:
-        """Send what is due, until it is cancelled."""
+        """Send due requests until cancelled."""
         begun = time.perf_counter()
         number = 0
         while True:
@@ -52,14 +52,14 @@ class SteadyLoad:
             number += 1
 
     async def stream(self) -> None:
-        """One stream after the other, until `stop`."""
+        """Open one stream after the other, until `stop`."""
         seconds = self._pace.stream_seconds
         while not self._stopped:
             call = Call("stream", f"/stream?seconds={seconds}", b"", seconds, time.perf_counter())
             await self._make(call, keeps=False)
 
     async def stop(self) -> None:
-        """Wait for the answers to what was sent."""
+        """Wait for the responses to all sent requests."""
         self._stopped = True
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=_TAKEN_SECONDS)
@@ -69,13 +69,13 @@ class SteadyLoad:
         self.calls.append(call)
         await self._caller.make(call, time.perf_counter, keeps=keeps)
         if call.failure is not None and call.kind == "stream":
-            # What fails at once must not be asked again and again.
+            # A stream that fails at once must not be repeated without a pause.
             await asyncio.sleep(1 / self._pace.per_second)
 
 
 @asynccontextmanager
 async def steady_load(port: int, host: str, pace: Pace) -> AsyncIterator[SteadyLoad]:
-    """Load from here to the end, behind which every request is answered or has failed."""
+    """Run load until the block ends; then every request has a response or has failed."""
     load = SteadyLoad(port, host, pace)
     sending = asyncio.create_task(load.send())
     streaming = asyncio.create_task(load.stream())
@@ -90,11 +90,11 @@ async def steady_load(port: int, host: str, pace: Pace) -> AsyncIterator[SteadyL
 
 
 def _call(number: int, planned: float) -> Call:
-    """Of twenty: eleven GETs, seven POSTs, and one of each that is slow."""
+    """Of twenty: eleven GETs, seven POSTs, and one slow one of each."""
     place = number % 20
     seconds = _SLOW_SECONDS if place in (9, 19) else 0.0
     path = f"/slow?seconds={seconds}" if seconds else "/"
-    # Neighbours differ: an operation meets both.
+    # Alternate the kinds, so that an operation meets both.
     if place in (1, 4, 7, 9, 11, 13, 15, 17):
         return Call("POST", path, f"{number:06d} ".encode() * 100, seconds, planned)
     return Call("GET", path, b"", seconds, planned)

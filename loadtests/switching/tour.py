@@ -1,4 +1,4 @@
-"""Carries the operations out one after the other, each under load of its own."""
+"""Runs the operations one after the other, each under load of its own."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,35 +15,35 @@ from loadtests.switching.verdict import Verdict, judge
 async def run_tour(
     operations: Sequence[Operation], pace: Pace, *, on_begin: Callable[[str], None], front: Front = DIRECT
 ) -> list[Verdict]:
-    """A verdict of each operation, in an installation of its own. Raises `SwitchingFailed`."""
+    """Return a verdict for each operation, all in one new installation. Raises `SwitchingFailed`."""
     on_begin("starting the platform")
     async with installation(front) as shop:
         versions = await prepare(shop)
         verdicts = []
         for operation in operations:
             on_begin(operation.name)
-            verdicts.append(await _carry_out(shop, versions, operation, pace))
+            verdicts.append(await _run_operation(shop, versions, operation, pace))
         return verdicts
 
 
-async def _carry_out(shop: Installation, versions: Versions, operation: Operation, pace: Pace) -> Verdict:
+async def _run_operation(shop: Installation, versions: Versions, operation: Operation, pace: Pace) -> Verdict:
     if operation.replicas is not None:
         await shop.scale(operation.host, operation.replicas)
-    ended_before = await _ended(shop, operation.host)
+    ended_before = await _restarted_processes(shop, operation.host)
     before = cpu_seconds(shop.process.pid)
     async with steady_load(shop.port, operation.host, pace) as load:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         expected = await operation.act(shop, versions)
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - started
     used = cpu_seconds(shop.process.pid) - before
-    ended = await _ended(shop, operation.host) - ended_before
+    ended = await _restarted_processes(shop, operation.host) - ended_before
     if ended and not expected.kills:
         expected = replace(expected, note=f"{expected.note} ({', '.join(sorted(ended))})".strip())
     return judge(operation.name, expected, load.calls, seconds, used)
 
 
-async def _ended(shop: Installation, host: str) -> set[str]:
-    """Processes that ended by themselves and were started again, and how each ended."""
+async def _restarted_processes(shop: Installation, host: str) -> set[str]:
+    """Return the processes that ended by themselves and were restarted, with their exits."""
     instances = (await shop.runtime(host))["instances"]
     return {
         f"{one['process']}.{one['number']} of deployment {one['deployment_id']} {one['last_exit']}"

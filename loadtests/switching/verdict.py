@@ -1,4 +1,4 @@
-"""What came of the load during one operation."""
+"""The result of the load during one operation."""
 
 import time
 from collections import Counter
@@ -12,44 +12,43 @@ from loadtests.switching.operations import Expected
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One row of the table. Latencies are in milliseconds, without streams and without what slow requests take by
-    themselves."""
+    """A row of the table. Latencies are in milliseconds, without streams and without the sleep of slow requests."""
 
     operation: str
     seconds: float
-    """From when it was asked for to its final status."""
+    """From the request for the operation to its final status."""
     requests: int
     failures: Counter[str]
-    in_work: int
-    """POSTs and streams that a killed process had in work: nobody can know whether they were carried out."""
+    in_flight: int
+    """POSTs and streams in flight in a killed process: it is unknown whether they were processed."""
     repeated: int
-    """GETs that were sent again because a kept connection was closed just as it was used."""
+    """GETs that were sent again because a kept connection was closed at that moment."""
     p50: float
     p99: float
     slowest: float
     cpu_us: float
-    """Of the platform's process a request."""
+    """CPU time of the platform's process per request."""
     note: str
 
     @property
     def failed(self) -> int:
-        """Requests that failed."""
+        """Return the number of failed requests."""
         return sum(self.failures.values())
 
 
 def judge(
     operation: str, expected: Expected, calls: Sequence[Call], seconds: float, cpu_seconds: float
 ) -> Verdict:
-    """Look at every request."""
+    """Check every request."""
     failures: Counter[str] = Counter()
-    in_work = 0
+    in_flight = 0
     offset = time.time() - time.perf_counter()
     for call in calls:
         fault = _fault(call, expected, offset)
         if fault is None:
             continue
-        if call.failure is not None and _was_in_work(call, expected):
-            in_work += 1
+        if call.failure is not None and _was_in_flight(call, expected):
+            in_flight += 1
         else:
             failures[f"{call.kind}: {fault}"] += 1
     latencies = [1000 * call.latency for call in calls if call.kind != "stream"]
@@ -60,7 +59,7 @@ def judge(
         seconds,
         len(calls),
         failures,
-        in_work,
+        in_flight,
         sum(call.is_repeated for call in calls),
         percentile(latencies, 0.5),
         percentile(latencies, 0.99),
@@ -81,8 +80,9 @@ def _fault(call: Call, expected: Expected, offset: float) -> str | None:
     return None
 
 
-def _was_in_work(call: Call, expected: Expected) -> bool:
-    """GETs are asked again of another process, and may not fail."""
+def _was_in_flight(call: Call, expected: Expected) -> bool:
+    """Return True for requests that a killed process may have processed. GETs are not among them: they are retried on
+    another process, and may not fail."""
     return call.kind != "GET" and any(
-        call.sent <= gone and call.ended >= killed for killed, gone in expected.kills
+        call.sent <= end and call.ended >= killed for killed, end in expected.kills
     )

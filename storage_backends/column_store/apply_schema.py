@@ -1,50 +1,63 @@
-"""Numbered schema files, applied once each and in order; what was applied is written down in the store."""
+"""Numbered schema files, applied once each and in order. The table `applied_schema` holds the names of applied files.
+
+A file never changes once it is released: installations that have applied it do not apply it again.
+"""
 
 import logging
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from storage_backends.column_store.interface import ColumnStore
-from storage_backends.column_store.replicated_schema import replicated
+from storage_backends.column_store.replicated_schema import replicate
+from storage_backends.column_store.retention import Retention
+from storage_backends.sql_files import read_statements
 
 logger = logging.getLogger(__name__)
 
+_SQL = read_statements(__file__)
 _FOLDER = Path(__file__).with_name("schema")
-_FIRST = (
-    "CREATE DATABASE IF NOT EXISTS pharos",
-    "CREATE TABLE IF NOT EXISTS pharos.applied_schema (name String, applied_at DateTime DEFAULT now()) "
-    "ENGINE = MergeTree ORDER BY name",
-)
+_PARAMETER = re.compile(r"\{(\w+)\}")
+_DEFAULT_RETENTION = Retention()
 
 
-def _statements(script: str) -> list[str]:
-    """The statements of a file. They end with a semicolon at the end of a line; comments are whole lines."""
-    lines = [line for line in script.splitlines() if not line.lstrip().startswith("--")]
-    return [text for part in "\n".join(lines).split(";\n") if (text := part.strip().removesuffix(";"))]
+def schema_files() -> Sequence[Path]:
+    """Return the schema files in the order in which they are applied."""
+    return sorted(_FOLDER.glob("[0-9]*.sql"))
 
 
-async def apply_schema(store: ColumnStore, cluster: str | None = None) -> list[str]:
-    """Bring the store to the newest schema; gives the names of the files that were applied now.
+def read_schema(path: Path, retention: Retention = _DEFAULT_RETENTION) -> list[str]:
+    """Return the statements of a schema file. Each ends with a semicolon at the end of a line; comments are whole
+    lines; `{name}` stands for the retention of that name."""
+    lines = [line for line in path.read_text().splitlines() if not line.lstrip().startswith("--")]
+    script = _PARAMETER.sub(lambda match: getattr(retention, match[1]), "\n".join(lines) + "\n")
+    return [text for part in script.split(";\n") if (text := part.strip())]
 
-    With `cluster` the tables are made on all of its servers, replicated. Statements say IF NOT EXISTS: a file that
-    was cut short by a crash is carried out again from its start. Raises `StorageUnavailable`.
+
+async def apply_schema(
+    store: ColumnStore, cluster: str | None = None, retention: Retention = _DEFAULT_RETENTION
+) -> list[str]:
+    """Bring the store to the newest schema; return the names of the files that were applied now.
+
+    With `cluster` the tables are created on all of its servers, replicated. `retention` holds for the tables that are
+    created now. Statements say IF NOT EXISTS: after a crash the file starts again. Raises `StorageUnavailable`.
     """
 
     async def run(statement: str) -> None:
-        await store.command(statement if cluster is None else replicated(statement, cluster))
+        await store.command(statement if cluster is None else replicate(statement, cluster))
 
-    for statement in _FIRST:
-        await run(statement)
-    applied = {name for (name,) in (await store.query("SELECT name FROM pharos.applied_schema")).rows}
+    for name in ("create_database", "create_applied_schema"):
+        await run(_SQL[name])
+    applied = {name for (name,) in (await store.query(_SQL["read_applied"])).rows}
     new = []
-    for path in sorted(_FOLDER.glob("[0-9]*.sql")):
+    for path in schema_files():
         if path.stem in applied:
             continue
         if applied:
-            # An update of what is there may take minutes, and `pharos up` answers nobody meanwhile.
+            # Updating a filled table may take minutes, and `pharos up` serves nothing until it is done.
             logger.info("column store: applying %s", path.stem)
-        for statement in _statements(path.read_text() + "\n"):
+        for statement in read_schema(path, retention):
             await run(statement)
-        # The name is a file's of this package.
-        await store.command(f"INSERT INTO pharos.applied_schema (name) VALUES ('{path.stem}')")
+        await store.command(_SQL["insert_applied"], {"name": path.stem})
         new.append(path.stem)
     return new

@@ -1,8 +1,8 @@
-"""ClickHouse in this process (chDB), through clickhouse-connect's own chdb interface.
+"""ClickHouse in this process (chDB), through clickhouse-connect's chdb interface.
 
-One process per data path. Inserts and operators' queries have handles and threads of their own, and so has each user of
-queries and statements (`ChdbColumnStore.own_handles`): an insert, and what a consumer asks before it, never wait for
-reports. The engine releases the GIL while it works.
+One process per data path. Inserts and operators' queries have their own handles and threads, and so has each user of
+queries and statements (`ChdbColumnStore.own_handles`): inserts, and the queries of consumers before them, never wait
+for reports. The engine releases the GIL while it works.
 """
 
 import asyncio
@@ -19,18 +19,18 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.chdb_operator_queries import query_once
-from storage_backends.column_store.engine_threads import run_to_end
+from storage_backends.column_store.engine_threads import run_shielded
 from storage_backends.column_store.fault_codes import ENGINE_FAULTS, fault_code, insert_fault
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
 from storage_backends.column_store.interface import ColumnStore, QueryRefused, QueryResult
-from storage_backends.column_store.plain_values import plain
+from storage_backends.column_store.plain_values import to_plain
 
 T = TypeVar("T")
 
-# Queries side by side: one that is planned keeps one core busy.
+# Concurrent queries: planning one keeps one core busy.
 _READERS = 2
-# A query that is planned and read from a cold disk takes seconds: one that takes longer than this holds its thread for
-# nobody. Statements have no such limit: the daily rollups of a large site may take minutes.
+# Planning a query and reading from a cold disk take seconds: no caller waits longer than this. Statements have no such
+# limit: the daily rollups of a large site may take minutes.
 _QUERY_SECONDS = 60
 # On a disk that gets full during an insert the engine reports success and leaves a part with empty files, which every
 # later query of the table fails on. As much as the largest block.
@@ -50,14 +50,14 @@ class ChdbColumnStore:
         self._closed = False
 
     async def own_handles(self, *, readers: int = 1) -> ColumnStore:
-        """Return the same store with handles of its own for queries and statements, so that its user waits for no other
-        user's. Its queries are stopped after a minute. It ends with this store. Raises `StorageUnavailable`."""
+        """Return the same store with separate handles for queries and statements, so that its user does not wait for
+        other users. Its queries are stopped after a minute. It closes with this store. Raises `StorageUnavailable`."""
 
         def run() -> _Handles:
-            teller, *own_readers = [self._open_session() for _ in range(1 + readers)]
+            commander, *own_readers = [self._open_session() for _ in range(1 + readers)]
             for reader in own_readers:
                 reader.command(f"SET max_execution_time = {_QUERY_SECONDS}")
-            return _Handles([teller, *own_readers])
+            return _Handles([commander, *own_readers])
 
         try:
             handles = await asyncio.to_thread(run)
@@ -76,7 +76,7 @@ class ChdbColumnStore:
             )
 
         try:
-            await self._in(self._writing, run)
+            await self._run_in(self._writing, run)
         except DatabaseError as error:
             raise insert_fault(error) from error
         except (ClickHouseError, OSError) as error:
@@ -86,9 +86,9 @@ class ChdbColumnStore:
         return await self._handles.query(sql, parameters)
 
     async def query_json_lines(self, sql: str) -> bytes:
-        """Run a query as an operator wrote it, in a session of its own; JSON, one row a line. Raises
-        `StorageUnavailable`; `QueryRefused` for anything but one reading query within the limits."""
-        return await self._in(self._operating, lambda: query_once(self._open_session, sql))
+        """Run an operator's query in a session of its own; return JSON, one row per line. Raises `StorageUnavailable`;
+        `QueryRefused` for anything but one reading query within the limits."""
+        return await self._run_in(self._operating, lambda: query_once(self._open_session, sql))
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         await self._handles.command(sql, parameters)
@@ -103,14 +103,14 @@ class ChdbColumnStore:
             await handles.close()
         await asyncio.to_thread(self._writer.close)
 
-    async def _in(self, pool: ThreadPoolExecutor, run: Callable[[], T]) -> T:
+    async def _run_in(self, pool: ThreadPoolExecutor, run: Callable[[], T]) -> T:
         if self._closed:
             raise StorageUnavailable("The column store is closed.")
         return await asyncio.get_running_loop().run_in_executor(pool, run)
 
 
 class _SameStore:
-    """A column store with other handles for queries and statements."""
+    """A column store with separate handles for queries and statements."""
 
     def __init__(self, store: ChdbColumnStore, handles: "_Handles") -> None:
         self._store = store
@@ -121,19 +121,19 @@ class _SameStore:
         await self._store.insert(table, lines, rows, token, before)
 
     async def close(self) -> None:
-        """The store is its opener's."""
+        """Do nothing: the store belongs to its opener."""
 
 
 class _Handles:
     """Sessions for statements (the first one) and for queries (the others), each with a thread."""
 
     def __init__(self, sessions: Sequence[Any]) -> None:
-        self._teller, *self._readers = sessions
+        self._commander, *self._readers = sessions
         self._free: SimpleQueue[Any] = SimpleQueue()
         for reader in self._readers:
             self._free.put(reader)
         self._reading = ThreadPoolExecutor(len(self._readers), thread_name_prefix="chdb-query")
-        self._telling = ThreadPoolExecutor(1, thread_name_prefix="chdb-statement")
+        self._commanding = ThreadPoolExecutor(1, thread_name_prefix="chdb-statement")
         self._closed = False
 
     async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
@@ -141,27 +141,27 @@ class _Handles:
             with self._reader() as reader:
                 result = reader.query(sql, parameters=dict(parameters or {}))
             return QueryResult(
-                tuple(result.column_names), [[plain(v) for v in row] for row in result.result_rows]
+                tuple(result.column_names), [[to_plain(v) for v in row] for row in result.result_rows]
             )
 
         return await self._checked(self._reading, run)
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         def run() -> None:
-            self._teller.command(sql, parameters=dict(parameters or {}))
+            self._commander.command(sql, parameters=dict(parameters or {}))
 
-        await self._checked(self._telling, run)
+        await self._checked(self._commanding, run)
 
     async def close(self) -> None:
         self._closed = True
-        for pool in (self._reading, self._telling):
+        for pool in (self._reading, self._commanding):
             await asyncio.to_thread(pool.shutdown)
-        for session in (self._teller, *self._readers):
+        for session in (self._commander, *self._readers):
             await asyncio.to_thread(session.close)
 
     @contextlib.contextmanager
     def _reader(self) -> Iterator[Any]:
-        """A handle that no other query uses: there is one for each thread of the pool."""
+        """Borrow a handle that no other query uses: there is one for each thread of the pool."""
         reader = self._free.get()
         try:
             yield reader
@@ -172,7 +172,7 @@ class _Handles:
         if self._closed:
             raise StorageUnavailable("The column store is closed.")
         try:
-            return await run_to_end(pool, run)
+            return await run_shielded(pool, run)
         except DatabaseError as error:
             if fault_code(error) in ENGINE_FAULTS:
                 raise StorageUnavailable(f"The query failed: {error}") from error
@@ -182,7 +182,8 @@ class _Handles:
 
 
 async def open_chdb(path: Path) -> ChdbColumnStore:
-    """Open or make the data folder at `path`. Raises `StorageUnavailable`, for one when another process has it."""
+    """Open or create the data folder at `path`. Raises `StorageUnavailable`, for example when another process uses
+    it."""
 
     def open_session() -> Any:
         return clickhouse_connect.get_client(
@@ -201,7 +202,7 @@ async def open_chdb(path: Path) -> ChdbColumnStore:
         try:
             writer, *sessions = await asyncio.shield(opening)
         except asyncio.CancelledError:
-            # The thread goes on: the engine must not be left open when the process ends.
+            # The thread continues, and the engine must not stay open when the process ends.
             await asyncio.wait({opening})
             if opening.exception() is None:
                 for handle in opening.result():
@@ -214,8 +215,8 @@ async def open_chdb(path: Path) -> ChdbColumnStore:
 
 @contextlib.contextmanager
 def _without_pyarrow() -> Iterator[None]:
-    """chDB takes pyarrow in at import if it is there, for data frames. Nothing here uses them, and they cost
-    40 MB; hidden, chDB goes on without."""
+    """Hide pyarrow from chDB, which imports it for data frames if it is installed. They are not used here, and take
+    40 MB."""
     if "pyarrow" in sys.modules:
         yield
         return

@@ -1,8 +1,7 @@
-"""Queries that an operator wrote, on the embedded engine.
+"""Runs queries written by an operator on the embedded engine.
 
-Each query runs in a session of its own, which is closed afterwards: whatever a query leaves in its session (settings,
-a current database, limits) ends with it. `readonly` cannot be used on a session that others share, because the
-engine refuses to set it back.
+Each query runs in a session of its own, which is closed afterwards, so settings, the current database and limits do not
+outlive the query. A shared session cannot be used: the engine refuses to reset `readonly`.
 """
 
 import contextlib
@@ -15,7 +14,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.interface import QueryRefused
 
-# The engine works in the process that takes telemetry: a careless query must not take its memory or its cores.
+# The engine runs in the process that accepts telemetry: a careless query must not take its memory or its cores.
 # `readonly` comes last: nothing can be set after it.
 _LIMITS = {
     "max_threads": 2,
@@ -24,7 +23,7 @@ _LIMITS = {
     "max_result_bytes": 64 * 2**20,
     "readonly": 1,
 }
-# The engine can stream the rows of these; the others are about names and have few rows.
+# The engine streams the rows of these; the others return few rows.
 _STREAMED = ("SELECT", "WITH")
 _CHUNK_BYTES = 2**20
 _READING = ("SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN", "EXISTS")
@@ -34,7 +33,7 @@ _CLAUSE = re.compile(r"^(INTO OUTFILE|FORMAT|PARALLEL WITH)\b", re.MULTILINE)
 
 
 def query_once(open_session: Callable[[], Any], sql: str) -> bytes:
-    """Run one reading query in a new session; the rows as JSON, one a line. Blocks.
+    """Run one reading query in a new session; return the rows as JSON, one per line. Blocks.
 
     Raises `QueryRefused` for a statement that does anything but read, and for a query that the engine refuses or that
     exceeds a limit; `StorageUnavailable` when no session can be opened.
@@ -57,9 +56,9 @@ def query_once(open_session: Callable[[], Any], sql: str) -> bytes:
 
 
 def _read_rows(session: Any, statement: str) -> bytes:
-    """The rows as JSON. Raises `QueryRefused` once they have more than `max_result_bytes`.
+    """Return the rows as JSON. Raises `QueryRefused` for more than `max_result_bytes`.
 
-    The engine holds its columns to that limit, but JSON repeats the names of columns in each row: 64 MiB of one-byte
+    The engine applies that limit to its columns, but JSON repeats the names of columns in each row: 64 MiB of one-byte
     numbers are gigabytes of text, which the engine counts towards no limit.
     """
     if statement.split(maxsplit=1)[0] not in _STREAMED:

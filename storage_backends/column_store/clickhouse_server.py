@@ -1,8 +1,8 @@
 """A ClickHouse server, through clickhouse-connect's HTTP client.
 
-Statements run side by side on threads, without a session on the server. An insert is sent once: when its outcome
-is open the consumers look at what is stored before they send it again with the same token (decision 1), so nothing
-below them may send it again unseen.
+Statements run concurrently on threads, without a session on the server. An insert is sent once: when its outcome is
+unknown, the consumers check which rows are stored before they send it again with the same token (decision 1), so no
+layer below them may retry an insert.
 """
 
 import asyncio
@@ -17,23 +17,23 @@ from clickhouse_connect import common
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
 from pipeline_contracts.errors import StorageUnavailable
-from storage_backends.column_store.engine_threads import run_to_end
+from storage_backends.column_store.engine_threads import run_shielded
 from storage_backends.column_store.fault_codes import ENGINE_FAULTS, fault_code, insert_fault
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
 from storage_backends.column_store.interface import QueryRefused, QueryResult
-from storage_backends.column_store.plain_values import plain
+from storage_backends.column_store.plain_values import to_plain
 
 T = TypeVar("T")
 
-_AT_ONCE = 4
+_CONCURRENT = 4
 _CONNECT_SECONDS = 5
-# 4.5 ms for 5 MB of rows; the server undoes it faster than it parses the rows.
+# Compression level: 4.5 ms for 5 MB of rows, and the server decompresses them faster than it parses them.
 _LEVEL = -1
 
-# What is sent is decided here: dropped by the client unseen, a token would be missed too late.
+# This module decides which settings are sent: the client must not drop a token silently.
 common.set_setting("invalid_setting_action", "send")
-# Without these an insert is not stored once, or has no deadline. The others pin where a block is cut; a server that
-# does not know one of them does not cut by it.
+# Without these settings an insert is not stored exactly once, or has no deadline. The others fix where a block is cut;
+# a server that does not know one of them does not cut by it.
 _NEEDED = {"insert_deduplication_token", "insert_deduplicate", "log_comment"}
 
 
@@ -43,8 +43,8 @@ class ClickHouseServer:
     def __init__(self, client: Any, cluster: str | None) -> None:
         self._client = client
         self.cluster = cluster
-        self._inserting = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="clickhouse-insert")
-        self._reading = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="clickhouse-query")
+        self._inserting = ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="clickhouse-insert")
+        self._reading = ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="clickhouse-query")
         self._closed = False
 
     async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
@@ -55,17 +55,17 @@ class ClickHouseServer:
             for name, value in one_block(token, before).items()
             if name in _NEEDED or name in self._client.server_settings
         }
-        # The answer's status is the outcome, not that it has begun.
+        # The response status is that of the finished insert, not of its start.
         settings["wait_end_of_query"] = 1
         if self.cluster is not None:
-            # The look before an insert may ask another replica than the one that took the rows: most of them have
-            # to hold a block before it counts as stored, one block after the other.
+            # The check before an insert may query another replica than the one that received the rows: a block counts
+            # as stored once most replicas have it, one block after the other.
             settings |= {"insert_quorum": "auto", "insert_quorum_parallel": 0}
 
         def run() -> None:
-            # Not `raw_insert`: that one sends the block again by itself when the connection is cut.
+            # Not `raw_insert`, which retries by itself when the connection breaks.
             self._client.command(
-                # The name is one of ours, out of the code.
+                # The table name is a constant of the code.
                 f"INSERT INTO {table} FORMAT JSONEachRow",
                 data=zstd.compress(lines, level=_LEVEL),
                 settings=settings,
@@ -73,7 +73,7 @@ class ClickHouseServer:
             )
 
         try:
-            await self._in(self._inserting, run)
+            await self._run_in(self._inserting, run)
         except DatabaseError as error:
             raise insert_fault(error) from error
         except (ClickHouseError, OSError) as error:
@@ -85,13 +85,13 @@ class ClickHouseServer:
                 sql, parameters=dict(parameters or {}), settings=self._read_settings()
             )
             return QueryResult(
-                tuple(result.column_names), [[plain(v) for v in row] for row in result.result_rows]
+                tuple(result.column_names), [[to_plain(v) for v in row] for row in result.result_rows]
             )
 
         return await self._checked(run)
 
     async def query_json_lines(self, sql: str) -> bytes:
-        """Run a query as an operator wrote it, without the right to change anything; JSON, one row a line."""
+        """Run an operator's query, which may not change anything; return JSON, one row per line."""
 
         def run() -> bytes:
             rows: bytes = self._client.raw_query(
@@ -103,7 +103,7 @@ class ClickHouseServer:
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         try:
-            await self._to_end(
+            await self._run_shielded(
                 self._inserting, lambda: self._client.command(sql, parameters=dict(parameters or {}))
             )
         except (ClickHouseError, OSError) as error:
@@ -118,27 +118,27 @@ class ClickHouseServer:
         await asyncio.to_thread(self._client.close)
 
     def _read_settings(self) -> dict[str, Any]:
-        # Any replica may be asked: it answers only when it has all that most of them have.
+        # Any replica may be queried: it responds only when it has everything that most of them have.
         return {} if self.cluster is None else {"select_sequential_consistency": 1}
 
     async def _checked(self, run: Callable[[], T]) -> T:
         try:
-            return await self._to_end(self._reading, run)
+            return await self._run_shielded(self._reading, run)
         except DatabaseError as error:
             code = fault_code(error)
-            # Without a code it is the connection's fault.
+            # Without a code it is an error of the connection.
             if code is None or code in ENGINE_FAULTS:
                 raise StorageUnavailable(f"The query failed: {error}") from error
             raise QueryRefused(str(error)) from error
         except (ClickHouseError, OSError) as error:
             raise StorageUnavailable(f"The query failed: {error}") from error
 
-    async def _to_end(self, pool: ThreadPoolExecutor, run: Callable[[], T]) -> T:
+    async def _run_shielded(self, pool: ThreadPoolExecutor, run: Callable[[], T]) -> T:
         if self._closed:
             raise StorageUnavailable("The column store is closed.")
-        return await run_to_end(pool, run)
+        return await run_shielded(pool, run)
 
-    async def _in(self, pool: ThreadPoolExecutor, run: Callable[[], T]) -> T:
+    async def _run_in(self, pool: ThreadPoolExecutor, run: Callable[[], T]) -> T:
         if self._closed:
             raise StorageUnavailable("The column store is closed.")
         return await asyncio.get_running_loop().run_in_executor(pool, run)
@@ -151,15 +151,15 @@ async def open_clickhouse_server(
     statement_seconds: float = 60.0,
     defaults: Mapping[str, Any] | None = None,
 ) -> ClickHouseServer:
-    """A client of the server at `http://user:password@host:8123` (or https).
+    """Open a client of the server at `http://user:password@host:8123` (or https).
 
-    `cluster`: tables are made there, with Replicated engines. `statement_seconds`: time that a statement may take.
-    `defaults`: settings of each statement that does not say otherwise. Raises `StorageUnavailable` when the server
-    is away, and `ValueError` for an address that is none.
+    `cluster`: tables are created on it, with Replicated engines. `statement_seconds`: longest time of a statement.
+    `defaults`: settings of statements that do not set them. Raises `StorageUnavailable` when the server is unreachable,
+    and `ValueError` for an invalid address.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        # Without the address: it may hold a password.
+        # Without the address, which may contain a password.
         raise ValueError("The address of ClickHouse begins with http:// or https:// and names a host.")
 
     def connect() -> Any:
@@ -171,7 +171,7 @@ async def open_clickhouse_server(
             password=unquote(parts.password or ""),
             connect_timeout=_CONNECT_SECONDS,
             send_receive_timeout=statement_seconds,
-            # Statements run side by side: a session on the server would take them one at a time.
+            # Statements run concurrently: a session on the server would run them one at a time.
             autogenerate_session_id=False,
             settings=dict(defaults or {}),
         )

@@ -1,4 +1,4 @@
-"""Runs queries in threads, so that a caller that is cancelled never leaves one behind."""
+"""Runs queries in threads, so that a cancelled caller never leaves one running."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,18 +8,18 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def run_to_end(pool: ThreadPoolExecutor, run: Callable[[], T]) -> T:
-    """Run `run` in a thread of the pool, and return what it returns.
+async def run_shielded(pool: ThreadPoolExecutor, run: Callable[[], T]) -> T:
+    """Run `run` in a thread of the pool, and return its result.
 
-    A call that is cancelled drops `run` if no thread has begun it, and otherwise returns only when the thread has
-    ended: the engines cannot cancel a query, and whoever bounds the number of queries must count the running ones.
+    A cancelled call drops `run` if no thread has started it, and otherwise returns only when the thread has ended: the
+    engines cannot cancel a query, and limits on the number of queries must count the running ones.
     """
-    begun = pool.submit(run)
-    ended = asyncio.wrap_future(begun)
+    future = pool.submit(run)
+    ended = asyncio.wrap_future(future)
     try:
         return await asyncio.shield(ended)
     except asyncio.CancelledError:
-        if not begun.cancel():
+        if not future.cancel():
             await _wait_uncancelled(ended)
         raise
 
@@ -29,7 +29,7 @@ async def _wait_uncancelled(ended: asyncio.Future[T]) -> None:
         try:
             await asyncio.wait({ended})
         except asyncio.CancelledError:
-            # The caller is cancelled already, and raises that when the thread has ended.
+            # The caller is already cancelled, and raises that when the thread has ended.
             continue
-    # Retrieved, so that asyncio logs nothing: nobody waits for the outcome any more.
+    # Retrieved so that asyncio logs nothing: no caller waits for the result any more.
     ended.exception()

@@ -1,26 +1,27 @@
-"""Settings that make one insert one block, the same one each time: the de-duplication token counts per block."""
+"""Settings that make one insert one block, the same one in every retry: the deduplication token applies to a block."""
 
 MAX_ROWS = 100_000
 MAX_BYTES = 64 * 2**20
 
 
 def one_block(token: str, before: int = 0) -> dict[str, str | int]:
-    """The settings of an insert of at most `MAX_ROWS` rows and `MAX_BYTES` bytes.
+    """Return the settings of an insert of at most `MAX_ROWS` rows and `MAX_BYTES` bytes.
 
-    `before`: from when on the store refuses it, in seconds since 1970 by its clock; 0: never.
+    `before`: the deadline in seconds since 1970 by the store's clock; 0: none.
 
-    A block that was cut elsewhere (other defaults of the session, parallel parsing) would get another ordinal
-    behind the token and be stored twice. Each of these has been seen, or is documented, to move the cut.
+    The engine appends the number of a block to the token: with blocks that are cut differently (other defaults of the
+    session, parallel parsing) rows would be stored twice. Each of these settings was seen, or is documented, to change
+    the cut.
     """
     return {
         "insert_deduplication_token": token,
-        # Read by the constraint `inserted_in_time` of the tables. A setting of our own would have to be allowed in the
-        # server's configuration, and a member of the rows would cost a copy of them all.
+        # Read by the constraint `inserted_in_time` of the tables. A custom setting would have to be allowed in the
+        # server's configuration, and a column would need a copy of all rows.
         "log_comment": f"insert before {before}" if before else "",
         "insert_deduplicate": 1,
         "deduplicate_insert": "enable",
-        # A repeat goes on to the materialized views of the table, which drop it by the same token: the try before may
-        # have ended between the table and its view.
+        # A retry also reaches the materialized views of the table, which drop it by the same token: the previous
+        # attempt may have ended between the table and its view.
         "deduplicate_blocks_in_dependent_materialized_views": 1,
         "async_insert": 0,
         "input_format_parallel_parsing": 0,

@@ -1,4 +1,4 @@
-"""What the consumers and the queries need of a column store."""
+"""The interface of consumers and queries to a column store."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,28 +21,27 @@ class ColumnStore(Protocol):
     """ClickHouse, as a server or in this process."""
 
     async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
-        """Insert `rows` rows, JSON objects one a line, as one block: all of them or none. A second insert with the
-        same token into the same table is dropped. An insert that is there only at `before` (seconds since 1970 by the
-        store's clock) or later is refused as a whole; 0: never.
+        """Insert `rows` rows, one JSON object per line, as one block: all of them or none. A second insert with the
+        same token into the same table is dropped. `before` is a deadline in seconds since 1970 by the store's clock: an
+        insert that takes effect later is refused as a whole; 0: no deadline.
 
-        Raises `StorageUnavailable` (also when the outcome is unknown; `InsertTooLate` among it) and `RowsRefused`."""
+        Raises `StorageUnavailable` (also when the outcome is unknown; `InsertTooLate` is one) and `RowsRefused`."""
         ...
 
     async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
-        """Run a reading query; `{name:Type}` in it is bound on the server's side. A call that is cancelled returns when
-        the query has ended, at once if it has not begun. Raises `StorageUnavailable`; `QueryRefused` for a query that
-        is wrong."""
+        """Run a reading query; the store binds `{name:Type}` in it. A cancelled call returns when the query has ended,
+        at once if it has not started. Raises `StorageUnavailable`; `QueryRefused` for an invalid query."""
         ...
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
-        """Run a statement of the schema, or one that makes rows of rows; parameters and cancellation as in `query`.
-        Raises `StorageUnavailable`."""
+        """Run a statement of the schema or `INSERT … SELECT`; parameters and cancellation as in `query`. Raises
+        `StorageUnavailable`."""
         ...
 
     async def close(self) -> None:
-        """Finish what runs, then release the engine."""
+        """Wait for running statements, then release the engine."""
         ...
 
 
 class QueryRefused(Exception):
-    """The store understood the query and will not run it: a fault of the query's author."""
+    """The store rejected the query: an error in the query itself, so a retry fails too."""

@@ -1,14 +1,14 @@
-"""Values of an answer as the interface has them."""
+"""Conversion of the driver's values to those of the interface."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 
-def plain(value: Any) -> Any:
-    """The value with the times in it, in arrays too, as aware ones in UTC: the driver leaves the zone out where a
-    column's is UTC."""
+def to_plain(value: Any) -> Any:
+    """Return the value with naive times, also those in arrays, made aware in UTC: the driver omits the zone of columns
+    in UTC."""
     if isinstance(value, datetime) and value.tzinfo is None:
         return value.replace(tzinfo=UTC)
     if isinstance(value, list):
-        return [plain(member) for member in value]
+        return [to_plain(member) for member in value]
     return value

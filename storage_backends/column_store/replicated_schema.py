@@ -1,4 +1,4 @@
-"""The schema of one server, made into that of a cluster of replicas."""
+"""Conversion of the schema of one server to that of a cluster of replicas."""
 
 import re
 
@@ -8,11 +8,10 @@ _ALTER = re.compile(r"\b(ALTER TABLE [A-Za-z0-9_.]+)")
 _ENGINE = re.compile(r"\bENGINE = ((?:[A-Z][a-z]+)*MergeTree)\b")
 
 
-def replicated(statement: str, cluster: str) -> str:
-    """The statement, for all servers of the cluster and with engines that replicate.
+def replicate(statement: str, cluster: str) -> str:
+    """Return the statement for all servers of the cluster, with replicated engines.
 
-    Replicas find each other by the server's own `default_replica_path`. Raises `ValueError` for a name that is no
-    cluster's.
+    Replicas find each other by the server's `default_replica_path`. Raises `ValueError` for an invalid cluster name.
     """
     if not _CLUSTER.fullmatch(cluster):
         raise ValueError("PHAROS_CLICKHOUSE_CLUSTER: letters, digits, - and _")

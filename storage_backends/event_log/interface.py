@@ -1,4 +1,4 @@
-"""What the edge and the consumers need of an event log."""
+"""The interface of the event log: appending for the edge, reading for the consumers."""
 
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
@@ -10,23 +10,23 @@ class EventLog(Protocol):
     """The writing side."""
 
     def append(self, topic: str, key: bytes, meta: bytes, value: bytes) -> Awaitable[None]:
-        """Add one record; the awaitable ends when it is durable. Records of one key stay in order.
+        """Append one record; the awaitable completes when the record is durable. Records of one key stay in order.
 
-        Raises `StorageUnavailable` (`LogFull` among it) when durability is in doubt: at once, or when awaited.
-        Cancelling the waiting task does not take the record back.
+        Raises `StorageUnavailable` (also as `LogFull`) when durability is in doubt, immediately or when awaited.
+        Cancelling the waiting task does not withdraw the record.
         """
         ...
 
     def stalled_reason(self) -> str | None:
-        """Why the log takes nothing now; None while it does."""
+        """Return why the log accepts no records now; None while it does."""
         ...
 
     def stored_bytes(self) -> int:
-        """Bytes of records that this process holds: in the embedded file, or waiting for the brokers."""
+        """Return the bytes of records that this process stores: in the embedded file, or waiting for the brokers."""
         ...
 
     async def close(self) -> None:
-        """Write out what was appended, then release the engine."""
+        """Flush appended records, then release the engine."""
         ...
 
 
@@ -35,37 +35,39 @@ class LogConsumer(Protocol):
 
     @property
     def log_id(self) -> str:
-        """Names this log's history: another history never has the same ID, so (log ID, partition, offset)
-        names a record for good."""
+        """ID of this log's history, unique among all histories: (log ID, partition, offset) always identifies the same
+        record."""
         ...
 
     async def claim(self) -> Mapping[int, Position]:
-        """The partitions that are this consumer's now, each with its committed position. Raises `PartitionLost`
-        once when they were handed out anew: forget what was claimed before and claim again. Raises
-        `StorageUnavailable`."""
+        """Return the partitions that this consumer owns now, each with its committed position. Raises `PartitionLost`
+        once after the log has reassigned them: forget the earlier claim and claim again. Raises `StorageUnavailable`.
+        """
         ...
 
     async def read(
         self, partition: int, start: int, end: int | None, max_bytes: int, wait: float
     ) -> Sequence[LogRecord]:
-        """Records from `start` in order, below `end` if given, about `max_bytes` of values at most but one
-        at least. Waits up to `wait` seconds for the first; empty when none came. Raises
-        `StorageUnavailable`; `PartitionLost` when the partition is another consumer's now; `RecordsGone` when the
-        log has removed what stood at `start`. One reader a partition at a time."""
+        """Return records from offset `start` in order, below `end` if given: about `max_bytes` of values at most, but
+        at least one record. Waits up to `wait` seconds for the first record; returns none if none arrives.
+
+        Raises `StorageUnavailable`; `PartitionLost` if another consumer owns the partition now; `RecordsGone` if the
+        log has removed the record at `start`. A partition must have only one reader at a time.
+        """
         ...
 
     async def commit(self, partition: int, position: Position) -> None:
-        """Write the position down, durably. Raises `PartitionLost` when another consumer has the partition,
-        `StorageUnavailable` when the log is away."""
+        """Commit the position durably. Raises `PartitionLost` if another consumer owns the partition, and
+        `StorageUnavailable`."""
         ...
 
     async def end(self, partition: int) -> int:
-        """The offset behind the last record that the log has now: asked of the log itself, which an empty read does
-        not do. Raises `StorageUnavailable` and `PartitionLost`."""
+        """Return the offset after the last record, read from the log itself (an empty read proves nothing). Raises
+        `StorageUnavailable` and `PartitionLost`."""
         ...
 
     async def backlog(self) -> int:
-        """Records behind the committed positions of this consumer's partitions."""
+        """Return the number of records after the committed positions of this consumer's partitions."""
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""How the brokers are reached: one description for producers, consumers and the admin client."""
+"""Address and credentials of the brokers, for producers, consumers and the admin client."""
 
 import ssl
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class KafkaConnection:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "KafkaConnection":
-        """Raises `ValueError` where no broker is named."""
+        """Raises `ValueError` if the settings name no broker."""
         if settings.kafka_bootstrap is None:
             raise ValueError("PHAROS_KAFKA_BOOTSTRAP names no broker.")
         return cls(
@@ -37,7 +37,7 @@ class KafkaConnection:
         )
 
     def __repr__(self) -> str:
-        # Without the password: this text ends up in logs.
+        # Without the password: this text appears in logs.
         return f"KafkaConnection({self.bootstrap}, {self.security})"
 
     def client_options(self) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class KafkaConnection:
             "bootstrap_servers": [address.strip() for address in self.bootstrap.split(",")],
             "client_id": "pharos",
             "security_protocol": self.security,
-            # A broker that was restarted must be found again soon, not after the default of minutes.
+            # A restarted broker must be found again soon, not after the default of minutes.
             "retry_backoff_ms": 100,
             "metadata_max_age_ms": 60_000,
         }

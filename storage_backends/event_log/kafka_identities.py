@@ -1,7 +1,8 @@
-"""Log IDs: which history a topic holds. Offsets begin anew when a topic is recreated, and rows carry (log, offset).
+"""Log IDs, which identify the history of a topic: offsets restart when a topic is recreated, and rows store (log,
+offset).
 
-A compacted topic keeps, for each topic, its log ID and the ID that Kafka gave the topic when the two were bound. A
-topic that was recreated by hand has another ID at Kafka, and therefore another log ID, which all clients derive alike.
+A compacted topic keeps the log ID of each topic, and the topic ID of Kafka that it was bound to. A recreated topic has
+another topic ID, and therefore another log ID, which all clients derive alike.
 """
 
 import secrets
@@ -16,12 +17,12 @@ from storage_backends.event_log.kafka_start import start_client
 
 IDENTITIES = "pharos.log-identities"
 _ID_DIGITS = 12
-# No topic has this character in its name: versions that do not know the key see a topic that they never ask for.
+# Topic names cannot contain "#": older versions take such a key for the name of a topic that they never read.
 _BOUND = "#topic-id"
 
 
 def choose_log_id(identities: Mapping[str, str], topic: str, topic_id: str | None) -> str | None:
-    """Return the log ID of the topic that Kafka knows by `topic_id`; None where `pharos migrate` never made one."""
+    """Return the log ID of the topic with Kafka's `topic_id`; None if `pharos migrate` has not created one."""
     log_id = identities.get(topic)
     bound = identities.get(topic + _BOUND)
     if log_id is None or topic_id is None or bound in (None, topic_id):
@@ -30,37 +31,37 @@ def choose_log_id(identities: Mapping[str, str], topic: str, topic_id: str | Non
 
 
 async def find_log_id(connection: KafkaConnection, topic: str, topic_id: str | None) -> str | None:
-    """Return what `choose_log_id` does, and bind an ID that is not bound yet. Raises `StorageUnavailable`."""
+    """Return the result of `choose_log_id`, and bind an unbound log ID to the topic ID. Raises `StorageUnavailable`."""
     identities = await read_identities(connection)
     if topic_id is not None and topic in identities and topic + _BOUND not in identities:
-        await _write(connection, {topic + _BOUND: topic_id})
+        await _write_values(connection, {topic + _BOUND: topic_id})
     return choose_log_id(identities, topic, topic_id)
 
 
 async def bind_identities(connection: KafkaConnection, topic_ids: Mapping[str, str | None]) -> None:
-    """Write down which topic each log ID belongs to. Of a topic that was recreated, the log ID changes. Raises
+    """Bind the log ID of each topic to its topic ID; a recreated topic gets another log ID. Raises
     `StorageUnavailable`."""
     identities = await read_identities(connection)
     changed: dict[str, str] = {}
     for topic, topic_id in topic_ids.items():
         if topic_id is not None and identities.get(topic + _BOUND) != topic_id:
             log_id = choose_log_id(identities, topic, topic_id)
-            assert log_id is not None, "made before it is bound"
+            assert log_id is not None, "created before it is bound"
             changed |= {topic: log_id, topic + _BOUND: topic_id}
-    await _write(connection, changed)
+    await _write_values(connection, changed)
 
 
-async def make_identities(connection: KafkaConnection, topics: Sequence[str]) -> None:
-    """Give each of the topics, which do not exist yet, a new log ID. Raises `StorageUnavailable`."""
+async def create_identities(connection: KafkaConnection, topics: Sequence[str]) -> None:
+    """Create a log ID for each topic. The topics do not exist yet. Raises `StorageUnavailable`."""
     known = await read_identities(connection)
-    made = {topic: secrets.token_hex(_ID_DIGITS // 2) for topic in topics}
-    # What they were bound to is gone.
+    created = {topic: secrets.token_hex(_ID_DIGITS // 2) for topic in topics}
+    # The topics that the IDs were bound to no longer exist.
     unbound = {topic + _BOUND: "" for topic in topics if topic + _BOUND in known}
-    await _write(connection, unbound | made)
+    await _write_values(connection, unbound | created)
 
 
 async def read_identities(connection: KafkaConnection) -> dict[str, str]:
-    """The log ID of each topic, and what each is bound to. Raises `StorageUnavailable`."""
+    """Return the log ID of each topic, and the topic IDs that they are bound to. Raises `StorageUnavailable`."""
     partition = TopicPartition(IDENTITIES, 0)
     consumer = AIOKafkaConsumer(
         **connection.client_options(), enable_auto_commit=False, auto_offset_reset="earliest"
@@ -81,7 +82,7 @@ async def read_identities(connection: KafkaConnection) -> dict[str, str]:
     return {key: value for key, value in found.items() if value}
 
 
-async def _write(connection: KafkaConnection, values: Mapping[str, str]) -> None:
+async def _write_values(connection: KafkaConnection, values: Mapping[str, str]) -> None:
     if not values:
         return
     producer = AIOKafkaProducer(**connection.client_options(), acks="all")

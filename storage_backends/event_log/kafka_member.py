@@ -1,7 +1,7 @@
-"""The clients with which a consumer takes part in its group: aiokafka's consumer, and an admin client for positions.
+"""The clients of a member of a consumer group: aiokafka's consumer, and an admin client for positions.
 
-aiokafka does its work in background tasks. Where one of them has ended or hangs, the member keeps its partitions, as
-its heartbeats go on, and reads nothing: `find_trouble` notices that, and the consumer then joins with new clients.
+aiokafka works in background tasks. If one of them ends or hangs, the member's heartbeats continue, so it keeps its
+partitions but reads nothing: `find_failure` detects that, and the consumer then joins with new clients.
 """
 
 import asyncio
@@ -19,20 +19,19 @@ from storage_backends.end_task import close_within
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_identities import find_log_id
 from storage_backends.event_log.kafka_positions import fetch_positions
-from storage_backends.event_log.kafka_refusals import describe_failure
-from storage_backends.event_log.kafka_start import start_client
+from storage_backends.event_log.kafka_start import describe_failure, start_client
 from storage_backends.event_log.kafka_topic_ids import TopicDescription, describe_topics
 from storage_backends.event_log.kafka_topics import read_topics
 
 _POLL_MS = 3_600_000
-# Compressed bytes that aiokafka fetches ahead, by partition.
+# Compressed bytes per partition that aiokafka fetches ahead.
 _FETCH_BYTES = 2**20
-_ANSWER_SECONDS = 10.0
-# The brokers allow a rebalance the length of a session.
+_RESPONSE_SECONDS = 10.0
+# Longer than the brokers allow for a rebalance, which is the length of a session.
 _REBALANCE_SECONDS = 60.0
-# How often the topic's ID is looked at. A topic that is missing once may be on a broker that is only starting.
+# Interval of the checks of the topic's ID. A topic that is missing once may be on a broker that is still starting.
 _WATCH_SECONDS = 10.0
-_MISSING_OFTEN = 2
+_MISSING_CHECKS = 2
 
 
 @dataclass(slots=True)
@@ -47,15 +46,15 @@ class GroupMember:
     _topic_id: str | None
     _rebalancing_since: float | None = None
     _positions_missing_since: float | None = None
-    _looked: float = 0.0
-    _missing: int = 0
+    _topic_checked_at: float = 0.0
+    _missing_checks: int = 0
 
     async def read_positions(self, partitions: Collection[int]) -> dict[int, Position]:
-        """The group's positions. Raises `StorageUnavailable`."""
+        """Return the group's positions. Raises `StorageUnavailable`."""
         if not partitions:
             return {}
         try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
+            async with asyncio.timeout(_RESPONSE_SECONDS):
                 found = await fetch_positions(self.admin, self.group, self.topic, partitions, self.log_id)
         except (KafkaError, OSError, StorageUnavailable) as error:
             self._positions_missing_since = self._positions_missing_since or time.monotonic()
@@ -65,9 +64,9 @@ class GroupMember:
         self._positions_missing_since = None
         return found
 
-    async def find_trouble(self) -> str | None:
-        """Why this member must be replaced; None while it works. Raises `StorageUnavailable` for an error that aiokafka
-        holds back until somebody asks for it: its coordination pauses until then."""
+    async def find_failure(self) -> str | None:
+        """Return why this member must be replaced; None while it works. Raises `StorageUnavailable` for an error that
+        aiokafka reports only on request: its coordination pauses until then."""
         coordinator = self.consumer._coordinator
         for task in (
             coordinator._coordination_task,
@@ -78,8 +77,8 @@ class GroupMember:
             if task.done():
                 return f"a task of its client has ended: {task!r}"
         for task in (coordinator._heartbeat_task, coordinator._commit_refresh_task):
-            # Both end without an exception when they are not needed. After one, aiokafka starts neither again and
-            # reports the same error at each read: a heartbeat that a starting coordinator answers with 14 is enough.
+            # Both end without an exception when they are not needed. After an exception, aiokafka restarts neither, and
+            # repeats the error at each read. One heartbeat that a starting coordinator answers with error 14 suffices.
             if task is not None and task.done() and not task.cancelled() and task.exception():
                 return f"a task of its client has failed: {task!r}"
         try:
@@ -91,38 +90,38 @@ class GroupMember:
             self._rebalancing_since = None
         elif self._rebalancing_since is None:
             self._rebalancing_since = now
-        for since, what in (
+        for since, reason in (
             (self._rebalancing_since, "it waits for partitions"),
             (self._positions_missing_since, "its positions cannot be read"),
         ):
             if since is not None and now - since > _REBALANCE_SECONDS:
-                return f"{what} for {now - since:.0f} s"
-        return await self._find_recreation(now)
+                return f"{reason} for {now - since:.0f} s"
+        return await self._find_topic_change(now)
 
-    def look_soon(self) -> None:
-        """Look at the topic's ID at the next occasion."""
-        self._looked = 0.0
+    def check_topic_soon(self) -> None:
+        """Check the topic's ID at the next call of `find_failure`."""
+        self._topic_checked_at = 0.0
 
-    async def _find_recreation(self, now: float) -> str | None:
-        if now - self._looked < _WATCH_SECONDS:
+    async def _find_topic_change(self, now: float) -> str | None:
+        if now - self._topic_checked_at < _WATCH_SECONDS:
             return None
-        self._looked = now
+        self._topic_checked_at = now
         try:
-            described = await describe_topics(self.admin._client, [self.topic], _ANSWER_SECONDS)
+            described = await describe_topics(self.admin._client, [self.topic], _RESPONSE_SECONDS)
         except StorageUnavailable:
-            # Reading fails as well then, and tells.
+            # Reads fail as well then, and report the error.
             return None
         found: TopicDescription | None = described.get(self.topic)
-        self._missing = 0 if found else self._missing + 1
+        self._missing_checks = 0 if found else self._missing_checks + 1
         if found is None:
-            return "the topic was deleted" if self._missing >= _MISSING_OFTEN else None
+            return "the topic was deleted" if self._missing_checks >= _MISSING_CHECKS else None
         return None if found.topic_id == self._topic_id else "the topic was deleted and created again"
 
     async def close(self, seconds: float) -> None:
-        """Leave the group: the others take over at once, not when the session runs out."""
+        """Leave the group, so that others take over at once and not at the end of the session."""
         await close_within(seconds, self.consumer.stop())
-        # A stop that hung has left the rest running. Heartbeats alone would keep the partitions, and what fetches would
-        # connect again after the client is closed.
+        # A stop that timed out leaves tasks running: heartbeats would keep the partitions, and fetches would connect
+        # again after the client is closed.
         coordinator = self.consumer._coordinator
         for task in (
             coordinator._heartbeat_task,
@@ -144,7 +143,7 @@ async def join_group(
     session_ms: int,
 ) -> GroupMember:
     """Connect and ask for partitions. Raises `StorageUnavailable`, also for a topic that does not exist."""
-    # Their absence is told as what it is, and never mended by a broker that makes topics on demand.
+    # Checked first: a missing topic must be reported, and not be created by a broker that creates topics on demand.
     described = (await read_topics(connection, [topic]))[topic]
     log_id = await find_log_id(connection, topic, described.topic_id)
     if log_id is None:
@@ -156,11 +155,13 @@ async def join_group(
         auto_offset_reset="earliest",
         session_timeout_ms=session_ms,
         heartbeat_interval_ms=session_ms // 4,
-        # While the column store is away nothing is read, and that is no reason to leave the group.
+        # While the column store is unavailable nothing is read, but the member must stay in the group.
         max_poll_interval_ms=_POLL_MS,
         max_partition_fetch_bytes=_FETCH_BYTES,
     )
-    admin = AIOKafkaAdminClient(**connection.client_options(), request_timeout_ms=int(1000 * _ANSWER_SECONDS))
+    admin = AIOKafkaAdminClient(
+        **connection.client_options(), request_timeout_ms=int(1000 * _RESPONSE_SECONDS)
+    )
     try:
         await start_client(admin.start, admin.close)
         try:
@@ -171,4 +172,6 @@ async def join_group(
     except (KafkaError, OSError) as error:
         raise StorageUnavailable(await describe_failure(connection, error)) from error
     consumer.subscribe([topic], listener=listener)
-    return GroupMember(topic, group, log_id, consumer, admin, described.topic_id, _looked=time.monotonic())
+    return GroupMember(
+        topic, group, log_id, consumer, admin, described.topic_id, _topic_checked_at=time.monotonic()
+    )

@@ -1,4 +1,4 @@
-"""The positions of a consumer group as Kafka keeps them: the offset, and the plan and the log's ID in its metadata."""
+"""The committed positions of a consumer group: an offset, with the plan and the log's ID in its metadata."""
 
 import logging
 from collections.abc import Collection
@@ -22,27 +22,29 @@ async def fetch_positions(
 ) -> dict[int, Position]:
     """Return the group's position in each of the partitions. Raises `StorageUnavailable`, and what aiokafka raises.
 
-    aiokafka's own `list_consumer_group_offsets` drops the error of the answer as a whole: what a coordinator that is
-    starting or moving answers would look like a group that has committed nothing.
+    aiokafka's own `list_consumer_group_offsets` ignores the top-level error of the response: the response of a starting
+    or moving coordinator would look like a group without commits.
     """
     coordinator = await admin.find_coordinator(group)
     request = OffsetFetchRequest(group, [(topic, sorted(partitions))])
-    return positions_in(await admin._send_request(request, coordinator), topic, partitions, log_id)
+    return parse_positions(await admin._send_request(request, coordinator), topic, partitions, log_id)
 
 
-def positions_in(response: Any, topic: str, partitions: Collection[int], log_id: str) -> dict[int, Position]:
-    """Return the positions that an OffsetFetch answer holds.
+def parse_positions(
+    response: Any, topic: str, partitions: Collection[int], log_id: str
+) -> dict[int, Position]:
+    """Return the positions in an OffsetFetch response.
 
-    Only a clean answer with offset -1 means that nothing was committed. Raises `StorageUnavailable` for an error in the
-    answer and for a partition that is missing from it.
+    Only offset -1 without an error means that nothing was committed. Raises `StorageUnavailable` for an error in the
+    response, and for a missing partition.
     """
-    # The answer as a whole has an error code since version 2 of the request.
-    _refuse(getattr(response, "error_code", 0), topic)
+    # The top-level error code exists since version 2 of the request.
+    _raise_error(getattr(response, "error_code", 0), topic)
     found: dict[int, Position] = {}
     for name, answers in response.topics:
         for partition, offset, metadata, code in answers:
             if name == topic:
-                _refuse(code, f"{topic}/{partition}")
+                _raise_error(code, f"{topic}/{partition}")
                 found[partition] = _decode(f"{topic}/{partition}", offset, metadata, log_id)
     if missing := sorted(set(partitions) - found.keys()):
         raise StorageUnavailable(f"The brokers did not return the group's position in {topic}/{missing[0]}.")
@@ -50,33 +52,36 @@ def positions_in(response: Any, topic: str, partitions: Collection[int], log_id:
 
 
 def encode_position(position: Position, log_id: str) -> OffsetAndMetadata:
-    """The position as it is committed: the metadata is `<end of the plan>@<log ID>`."""
+    """Encode a position for a commit: the metadata is `<end of the plan>@<log ID>`."""
     end = "" if position.plan_end is None else position.plan_end
     return OffsetAndMetadata(position.next_offset, f"{end}@{log_id}")
 
 
-def _decode(place: str, offset: int, metadata: str | None, log_id: str) -> Position:
+def _decode(partition_name: str, offset: int, metadata: str | None, log_id: str) -> Position:
     if offset == _NOTHING_COMMITTED:
         return Position(0)
-    # Without the log's ID: committed by an earlier version, or by an operator's tool.
+    # Metadata without a log ID comes from an earlier version, or from an operator's tool.
     plan, _, committed_in = (metadata or "").partition("@")
     if committed_in and committed_in != log_id:
         logger.error(
             "%s: the group's position %d belongs to the log %s, and the topic was recreated as %s. Reading from its "
             "beginning.",
-            place,
+            partition_name,
             offset,
             committed_in,
             log_id,
         )
         return Position(0)
     if offset < 0 or (plan and not plan.isdecimal()):
-        raise StorageUnavailable(f"The group's position in {place} cannot be read: {offset}, {metadata!r}.")
+        raise StorageUnavailable(
+            f"The group's position in {partition_name} cannot be read: {offset}, {metadata!r}."
+        )
     return Position(offset, int(plan) if plan else None)
 
 
-def _refuse(code: int, place: str) -> None:
+def _raise_error(code: int, partition_name: str) -> None:
     if code:
         raise StorageUnavailable(
-            f"The group's position in {place} cannot be read: the brokers answered {for_code(code).__name__} ({code})."
+            f"The group's position in {partition_name} cannot be read: the brokers answered "
+            f"{for_code(code).__name__} ({code})."
         )

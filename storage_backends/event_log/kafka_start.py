@@ -1,13 +1,27 @@
-"""Starts clients of aiokafka so that giving up leaves nothing open."""
+"""Starts clients of aiokafka without leaking connections, and explains why brokers refuse a connection.
+
+aiokafka reports every refusal as "unable to bootstrap".
+"""
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from aiokafka.conn import collect_hosts, create_conn
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
+from aiokafka.protocol.metadata import MetadataRequest
+
 from storage_backends.end_task import close_within
+from storage_backends.event_log.kafka_connection import KafkaConnection
 
 _STOP_SECONDS = 1.0
+_CONNECT_MS = 3000
 _given_up: set[asyncio.Task[None]] = set()
 
 
@@ -16,11 +30,11 @@ async def start_client(
     stop: Callable[[], Coroutine[Any, Any, None]],
     seconds: float | None = None,
 ) -> None:
-    """Start a client, within so many seconds; one that did not start is stopped. Raises what `start` raises, and
-    TimeoutError.
+    """Start a client within so many seconds; stop it if it does not start. Raises `TimeoutError`, and what `start`
+    raises.
 
-    aiokafka never closes the connection over which it asks for the cluster's metadata when it is cancelled in that.
-    A start that is given up goes on by itself, for as long as its requests may take, and then is stopped.
+    A cancelled start of aiokafka never closes its connection for the cluster's metadata. An abandoned start therefore
+    continues in the background, until its requests time out, and is stopped then.
     """
     starting = asyncio.ensure_future(start())
     try:
@@ -37,9 +51,48 @@ async def start_client(
 
 
 async def _stop(starting: Awaitable[None], stop: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    # Also where the loop ends before it: that cancels both.
+    # `finally` also covers the end of the event loop, which cancels both tasks.
     try:
         with contextlib.suppress(Exception):
             await starting
     finally:
         await close_within(_STOP_SECONDS, stop())
+
+
+async def describe_failure(connection: KafkaConnection, error: Exception) -> str:
+    """Return one sentence about the failed start of a client, without the password.
+
+    Connects once more to learn the reason: aiokafka logs the reason and drops it.
+    """
+    if isinstance(error, KafkaConnectionError):
+        with contextlib.suppress(OSError, TimeoutError):
+            return f"Kafka at {connection.bootstrap} {await _find_reason(connection)}"
+    return f"Kafka at {connection.bootstrap}: {error!r}"
+
+
+async def _find_reason(connection: KafkaConnection) -> str:
+    """Connect to the first broker. Raises `OSError` and `TimeoutError` if the broker cannot be reached."""
+    options = connection.client_options()
+    for name in ("retry_backoff_ms", "metadata_max_age_ms"):
+        del options[name]
+    ((host, port, _), *_) = collect_hosts(options.pop("bootstrap_servers"), randomize=False)
+    try:
+        reached = await create_conn(host, port, **options, request_timeout_ms=_CONNECT_MS)
+        try:
+            # A broker that expects another protocol may answer the version request, and close only at this one.
+            await reached.send(MetadataRequest([]))
+        finally:
+            reached.close()
+    except SaslAuthenticationFailed:
+        return (
+            f"refused the user {connection.username!r}: unknown user or wrong password. "
+            "Check PHAROS_KAFKA_USERNAME and PHAROS_KAFKA_PASSWORD."
+        )
+    except UnsupportedSaslMechanismError:
+        return f"does not offer the login {connection.sasl_mechanism}. Check PHAROS_KAFKA_SASL_MECHANISM."
+    except KafkaError as error:
+        return (
+            f"closed a connection with the protocol {connection.security} ({error!r}). "
+            "Brokers that ask for a password or TLS do that. Check PHAROS_KAFKA_SECURITY."
+        )
+    return "can be reached again after a failed start. Try again."

@@ -1,6 +1,6 @@
-"""Topics as the brokers describe them now: partitions, and the ID that Kafka gave the topic when it was created.
+"""Reads the partitions and topic IDs of topics from the brokers. Kafka assigns a topic ID when a topic is created.
 
-aiokafka speaks Metadata up to version 5. Topic IDs are in it since version 10 (Kafka 2.8).
+aiokafka supports Metadata requests up to version 5; topic IDs exist since version 10 (Kafka 2.8).
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class TopicDescription:
 
     partitions: int
     topic_id: str | None
-    """32 hexadecimal digits, another one each time the topic is created; None on brokers before Kafka 2.8."""
+    """32 hexadecimal digits, new each time the topic is created; None on brokers before Kafka 2.8."""
 
 
 async def describe_topics(
@@ -49,7 +49,7 @@ async def describe_topics(
                 answer = await client.send(client.get_random_node(), _DescribeRequest(topics))
                 found = [(code, name, key, len(parts)) for code, name, key, _, parts, *_ in answer.topics]
             except NotImplementedError:
-                # The brokers do not speak that version.
+                # The brokers do not support this version.
                 answer = await client.send(client.get_random_node(), MetadataRequest(list(topics), False))
                 found = [(code, name, _NO_ID, len(parts)) for code, name, _, parts in answer.topics]
     except (KafkaError, OSError) as error:

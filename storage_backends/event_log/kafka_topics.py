@@ -1,4 +1,4 @@
-"""The topics of the log: made once, looked at by everybody who connects."""
+"""Creates the topics of the log, and describes them for the clients."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -12,11 +12,10 @@ from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_identities import (
     IDENTITIES,
     bind_identities,
-    make_identities,
+    create_identities,
     read_identities,
 )
-from storage_backends.event_log.kafka_refusals import describe_failure
-from storage_backends.event_log.kafka_start import start_client
+from storage_backends.event_log.kafka_start import describe_failure, start_client
 from storage_backends.event_log.kafka_topic_ids import TopicDescription, describe_topics
 
 _DESCRIBE_SECONDS = 10.0
@@ -24,7 +23,7 @@ _DESCRIBE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """How topics are made."""
+    """Settings of new topics."""
 
     partitions: int
     replicas: int
@@ -36,7 +35,7 @@ class TopicSettings:
 
 @asynccontextmanager
 async def admin_client(connection: KafkaConnection) -> AsyncIterator[AIOKafkaAdminClient]:
-    """Raises `StorageUnavailable` for whatever the brokers answer."""
+    """Open an admin client. Raises `StorageUnavailable` for any error of the brokers."""
     admin = AIOKafkaAdminClient(**connection.client_options(), request_timeout_ms=10_000)
     try:
         await start_client(admin.start, admin.close)
@@ -59,35 +58,35 @@ async def read_topics(connection: KafkaConnection, topics: Sequence[str]) -> Map
 
 
 async def list_partitions(connection: KafkaConnection, topic: str) -> range:
-    """The partitions that the topic has now. Raises `StorageUnavailable`, also where it is not there."""
+    """Return the topic's current partitions. Raises `StorageUnavailable`, also for a topic that does not exist."""
     return range((await read_topics(connection, [topic]))[topic].partitions)
 
 
 async def create_topics(
     connection: KafkaConnection, topics: Sequence[str], settings: TopicSettings
 ) -> list[str]:
-    """Make the topics that are missing; gives their names. Those that are there keep their settings.
-
-    Raises `StorageUnavailable`.
-    """
+    """Create the missing topics and return their names. Existing topics keep their settings. Raises
+    `StorageUnavailable`."""
     async with admin_client(connection) as admin:
-        present = set(await admin.list_topics())
-        if IDENTITIES not in present:
+        existing = set(await admin.list_topics())
+        if IDENTITIES not in existing:
             # Compacted: the newest identity of each topic is kept for good.
             await _create(
                 admin,
                 NewTopic(IDENTITIES, 1, settings.replicas, topic_configs={"cleanup.policy": "compact"}),
             )
-        made = [topic for topic in topics if topic not in present]
+        created = [topic for topic in topics if topic not in existing]
         known = await read_identities(connection)
-        # Written before the topic is there: a topic without an identity is never read from.
-        await make_identities(connection, [topic for topic in topics if topic in made or topic not in known])
-        for topic in made:
+        # Before the topic is created: consumers refuse a topic without an identity.
+        await create_identities(
+            connection, [topic for topic in topics if topic in created or topic not in known]
+        )
+        for topic in created:
             configs = {
                 "min.insync.replicas": str(settings.min_insync_replicas),
                 "retention.ms": str(int(settings.retention_hours * 3_600_000)),
                 "compression.type": "producer",
-                # Room for the head of the batch, and for a body that does not compress.
+                # Room for the batch header, and for a body that does not compress.
                 "max.message.bytes": str(settings.record_bytes + 2**20),
             }
             await _create(
@@ -95,7 +94,7 @@ async def create_topics(
             )
         described = await describe_topics(admin._client, topics, _DESCRIBE_SECONDS)
     await bind_identities(connection, {name: found.topic_id for name, found in described.items()})
-    return made
+    return created
 
 
 async def _create(admin: AIOKafkaAdminClient, topic: NewTopic) -> None:
@@ -103,4 +102,4 @@ async def _create(admin: AIOKafkaAdminClient, topic: NewTopic) -> None:
     for name, code, *_ in response.topic_errors:
         error = for_code(code)
         if code and error is not TopicAlreadyExistsError:
-            raise StorageUnavailable(f"The topic {name} cannot be made: {error.__name__}")
+            raise StorageUnavailable(f"The topic {name} cannot be created: {error.__name__}")

@@ -1,8 +1,8 @@
-"""The event log in one SQLite file: group commit, fsynced, one partition a topic, bounded in size.
+"""The event log in one SQLite file: fsynced group commits, one partition per topic, bounded in size.
 
-Appends gather while the writer thread commits the ones before, so a commit carries as many records as came in
-during the last fsync: nobody waits for a timer, and under load a commit costs a fraction of a request. A frame
-(the records of one topic in one commit) is one compressed row.
+Appends are collected while the writer thread commits the previous group, so a commit has all records that arrived
+during the last fsync. No request waits for a timer, and under load a commit costs a fraction of a request. A frame (the
+records of one topic in one commit) is one compressed row.
 """
 
 import asyncio
@@ -25,17 +25,17 @@ from storage_backends.event_log.sqlite_writer import (
     Call,
     Commit,
     SqliteWriter,
-    is_short_of_room,
+    is_disk_low,
 )
 
 logger = logging.getLogger(__name__)
 
-# A flood of records that cannot be stored must not fill the disk with lines.
-_SECONDS_BETWEEN_LINES = 60.0
+# A flood of dead letters must not fill the disk with log lines.
+_LOG_INTERVAL_SECONDS = 60.0
 
 
-class _Committed(asyncio.Future[None]):
-    """Shared by all appends of one group; a request that gives up must not cancel it for the others."""
+class _SharedFuture(asyncio.Future[None]):
+    """A future that all appends of a group await: a request that gives up must not cancel it for the others."""
 
     def cancel(self, msg: Any | None = None) -> bool:
         return False
@@ -53,31 +53,32 @@ class SqliteEventLog:
         self._closing = False
         self._appended: dict[str, asyncio.Event] = {}
         self.dead_letters_removed = 0
-        """Dead letters that left since the start because newer ones needed the room."""
-        self._removal_logged = -_SECONDS_BETWEEN_LINES
+        """Dead letters that were removed since the start, to make room for newer ones."""
+        self._removal_logged = -_LOG_INTERVAL_SECONDS
         connection = connect(path)
         self.log_id = prepare_file(connection)
-        self._held: dict[str, int] = {}
-        self._stored = self._dead = 0
-        self._count_stored(stored_bytes(connection))
+        self._stored_by_topic: dict[str, int] = {}
+        self._stored = self._dead_letter_bytes = 0
+        self._update_stored(stored_bytes(connection))
         self._reader = connect(path)
         self._reader_lock = threading.Lock()
-        self._limit_appends(is_short_of_room(path, bounds))
-        self._writer = SqliteWriter(connection, path, bounds, self._report)
+        self._limit_appends(is_disk_low(path, bounds))
+        self._writer = SqliteWriter(connection, path, bounds, self._apply_commit_soon)
 
-    # The edge's side.
+    # For the edge.
 
     def append(self, topic: str, key: bytes, meta: bytes, value: bytes) -> "asyncio.Future[None]":
         if self._closing:
             raise StorageUnavailable("The event log is closing.")
-        if self._stored + self._unwritten > self._limit and not is_dead_letter_topic(topic):
-            # Dead letters have their own bound: a full log must be able to bury what keeps it from emptying.
+        if self._stored + self._unwritten > self._append_limit and not is_dead_letter_topic(topic):
+            # Dead letters have a limit of their own: a full log must be able to move the records that block its
+            # consumers there.
             raise LogFull("The event log is full; the consumers are behind, or the disk is short of room.")
         group = self._open_group
         if group is None:
-            group = self._open_group = Appends(_Committed(loop=self._loop))
-            # Hand over at the end of this turn of the loop: all requests that were ready ride along.
-            self._loop.call_soon(self._hand_over)
+            group = self._open_group = Appends(_SharedFuture(loop=self._loop))
+            # At the end of this event loop iteration: all requests that are ready join the group.
+            self._loop.call_soon(self._submit_group)
         records = group.records.get(topic)
         if records is None:
             records = group.records[topic] = []
@@ -92,44 +93,44 @@ class SqliteEventLog:
             return "the event log is closing"
         if self._failure is not None:
             return self._failure
-        if self._limit < 0:
+        if self._append_limit < 0:
             return f"the disk of the event log has less than {self._bounds.min_free_bytes >> 20} MiB free"
-        if self._stored + self._unwritten > self._limit:
+        if self._stored + self._unwritten > self._append_limit:
             return "the event log is full"
         return None
 
     def _limit_appends(self, is_short: bool) -> None:
-        # Below zero: nothing is taken. One comparison for each append.
-        self._limit = -1 if is_short else self._bounds.max_bytes
+        # A negative limit refuses all appends, with a single comparison for each.
+        self._append_limit = -1 if is_short else self._bounds.max_bytes
 
     def stored_bytes(self) -> int:
-        """Bytes of compressed records in the file that wait for a consumer."""
+        """Return the bytes of compressed records in the file that wait for a consumer."""
         return self._stored
 
     def dead_letter_bytes(self) -> int:
-        """Bytes of compressed dead letters in the file."""
-        return self._dead
+        """Return the bytes of compressed dead letters in the file."""
+        return self._dead_letter_bytes
 
     async def close(self) -> None:
         if self._closing:
             return
         self._closing = True
-        self._hand_over()
+        self._submit_group()
         self._writer.jobs.put(None)
         await asyncio.to_thread(self._writer.join)
         with self._reader_lock:
             self._reader.close()
 
-    def _hand_over(self) -> None:
+    def _submit_group(self) -> None:
         group = self._open_group
         if group is not None:
             self._open_group = None
             self._writer.jobs.put(group)
 
-    # The consumers' side.
+    # For the consumers.
 
     async def read_frames(self, topic: str, start: int, max_bytes: int) -> list[LogRecord]:
-        """Records of `topic` from `start`, whole frames until `max_bytes` of values are reached."""
+        """Return records of `topic` from offset `start`: whole frames, until their values have `max_bytes`."""
         return await asyncio.to_thread(self._read_frames, topic, start, max_bytes)
 
     def _read_frames(self, topic: str, start: int, max_bytes: int) -> list[LogRecord]:
@@ -153,7 +154,7 @@ class SqliteEventLog:
         return records
 
     async def call(self, run: Callable[[sqlite3.Connection], Any]) -> Any:
-        """Run a function in a transaction of the writer; its changes are durable when this returns."""
+        """Run a function in a transaction of the writer. Its changes are durable when this returns."""
         if self._closing:
             raise StorageUnavailable("The event log is closing.")
         done: asyncio.Future[Any] = self._loop.create_future()
@@ -161,31 +162,31 @@ class SqliteEventLog:
         return await done
 
     def appended_event(self, topic: str) -> asyncio.Event:
-        """Set at each commit that adds to the topic."""
+        """Return an event that each commit with records of the topic sets."""
         return self._appended.setdefault(topic, asyncio.Event())
 
     # What the writer's thread reports.
 
-    def _report(self, commit: Commit) -> None:
-        self._loop.call_soon_threadsafe(self._committed, commit)
+    def _apply_commit_soon(self, commit: Commit) -> None:
+        self._loop.call_soon_threadsafe(self._apply_commit, commit)
 
-    def _committed(self, commit: Commit) -> None:
+    def _apply_commit(self, commit: Commit) -> None:
         if commit.failure is not None:
             self._failure = f"the event log cannot be written ({commit.failure})"
         elif commit.proves_writable:
             self._failure = None
             if commit.trimmed:
-                self._note_removed(commit.trimmed)
+                self._log_removed(commit.trimmed)
         self._limit_appends(commit.is_short)
-        self._count_stored(commit.stored)
+        self._update_stored(commit.stored)
         self._unwritten -= sum(job.size for job in commit.jobs if isinstance(job, Appends))
         for index, job in enumerate(commit.jobs):
             if job.done.done():
-                # A call that was canceled: nobody waits, and the others must get their answers.
+                # A cancelled call. The others must still get their results.
                 continue
             if commit.failure is not None:
                 job.done.set_exception(StorageUnavailable("The event log cannot be written."))
-                # Nobody may be waiting any more; the failure is logged by the writer.
+                # Marks the exception as retrieved: no task may wait any more, and the writer has logged the failure.
                 job.done.exception()
             elif isinstance(job, Appends):
                 job.done.set_result(None)
@@ -195,9 +196,9 @@ class SqliteEventLog:
             else:
                 job.done.set_result(commit.results[index])
 
-    def _note_removed(self, removed: int) -> None:
+    def _log_removed(self, removed: int) -> None:
         self.dead_letters_removed += removed
-        if time.monotonic() - self._removal_logged >= _SECONDS_BETWEEN_LINES:
+        if time.monotonic() - self._removal_logged >= _LOG_INTERVAL_SECONDS:
             self._removal_logged = time.monotonic()
             logger.warning(
                 "dead letters: the oldest %d were removed, because a topic holds over %d MiB of them "
@@ -206,18 +207,18 @@ class SqliteEventLog:
                 self._bounds.dead_letter_bytes >> 20,
             )
 
-    def _count_stored(self, stored: dict[str, int]) -> None:
+    def _update_stored(self, stored: dict[str, int]) -> None:
         for topic, size in stored.items():
-            more = size - self._held.get(topic, 0)
-            self._held[topic] = size
+            change = size - self._stored_by_topic.get(topic, 0)
+            self._stored_by_topic[topic] = size
             if is_dead_letter_topic(topic):
-                self._dead += more
+                self._dead_letter_bytes += change
             else:
-                self._stored += more
+                self._stored += change
 
 
 async def open_sqlite_log(path: Path, bounds: Bounds | int) -> SqliteEventLog:
-    """Open or make the log at `path`. `bounds`: a number is `max_bytes`. Raises `StorageUnavailable`."""
+    """Open or create the log at `path`. A number as `bounds` is `max_bytes`. Raises `StorageUnavailable`."""
     if isinstance(bounds, int):
         bounds = Bounds(bounds)
     loop = asyncio.get_running_loop()
@@ -225,7 +226,7 @@ async def open_sqlite_log(path: Path, bounds: Bounds | int) -> SqliteEventLog:
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
-        # The thread goes on, and the log that it opens has a writer of its own.
+        # The thread keeps running: close the log that it opens, because that log has a writer thread.
         await asyncio.wait({opening})
         if opening.exception() is None:
             await opening.result().close()

@@ -1,4 +1,4 @@
-"""The reading side of the embedded event log."""
+"""The consumer of the embedded event log."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from storage_backends.event_log.sqlite_frames import remove_frames
 
 
 class SqliteLogConsumer:
-    """The one consumer of a group on a topic of a `SqliteEventLog`; consumed records are removed."""
+    """The only consumer of a group on a topic of a `SqliteEventLog`. It removes records that all groups consumed."""
 
     def __init__(self, log: SqliteEventLog, group: str, topic: str) -> None:
         self._log = log
@@ -39,7 +39,7 @@ class SqliteLogConsumer:
         appended.clear()
         records = await self._log.read_frames(self._topic, start, max_bytes)
         if not records and wait > 0:
-            # An append by another process (a replay of dead letters) sets no event: time out and look again.
+            # An append by another process (a replay of dead letters) sets no event: read again after the timeout.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(appended.wait(), wait)
             records = await self._log.read_frames(self._topic, start, max_bytes)
@@ -59,13 +59,12 @@ class SqliteLogConsumer:
         )
         if position.plan_end is not None:
             return
-        # What every group has passed. Frames end where a group commit ended, so a frame that the
-        # position has reached only in part stays.
+        # Remove the records that all groups have consumed. A frame that is consumed only in part stays.
         (passed,) = connection.execute(
             "SELECT min(next_offset) FROM positions WHERE topic = ?", (self._topic,)
         ).fetchone()
         remove_frames(connection, self._topic, passed)
-        # One page is freed a step: all steps have to be asked for.
+        # SQLite frees one page per step: fetchall runs all steps.
         connection.execute("PRAGMA incremental_vacuum(64)").fetchall()
 
     async def end(self, partition: int) -> int:

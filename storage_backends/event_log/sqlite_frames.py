@@ -1,5 +1,5 @@
-"""The file of the embedded event log: how it is opened, and frames: the records of one topic in one commit, compressed
-into one row."""
+"""The file of the embedded event log: opening it, and its frames. A frame is the records of one topic in one commit,
+compressed into one row."""
 
 import secrets
 import sqlite3
@@ -20,9 +20,9 @@ Compressor = zstd.ZstdCompressor
 
 _SCHEMA = Path(__file__).with_name("schema.sql").read_text()
 
-# A quarter of a megabyte compresses a fifth cheaper than half of one, and 2 % less tightly.
+# 256 KiB compress 20 % cheaper than 512 KiB, and 2 % less tightly.
 _FRAME_BYTES = 256 * 1024
-# Level 1 with a hash table that stays in the first cache: a fifth cheaper than plain level 1, as tight.
+# Level 1 with a hash table that fits into the L1 cache: 20 % cheaper than plain level 1, as tight.
 _COMPRESSION: dict[int, int] = {
     zstd.CompressionParameter.compression_level: 1,
     zstd.CompressionParameter.hash_log: 12,
@@ -33,14 +33,14 @@ _frame_decoder = msgspec.msgpack.Decoder(list[tuple[bytes, bytes, bytes]])
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection to the log's file with the settings that durability rests on."""
+    """Open the log's file with the settings that its durability depends on."""
     connection = sqlite3.connect(path, isolation_level=None, timeout=10.0, check_same_thread=False)
     try:
         # New files only; larger pages suit blobs of some kilobytes.
         connection.execute("PRAGMA page_size=16384")
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         connection.execute("PRAGMA journal_mode=WAL")
-        # FULL: the write-ahead log is fsynced at each commit. This is what a 202 stands on.
+        # FULL fsyncs the write-ahead log at each commit: a 202 response promises durability.
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA journal_size_limit=67108864")
     except sqlite3.Error:
@@ -50,9 +50,9 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def prepare_file(connection: sqlite3.Connection) -> str:
-    """Create what is missing in the file, set `topics.stored_bytes` to what the frames hold, and return the log's ID.
+    """Create missing tables and columns, set `topics.stored_bytes` to the size of the frames, and return the log's ID.
 
-    Writes nothing to a file that is in order: a log on a full disk can still be opened and read.
+    Writes nothing to a complete file: a log on a full disk can still be opened and read.
     """
     connection.executescript(_SCHEMA)
     connection.execute("BEGIN IMMEDIATE")
@@ -68,7 +68,7 @@ def prepare_file(connection: sqlite3.Connection) -> str:
 
 
 def recount_topics(connection: sqlite3.Connection) -> None:
-    """Set `topics.stored_bytes` to what the frames hold, where it differs. In a transaction."""
+    """Set `topics.stored_bytes` to the size of the frames, where it differs. Call it in a transaction."""
     connection.execute(
         "UPDATE topics SET stored_bytes = held FROM (SELECT topics.topic AS name, coalesce(sum(size), 0) AS held "
         "FROM topics LEFT JOIN frames ON frames.topic = topics.topic GROUP BY 1) "
@@ -77,12 +77,12 @@ def recount_topics(connection: sqlite3.Connection) -> None:
 
 
 def stored_bytes(connection: sqlite3.Connection) -> dict[str, int]:
-    """Bytes of payload that the file holds, by topic."""
+    """Return the bytes of payload in the file, by topic."""
     return dict(connection.execute("SELECT topic, stored_bytes FROM topics").fetchall())
 
 
 def new_compressor() -> Compressor:
-    """For one thread, used again and again: making one costs as much as compressing 20 KB."""
+    """Return a compressor to reuse in one thread: creating one costs as much as compressing 20 KB."""
     return Compressor(options=_COMPRESSION)
 
 
@@ -92,14 +92,14 @@ def append_records(
     topic: str,
     records: Sequence[tuple[bytes, bytes, bytes]],
 ) -> int:
-    """Write records (key, meta, value) as frames of bounded size; gives the bytes that the topic holds now. In a
-    transaction."""
+    """Write records (key, meta, value) as frames of bounded size, and return the bytes of the topic's payload. Call it
+    in a transaction."""
     row = connection.execute(
         "SELECT next_offset, stored_bytes FROM topics WHERE topic = ?", (topic,)
     ).fetchone()
     offset: int
-    held: int
-    offset, held = row or (0, 0)
+    stored: int
+    offset, stored = row or (0, 0)
     begin = 0
     while begin < len(records):
         size = 0
@@ -113,19 +113,19 @@ def append_records(
             (topic, offset, offset + end - begin, len(payload), payload),
         )
         offset += end - begin
-        held += len(payload)
+        stored += len(payload)
         begin = end
     connection.execute(
         "INSERT INTO topics (topic, next_offset, stored_bytes) VALUES (?, ?, ?) ON CONFLICT (topic) DO UPDATE "
         "SET next_offset = excluded.next_offset, stored_bytes = excluded.stored_bytes",
-        (topic, offset, held),
+        (topic, offset, stored),
     )
-    return held
+    return stored
 
 
 def remove_frames(connection: sqlite3.Connection, topic: str, past: int) -> int:
-    """Remove the frames of a topic that end at the offset `past` or before; gives the number of their records. In a
-    transaction."""
+    """Remove the frames of a topic that end at offset `past` or before, and return the number of their records. Call it
+    in a transaction."""
     removed = connection.execute(
         "DELETE FROM frames WHERE topic = ? AND past_last <= ? RETURNING size, past_last - first",
         (topic, past),
@@ -139,13 +139,13 @@ def remove_frames(connection: sqlite3.Connection, topic: str, past: int) -> int:
 
 
 def trim_topic(connection: sqlite3.Connection, topic: str, max_bytes: int) -> int:
-    """Remove the oldest frames until the topic holds at most `max_bytes`, or only its newest frame; gives the number of
-    records removed. In a transaction."""
-    over = stored_bytes(connection).get(topic, 0) - max_bytes
-    if over <= 0:
+    """Remove the oldest frames until the topic has at most `max_bytes`, or only its newest frame. Return the number of
+    records removed. Call it in a transaction."""
+    excess = stored_bytes(connection).get(topic, 0) - max_bytes
+    if excess <= 0:
         return 0
     past = 0
-    # The newest frame stays, however large it is.
+    # The newest frame stays, whatever its size.
     frames = connection.execute(
         "SELECT past_last, size FROM frames WHERE topic = ? AND past_last < (SELECT next_offset FROM topics WHERE "
         "topic = ?) ORDER BY past_last",
@@ -153,14 +153,14 @@ def trim_topic(connection: sqlite3.Connection, topic: str, max_bytes: int) -> in
     )
     for past_last, size in frames:
         past = past_last
-        over -= size
-        if over <= 0:
+        excess -= size
+        if excess <= 0:
             break
     frames.close()
     return remove_frames(connection, topic, past)
 
 
 def read_frame(first: int, payload: bytes) -> list[LogRecord]:
-    """The records of a frame whose first one has the offset `first`."""
+    """Return the records of a frame whose first record has the offset `first`."""
     frame = _frame_decoder.decode(zstd.decompress(payload))
     return [LogRecord(first + index, *record) for index, record in enumerate(frame)]

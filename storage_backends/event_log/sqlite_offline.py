@@ -1,4 +1,5 @@
-"""Work on the log's file from outside of the process that serves it: SQLite keeps the two apart."""
+"""Reads and moves records of the log's file from another process than the one that serves it: SQLite's locks isolate
+them."""
 
 import contextlib
 import sqlite3
@@ -20,7 +21,7 @@ _FRAMES = "SELECT id, first, payload FROM frames WHERE topic = ? ORDER BY past_l
 
 
 def read_topic(path: Path, topic: str) -> list[LogRecord]:
-    """All records that a topic holds now. Raises `StorageUnavailable`."""
+    """Return all records of a topic. Raises `StorageUnavailable`."""
     try:
         with contextlib.closing(connect(path)) as connection:
             rows = connection.execute(_FRAMES, (topic,)).fetchall()
@@ -29,40 +30,40 @@ def read_topic(path: Path, topic: str) -> list[LogRecord]:
     return [record for _, first, payload in rows for record in read_frame(first, payload)]
 
 
-def requeue(
+def requeue_records(
     path: Path,
     source: str,
     target: str,
-    original: Callable[[bytes], tuple[tuple[str, int], bytes]],
-    chosen: set[tuple[str, int]],
+    read_origin: Callable[[bytes], tuple[tuple[str, int], bytes]],
+    selected: set[tuple[str, int]],
 ) -> int:
-    """Move records from `source` to the end of `target` in one transaction; gives how many were added.
+    """Move records from `source` to the end of `target` in one transaction; return the number of added records.
 
-    `original` tells from a record's meta what it is a copy of, and the meta it had there. Copies of the chosen
-    ones are all removed from `source`, and each is added once. Raises `StorageUnavailable`.
+    `read_origin` maps a record's meta to the identity of the original and the original's meta. All copies of the
+    originals in `selected` are removed from `source`, and each original is added once. Raises `StorageUnavailable`.
     """
-    moved: dict[tuple[str, int], tuple[bytes, bytes, bytes]] = {}
+    selected_records: dict[tuple[str, int], tuple[bytes, bytes, bytes]] = {}
     compressor = new_compressor()
     try:
         with contextlib.closing(connect(path)) as connection:
             prepare_file(connection)
             connection.execute("BEGIN IMMEDIATE")
             for frame, first, payload in connection.execute(_FRAMES, (source,)).fetchall():
-                kept = []
+                remaining = []
                 for record in read_frame(first, payload):
-                    identity, meta = original(record.meta)
-                    if identity in chosen:
-                        moved.setdefault(identity, (record.key, meta, record.value))
+                    identity, meta = read_origin(record.meta)
+                    if identity in selected:
+                        selected_records.setdefault(identity, (record.key, meta, record.value))
                     else:
-                        kept.append((record.key, record.meta, record.value))
-                if len(kept) < len(read_frame(first, payload)):
+                        remaining.append((record.key, record.meta, record.value))
+                if len(remaining) < len(read_frame(first, payload)):
                     connection.execute("DELETE FROM frames WHERE id = ?", (frame,))
-                    if kept:
-                        append_records(connection, compressor, source, kept)
-            if moved:
-                append_records(connection, compressor, target, list(moved.values()))
+                    if remaining:
+                        append_records(connection, compressor, source, remaining)
+            if selected_records:
+                append_records(connection, compressor, target, list(selected_records.values()))
             recount_topics(connection)
             connection.execute("COMMIT")
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{path} cannot be written: {error}") from error
-    return len(moved)
+    return len(selected_records)

@@ -1,4 +1,4 @@
-"""The thread that writes the embedded event log: everything that waits goes into one commit."""
+"""The writer thread of the embedded event log: it puts all waiting jobs into one commit."""
 
 import contextlib
 import logging
@@ -23,26 +23,26 @@ from storage_backends.event_log.sqlite_frames import (
 
 logger = logging.getLogger(__name__)
 
-# After a failed commit: seconds between attempts to write, so that readiness returns although nobody appends.
+# After a failed commit, write attempts at this interval restore readiness even without appends.
 _PROBE_SECONDS = 1.0
-# The disk's room is asked for this often: what can be written meanwhile is less than what stays free.
-_LOOK_SECONDS = 0.1
+# Between two checks of the free space, less can be written than `min_free_bytes`.
+_DISK_CHECK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What the log may take of the disk."""
+    """Limits of the log's use of the disk."""
 
     max_bytes: int
-    """Waiting records from which on appends are refused."""
+    """Bytes of waiting records above which appends are refused."""
     dead_letter_bytes: int = 64 * 2**20
-    """Dead letters that each topic keeps, beside `max_bytes`; the oldest leave."""
+    """Bytes of dead letters that each topic keeps, in addition to `max_bytes`; the oldest are removed."""
     min_free_bytes: int = 128 * 2**20
-    """Free room on the disk below which appends are refused: the consumers need it to empty the log."""
+    """Free disk space below which appends are refused: the consumers need it to empty the log."""
 
 
-def is_short_of_room(path: Path, bounds: Bounds) -> bool:
-    """True if the disk with this file has less room than has to stay free."""
+def is_disk_low(path: Path, bounds: Bounds) -> bool:
+    """Return True if the disk with this file has less free space than `bounds.min_free_bytes`."""
     try:
         disk = os.statvfs(path)
     except OSError:
@@ -55,14 +55,14 @@ class Appends:
     """Records that will be committed together, by topic: (key, meta, value)."""
 
     done: Any
-    """The future that all who append await."""
+    """The future that all appends of the group await."""
     records: dict[str, list[tuple[bytes, bytes, bytes]]] = field(default_factory=dict)
     size: int = 0
 
 
 @dataclass(slots=True)
 class Call:
-    """A function to run on the writer's connection inside the transaction, with a future for its result."""
+    """A function to run on the writer's connection in the transaction, and the future for its result."""
 
     run: Callable[[sqlite3.Connection], Any]
     done: Any
@@ -70,23 +70,23 @@ class Call:
 
 @dataclass(slots=True)
 class Commit:
-    """The outcome of one commit: all of its jobs are durable, or none is."""
+    """The outcome of one commit: all of its jobs are durable, or none."""
 
     jobs: Sequence[Appends | Call]
     results: list[Any]
     stored: dict[str, int] = field(default_factory=dict)
-    """Bytes that the file holds now, of each topic that may have changed; none when the file cannot be asked."""
+    """Bytes of each topic that may have changed; empty if the file cannot be read."""
     trimmed: int = 0
-    """Dead letters that left to make room for these."""
+    """Dead letters that were removed to make room for newer ones."""
     failure: Exception | None = None
     proves_writable: bool = True
-    """False if nothing had to be written, which succeeds on a full disk too."""
+    """False if nothing was written: an empty commit succeeds on a full disk too."""
     is_short: bool = False
-    """The disk has less room now than has to stay free."""
+    """True if the disk has less free space than `Bounds.min_free_bytes`."""
 
 
 class SqliteWriter:
-    """Commits what is put into `jobs`; None ends it. `report` is called on the writer's thread after each commit."""
+    """Commits the jobs put into `jobs`; None ends the thread. It calls `report` on that thread after each commit."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class SqliteWriter:
         self._report = report
         self._failing = False
         self._is_short = False
-        self._look_at = 0.0
+        self._next_disk_check = 0.0
         self._thread = threading.Thread(target=self._write, name="event-log-writer", daemon=True)
         self._thread.start()
 
@@ -111,21 +111,21 @@ class SqliteWriter:
         self._thread.join()
 
     def _write(self) -> None:
-        last = False
+        is_closing = False
         compressor = new_compressor()
-        while not last:
+        while not is_closing:
             jobs: list[Appends | Call] = []
             try:
                 job = self.jobs.get(timeout=_PROBE_SECONDS if self._failing else None)
                 while True:
                     if job is None:
-                        last = True
+                        is_closing = True
                     else:
                         jobs.append(job)
                     job = self.jobs.get_nowait()
             except queue.Empty:
                 pass
-            if jobs or not last:
+            if jobs or not is_closing:
                 self._commit(compressor, jobs)
         self._connection.close()
 
@@ -140,22 +140,22 @@ class SqliteWriter:
                 commit.results.append(self._run(job, compressor, commit))
             self._connection.execute("COMMIT")
         except Exception as error:
-            # Whatever it was (disk full, a fault of the disk, a locked file): nothing of it is durable, all
-            # who wait are told, and the next commit starts afresh.
+            # Any cause (a full disk, a disk fault, a locked file): no job is durable, all waiting tasks get the error,
+            # and the next commit starts from the last one that succeeded.
             commit.failure = error
             if jobs or not self._failing:
                 logger.exception("event log commit failed")
-            # The engine may have rolled back by itself.
+            # SQLite may have rolled back already.
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
         commit.proves_writable = commit.failure is None and self._connection.total_changes > before
         self._failing = commit.failure is not None or (self._failing and not commit.proves_writable)
-        self._look_at_disk(commit)
+        self._check_disk(commit)
         if commit.failure is not None or any(isinstance(job, Call) for job in jobs):
-            # What a function did is not known here, and after a rollback nothing is as it seemed.
+            # The effects of a function are unknown here, and a rollback undoes the sizes counted above.
             with contextlib.suppress(sqlite3.Error):
                 commit.stored = stored_bytes(self._connection)
-        # The loop is gone when the process ends without closing the log.
+        # The event loop is closed if the process ends without closing the log.
         with contextlib.suppress(RuntimeError):
             self._report(commit)
 
@@ -169,10 +169,10 @@ class SqliteWriter:
                 commit.stored |= stored_bytes(self._connection)
         return None
 
-    def _look_at_disk(self, commit: Commit) -> None:
+    def _check_disk(self, commit: Commit) -> None:
         now = time.monotonic()
-        if commit.failure is not None or self._failing or now >= self._look_at:
-            self._is_short = is_short_of_room(self._path, self._bounds)
-            self._look_at = now + _LOOK_SECONDS
+        if commit.failure is not None or self._failing or now >= self._next_disk_check:
+            self._is_short = is_disk_low(self._path, self._bounds)
+            self._next_disk_check = now + _DISK_CHECK_SECONDS
         commit.is_short = self._is_short
         self._failing = self._failing or self._is_short

@@ -1,1 +1,1 @@
-"""What each key opens, published by the control plane, looked up by the edges."""
+"""The key directory: what each key gives access to, published by the control plane and read by the edges."""

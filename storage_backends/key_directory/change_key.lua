@@ -1,20 +1,20 @@
--- Makes one key known or unknown, and tells the edges.
+-- Publishes or revokes one key, and appends the change to the stream that the edges follow.
 -- KEYS: the directory, changes, keys revoked since the last publication, keys published since, the order of changes.
--- ARGV: the digest, its entry (empty: revoked), most changes to keep.
--- Changes are numbered: publish_all.lua asks which came after a list was read, and a clock that is set back cannot say.
+-- ARGV: the digest, its entry (empty: revoked), maximum length of the stream.
+-- Changes are numbered because publish_all.lua must know which came after a list was read; clocks can be set back.
 local number = redis.call('HINCRBY', KEYS[5], 'number', 1)
-local what
--- The last word counts: what is published again is not revoked any more.
+local change
+-- The last change counts: a key that is published again is no longer revoked.
 if ARGV[2] == '' then
-  what = 'revoked'
+  change = 'revoked'
   redis.call('HDEL', KEYS[1], ARGV[1])
   redis.call('ZADD', KEYS[3], number, ARGV[1])
   redis.call('ZREM', KEYS[4], ARGV[1])
 else
-  what = 'published'
+  change = 'published'
   redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
   redis.call('ZADD', KEYS[4], number, ARGV[1])
   redis.call('ZREM', KEYS[3], ARGV[1])
 end
-redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '*', what, ARGV[1])
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '*', change, ARGV[1])
 return 1

@@ -1,14 +1,14 @@
-"""The key directory in memory: the control plane of the same process publishes into it at start."""
+"""The key directory in memory, for a control plane in the same process, which publishes all keys at its start."""
 
 from storage_backends.key_directory.interface import KeyEntry, ReadEntries
 
 
 class InProcessKeyDirectory:
-    """A mapping; a change holds from the next request on."""
+    """A mapping of digests. A change applies from the next request on."""
 
     def __init__(self) -> None:
         self._entries: dict[bytes, KeyEntry] = {}
-        self._changed_while_reading: list[set[bytes]] = []
+        self._changes_during_reads: list[set[bytes]] = []
         self._complete = False
 
     async def find(self, digest: bytes) -> KeyEntry | None:
@@ -16,23 +16,23 @@ class InProcessKeyDirectory:
 
     async def publish(self, entry: KeyEntry) -> None:
         self._entries[entry.digest] = entry
-        self._changed(entry.digest)
+        self._record_change(entry.digest)
 
     async def revoke(self, digest: bytes) -> None:
         self._entries.pop(digest, None)
-        self._changed(digest)
+        self._record_change(digest)
 
-    def _changed(self, digest: bytes) -> None:
-        for changed in self._changed_while_reading:
+    def _record_change(self, digest: bytes) -> None:
+        for changed in self._changes_during_reads:
             changed.add(digest)
 
     async def publish_all(self, read: ReadEntries) -> int:
         changed: set[bytes] = set()
-        self._changed_while_reading.append(changed)
+        self._changes_during_reads.append(changed)
         try:
             entries = await read()
         finally:
-            self._changed_while_reading.remove(changed)
+            self._changes_during_reads.remove(changed)
         kept = {digest: entry for digest in changed if (entry := self._entries.get(digest)) is not None}
         listed = {entry.digest: entry for entry in entries if entry.digest not in changed}
         self._entries = listed | kept

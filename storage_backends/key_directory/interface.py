@@ -1,4 +1,4 @@
-"""What the edge and the control plane need of the key directory."""
+"""The interface of the key directory, for the edge and the control plane."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from pipeline_contracts.rate_limits import RateLimit
 
 @dataclass(frozen=True, slots=True)
 class SiteEntry:
-    """What a tracker ID opens: collection for a site, from these origins (`pipeline_contracts.origins`)."""
+    """The site whose events a tracker ID may send, and the allowed origins (`pipeline_contracts.origins`)."""
 
     site_id: int
     origins: tuple[str, ...]
@@ -18,8 +18,7 @@ class SiteEntry:
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
-    """One ingest or monitor key, or a site's tracker ID: whose it is, what it opens and how fast its account may
-    send."""
+    """An ingest key, a monitor key or a site's tracker ID: its owner, its scope, and its account's rate limit."""
 
     digest: bytes
     kind: CredentialKind
@@ -28,42 +27,43 @@ class KeyEntry:
     environment_id: str
     limit: RateLimit
     expires_ms: int | None = None
-    """When it stops working, milliseconds since 1970; None: never."""
+    """Time of expiry, milliseconds since 1970; None: never."""
     monitor: str | None = None
-    """What a monitor key opens, `heartbeat/7` or `queue/3`; None for an ingest key."""
+    """The monitor of a monitor key, `heartbeat/7` or `queue/3`; None for an ingest key."""
     site: SiteEntry | None = None
-    """What a tracker ID opens; None for a key."""
+    """The site of a tracker ID; None for a key."""
 
 
 ReadEntries = Callable[[], Awaitable[Sequence[KeyEntry]]]
-"""Reads every live key, as of the moment of the call or later."""
+"""Reads all live keys, as of the time of the call or later."""
 
 
 class KeyDirectory(Protocol):
     """Keys by the SHA-256 of the secret."""
 
     async def find(self, digest: bytes) -> KeyEntry | None:
-        """The entry of this digest. Raises `StorageUnavailable` when that cannot be told."""
+        """Return the entry of this digest; None if there is no such key. Raises `StorageUnavailable` if that is
+        unknown."""
         ...
 
     async def publish(self, entry: KeyEntry) -> None:
-        """Make a key known, or what it opens changed. Raises `StorageUnavailable`."""
+        """Add a key, or replace its entry. Raises `StorageUnavailable`."""
         ...
 
     async def revoke(self, digest: bytes) -> None:
-        """Make a key unknown, to every edge within 5 s. Raises `StorageUnavailable`."""
+        """Remove a key; every edge refuses it within 5 s. Raises `StorageUnavailable`."""
         ...
 
     async def publish_all(self, read: ReadEntries) -> int:
-        """Make exactly those keys known that `read` gives; returns their number.
+        """Replace all keys by those that `read` returns; return their number.
 
-        A key that was published or revoked since `read` was called stays as that says; all else that the list does not
-        have ends. Raises `StorageUnavailable`, and what `read` raises.
+        A key that was published or revoked after the call of `read` keeps that change. Raises `StorageUnavailable`, and
+        what `read` raises.
         """
         ...
 
     async def is_complete(self) -> bool:
-        """Whether all keys have been published into it: False after it was lost, or after an outage in which it may
+        """Return True if the directory has all keys: False after it lost its data, or after an outage in which it may
         have missed changes. Raises `StorageUnavailable`."""
         ...
 

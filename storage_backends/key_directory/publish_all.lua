@@ -1,9 +1,9 @@
--- Puts a list of keys, built under a name of its own, in place of the directory.
+-- Replaces the directory with a list of keys that was written under a name of its own.
 -- KEYS: the list, the directory, the mark of completeness, changes, keys revoked since the last publication, keys
 -- published since, the order of changes.
--- ARGV: number of keys in the list, what begin_publication.lua gave (the name of the data, the number), most changes to
--- keep.
--- Gives 1, or 0 when the list cannot be trusted: Redis was emptied, or set back, since the publication began.
+-- ARGV: number of keys in the list, the result of begin_publication.lua (the name of the data, the number), maximum
+-- length of the stream of changes.
+-- Returns 1, or 0 if the list is invalid: Redis was emptied, or restored to older data, since the publication began.
 local number = tonumber(ARGV[3])
 if redis.call('HGET', KEYS[7], 'data') ~= ARGV[2]
     or (tonumber(redis.call('HGET', KEYS[7], 'number')) or 0) < number
@@ -12,11 +12,11 @@ if redis.call('HGET', KEYS[7], 'data') ~= ARGV[2]
   return 0
 end
 if (tonumber(redis.call('HGET', KEYS[7], 'placed')) or 0) > number and redis.call('EXISTS', KEYS[3]) == 1 then
-  -- A list that was read later is in place already.
+  -- A list that was read later has replaced the directory already.
   redis.call('UNLINK', KEYS[1])
   return 1
 end
--- What changed after the list was read stands. Whatever else Redis holds ends here: the database does not have it.
+-- Changes after the list was read stay. All other keys in Redis are removed: the database does not have them.
 local since = '(' .. ARGV[3]
 for _, digest in ipairs(redis.call('ZRANGEBYSCORE', KEYS[6], since, '+inf')) do
   local entry = redis.call('HGET', KEYS[2], digest)
@@ -25,7 +25,7 @@ end
 for _, digest in ipairs(redis.call('ZRANGEBYSCORE', KEYS[5], since, '+inf')) do
   redis.call('HDEL', KEYS[1], digest)
 end
--- Freed beside the calls that follow: a large one would hold all edges up.
+-- UNLINK frees the old directory in the background: DEL of a large one would block all edges.
 redis.call('UNLINK', KEYS[2])
 if redis.call('EXISTS', KEYS[1]) == 1 then
   redis.call('RENAME', KEYS[1], KEYS[2])

@@ -1,8 +1,8 @@
-"""The key directory in Redis: control publishes, edges look up and keep what they found.
+"""The key directory in Redis: the control plane publishes keys; edges look them up and cache them.
 
-Each change is an entry of a stream that every edge follows, so a change reaches all of them at once, and one that
-was missed while a connection was down is read afterwards. What an edge keeps counts only while it follows; after
-a gap each key is asked for once more. While Redis is away the known keys go on working, however long.
+Each change is an entry of a stream that every edge follows: a change reaches all edges at once, and changes during a
+lost connection are read afterwards. A cached key is valid only for the uninterrupted period of following (the epoch) in
+which it was read; after a gap it is looked up once more. While Redis is unavailable, known keys keep working.
 """
 
 import asyncio
@@ -19,35 +19,35 @@ from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.end_task import end_task
 from storage_backends.key_directory.interface import KeyEntry, ReadEntries
 from storage_backends.key_directory.redis_publication import CHANGES, COMPLETE, KEYS, RedisPublication
-from storage_backends.key_directory.stored_entry import to_bytes, to_entry
+from storage_backends.key_directory.stored_entry import decode_entry, encode_entry
 from storage_backends.redis_connection import RedisConnection, new_client
 
 logger = logging.getLogger(__name__)
 
 
-_MOST_KNOWN = 100_000
-_MOST_UNKNOWN = 10_000
-_UNKNOWN_SECONDS = 5.0
-# An entry is asked for again after so long while the changes cannot be followed.
-_UNFOLLOWED_SECONDS = 2.0
+_MAX_KNOWN = 100_000
+_MAX_UNKNOWN = 10_000
+_UNKNOWN_TTL = 5.0
+# Seconds after which an entry is looked up again while the changes cannot be followed.
+_UNFOLLOWED_TTL = 2.0
 _BLOCK_MS = 500
-# A connection that says nothing for longer than a blocked read takes is dead.
-_FOLLOW_SECONDS = 1.5
-_AGAIN_SECONDS = 0.25
-# No stretch of following: what has it is asked for again at its next use.
-_NEVER = -1
+# Longer than a blocked read: a connection without a response for so long is dead.
+_FOLLOW_TIMEOUT = 1.5
+_RECONNECT_SECONDS = 0.25
+# Never the current epoch: an entry with it is looked up again at its next use.
+_NO_EPOCH = -1
 _NO_CHANGE = b"0-0"
 
 
 class _Known:
-    """A kept entry: in which stretch of following it was asked for, and when."""
+    """A cached entry, with the epoch and the time of its lookup."""
 
-    __slots__ = ("entry", "stretch", "asked")
+    __slots__ = ("entry", "epoch", "read_at")
 
-    def __init__(self, entry: KeyEntry, stretch: int, asked: float) -> None:
+    def __init__(self, entry: KeyEntry, epoch: int, read_at: float) -> None:
         self.entry = entry
-        self.stretch = stretch
-        self.asked = asked
+        self.epoch = epoch
+        self.read_at = read_at
 
 
 class RedisKeyDirectory:
@@ -59,182 +59,182 @@ class RedisKeyDirectory:
         *,
         follow: bool,
         seconds: float | None = None,
-        most_known: int = _MOST_KNOWN,
+        max_known: int = _MAX_KNOWN,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = RedisConnection(url, clock, seconds=seconds)
         self._publication = RedisPublication(self._connection)
         self._clock = clock
-        self._most_known = most_known
+        self._most_known = max_known
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
         self._unknown: OrderedDict[bytes, float] = OrderedDict()
-        self._asking: dict[bytes, asyncio.Task[KeyEntry | None]] = {}
-        # What was asked before a change of the same key arrived: not trusted, or not even kept.
-        self._changed_while_asking: set[bytes] = set()
-        self._revoked_while_asking: set[bytes] = set()
-        self._stretch = 0
+        self._lookups: dict[bytes, asyncio.Task[KeyEntry | None]] = {}
+        # Lookups that began before a change of their key arrived: the entry is looked up again, or not cached.
+        self._changed_during_lookup: set[bytes] = set()
+        self._revoked_during_lookup: set[bytes] = set()
+        self._epoch = 0
         self._following = False
-        # The last change that was read.
+        # ID of the last change that was read.
         self._position = _NO_CHANGE
         self._seen_complete = False
         self._url = url
         self._follower = asyncio.create_task(self._follow(), name="key changes") if follow else None
 
-    # The edge's side.
+    # For the edge.
 
     async def find(self, digest: bytes) -> KeyEntry | None:
         known = self._known.get(digest)
         if known is not None:
-            if self._following and known.stretch == self._stretch:
+            if self._following and known.epoch == self._epoch:
                 self._known.move_to_end(digest)
                 return known.entry
-            if not self._following and self._clock() - known.asked < _UNFOLLOWED_SECONDS:
+            if not self._following and self._clock() - known.read_at < _UNFOLLOWED_TTL:
                 return known.entry
         elif (until := self._unknown.get(digest)) is not None:
             if self._following and self._clock() < until:
                 return None
             del self._unknown[digest]
         try:
-            return await self._ask_once(digest)
+            return await self._look_up_once(digest)
         except StorageUnavailable:
-            # Away, or emptied and not published again yet: what worked goes on working.
+            # Redis is unavailable, or was emptied and not filled again yet: known keys keep working.
             if known is not None and digest in self._known:
-                known.asked = self._clock()
+                known.read_at = self._clock()
                 return known.entry
             raise
 
     def unready_reason(self) -> str | None:
-        """Why the edge can let nobody in yet; None from the first time on that all keys were there."""
+        """Return why the edge cannot accept keys yet; None once Redis was seen with all keys."""
         return None if self._seen_complete else "no keys yet: is Redis there, and `pharos control` running?"
 
     @property
-    def away(self) -> bool:
-        """Whether the last call to Redis failed."""
-        return self._connection.away
+    def is_away(self) -> bool:
+        """True if the last call to Redis failed."""
+        return self._connection.is_away
 
-    def kept(self) -> tuple[int, int]:
-        """How many keys this edge keeps: known ones, and digests that are none."""
+    def cache_sizes(self) -> tuple[int, int]:
+        """Return the number of cached keys, and of cached digests without a key."""
         return len(self._known), len(self._unknown)
 
-    async def _ask_once(self, digest: bytes) -> KeyEntry | None:
-        """Ask Redis; requests with the same key wait for one answer."""
-        asking = self._asking.get(digest)
-        if asking is None:
-            asking = self._asking[digest] = asyncio.create_task(self._ask(digest))
-            asking.add_done_callback(lambda task: self._asked(digest, task))
-        # A request that is given up must not take the answer from the others.
-        return await asyncio.shield(asking)
+    async def _look_up_once(self, digest: bytes) -> KeyEntry | None:
+        """Read the key from Redis; concurrent requests with the same key share one lookup."""
+        lookup = self._lookups.get(digest)
+        if lookup is None:
+            lookup = self._lookups[digest] = asyncio.create_task(self._look_up(digest))
+            lookup.add_done_callback(lambda task: self._finish_lookup(digest, task))
+        # A request that gives up must not cancel the lookup of the others.
+        return await asyncio.shield(lookup)
 
-    def _asked(self, digest: bytes, task: "asyncio.Task[KeyEntry | None]") -> None:
-        self._asking.pop(digest, None)
-        self._changed_while_asking.discard(digest)
-        self._revoked_while_asking.discard(digest)
+    def _finish_lookup(self, digest: bytes, task: "asyncio.Task[KeyEntry | None]") -> None:
+        self._lookups.pop(digest, None)
+        self._changed_during_lookup.discard(digest)
+        self._revoked_during_lookup.discard(digest)
         if not task.cancelled():
             task.exception()
 
-    async def _ask(self, digest: bytes) -> KeyEntry | None:
-        stretch, asked = self._stretch, self._clock()
+    async def _look_up(self, digest: bytes) -> KeyEntry | None:
+        epoch, read_at = self._epoch, self._clock()
 
-        async def ask(client: Any) -> tuple[bytes | None, int]:
+        async def look_up(client: Any) -> tuple[bytes | None, int]:
             async with client.pipeline(transaction=True) as pipeline:
                 found, complete = await pipeline.hget(KEYS, digest).exists(COMPLETE).execute()
             return found, complete
 
-        found, complete = await self._connection.call(ask)
+        found, complete = await self._connection.call(look_up)
         if found is None and not complete:
             raise StorageUnavailable("The keys have not been published yet.")
         self._seen_complete = self._seen_complete or bool(complete)
-        entry = None if found is None else to_entry(digest, found)
+        entry = None if found is None else decode_entry(digest, found)
         self._known.pop(digest, None)
-        if digest in self._revoked_while_asking:
+        if digest in self._revoked_during_lookup:
             return entry
-        if digest in self._changed_while_asking:
-            stretch = _NEVER
+        if digest in self._changed_during_lookup:
+            epoch = _NO_EPOCH
         if entry is not None:
-            self._known[digest] = _Known(entry, stretch, asked)
+            self._known[digest] = _Known(entry, epoch, read_at)
             if len(self._known) > self._most_known:
                 self._known.popitem(last=False)
-        elif stretch != _NEVER:
-            self._unknown[digest] = self._clock() + _UNKNOWN_SECONDS
-            if len(self._unknown) > _MOST_UNKNOWN:
+        elif epoch != _NO_EPOCH:
+            self._unknown[digest] = self._clock() + _UNKNOWN_TTL
+            if len(self._unknown) > _MAX_UNKNOWN:
                 self._unknown.popitem(last=False)
         return entry
 
     async def _follow(self) -> None:
-        """Read the changes for as long as the edge runs."""
+        """Follow the changes while the edge runs."""
         while True:
-            client = new_client(self._url, _FOLLOW_SECONDS)
+            client = new_client(self._url, _FOLLOW_TIMEOUT)
             try:
-                await self._follow_on(client)
+                await self._follow_with(client)
             except (RedisError, OSError, TimeoutError) as error:
                 if self._following:
                     logger.warning("key changes cannot be followed: %r", error)
             finally:
                 self._following = False
                 await client.aclose()
-            await asyncio.sleep(_AGAIN_SECONDS)
+            await asyncio.sleep(_RECONNECT_SECONDS)
 
-    async def _follow_on(self, client: Any) -> None:
-        """Read the changes from now on, until the connection fails."""
-        _, self._position = await _ends(client)
+    async def _follow_with(self, client: Any) -> None:
+        """Follow the changes from now on, until the connection fails."""
+        _, self._position = await _read_stream_ends(client)
         self._seen_complete = self._seen_complete or bool(await client.exists(COMPLETE))
-        # Whatever happened in the gap: all that is kept is asked for again. Only then does it count as followed.
-        self._begin_stretch()
+        # Changes in the gap are unknown, so all cached keys must be looked up again before they count as followed.
+        self._begin_epoch()
         self._following = True
         while True:
-            begun = self._position
-            for entries in _entries_of(await client.xread({CHANGES: begun}, block=_BLOCK_MS)):
+            last_read = self._position
+            for entries in _list_streams(await client.xread({CHANGES: last_read}, block=_BLOCK_MS)):
                 for _, fields in entries:
-                    self._take_change(fields)
+                    self._apply_change(fields)
                 self._position = entries[-1][0]
-            # Looked at after the reading: what is still there now was there for it.
-            first, newest = await _ends(client)
-            if _order(newest) < _order(self._position):
-                # Emptied over a connection that stayed: new changes may carry lower IDs than the last one seen.
+            # Read after the changes: a change that exists now also existed for the read above.
+            first, newest = await _read_stream_ends(client)
+            if _parse_change_id(newest) < _parse_change_id(self._position):
+                # Redis was emptied without a lost connection: new changes may have lower IDs than the last one read.
                 self._position = newest
-                self._begin_stretch()
-            elif _order(first) > _order(begun):
-                # The last one seen is gone, and maybe some behind it that nobody here has seen.
-                self._begin_stretch()
+                self._begin_epoch()
+            elif _parse_change_id(first) > _parse_change_id(last_read):
+                # The last change that was read is trimmed away, and maybe later ones that this edge has not read.
+                self._begin_epoch()
 
-    def _begin_stretch(self) -> None:
-        self._stretch += 1
+    def _begin_epoch(self) -> None:
+        self._epoch += 1
         self._unknown.clear()
-        self._changed_while_asking |= self._asking.keys()
+        self._changed_during_lookup |= self._lookups.keys()
 
-    def _take_change(self, fields: dict[bytes, bytes]) -> None:
+    def _apply_change(self, fields: dict[bytes, bytes]) -> None:
         if b"all" in fields:
             self._seen_complete = True
-            # Asked for at its next use also by who does not follow the changes (any more), and by who made this one.
-            for kept in self._known.values():
-                kept.asked = -math.inf
-            self._begin_stretch()
+            # For processes that do not follow the changes, which includes the one that published the list.
+            for cached in self._known.values():
+                cached.read_at = -math.inf
+            self._begin_epoch()
             return
         digest = fields.get(b"revoked") or fields.get(b"published") or b""
         self._unknown.pop(digest, None)
-        if digest in self._asking:
-            self._changed_while_asking.add(digest)
+        if digest in self._lookups:
+            self._changed_during_lookup.add(digest)
         if b"revoked" in fields:
             self._known.pop(digest, None)
-            if digest in self._asking:
-                self._revoked_while_asking.add(digest)
+            if digest in self._lookups:
+                self._revoked_during_lookup.add(digest)
         elif (known := self._known.get(digest)) is not None:
-            # It opens something else now: asked for at its next use, and used as it was should Redis be away then.
-            known.stretch, known.asked = _NEVER, -math.inf
+            # The entry has changed: look it up at its next use, and use the old one if Redis is unavailable then.
+            known.epoch, known.read_at = _NO_EPOCH, -math.inf
 
-    # Control's side. Each change is taken here at once too: who made it does not wait to be told of it.
+    # For the control plane. Each change is also applied to this process's own cache at once.
 
     async def publish(self, entry: KeyEntry) -> None:
-        await self._publication.change(entry.digest, to_bytes(entry))
-        self._take_change({b"published": entry.digest})
+        await self._publication.change(entry.digest, encode_entry(entry))
+        self._apply_change({b"published": entry.digest})
 
     async def revoke(self, digest: bytes) -> None:
         await self._publication.change(digest, b"")
-        self._take_change({b"revoked": digest})
+        self._apply_change({b"revoked": digest})
 
     async def publish_all(self, read: ReadEntries) -> int:
         count = await self._publication.publish_all(read)
-        self._take_change({b"all": b""})
+        self._apply_change({b"all": b""})
         return count
 
     async def is_complete(self) -> bool:
@@ -246,21 +246,21 @@ class RedisKeyDirectory:
         await self._connection.close()
 
 
-async def _ends(client: Any) -> tuple[bytes, bytes]:
-    """The IDs of the first and the last change that are kept; 0-0 where there is none."""
+async def _read_stream_ends(client: Any) -> tuple[bytes, bytes]:
+    """Return the IDs of the first and the last change in the stream; 0-0 if it is empty."""
     async with client.pipeline(transaction=True) as pipeline:
         first, newest = await pipeline.xrange(CHANGES, count=1).xrevrange(CHANGES, count=1).execute()
     return first[0][0] if first else _NO_CHANGE, newest[0][0] if newest else _NO_CHANGE
 
 
-def _order(change: bytes) -> tuple[int, int]:
-    """Stream IDs are two numbers, milliseconds and a count within them."""
+def _parse_change_id(change: bytes) -> tuple[int, int]:
+    """Return a stream ID as a comparable pair: milliseconds, and a count within them."""
     milliseconds, _, count = change.partition(b"-")
     return int(milliseconds), int(count)
 
 
-def _entries_of(read: Any) -> Sequence[Any]:
-    """The streams' entries, in whichever form this version of the protocol gives them."""
+def _list_streams(read: Any) -> Sequence[Any]:
+    """Return the entries of the streams, from the response of either version of the Redis protocol."""
     if not read:
         return []
     return (
@@ -273,9 +273,9 @@ def _entries_of(read: Any) -> Sequence[Any]:
 async def open_redis_key_directory(
     url: str, *, follow: bool = True, seconds: float | None = None
 ) -> RedisKeyDirectory:
-    """The directory in the Redis at `redis://user:password@host:port/database`; it may be away.
+    """Return the directory in the Redis at `redis://user:password@host:port/database`, which may be unavailable.
 
-    `follow`: read the changes that others publish, as an edge does. `seconds`: how long an answer may take, where it
-    is not to fail fast.
+    `follow`: follow the changes of other processes, as an edge does. `seconds`: timeout of a response, instead of the
+    short default.
     """
     return RedisKeyDirectory(url, follow=follow, seconds=seconds)

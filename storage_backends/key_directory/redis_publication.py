@@ -1,4 +1,4 @@
-"""Control's side of the key directory in Redis: single changes, and lists of all keys that replace the directory."""
+"""Publishes keys to Redis for the control plane: single changes, and lists of all keys that replace the directory."""
 
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.key_directory.interface import KeyEntry, ReadEntries
-from storage_backends.key_directory.stored_entry import to_bytes
+from storage_backends.key_directory.stored_entry import encode_entry
 from storage_backends.redis_connection import RedisConnection
 
 T = TypeVar("T")
@@ -22,16 +22,16 @@ _REVOKED = "pharos:keys:revoked-since"
 _PUBLISHED = "pharos:keys:published-since"
 _ORDER = "pharos:keys:order"
 _SCRIPTS = Path(__file__).parent
-# After so long a list is removed that nobody has put in place.
-_LIST_SECONDS = 600
-_MOST_CHANGES = 10_000
+# A list that never replaced the directory is removed after so long.
+_LIST_TTL_SECONDS = 600
+_MAX_CHANGES = 10_000
 
 
 class RedisPublication:
-    """What the database says, brought into Redis.
+    """Copies the keys of the database to Redis.
 
-    A change is published after its commit, so a list that is read after the change has it. Changes and lists are
-    numbered by Redis: a list replaces all but the changes with higher numbers.
+    A change is published after its commit to the database, so a list that is read after the change has it. Redis
+    numbers changes and lists: a list replaces everything except changes with higher numbers.
     """
 
     def __init__(self, connection: RedisConnection) -> None:
@@ -40,17 +40,17 @@ class RedisPublication:
         self._begin_publication = register((_SCRIPTS / "begin_publication.lua").read_text())
         self._publish_all = register((_SCRIPTS / "publish_all.lua").read_text())
         self._change_key = register((_SCRIPTS / "change_key.lua").read_text())
-        # Whether a call failed since the last publication began, and into which run of Redis that went: another one
-        # may have older data (a restart, a failover).
+        # True if a call failed since the last publication began. The run ID of Redis at that publication: another run
+        # (after a restart or a failover) may have older data.
         self._missed_changes = False
         self._published_run: str | None = None
 
     async def change(self, digest: bytes, data: bytes) -> None:
-        """Make one key known as `data`, or unknown where that is empty. Raises `StorageUnavailable`."""
+        """Set the entry of one key to `data`; empty `data` removes the key. Raises `StorageUnavailable`."""
 
         async def run(_client: Any) -> None:
             await self._change_key(
-                keys=[KEYS, CHANGES, _REVOKED, _PUBLISHED, _ORDER], args=[digest, data, _MOST_CHANGES]
+                keys=[KEYS, CHANGES, _REVOKED, _PUBLISHED, _ORDER], args=[digest, data, _MAX_CHANGES]
             )
 
         await self._call(run)
@@ -63,13 +63,13 @@ class RedisPublication:
             raise
 
     async def publish_all(self, read: ReadEntries) -> int:
-        """As `KeyDirectory.publish_all`."""
+        """See `KeyDirectory.publish_all`."""
         self._missed_changes = False
         run, data, number = await self._call(self._begin)
         try:
-            # Read only now: it has every change with a lower number.
+            # Read after `_begin`: the list has every change with a lower number.
             entries = await read()
-            await self._place(entries, data, number)
+            await self._write_list(entries, data, number)
         except BaseException:
             self._missed_changes = True
             raise
@@ -77,50 +77,50 @@ class RedisPublication:
         return len(entries)
 
     async def _begin(self, client: Any) -> tuple[str, bytes, int]:
-        run = await _run_of(client)
+        run = await _read_run_id(client)
         keys = [_ORDER, _REVOKED, _PUBLISHED]
         data, number = await self._begin_publication(keys=keys, args=[secrets.token_hex(8)])
         return run, data, int(number)
 
-    async def _place(self, entries: Sequence[KeyEntry], data: bytes, number: int) -> None:
-        listed = f"{KEYS}:{secrets.token_hex(8)}"
+    async def _write_list(self, entries: Sequence[KeyEntry], data: bytes, number: int) -> None:
+        list_name = f"{KEYS}:{secrets.token_hex(8)}"
 
         async def write(part: Sequence[KeyEntry], client: Any) -> None:
             async with client.pipeline(transaction=False) as pipeline:
-                pipeline.hset(listed, mapping={entry.digest: to_bytes(entry) for entry in part})
-                # Should nobody be left to put it in place.
-                pipeline.expire(listed, _LIST_SECONDS)
+                pipeline.hset(list_name, mapping={entry.digest: encode_entry(entry) for entry in part})
+                # In case this process ends before the list replaces the directory.
+                pipeline.expire(list_name, _LIST_TTL_SECONDS)
                 await pipeline.execute()
 
         for begin in range(0, len(entries), 1000):
             await self._connection.call(partial(write, entries[begin : begin + 1000]))
 
-        async def put_in_place(_client: Any) -> int:
-            placed: int = await self._publish_all(
-                keys=[listed, KEYS, COMPLETE, CHANGES, _REVOKED, _PUBLISHED, _ORDER],
-                args=[len({entry.digest for entry in entries}), data, number, _MOST_CHANGES],
+        async def replace_directory(_client: Any) -> int:
+            replaced: int = await self._publish_all(
+                keys=[list_name, KEYS, COMPLETE, CHANGES, _REVOKED, _PUBLISHED, _ORDER],
+                args=[len({entry.digest for entry in entries}), data, number, _MAX_CHANGES],
             )
-            return placed
+            return replaced
 
-        if not await self._connection.call(put_in_place):
+        if not await self._connection.call(replace_directory):
             raise StorageUnavailable("Redis lost data while the keys were being published.")
 
     async def is_complete(self) -> bool:
-        """As `KeyDirectory.is_complete`."""
+        """See `KeyDirectory.is_complete`."""
 
         async def run(client: Any) -> bool:
             if not await client.exists(COMPLETE):
                 return False
-            return self._published_run in (None, await _run_of(client))
+            return self._published_run in (None, await _read_run_id(client))
 
         complete = await self._call(run)
         return complete and not self._missed_changes
 
 
-async def _run_of(client: Any) -> str:
-    """The name of this run of Redis, another one after a restart or a failover; empty where this user may not ask."""
+async def _read_run_id(client: Any) -> str:
+    """Return the run ID of Redis, which changes with a restart or a failover; empty if this user may not read it."""
     try:
         return str((await client.info("server")).get("run_id", ""))
     except ResponseError:
-        # INFO is of the category that many rules for users leave out (@dangerous).
+        # INFO is in the category @dangerous, which many ACL rules exclude.
         return ""

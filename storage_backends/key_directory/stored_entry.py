@@ -1,4 +1,4 @@
-"""An entry as it lies in Redis: MessagePack under its digest, never the secret."""
+"""Encodes key entries for Redis: MessagePack, stored under the digest and without the secret."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ from storage_backends.key_directory.interface import KeyEntry, SiteEntry
 
 
 class _Stored(msgspec.Struct, array_like=True, frozen=True):
-    """Fields are only ever added at the end, with a default."""
+    """Add fields only at the end, with a default: older versions read these bytes."""
 
     kind: str
     account_id: str
@@ -26,8 +26,8 @@ _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(_Stored)
 
 
-def to_bytes(entry: KeyEntry) -> bytes:
-    """All of the entry but its digest."""
+def encode_entry(entry: KeyEntry) -> bytes:
+    """Encode all of the entry except its digest."""
     return _encode(
         _Stored(
             entry.kind.value,
@@ -44,8 +44,8 @@ def to_bytes(entry: KeyEntry) -> bytes:
     )
 
 
-def to_entry(digest: bytes, data: bytes) -> KeyEntry:
-    """The reverse of `to_bytes`."""
+def decode_entry(digest: bytes, data: bytes) -> KeyEntry:
+    """Decode the result of `encode_entry`."""
     stored = _decoder.decode(data)
     return KeyEntry(
         digest,

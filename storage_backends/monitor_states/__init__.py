@@ -1,1 +1,1 @@
-"""The present state of heartbeats and queues, in the control plane's database, as the consumers write it."""
+"""Current states of heartbeats and queues in the control plane's database, written by the consumers."""

@@ -1,4 +1,4 @@
-"""What the consumers need of the place where monitors' present states lie."""
+"""The consumers' interface to the current states of monitors."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from pipeline_contracts.heartbeat_states import Heartbeat
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """All that was received up to `through_ms` (milliseconds since 1970) in a partition of a topic is applied."""
+    """Everything received up to `through_ms` (milliseconds since 1970) in a partition of a topic is applied."""
 
     topic: str
     partition: int
@@ -19,12 +19,12 @@ class Progress:
 
 @dataclass(slots=True)
 class Watched:
-    """A heartbeat with those of its runs that were asked for, by their IDs. What is changed in it is written."""
+    """A heartbeat with the requested runs of it by ID. Changes to the heartbeat are written."""
 
     heartbeat: Heartbeat
     runs: dict[str, Run] = field(default_factory=dict)
     changed: list[Run] = field(default_factory=list)
-    """Runs that have to be written."""
+    """Runs to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class SeenQueue:
 
 @dataclass(frozen=True, slots=True)
 class SeenWorker:
-    """What a worker of a queue said."""
+    """An update from a worker of a queue."""
 
     queue_id: int
     environment_id: str
@@ -58,53 +58,53 @@ class SeenWorker:
 
 
 Change = Callable[[Mapping[int, Watched]], Sequence[Watched]]
-"""Gets the heartbeats by ID, changes some and gives these. Pure: it may be called again."""
+"""Receives the heartbeats by ID, changes some and returns those. Pure: it may be called again."""
 
 
 class MonitorStates(Protocol):
-    """Heartbeats, queues, and how far they are up to date."""
+    """Heartbeats, queues, and up to when they are current."""
 
     async def change(
-        self, wanted: Mapping[int, Collection[str]], change: Change, progress: Progress | None
+        self, requested: Mapping[int, Collection[str]], change: Change, progress: Progress | None
     ) -> None:
-        """Read these heartbeats, each with the runs of these IDs and those that its `pings` name, let `change` say what
-        becomes of them, recount those that ask for it, and write it all with the progress, in one transaction.
-        Heartbeats that there are not are left out. Raises `StorageUnavailable`: then nothing was changed."""
+        """Read the requested heartbeats, each with the runs of these IDs and those that its `pings` name, call
+        `change`, recount the heartbeats with `recount` set, and write the changes and the progress, in one transaction.
+        Unknown heartbeats are left out. Raises `StorageUnavailable`: then nothing was changed."""
         ...
 
-    async def change_due(self, clock_ms: int, most: int, change: Change) -> int:
-        """The same for up to `most` heartbeats whose deadline has come, with their open runs. One that somebody
-        else has changed meanwhile is left to them. Gives how many were due; 0 when none is left."""
+    async def change_due(self, clock_ms: int, limit: int, change: Change) -> int:
+        """Do the same for up to `limit` heartbeats whose deadline has passed, with their open runs. A heartbeat that
+        another process changes meanwhile is not written. Return the number of due heartbeats."""
         ...
 
     async def mark_unknown(self, clock_ms: int, until_ms: int, now_ms: int) -> int:
-        """Make those heartbeats unknown, unless they are down, whose deadline lies after `clock_ms` and up to
-        `until_ms`; gives how many."""
+        """Make the heartbeats unknown that are not down and whose deadline lies after `clock_ms`, at `until_ms` at the
+        latest. Return their number."""
         ...
 
     async def apply_queues(
         self, snapshots: Sequence[SeenQueue], workers: Sequence[SeenWorker], progress: Progress
     ) -> None:
-        """Bring queues up to date, in one transaction: the snapshot that was observed last stands, the greater ID of
-        two of the same moment; a worker's update stands if its sequence is above the one before. Those of queues that
-        there are not are left out. Raises `StorageUnavailable`."""
+        """Update queues and workers in one transaction. A snapshot is stored if it was observed later than the stored
+        one, or at the same time and has the greater ID; a worker's update if its sequence is greater. Unknown queues
+        are left out. Raises `StorageUnavailable`."""
         ...
 
     async def note_progress(self, progress: Progress) -> None:
-        """Write down how far a partition is; a time before the one known changes nothing."""
+        """Store the progress of a partition; a time earlier than the stored one changes nothing."""
         ...
 
     async def read_progress(self, topic: str) -> Mapping[int, int]:
-        """Through which time each partition of the topic is applied, those of which that was never written left out."""
+        """Return `through_ms` of each partition of the topic; partitions without stored progress are left out."""
         ...
 
     async def forget_progress(self, topic: str, partitions: Collection[int]) -> int:
-        """Remove what is written of other partitions of the topic than these; gives of how many."""
+        """Remove the progress of all partitions of the topic except these; return the number removed."""
         ...
 
-    async def prune_runs(self, before_ms: int, most: int) -> int:
-        """Remove up to `most` runs whose first signal is older and that nobody waits for; gives how many. Failures
-        among them that are in the row stay counted, and the newest success stays."""
+    async def prune_runs(self, before_ms: int, limit: int) -> int:
+        """Remove up to `limit` runs whose first signal is older and that are not open; return the number removed. Their
+        failures stay counted in `failures_in_row`, and the newest success stays."""
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,7 @@
-"""Rows of the database as the state machine has them; the columns stand in this order in both adapters."""
+"""Conversion between rows of the database and heartbeats, runs, snapshots and workers, for both adapters.
+
+Rows are read by position: `postgres.sql` and `sqlite.sql` name the columns in the order that is expected here.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -11,50 +14,25 @@ from pipeline_contracts.ping_pairs import PingPairs
 from pipeline_contracts.schedules import Schedule
 from storage_backends.monitor_states.interface import SeenQueue, SeenWorker, Watched
 
-HEARTBEAT_COLUMNS = """
-    s.heartbeat_id, e.public_id, h.period_seconds, h.cron, h.timezone, h.grace_seconds, h.max_runtime_seconds,
-    h.failures_before_down, h.paused, s.state, s.since_ms, s.due_ms, s.deadline_ms, s.last_signal_ms,
-    s.last_success_ms, s.last_end_ms, s.failures_in_row, s.open_runs, s.oldest_start_ms, s.version,
-    s.judged_from_ms, s.missed_ms, s.pings
-"""
-HEARTBEAT_TABLES = """
-    heartbeat_states AS s
-    JOIN heartbeats AS h ON h.id = s.heartbeat_id
-    JOIN environments AS e ON e.id = h.environment_id
-"""
-RUN_TIMES = "heartbeat_id, run_id, first_ms, started_ms, succeeded_ms, failed_ms, timed_out_ms"
-"""Without what a run has written, which nothing is counted from."""
-RUN_COLUMNS = f"{RUN_TIMES}, exit_status, output"
-OPEN_RUN = "started_ms IS NOT NULL AND succeeded_ms IS NULL AND failed_ms IS NULL AND timed_out_ms IS NULL"
-
-PRUNABLE = f"""
-    SELECT {RUN_TIMES.replace("heartbeat_id", "r.heartbeat_id")} FROM heartbeat_runs AS r
-    JOIN heartbeat_states AS s ON s.heartbeat_id = r.heartbeat_id
-    WHERE NOT ({OPEN_RUN} AND started_ms > coalesce(s.judged_from_ms, -1))
-    AND NOT (succeeded_ms IS NOT NULL AND succeeded_ms >= coalesce(s.last_success_ms, 0)) AND first_ms <
-"""
-"""Not those that are still waited for, nor the newest success: the failures in the row are counted from it. Ends where
-the time belongs."""
-
 _encode = msgspec.json.encode
 _decode_missed = msgspec.json.Decoder(list[int]).decode
 _decode_pings = msgspec.json.Decoder(PingPairs).decode
 
 
 def by_id(rows: Iterable[Sequence[Any]]) -> dict[int, Watched]:
-    """The heartbeats of these rows (`HEARTBEAT_COLUMNS`), by their IDs."""
+    """Return the heartbeats of rows of `read_heartbeats` or `read_due_heartbeats`, by ID."""
     return {(heartbeat := _to_heartbeat(row)).heartbeat_id: Watched(heartbeat) for row in rows}
 
 
 def add_runs(watched: Mapping[int, Watched], rows: Iterable[Sequence[Any]]) -> None:
-    """Put the runs of these rows (`RUN_COLUMNS`) to their heartbeats."""
+    """Add the runs of rows of `read_runs` or `read_open_runs` to their heartbeats."""
     for row in rows:
         run = _to_run(row)
         watched[row[0]].runs[run.run_id] = run
 
 
 def all_runs(watched: Watched, rows: Iterable[Sequence[Any]]) -> list[Run]:
-    """The runs of these rows (`RUN_TIMES`), and in their place those that are changed."""
+    """Return the runs of rows of `read_run_times`; changed runs replace theirs."""
     runs = {run.run_id: run for run in (*map(_to_run, rows), *watched.changed)}
     return list(runs.values())
 
@@ -84,27 +62,27 @@ def _to_run(row: Sequence[Any]) -> Run:
 
 
 def runs_of(rows: Iterable[Sequence[Any]]) -> dict[int, list[Run]]:
-    """The runs of these rows (`RUN_TIMES`), by their heartbeats."""
+    """Return the runs of rows of `read_prunable_runs`, by heartbeat."""
     runs: dict[int, list[Run]] = {}
     for row in rows:
         runs.setdefault(row[0], []).append(_to_run(row))
     return runs
 
 
-def wanted_runs(
-    wanted: Mapping[int, Collection[str]], watched: Mapping[int, Watched]
+def requested_runs(
+    requested: Mapping[int, Collection[str]], watched: Mapping[int, Watched]
 ) -> list[tuple[int, str]]:
-    """(heartbeat, run) of what is asked for, and of the runs with which pings that name none may pair."""
+    """Return (heartbeat, run) of the requested runs, and of those that pings without a run ID may belong to."""
     keys: set[tuple[int, str]] = set()
     for number, found in watched.items():
         pings = found.heartbeat.pings
-        keys.update((number, run) for run in wanted[number])
+        keys.update((number, run) for run in requested[number])
         keys.update((number, run) for run in (() if pings is None else pings.run_ids()))
     return sorted(keys)
 
 
 def state_values(heartbeat: Heartbeat) -> tuple[Any, ...]:
-    """What is written of a heartbeat: state … oldest_start_ms, missed_ms, pings, then its ID and version."""
+    """Return the written values of a heartbeat: state … oldest_start_ms, missed_ms, pings, then its ID and version."""
     return (
         heartbeat.state,
         heartbeat.since_ms,
@@ -124,7 +102,7 @@ def state_values(heartbeat: Heartbeat) -> tuple[Any, ...]:
 
 
 def run_values(heartbeat_id: int, run: Run) -> tuple[Any, ...]:
-    """In the order of `RUN_COLUMNS`."""
+    """Return the values of a run in the order of the columns of `write_runs`."""
     return (
         heartbeat_id,
         run.run_id,
@@ -139,7 +117,7 @@ def run_values(heartbeat_id: int, run: Run) -> tuple[Any, ...]:
 
 
 def snapshot_values(seen: SeenQueue) -> tuple[Any, ...]:
-    """What is written of a queue's snapshot, then the environment that the queue has to be of."""
+    """Return the written values of a queue's snapshot, then the environment that the queue must belong to."""
     return (
         seen.queue_id,
         seen.snapshot_id,
@@ -155,7 +133,7 @@ def snapshot_values(seen: SeenQueue) -> tuple[Any, ...]:
 
 
 def worker_values(seen: SeenWorker) -> tuple[Any, ...]:
-    """What is written of a worker's update, then the environment that the queue has to be of."""
+    """Return the written values of a worker's update, then the environment that the queue must belong to."""
     return (
         seen.queue_id,
         seen.worker_id,
@@ -168,5 +146,5 @@ def worker_values(seen: SeenWorker) -> tuple[Any, ...]:
 
 
 def columns_of(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
-    """Rows turned into columns."""
+    """Return the columns of these rows."""
     return [list(column) for column in zip(*rows, strict=True)]

@@ -1,7 +1,7 @@
-"""Monitors' present states in the SQLite file of an embedded control plane.
+"""Current states of monitors in the SQLite file of an embedded control plane.
 
-A connection of its own in a thread of its own; the file's journal lets the control plane read meanwhile, and who writes
-waits for the other.
+One connection, used in a thread of its own. The journal (WAL) lets the control plane read at the same time; writers
+wait for each other.
 """
 
 import asyncio
@@ -17,85 +17,24 @@ from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.heartbeat_states import forget_runs, recount
 from storage_backends.monitor_states.interface import Change, Progress, SeenQueue, SeenWorker, Watched
 from storage_backends.monitor_states.rows import (
-    HEARTBEAT_COLUMNS,
-    HEARTBEAT_TABLES,
-    OPEN_RUN,
-    PRUNABLE,
-    RUN_COLUMNS,
-    RUN_TIMES,
     add_runs,
     all_runs,
     by_id,
+    requested_runs,
     run_values,
     runs_of,
     snapshot_values,
     state_values,
-    wanted_runs,
     worker_values,
 )
+from storage_backends.sql_files import read_statements
 
 T = TypeVar("T")
 
-_AT_ONCE = 1000
-_BUSY_SECONDS = 10.0
+_SQL = read_statements(__file__)
 
-_READ = (
-    f"SELECT {HEARTBEAT_COLUMNS} FROM {HEARTBEAT_TABLES} "
-    "WHERE s.heartbeat_id IN (SELECT value FROM json_each(?))"
-)
-_READ_DUE = (
-    f"SELECT {HEARTBEAT_COLUMNS} FROM {HEARTBEAT_TABLES} "
-    "WHERE s.deadline_ms <= ? ORDER BY s.deadline_ms LIMIT ?"
-)
-_READ_RUNS = (
-    f"SELECT {RUN_COLUMNS} FROM heartbeat_runs WHERE (heartbeat_id, run_id) IN "
-    "(SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?))"
-)
-_READ_ALL_RUNS = f"SELECT {RUN_TIMES} FROM heartbeat_runs WHERE heartbeat_id = ?"
-_READ_OPEN_RUNS = (
-    f"SELECT {RUN_COLUMNS} FROM heartbeat_runs "
-    f"WHERE heartbeat_id IN (SELECT value FROM json_each(?)) AND {OPEN_RUN}"
-)
-_WRITE_STATE = """
-UPDATE heartbeat_states SET state = ?, since_ms = ?, due_ms = ?, deadline_ms = ?, last_signal_ms = ?,
-    last_success_ms = ?, last_end_ms = ?, failures_in_row = ?, open_runs = ?, oldest_start_ms = ?, missed_ms = ?,
-    pings = ?, version = version + 1
-WHERE heartbeat_id = ? AND version = ?
-"""
-_WRITE_RUN = f"INSERT OR REPLACE INTO heartbeat_runs ({RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_MARK_UNKNOWN = """
-UPDATE heartbeat_states SET state = 'unknown', since_ms = ?, version = version + 1
-WHERE deadline_ms > ? AND deadline_ms <= ? AND state NOT IN ('unknown', 'down')
-"""
-_WRITE_PROGRESS = """
-INSERT INTO monitor_progress (topic, "partition", applied_through_ms) VALUES (?, ?, ?)
-ON CONFLICT (topic, "partition") DO UPDATE SET applied_through_ms = max(applied_through_ms, excluded.applied_through_ms)
-"""
-_KNOWN_QUEUE = (
-    "SELECT 1 FROM queues JOIN environments ON environments.id = queues.environment_id "
-    "WHERE queues.id = ?1 AND environments.public_id ="
-)
-_WRITE_SNAPSHOT = f"""
-INSERT INTO queue_states (queue_id, snapshot_id, observed_us, received_ms, pending, delayed, reserved, failed,
-    oldest_wait_seconds)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE EXISTS ({_KNOWN_QUEUE} ?10)
-ON CONFLICT (queue_id) DO UPDATE SET snapshot_id = excluded.snapshot_id, observed_us = excluded.observed_us,
-    received_ms = excluded.received_ms, pending = excluded.pending, delayed = excluded.delayed,
-    reserved = excluded.reserved, failed = excluded.failed, oldest_wait_seconds = excluded.oldest_wait_seconds
-WHERE (excluded.observed_us, excluded.snapshot_id) > (queue_states.observed_us, queue_states.snapshot_id)
-"""
-_WRITE_WORKER = f"""
-INSERT INTO queue_workers (queue_id, worker_id, sequence, status, job_id, received_ms)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE EXISTS ({_KNOWN_QUEUE} ?7)
-ON CONFLICT (queue_id, worker_id) DO UPDATE SET sequence = excluded.sequence, status = excluded.status,
-    job_id = excluded.job_id, received_ms = excluded.received_ms
-WHERE excluded.sequence > queue_workers.sequence
-"""
-_READ_PRUNABLE = f"{PRUNABLE} ? LIMIT ?"
-_DELETE_RUN = "DELETE FROM heartbeat_runs WHERE heartbeat_id = ? AND run_id = ?"
-_FORGET_PROGRESS = (
-    'DELETE FROM monitor_progress WHERE topic = ? AND "partition" NOT IN (SELECT value FROM json_each(?))'
-)
+_BATCH = 1000
+_BUSY_SECONDS = 10.0
 
 
 class SqliteMonitorStates:
@@ -107,74 +46,75 @@ class SqliteMonitorStates:
         self._closed = False
 
     async def change(
-        self, wanted: Mapping[int, Collection[str]], change: Change, progress: Progress | None
+        self, requested: Mapping[int, Collection[str]], change: Change, progress: Progress | None
     ) -> None:
         def run() -> None:
             with self._transaction():
-                self._change(wanted, change)
+                self._change(requested, change)
                 if progress is not None:
                     self._note(progress)
 
         await self._call(run)
 
-    def _change(self, wanted: Mapping[int, Collection[str]], change: Change) -> None:
-        watched = self._read(_READ, (json.dumps(list(wanted)),))
-        keys = wanted_runs(wanted, watched)
-        for begin in range(0, len(keys), _AT_ONCE):
-            self._add_runs(watched, _READ_RUNS, keys[begin : begin + _AT_ONCE])
+    def _change(self, requested: Mapping[int, Collection[str]], change: Change) -> None:
+        watched = self._read(_SQL["read_heartbeats"], (json.dumps(list(requested)),))
+        keys = requested_runs(requested, watched)
+        for begin in range(0, len(keys), _BATCH):
+            self._add_runs(watched, _SQL["read_runs"], keys[begin : begin + _BATCH])
         changed = change(watched)
-        for one in changed:
-            if one.heartbeat.recount:
-                rows = self._connection.execute(_READ_ALL_RUNS, (one.heartbeat.heartbeat_id,))
-                recount(one.heartbeat, all_runs(one, rows))
+        for item in changed:
+            if item.heartbeat.recount:
+                rows = self._connection.execute(_SQL["read_run_times"], (item.heartbeat.heartbeat_id,))
+                recount(item.heartbeat, all_runs(item, rows))
         self._write(changed)
 
-    async def change_due(self, clock_ms: int, most: int, change: Change) -> int:
+    async def change_due(self, clock_ms: int, limit: int, change: Change) -> int:
         def run() -> int:
             with self._transaction():
-                watched = self._read(_READ_DUE, (clock_ms, most))
-                running = [one for one, found in watched.items() if found.heartbeat.open_runs]
-                self._add_runs(watched, _READ_OPEN_RUNS, running)
+                watched = self._read(_SQL["read_due_heartbeats"], (clock_ms, limit))
+                running = [number for number, found in watched.items() if found.heartbeat.open_runs]
+                self._add_runs(watched, _SQL["read_open_runs"], running)
                 self._write(change(watched))
             return len(watched)
 
         return await self._call(run)
 
     async def mark_unknown(self, clock_ms: int, until_ms: int, now_ms: int) -> int:
-        return await self._write_once(_MARK_UNKNOWN, (now_ms, clock_ms, until_ms))
+        return await self._write_once(_SQL["mark_unknown"], (now_ms, clock_ms, until_ms))
 
     async def apply_queues(
         self, snapshots: Sequence[SeenQueue], workers: Sequence[SeenWorker], progress: Progress
     ) -> None:
         def run() -> None:
             with self._transaction():
-                self._connection.executemany(_WRITE_SNAPSHOT, [snapshot_values(one) for one in snapshots])
-                self._connection.executemany(_WRITE_WORKER, [worker_values(one) for one in workers])
+                self._connection.executemany(_SQL["write_snapshot"], [snapshot_values(s) for s in snapshots])
+                self._connection.executemany(_SQL["write_worker"], [worker_values(w) for w in workers])
                 self._note(progress)
 
         await self._call(run)
 
     async def note_progress(self, progress: Progress) -> None:
-        await self._write_once(_WRITE_PROGRESS, (progress.topic, progress.partition, progress.through_ms))
+        await self._write_once(
+            _SQL["write_progress"], (progress.topic, progress.partition, progress.through_ms)
+        )
 
     async def read_progress(self, topic: str) -> Mapping[int, int]:
         def run() -> Mapping[int, int]:
-            sql = 'SELECT "partition", applied_through_ms FROM monitor_progress WHERE topic = ?'
-            return dict(self._connection.execute(sql, (topic,)))
+            return dict(self._connection.execute(_SQL["read_progress"], (topic,)))
 
         return await self._call(run)
 
     async def forget_progress(self, topic: str, partitions: Collection[int]) -> int:
-        return await self._write_once(_FORGET_PROGRESS, (topic, json.dumps(sorted(partitions))))
+        return await self._write_once(_SQL["delete_progress"], (topic, json.dumps(sorted(partitions))))
 
-    async def prune_runs(self, before_ms: int, most: int) -> int:
+    async def prune_runs(self, before_ms: int, limit: int) -> int:
         def run() -> int:
             with self._transaction():
-                rows = self._connection.execute(_READ_PRUNABLE, (before_ms, most)).fetchall()
+                rows = self._connection.execute(_SQL["read_prunable_runs"], (before_ms, limit)).fetchall()
                 runs = runs_of(rows)
-                watched = self._read(_READ, (json.dumps(list(runs)),))
-                self._write([one for n, one in watched.items() if forget_runs(one.heartbeat, runs[n])])
-                self._connection.executemany(_DELETE_RUN, [row[:2] for row in rows])
+                watched = self._read(_SQL["read_heartbeats"], (json.dumps(list(runs)),))
+                self._write([item for n, item in watched.items() if forget_runs(item.heartbeat, runs[n])])
+                self._connection.executemany(_SQL["delete_run"], [row[:2] for row in rows])
             return len(rows)
 
         return await self._call(run)
@@ -193,19 +133,21 @@ class SqliteMonitorStates:
             add_runs(watched, self._connection.execute(sql, (json.dumps(keys),)))
 
     def _write(self, changed: Sequence[Watched]) -> None:
-        # Nobody else writes within the transaction: the version that was read is the version that is there.
-        self._connection.executemany(_WRITE_STATE, [state_values(one.heartbeat) for one in changed])
+        # No other connection writes during the transaction, so the version is still the one that was read.
+        self._connection.executemany(_SQL["write_state"], [state_values(item.heartbeat) for item in changed])
         self._connection.executemany(
-            _WRITE_RUN,
-            [run_values(one.heartbeat.heartbeat_id, run) for one in changed for run in one.changed],
+            _SQL["write_run"],
+            [run_values(item.heartbeat.heartbeat_id, run) for item in changed for run in item.changed],
         )
 
     def _note(self, progress: Progress) -> None:
-        self._connection.execute(_WRITE_PROGRESS, (progress.topic, progress.partition, progress.through_ms))
+        self._connection.execute(
+            _SQL["write_progress"], (progress.topic, progress.partition, progress.through_ms)
+        )
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        # From the beginning as a writer: one that has read first could not become it while another writes.
+        # IMMEDIATE: a transaction that has read first could not begin to write while another one writes.
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -229,7 +171,7 @@ class SqliteMonitorStates:
 
 
 async def open_sqlite_monitor_states(path: Path) -> SqliteMonitorStates:
-    """The states in the control plane's file, which is there and migrated. Raises `StorageUnavailable`."""
+    """Open the states in the migrated file of the control plane. Raises `StorageUnavailable`."""
 
     def run() -> sqlite3.Connection:
         connection = sqlite3.connect(

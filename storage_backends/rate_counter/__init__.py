@@ -1,1 +1,1 @@
-"""Counts what each account has left of its ingest rate."""
+"""The rate counter: token buckets that enforce each account's ingest rate."""

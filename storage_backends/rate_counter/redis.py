@@ -1,4 +1,4 @@
-"""Token buckets in Redis: one for all edges."""
+"""Token buckets in Redis, shared by all edges."""
 
 import secrets
 from pathlib import Path
@@ -10,7 +10,7 @@ from storage_backends.redis_connection import RedisConnection
 _SCRIPT = Path(__file__).with_name("take_tokens.lua").read_text()
 _BUCKET = "pharos:tokens:"
 _EDGES = "pharos:edges"
-# An edge without traffic takes no share of it. It is counted again from its first request on.
+# An edge without requests for so long has no share of the rate, until its next request.
 _SILENT_SECONDS = 5
 
 
@@ -34,7 +34,7 @@ class RedisRateCounter:
         ]
 
         async def take(_client: Any) -> Any:
-            # By its digest; sent whole where Redis does not know it (any more).
+            # The client sends the script's digest, and the script itself only if Redis does not know it.
             return await self._take(keys=[_BUCKET + account_id, _EDGES], args=arguments)
 
         granted, remaining, wait, edges = await self._connection.call(take)
@@ -42,22 +42,22 @@ class RedisRateCounter:
         return TokenLease(int(granted), int(remaining), float(wait))
 
     def share(self) -> float:
-        # As many as took part when Redis was last heard of. Traffic that moves to an edge which was silent then is
-        # held to the same share there: without Redis nobody can tell.
+        # By the number of edges at the last response of Redis. An edge that was silent then gets the same share:
+        # without Redis the current number is unknown.
         return 1.0 / self._edges
 
     @property
-    def away(self) -> bool:
-        """Whether the last call to Redis failed."""
-        return self._connection.away
+    def is_away(self) -> bool:
+        """True if the last call to Redis failed."""
+        return self._connection.is_away
 
     async def close(self) -> None:
         await self._connection.close()
 
 
 async def open_redis_rate_counter(url: str, *, expected_edges: int = 1) -> RedisRateCounter:
-    """A counter in the Redis at `redis://user:password@host:port/database`; it may be away.
+    """Return a counter in the Redis at `redis://user:password@host:port/database`, which may be unavailable.
 
-    `expected_edges`: among how many an account's rate is divided until Redis was heard of for the first time.
+    `expected_edges`: number of edges that share an account's rate until the first response of Redis.
     """
     return RedisRateCounter(RedisConnection(url), expected_edges)

@@ -1,1 +1,1 @@
-"""Random salts of visitors' hashes, one a day, shared by all edges and deleted after 48 h."""
+"""Random salts for the hashes of visitors: one per day, shared by all edges, deleted after 48 h."""

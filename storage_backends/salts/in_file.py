@@ -1,4 +1,4 @@
-"""Salts in a file of the data folder, readable by its owner alone: a restart goes on with those of before."""
+"""Salts in a file of the data folder that only its owner can read, so that a restart keeps them."""
 
 import json
 import os
@@ -7,28 +7,28 @@ from pathlib import Path
 
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.times import DAY_MS
-from storage_backends.salts.interface import LIFE_MS, SALT_BYTES
+from storage_backends.salts.interface import LIFETIME_MS, SALT_BYTES
 
 
 class FileSalts:
-    """The file holds `{day: salt in hex}` and is replaced as a whole. One process uses it."""
+    """A JSON file `{day: salt in hex}` that is replaced as a whole. Only one process may use it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._salts = _read(path)
 
-    async def find_or_make(self, day: int, now_ms: int, offer: bytes | None = None) -> bytes | None:
-        if day * DAY_MS + LIFE_MS <= now_ms:
+    async def find_or_create(self, day: int, now_ms: int, offer: bytes | None = None) -> bytes | None:
+        if day * DAY_MS + LIFETIME_MS <= now_ms:
             return None
         if day not in self._salts:
-            # Small, and once a day: the event loop may wait for it.
+            # Blocks the event loop, but only for a small file once a day.
             self._write({**self._salts, day: offer or secrets.token_bytes(SALT_BYTES)})
         return self._salts[day]
 
-    async def forget(self, now_ms: int) -> None:
-        kept = {day: salt for day, salt in self._salts.items() if day * DAY_MS + LIFE_MS > now_ms}
-        if len(kept) < len(self._salts):
-            self._write(kept)
+    async def delete_expired(self, now_ms: int) -> None:
+        remaining = {day: salt for day, salt in self._salts.items() if day * DAY_MS + LIFETIME_MS > now_ms}
+        if len(remaining) < len(self._salts):
+            self._write(remaining)
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from analytics_queries.visits.calendar_days import current_period, previous_period
-from analytics_queries.visits.filters import VisitFilters
-from analytics_queries.visits.kept_rows import Asked, Goals
-from analytics_queries.visits.site_report import _side_by_side, site_report
-from analytics_queries.visits.tell_days import tell_days
-from control_api.sites.describe_report import ReportedGoal, ReportedSite, describe_report
+from analytics_queries.visits.refresh_rollups import refresh_rollups
+from analytics_queries.visits.report_request import Goals, ReportRequest, VisitFilters
+from analytics_queries.visits.site_report import _run_both, site_report
+from control_domain.sites.describe_report import ReportedGoal, ReportedSite, describe_report
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.analytics_queries.oracle.report import report as oracle_report
 from tests.analytics_queries.oracle.sent import Filters, Goal, Site
@@ -46,15 +45,15 @@ _CHOICES = [(), *combinations(_VALUES, 1), *combinations(_VALUES, 2)]
 
 
 @pytest.fixture(scope="module")
-async def keeping_store(column_store: ChdbColumnStore) -> ChdbColumnStore:
-    """One that keeps what is long past: the traffic lies years back, to meet leap days and clock changes."""
+async def store_without_ttl(column_store: ChdbColumnStore) -> ChdbColumnStore:
+    """The column store without TTLs: the traffic lies years back, to include leap days and clock changes."""
     for table in ("pageviews", "visit_days", "visit_day_lists", "told_days"):
         await column_store.command(f"ALTER TABLE pharos.{table} REMOVE TTL")
     return column_store
 
 
 @pytest.mark.parametrize("seed", _SEEDS)
-async def test_agrees_with_the_oracle(seed: int, keeping_store: ChdbColumnStore) -> None:
+async def test_agrees_with_the_oracle(seed: int, store_without_ttl: ChdbColumnStore) -> None:
     rng = random.Random(seed)
     zone = ZONES[seed % len(ZONES)]
     now = moments(rng, zone)
@@ -62,41 +61,43 @@ async def test_agrees_with_the_oracle(seed: int, keeping_store: ChdbColumnStore)
     site_id = 10_000 + seed
     records = records_of(site_id, _ORIGINS, sent)
     cuts = rng.sample(range(1, len(records)), 5)
-    await store_records(keeping_store, f"oracle/{seed}", records, cuts)
+    await store_records(store_without_ttl, f"oracle/{seed}", records, cuts)
     now_ms = round(now.timestamp() * 1000)
     site = Site(site_id, "Shop", zone, frozenset({"shop.example"}), _GOALS)
-    # Told once for all five reports, which then keep both cores busy.
+    # Refreshed once for all five reports, which then keep both cores busy.
     longest = current_period(_DAYS[-1], zone, now)
-    await tell_days(keeping_store, site_id, zone, [*previous_period(longest, zone).days, *longest.days], now)
+    await refresh_rollups(
+        store_without_ttl, site_id, zone, [*previous_period(longest, zone).days, *longest.days], now
+    )
 
     async def compare(number: int, days: int) -> None:
-        wanted = {name: rng.choice(_VALUES[name]) for name in _CHOICES[(seed + 3 * number) % len(_CHOICES)]}
-        filters, goals = VisitFilters(**wanted), Goals(("purchase", "signup"), ("/thanks",))
-        asked = Asked(site_id, zone, filters, goals, now)
-        told = _told(site, asked, await site_report(keeping_store, asked, days))
-        expected = oracle_report(sent, site, days, Filters(**wanted), now_ms)
-        assert told == expected, _difference(told, expected)
+        values = {name: rng.choice(_VALUES[name]) for name in _CHOICES[(seed + 3 * number) % len(_CHOICES)]}
+        filters, goals = VisitFilters(**values), Goals(("purchase", "signup"), ("/thanks",))
+        request = ReportRequest(site_id, zone, filters, goals, now)
+        report = _described(site, request, await site_report(store_without_ttl, request, days))
+        expected = oracle_report(sent, site, days, Filters(**values), now_ms)
+        assert report == expected, _difference(report, expected)
 
     # Each seed has all five periods; the seeds together no filter, every filter and every pair of them with each.
     await asyncio.gather(*(compare(number, days) for number, days in enumerate(_DAYS)))
 
 
-def _told(site: Site, asked: Asked, report: Any) -> dict[str, Any]:
+def _described(site: Site, request: ReportRequest, report: Any) -> dict[str, Any]:
     goals = [ReportedGoal(**asdict(goal)) for goal in site.goals]
-    return describe_report(ReportedSite(site.id, site.name, site.timezone, goals), asked.filters, report)
+    return describe_report(ReportedSite(site.id, site.name, site.timezone, goals), request.filters, report)
 
 
-def _difference(told: dict[str, Any], expected: dict[str, Any]) -> str:
-    """The members that differ: what the documents hold, shorter than both."""
+def _difference(report: dict[str, Any], expected: dict[str, Any]) -> str:
+    """Return the members that differ, shortened."""
     lines = []
     for name, value in expected.items():
-        if told.get(name) == value:
+        if report.get(name) == value:
             continue
         if isinstance(value, list):
-            pairs = [(a, b) for a, b in zip(told[name], value, strict=False) if a != b]
-            lines.append(f"{name}: {len(told[name])} / {len(value)} entries; {pairs[:4]}")
+            pairs = [(a, b) for a, b in zip(report[name], value, strict=False) if a != b]
+            lines.append(f"{name}: {len(report[name])} / {len(value)} entries; {pairs[:4]}")
         else:
-            lines.append(f"{name}: {told.get(name)} / {value}")
+            lines.append(f"{name}: {report.get(name)} / {value}")
     return "\n".join(lines)
 
 
@@ -114,7 +115,7 @@ async def test_a_report_that_fails_ends_only_when_its_other_query_has_ended() ->
             await go_on.wait()
             ended.append("held")
 
-    failing = asyncio.create_task(_side_by_side(fail(), held()))
+    failing = asyncio.create_task(_run_both(fail(), held()))
     for _ in range(9):
         await asyncio.sleep(0)
     assert not failing.done()

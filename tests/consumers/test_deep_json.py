@@ -1,4 +1,4 @@
-"""What the edge reads, the consumers read, however deep their stack is by then."""
+"""Consumers decode every body that the edge accepts, however deep their call stack is."""
 
 import sys
 from collections.abc import Callable
@@ -25,8 +25,8 @@ from tests.support.telemetry_records import meta
 T = TypeVar("T")
 
 _LIMITS = Limits.from_settings(Settings())
-_FRAMES = 150
-"""More below the consumer's code than below the edge's."""
+_EXTRA_FRAMES = 150
+"""Additional frames below the consumer's code, compared with the edge's."""
 
 
 def _batch(levels: int) -> bytes:
@@ -48,7 +48,7 @@ def _traces(levels: int) -> bytes:
 
 
 def _deepest(body: Callable[[int], bytes], decode: Callable[[bytes], object]) -> bytes:
-    """The deepest body that the edge takes."""
+    """Return the deepest body that the edge accepts."""
     low, high = 1, 2000
     while low < high:
         middle = (low + high + 1) // 2
@@ -60,8 +60,8 @@ def _deepest(body: Callable[[int], bytes], decode: Callable[[bytes], object]) ->
     return body(low)
 
 
-def _below(frames: int, work: Callable[[], T]) -> T:
-    return work() if frames == 0 else _below(frames - 1, work)
+def _call_below(frames: int, function: Callable[[], T]) -> T:
+    return function() if frames == 0 else _call_below(frames - 1, function)
 
 
 async def _rows(transform: TelemetryTopic, chunk: Chunk) -> tuple[list[object], list[object]]:
@@ -72,12 +72,12 @@ async def _rows(transform: TelemetryTopic, chunk: Chunk) -> tuple[list[object], 
 
             return Result()
 
-    result = _below(_FRAMES, lambda: _run(transform.rows(chunk, NoReceipts())))  # type: ignore[arg-type]
+    result = _call_below(_EXTRA_FRAMES, lambda: _run(transform.make_rows(chunk, NoReceipts())))  # type: ignore[arg-type]
     return list(result.tables.items()), list(result.dead)
 
 
 def _run(coroutine):  # type: ignore[no-untyped-def]
-    """Drive a coroutine that waits for nothing but `sleep(0)`, on the stack of the caller."""
+    """Run a coroutine that awaits only `sleep(0)` on the caller's stack."""
     while True:
         try:
             coroutine.send(None)
@@ -86,7 +86,7 @@ def _run(coroutine):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("kind", ["batch", "traces", "signal"])
-async def test_the_deepest_body_that_the_edge_takes_becomes_rows(kind: str) -> None:
+async def test_the_deepest_body_that_the_edge_accepts_becomes_rows(kind: str) -> None:
     limit = sys.getrecursionlimit()
     if kind == "batch":
         body = _deepest(_batch, lambda body: decode_batch(body, _LIMITS))

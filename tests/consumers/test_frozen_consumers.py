@@ -1,4 +1,4 @@
-"""A consumer that is frozen at any step doubles nothing and loses nothing, however long it is frozen.
+"""A consumer that is frozen at any step, for any time, repeats and loses no rows.
 
 The loop is the real one; log and store are models with a clock of their own, so that hours pass at once.
 """
@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 import consumers.loop
-from consumers.chunk import Chunk, ChunkLimits, ChunkRows, RecordRows
+from consumers.chunk import Chunk, ChunkLimits, ChunkRows, RecordRows, RowsOnly
 from consumers.insert_lease import LEASE_SECONDS, StoreClock
 from consumers.loop import ConsumerLoop
 from consumers.metrics import ConsumerMetrics
-from consumers.transforms.rows_only import RowsOnly
 from pipeline_contracts.errors import InsertTooLate, PartitionLost
 from pipeline_contracts.records import LogRecord, Position
 from storage_backends.column_store.interface import QueryResult
@@ -41,7 +40,7 @@ _STEPS = (
 
 @dataclass
 class _World:
-    """What all consumers share: one partition of a log, a store with its clock, and who owns the partition."""
+    """Shared state of all consumers: a partition of a log with its owner, and a store with its clock."""
 
     records: int = 12
     now: float = 1_800_000_000.0
@@ -52,18 +51,18 @@ class _World:
 
 
 class _Consumer:
-    """One consumer's process: its membership in the group, its connection to the store, its monotonic clock."""
+    """A consumer process: its group membership, its connection to the store, its monotonic clock."""
 
     log_id = "model"
 
     def __init__(self, world: _World, freeze_at: str = "", from_offset: int = 0, chunk_rows: int = 2) -> None:
         self.world = world
         self.monotonic = 5.0
-        self.frozen, self.go_on, self.idle = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.frozen, self.resume, self.idle = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._victim = bool(freeze_at)
         self._freeze_at = freeze_at
         self._from_offset = from_offset
-        self._told_lost = False
+        self._reported_loss = False
         self.loop = ConsumerLoop(
             consumer=self,
             log=None,  # type: ignore[arg-type]  # Nothing is put aside here.
@@ -81,9 +80,9 @@ class _Consumer:
         if name == self._freeze_at and self.world.position.next_offset >= self._from_offset:
             self._freeze_at = ""
             self.frozen.set()
-            await self.go_on.wait()
+            await self.resume.wait()
 
-    def _mine(self) -> None:
+    def _require_ownership(self) -> None:
         if self.world.owner is not self:
             raise PartitionLost("the partition is another consumer's")
 
@@ -92,29 +91,29 @@ class _Consumer:
     async def claim(self) -> Mapping[int, Position]:
         if self.world.owner is self:
             return {0: self.world.position}
-        if not self._told_lost:
-            self._told_lost = True
-            self._mine()
+        if not self._reported_loss:
+            self._reported_loss = True
+            self._require_ownership()
         self.idle.set()
         return {}
 
     async def read(
         self, partition: int, start: int, end: int | None, max_bytes: int, wait: float
     ) -> Sequence[LogRecord]:
-        self._mine()
+        self._require_ownership()
         last = self.world.records if end is None else end
         return [LogRecord(n, b"", b"", b"") for n in range(start, last)]
 
     async def commit(self, partition: int, position: Position) -> None:
-        what = "end" if position.plan_end is None else "plan"
-        await self.step(f"committing the {what}")
-        self._mine()
+        committed_part = "end" if position.plan_end is None else "plan"
+        await self.step(f"committing the {committed_part}")
+        self._require_ownership()
         self.world.position = position
-        await self.step(f"committed the {what}")
+        await self.step(f"committed the {committed_part}")
 
     async def end(self, partition: int) -> int:
-        self._mine()
-        # What the victim works on is appended after its claim: it need not look at what is stored.
+        self._require_ownership()
+        # The victim's records are appended after its claim, so it need not check what is stored.
         return 0 if self._victim else self.world.records
 
     async def backlog(self) -> int:
@@ -136,9 +135,9 @@ class _Consumer:
             read_ms = int(1000 * self.world.now)
             await self.step("asking the time")
             return QueryResult(("now_ms",), [[read_ms]])
-        asked = dict(parameters or {})
-        stored = self.world.stored[f"{asked['database']}.{asked['table']}"]
-        present = [n for n in range(asked["first"], asked["past_last"]) if stored[n]]
+        bound = dict(parameters or {})
+        stored = self.world.stored[f"{bound['database']}.{bound['table']}"]
+        present = [n for n in range(bound["first"], bound["past_last"]) if stored[n]]
         return QueryResult(("log_offset", "rows"), [[n, 1] for n in present])
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
@@ -154,7 +153,7 @@ class _Transform(RowsOnly):
     def weight(self, record: LogRecord) -> tuple[int, int]:
         return 1, 0
 
-    async def rows(self, chunk: Chunk, store: Any) -> ChunkRows:
+    async def make_rows(self, chunk: Chunk, store: Any) -> ChunkRows:
         parts = [RecordRows(record.offset, b"%d\n" % record.offset, 1) for record in chunk.records]
         return ChunkRows(tables={table: list(parts) for table in _TABLES})
 
@@ -169,12 +168,12 @@ async def _drain(consumer: _Consumer) -> None:
 class _Case:
     step: str
     from_offset: int
-    """At the first chunk the store's time is not known yet."""
+    """The store's time is unknown at the first chunk."""
     seconds: float
-    machine_too: bool
-    """With it its monotonic clock stands still."""
+    machine_suspended: bool
+    """True if the machine's monotonic clock stands still, too."""
     taken_over: bool
-    goes_back: bool
+    rows_expired: bool
 
 
 async def _freeze(case: _Case) -> None:
@@ -183,15 +182,15 @@ async def _freeze(case: _Case) -> None:
     running = asyncio.create_task(_drain(victim))
     await victim.frozen.wait()
     world.now += case.seconds
-    if not case.machine_too:
+    if not case.machine_suspended:
         victim.monotonic += case.seconds
     if case.taken_over:
         world.owner = _Consumer(world)
         await _drain(world.owner)
         if case.seconds > LEASE_SECONDS:
-            # So many inserts may have passed that no token is known any more, and the oldest rows have expired.
+            # So many inserts may have passed that all tokens are forgotten and the oldest rows have expired.
             world.tokens.clear()
-            if case.goes_back:
+            if case.rows_expired:
                 for below, table in enumerate(_TABLES, 3):
                     for n in range(below):
                         del world.stored[table][n]
@@ -199,7 +198,7 @@ async def _freeze(case: _Case) -> None:
                 world.owner = _Consumer(world, chunk_rows=5)
                 await _drain(world.owner)
                 world.tokens.clear()
-    victim.go_on.set()
+    victim.resume.set()
     if case.taken_over:
         await victim.idle.wait()
         victim.loop.stop.set()
@@ -209,9 +208,9 @@ async def _freeze(case: _Case) -> None:
         assert world.stored[table] == Counter(range(world.records)), table
 
 
-async def test_a_frozen_consumer_doubles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_frozen_consumer_stores_no_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumers.loop, "_FIRST_PAUSE", 0.0)
-    for step, from_offset, seconds, machine_too, (taken_over, goes_back) in itertools.product(
+    for step, from_offset, seconds, machine_suspended, (taken_over, rows_expired) in itertools.product(
         _STEPS,
         (0, 4),
         (0.0, LEASE_SECONDS / 2 + 1, LEASE_SECONDS - 1, LEASE_SECONDS + 1, 10_000.0),
@@ -220,7 +219,7 @@ async def test_a_frozen_consumer_doubles_nothing(monkeypatch: pytest.MonkeyPatch
     ):
         if step == "asking the time" and from_offset:
             continue
-        case = _Case(step, from_offset, seconds, machine_too, taken_over, goes_back)
+        case = _Case(step, from_offset, seconds, machine_suspended, taken_over, rows_expired)
         try:
             await _freeze(case)
         except AssertionError as error:

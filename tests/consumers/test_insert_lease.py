@@ -10,7 +10,7 @@ from storage_backends.column_store.interface import QueryResult
 
 
 class _SlowStore:
-    """A store that inserts one after the other, and a log that takes each commit; one clock for all."""
+    """A store that runs one insert at a time, and a log that accepts each commit, with one clock."""
 
     now = 1000.0
     inserted = 0
@@ -33,10 +33,10 @@ class _SlowStore:
         return None
 
 
-async def test_what_waits_for_a_slow_store_is_not_late() -> None:
+async def test_an_insert_that_waits_for_a_slow_store_is_not_late() -> None:
     """Chunks of all topics share the store; each insert takes a third of a lease."""
     store: Any = _SlowStore()
-    clock = StoreClock(store, monotonic=lambda: store.now, inserts_at_once=1)
+    clock = StoreClock(store, monotonic=lambda: store.now, max_concurrent_inserts=1)
 
     async def insert(partition: int) -> None:
         lease = InsertLease(store, partition, Position(0, 1), clock)

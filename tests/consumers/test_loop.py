@@ -1,4 +1,4 @@
-"""The loop on the real log and the real column store, with faults put between them."""
+"""The loop on the real log and the real column store, with faults in between."""
 
 import asyncio
 import json
@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from analytics_queries.receipt_status import ReceiptStatus, receipt_status
-from consumers.assemble import no_step
+from consumers.assemble import ignore_step
 from consumers.chunk import ChunkLimits
-from consumers.dead_letters import read_dead_letter
+from consumers.dead_letters import decode_dead_letter
 from consumers.insert_lease import StoreClock
 from consumers.loop import ConsumerLoop
 from consumers.metrics import ConsumerMetrics
 from consumers.transforms.telemetry_topic import EVENTS, RECEIPTS, TelemetryTopic
-from embedded_app.dead_letters import list_dead_letters, replay_dead_letters
 from pipeline_contracts import topics
 from pipeline_contracts.errors import RowsRefused, StorageUnavailable
 from pipeline_contracts.records import Position
@@ -26,16 +25,17 @@ from storage_backends.column_store.interface import ColumnStore
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from tests.support.telemetry_records import RECEIVED_MS, append_batch
+from wiring.embedded.dead_letters import list_dead_letters, replay_dead_letters
 
 DAY_MS = 86_400_000
-# In the table partition of most batches here: the engine keeps the tokens of each partition apart.
-_ROW_ELSEWHERE = (
+# In the table partition of most batches here: the engine keeps separate tokens for each partition.
+_ROW_OF_ANOTHER_ENVIRONMENT = (
     json.dumps({"environment_id": "env_elsewhere", "received_at": RECEIVED_MS / 1000}).encode() + b"\n"
 )
 
 
 class FaultyStore:
-    """The real store, with something that happens at chosen inserts."""
+    """The real store with faults at selected inserts."""
 
     def __init__(self, store: ColumnStore) -> None:
         self._store = store
@@ -65,14 +65,14 @@ class FaultyStore:
 
 
 class ClaimedBefore(SqliteLogConsumer):
-    """Claims the partition, and only then the records are appended: nobody else can have inserted them."""
+    """Records are appended after its claim, so no other consumer can have inserted them."""
 
     async def end(self, partition: int) -> int:
         return 0
 
 
 class Bench:
-    """A log, a store and a loop, on an environment of their own."""
+    """A log, a store and a loop, with an environment of their own."""
 
     def __init__(self, log: SqliteEventLog, path: Path, real: ChdbColumnStore) -> None:
         self.log = log
@@ -84,13 +84,13 @@ class Bench:
         self.metrics = ConsumerMetrics(topics.TELEMETRY)
         self.consumer = SqliteLogConsumer(log, "group", topics.TELEMETRY)
 
-    async def send(self, batch: str, ids: list[str], **more: Any) -> str:
+    async def send(self, batch: str, ids: list[str], **options: Any) -> str:
         return await append_batch(
-            self.log, self.environment, batch, [{"type": "log", "id": i} for i in ids], **more
+            self.log, self.environment, batch, [{"type": "log", "id": i} for i in ids], **options
         )
 
     async def consume(self) -> None:
-        """Run a loop until nothing is left. Fails after a minute."""
+        """Run a loop until no record is left. Fails after a minute."""
         stop = asyncio.Event()
         loop = ConsumerLoop(
             consumer=self.consumer,
@@ -101,7 +101,7 @@ class Bench:
             limits=self.limits,
             metrics=self.metrics,
             stop=stop,
-            on_step=no_step,
+            on_step=ignore_step,
             draining=True,
         )
         limit = asyncio.get_running_loop().call_later(60, stop.set)
@@ -127,7 +127,7 @@ async def bench(tmp_path: Path, column_store: ChdbColumnStore) -> AsyncIterator[
     await log.close()
 
 
-async def test_batches_are_stored_once_and_leave_the_log(bench: Bench) -> None:
+async def test_batches_are_stored_once_and_removed_from_the_log(bench: Bench) -> None:
     first = await bench.send("1", ["a", "b"])
     await bench.send("2", ["c"])
     await bench.consume()
@@ -137,7 +137,7 @@ async def test_batches_are_stored_once_and_leave_the_log(bench: Bench) -> None:
     assert bench.log.stored_bytes() == 0
 
 
-async def test_repeats_in_the_same_chunk_and_in_a_later_one_are_counted(bench: Bench) -> None:
+async def test_duplicates_in_the_same_chunk_and_in_a_later_one_are_counted(bench: Bench) -> None:
     name = await bench.send("1", ["a", "b"])
     await bench.send("1", ["a", "b"])
     await bench.consume()
@@ -159,7 +159,9 @@ async def test_the_same_batch_id_of_another_environment_is_another_batch(bench: 
 
 @pytest.mark.parametrize("at", ["before", "after"])
 @pytest.mark.parametrize("insert", [0, 1])
-async def test_a_store_that_goes_away_gets_the_chunk_again_once(bench: Bench, at: str, insert: int) -> None:
+async def test_a_chunk_is_stored_once_after_the_store_was_unavailable(
+    bench: Bench, at: str, insert: int
+) -> None:
     faults: list[Exception | None] = [None] * insert + [StorageUnavailable("away")]
     setattr(bench.store, at, faults)
     name = await bench.send("1", ["a", "b"])
@@ -170,7 +172,7 @@ async def test_a_store_that_goes_away_gets_the_chunk_again_once(bench: Bench, at
     assert bench.metrics.retries == 1
 
 
-async def test_an_open_plan_is_carried_out_with_its_own_bounds(bench: Bench) -> None:
+async def test_an_open_plan_is_finished_with_its_own_bounds(bench: Bench) -> None:
     for n in range(5):
         await bench.send(str(n), [str(n)])
     consumer = SqliteLogConsumer(bench.log, "group", topics.TELEMETRY)
@@ -182,8 +184,8 @@ async def test_an_open_plan_is_carried_out_with_its_own_bounds(bench: Bench) -> 
     assert bench.metrics.replayed_chunks == 1
 
 
-async def test_of_a_chunk_that_is_there_in_part_only_the_rest_is_inserted(bench: Bench) -> None:
-    """Another attempt has stored the first record under a token that nobody remembers."""
+async def test_only_the_missing_rows_of_a_partly_stored_chunk_are_inserted(bench: Bench) -> None:
+    """Another attempt stored the first record under a token that is forgotten."""
     for n in range(3):
         await bench.send(str(n), [str(n)])
     bench.limits = ChunkLimits(rows=1, bytes=10**6, seconds=0.02)
@@ -202,28 +204,28 @@ async def test_of_a_chunk_that_is_there_in_part_only_the_rest_is_inserted(bench:
 async def _line_of(bench: Bench, offset: int) -> bytes:
     consumer = SqliteLogConsumer(bench.log, "group", topics.TELEMETRY)
     (record,) = await consumer.read(0, offset, offset + 1, 10**6, 0)
-    from consumers.transforms.telemetry import telemetry_rows
+    from consumers.transforms.telemetry_rows import telemetry_rows
     from pipeline_contracts.records import decode_meta
 
     log = f"{topics.TELEMETRY}/{bench.log.log_id}/0"
     return telemetry_rows(record.value, decode_meta(record.meta), record.key.decode(), log, offset).lines
 
 
-async def test_a_token_without_its_part_does_not_lose_the_chunk(bench: Bench) -> None:
-    """The engine was killed after it wrote the token and before the part was there."""
+async def test_a_known_token_without_its_rows_does_not_lose_the_chunk(bench: Bench) -> None:
+    """The engine was killed between writing the token and writing the part."""
     await bench.send("1", ["a", "b"])
     token = f"{topics.TELEMETRY}/{bench.log.log_id}/0/0-1/{EVENTS}"
-    await bench.real.insert(EVENTS, _ROW_ELSEWHERE, 1, token)
+    await bench.real.insert(EVENTS, _ROW_OF_ANOTHER_ENVIRONMENT, 1, token)
     await SqliteLogConsumer(bench.log, "group", topics.TELEMETRY).commit(0, Position(0, 1))
     await bench.consume()
     assert await bench.stored() == ["a", "b"]
 
 
-async def test_a_retried_insert_does_not_trust_a_token_either(bench: Bench) -> None:
+async def test_a_retried_insert_checks_the_table_despite_a_known_token(bench: Bench) -> None:
     await bench.send("1", ["a", "b"])
     token = f"{topics.TELEMETRY}/{bench.log.log_id}/0/0-1/{EVENTS}"
-    await bench.real.insert(EVENTS, _ROW_ELSEWHERE, 1, token)
-    # Looked up in the table only because its insert failed.
+    await bench.real.insert(EVENTS, _ROW_OF_ANOTHER_ENVIRONMENT, 1, token)
+    # Only the failed insert makes the loop check the table.
     bench.consumer = ClaimedBefore(bench.log, "group", topics.TELEMETRY)
     bench.store.before = [StorageUnavailable("away")]
     await bench.consume()
@@ -231,7 +233,7 @@ async def test_a_retried_insert_does_not_trust_a_token_either(bench: Bench) -> N
     assert await bench.stored() == ["a", "b"]
 
 
-async def test_a_body_that_cannot_be_read_is_put_aside_and_told(bench: Bench) -> None:
+async def test_an_unreadable_body_becomes_a_dead_letter_and_a_failed_receipt(bench: Bench) -> None:
     bad = await bench.send("bad", ["x"], body=b'{"events": [{"type": "nonsense"}]}')
     await bench.send("good", ["a"])
     await bench.consume()
@@ -243,7 +245,7 @@ async def test_a_body_that_cannot_be_read_is_put_aside_and_told(bench: Bench) ->
     assert letter.body == b'{"events": [{"type": "nonsense"}]}'
 
 
-async def test_a_batch_is_stored_after_its_first_copy_could_not_be_read(bench: Bench) -> None:
+async def test_a_batch_is_stored_after_its_first_copy_was_unreadable(bench: Bench) -> None:
     for batch in ("same chunk", "later chunk"):
         await bench.send(batch, ["x"], body=b"{")
     names = [await bench.send("same chunk", ["a"])]
@@ -254,7 +256,7 @@ async def test_a_batch_is_stored_after_its_first_copy_could_not_be_read(bench: B
     assert [(await bench.receipt(name)).status for name in names] == ["stored", "stored"]
 
 
-async def test_a_head_that_cannot_be_read_is_put_aside(bench: Bench) -> None:
+async def test_a_record_with_an_unreadable_head_becomes_a_dead_letter(bench: Bench) -> None:
     await bench.log.append(topics.TELEMETRY, b"\xff", b"\xff", b"{}")
     await bench.send("good", ["a"])
     await bench.consume()
@@ -262,8 +264,8 @@ async def test_a_head_that_cannot_be_read_is_put_aside(bench: Bench) -> None:
     assert len(list_dead_letters(bench.path, topics.TELEMETRY)) == 1
 
 
-async def test_rows_that_the_store_refuses_are_found_by_halving(bench: Bench) -> None:
-    # It relies on its tokens alone.
+async def test_refused_rows_are_isolated_by_halving_the_block(bench: Bench) -> None:
+    # The loop relies on tokens alone here.
     bench.consumer = ClaimedBefore(bench.log, "group", topics.TELEMETRY)
     names = [await bench.send(str(n), [f"poison{n}" if n in (2, 6) else str(n)]) for n in range(9)]
     bench.store.refuse = lambda lines: b"poison" in lines
@@ -275,7 +277,7 @@ async def test_rows_that_the_store_refuses_are_found_by_halving(bench: Bench) ->
     assert sorted(letter.offset for letter in list_dead_letters(bench.path, topics.TELEMETRY)) == [2, 6]
 
 
-async def test_dead_letters_go_round_again_when_they_are_replayed(bench: Bench) -> None:
+async def test_replayed_dead_letters_are_stored(bench: Bench) -> None:
     name = await bench.send("1", ["poison", "b"])
     await bench.send("2", ["poison too"])
     bench.store.refuse = lambda lines: b"poison" in lines
@@ -287,15 +289,15 @@ async def test_dead_letters_go_round_again_when_they_are_replayed(bench: Bench) 
     await bench.consume()
     assert await bench.stored() == ["poison", "b"]
     assert (await bench.receipt(name)).status == "stored"
-    assert read_dead_letter((await _dead_metas(bench))[0]).offset == second.offset
+    assert decode_dead_letter((await _dead_letter_metas(bench))[0]).offset == second.offset
 
 
-async def _dead_metas(bench: Bench) -> list[bytes]:
+async def _dead_letter_metas(bench: Bench) -> list[bytes]:
     records = await bench.log.read_frames(topics.dead_letter_topic(topics.TELEMETRY), 0, 10**6)
     return [record.meta for record in records]
 
 
-async def test_a_chunk_keeps_to_one_day_of_receipt_and_to_its_limits(bench: Bench) -> None:
+async def test_a_chunk_has_one_day_of_receipt_and_obeys_its_limits(bench: Bench) -> None:
     for n in range(4):
         await bench.send(str(n), [str(n)] * 4, received_ms=RECEIVED_MS + (n // 2) * DAY_MS)
     bench.limits = ChunkLimits(rows=1000, bytes=10**6, seconds=0.02)

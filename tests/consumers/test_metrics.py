@@ -1,4 +1,4 @@
-"""What consumers count, as Prometheus reads it."""
+"""The consumers' metrics in the Prometheus format."""
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -21,7 +21,7 @@ def _two_consumers() -> str:
     return generate_latest(registry).decode()
 
 
-def test_a_family_of_several_topics_is_shown_once() -> None:
+def test_a_metric_family_of_several_topics_appears_once() -> None:
     text = _two_consumers()
     samples = check_scrape(text)
     assert samples["pharos_consumer_records_total"] == 3
@@ -38,7 +38,7 @@ def test_a_family_of_several_topics_is_shown_once() -> None:
         ["# HELP a A", "# TYPE a counter", "a one"],
     ],
 )
-def test_what_is_no_scrape_is_refused(lines: list[str]) -> None:
+def test_an_invalid_scrape_is_refused(lines: list[str]) -> None:
     text = "\n".join([*lines, ""])
     with pytest.raises((AssertionError, ValueError)):
         read_scrape(text)

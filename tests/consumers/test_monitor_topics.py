@@ -1,4 +1,4 @@
-"""Signals and reports from the log into the database, and history into the column store."""
+"""Signals and reports are applied to the database, and history goes to the column store."""
 
 import asyncio
 import uuid
@@ -16,7 +16,6 @@ from consumers.loop import ConsumerLoop
 from consumers.scan_heartbeats import HeartbeatScan
 from consumers.transforms.heartbeats_topic import HeartbeatsTopic
 from consumers.transforms.queues_topic import QueuesTopic
-from embedded_app.dead_letters import list_dead_letters
 from pipeline_contracts import topics
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.monitors import MonitorMeta
@@ -27,10 +26,11 @@ from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from storage_backends.monitor_states.interface import Progress
 from tests.support.monitored import HOUR, T0, Monitored
+from wiring.embedded.dead_letters import list_dead_letters
 
 
-class ColumnStoreAway:
-    """Every call fails, as with a server that is not there."""
+class UnavailableColumnStore:
+    """Every call fails, as with an unavailable server."""
 
     async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
         raise StorageUnavailable("away")
@@ -45,8 +45,8 @@ class ColumnStoreAway:
         return None
 
 
-class Line:
-    """A log, and what is written into it as the edge does."""
+class Pipeline:
+    """A log with helpers that append to it as the edge does."""
 
     def __init__(self, log: SqliteEventLog, path: Path, monitored: Monitored) -> None:
         self.log = log
@@ -71,8 +71,8 @@ class Line:
             store=store,
         )
 
-    async def work(self, transform: Any, store: ColumnStore) -> ConsumerLoop:
-        """Work all off that is there."""
+    async def consume_all(self, transform: Any, store: ColumnStore) -> ConsumerLoop:
+        """Process all records."""
         loop = self.loop(transform, store)
         loop.draining = True
         await asyncio.wait_for(loop.run(), 60)
@@ -80,48 +80,48 @@ class Line:
 
 
 @pytest.fixture
-async def line(tmp_path: Path, monitored: Monitored) -> AsyncIterator[Line]:
+async def pipeline(tmp_path: Path, monitored: Monitored) -> AsyncIterator[Pipeline]:
     path = tmp_path / "log.sqlite"
     log = await open_sqlite_log(path, 2**24)
-    yield Line(log, path, monitored)
+    yield Pipeline(log, path, monitored)
     await log.close()
 
 
-async def test_signals_while_the_column_store_is_away(line: Line) -> None:
-    """Jobs are watched all the same; what is read twice counts once."""
-    first, second = await line.monitored.add_heartbeats(2)
-    a, b = uuid.uuid4(), uuid.uuid4()
-    await line.signal(first, a, "start", T0)
-    await line.signal(first, b, "start", T0 + 5)
-    await line.signal(second, a, "failure", T0 + 6)
-    await line.signal(first, a, "success", T0 + 10)
-    await line.signal(first, a, "success", T0 + 20)
-    await line.work(HeartbeatsTopic(line.monitored.states), ColumnStoreAway())
-    states = [await line.monitored.state_of(heartbeat) for heartbeat in (first, second)]
+async def test_signals_are_applied_while_the_column_store_is_unavailable(pipeline: Pipeline) -> None:
+    """Heartbeats need no column store; a signal that is read twice counts once."""
+    first, second = await pipeline.monitored.add_heartbeats(2)
+    first_run, second_run = uuid.uuid4(), uuid.uuid4()
+    await pipeline.signal(first, first_run, "start", T0)
+    await pipeline.signal(first, second_run, "start", T0 + 5)
+    await pipeline.signal(second, first_run, "failure", T0 + 6)
+    await pipeline.signal(first, first_run, "success", T0 + 10)
+    await pipeline.signal(first, first_run, "success", T0 + 20)
+    await pipeline.consume_all(HeartbeatsTopic(pipeline.monitored.states), UnavailableColumnStore())
+    states = [await pipeline.monitored.state_of(heartbeat) for heartbeat in (first, second)]
     assert [state["state"] for state in states] == ["running", "down"]
     assert (states[0]["open_runs"], states[0]["oldest_start_ms"]) == (1, T0 + 5)
 
 
-async def test_the_same_chunk_again(line: Line) -> None:
-    """As after a crash before the commit: nothing changes."""
-    (heartbeat,) = await line.monitored.add_heartbeats(1)
+async def test_a_repeated_chunk_changes_nothing(pipeline: Pipeline) -> None:
+    """As after a crash before the commit."""
+    (heartbeat,) = await pipeline.monitored.add_heartbeats(1)
     run = uuid.uuid4()
-    await line.signal(heartbeat, run, "start", T0)
-    await line.signal(heartbeat, run, "failure", T0 + 10)
-    topic = HeartbeatsTopic(line.monitored.states)
-    consumer = SqliteLogConsumer(line.log, "group", topics.HEARTBEATS)
+    await pipeline.signal(heartbeat, run, "start", T0)
+    await pipeline.signal(heartbeat, run, "failure", T0 + 10)
+    topic = HeartbeatsTopic(pipeline.monitored.states)
+    consumer = SqliteLogConsumer(pipeline.log, "group", topics.HEARTBEATS)
     records = await consumer.read(0, 0, None, 10**6, 1)
     chunk = Chunk("log", 0, 2, records)
-    await topic.apply(chunk, 0)
-    before = await line.monitored.state_of(heartbeat)
-    await topic.apply(chunk, 0)
-    assert await line.monitored.state_of(heartbeat) == before
+    await topic.update_state(chunk, 0)
+    before = await pipeline.monitored.state_of(heartbeat)
+    await topic.update_state(chunk, 0)
+    assert await pipeline.monitored.state_of(heartbeat) == before
     assert (before["failures_in_row"], before["version"]) == (1, 1)
 
 
-async def test_pings_become_runs(line: Line) -> None:
-    """Paired without IDs and with them, once however often a chunk is read; with what the job has written."""
-    alone, paired, named = await line.monitored.add_heartbeats(3, failures_before_down=2)
+async def test_pings_are_paired_into_runs(pipeline: Pipeline) -> None:
+    """With and without run IDs, once however often a chunk is read, with the job's exit status and output."""
+    alone, paired, named = await pipeline.monitored.add_heartbeats(3, failures_before_down=2)
     rid = str(uuid.uuid4())
     for at, (heartbeat, ping) in enumerate(
         [
@@ -136,59 +136,61 @@ async def test_pings_become_runs(line: Line) -> None:
         ]
     ):
         ping_id = str(uuid.UUID(int=at + 1))
-        await line.append("ping", heartbeat, {"ping_id": ping_id, **ping}, T0 + 1000 * at)
-    consumer = SqliteLogConsumer(line.log, "group", topics.HEARTBEATS)
+        await pipeline.append("ping", heartbeat, {"ping_id": ping_id, **ping}, T0 + 1000 * at)
+    consumer = SqliteLogConsumer(pipeline.log, "group", topics.HEARTBEATS)
     records = await consumer.read(0, 0, None, 10**6, 1)
-    topic = HeartbeatsTopic(line.monitored.states)
+    topic = HeartbeatsTopic(pipeline.monitored.states)
     sql = "SELECT heartbeat_id, run_id, started_ms, succeeded_ms, failed_ms, exit_status, output FROM heartbeat_runs"
     expected = [
         (alone, str(uuid.UUID(int=1)), None, None, T0, 2, "no space"),
         (paired, str(uuid.UUID(int=3)), T0 + 2000, T0 + 5000, None, None, "done"),
         (named, rid, T0 + 4000, None, T0 + 7000, 1, "begun"),
     ]
-    # As one chunk, in two, and all of it again.
+    # As one chunk, as two, and all of it again.
     for begin, end in ((0, 5), (4, 8), (0, 8)):
-        await topic.apply(Chunk("log", begin, end, records[begin:end]), 0)
+        await topic.update_state(Chunk("log", begin, end, records[begin:end]), 0)
         if end == 8:
-            rows = await line.monitored.rows(f"{sql} ORDER BY heartbeat_id")
+            rows = await pipeline.monitored.rows(f"{sql} ORDER BY heartbeat_id")
             assert [tuple(row.values()) for row in rows] == expected
-    states = [await line.monitored.state_of(heartbeat) for heartbeat in (alone, paired, named)]
+    states = [await pipeline.monitored.state_of(heartbeat) for heartbeat in (alone, paired, named)]
     found = [(state["state"], state["failures_in_row"], state["open_runs"]) for state in states]
     assert found == [("up", 1, 0), ("up", 0, 0), ("up", 1, 0)]
-    # What was sent again says that the job is there.
+    # A repeated ping shows that the job is alive.
     assert [state["last_signal_ms"] - T0 for state in states] == [1000, 6000, 7000]
 
 
-async def test_a_signal_that_was_on_its_way_while_it_was_due(line: Line) -> None:
-    (heartbeat,) = await line.monitored.add_heartbeats(1)
-    states = line.monitored.states
+async def test_a_late_signal_corrects_a_missed_deadline(pipeline: Pipeline) -> None:
+    (heartbeat,) = await pipeline.monitored.add_heartbeats(1)
+    states = pipeline.monitored.states
     deadline = T0 + HOUR + 5 * 60_000
-    await line.signal(heartbeat, uuid.uuid4(), "success", T0)
-    await line.work(HeartbeatsTopic(states), ColumnStoreAway())
+    await pipeline.signal(heartbeat, uuid.uuid4(), "success", T0)
+    await pipeline.consume_all(HeartbeatsTopic(states), UnavailableColumnStore())
     await states.note_progress(_progress(deadline + 30_000))
     await HeartbeatScan(states, asyncio.Event(), lambda: deadline + 30_000).scan_once()
-    assert (await line.monitored.state_of(heartbeat))["state"] == "down"
-    await line.signal(heartbeat, uuid.uuid4(), "start", deadline - 1)
-    await line.work(HeartbeatsTopic(states), ColumnStoreAway())
-    state = await line.monitored.state_of(heartbeat)
+    assert (await pipeline.monitored.state_of(heartbeat))["state"] == "down"
+    await pipeline.signal(heartbeat, uuid.uuid4(), "start", deadline - 1)
+    await pipeline.consume_all(HeartbeatsTopic(states), UnavailableColumnStore())
+    state = await pipeline.monitored.state_of(heartbeat)
     assert (state["state"], state["failures_in_row"], state["missed_ms"]) == ("running", 0, None)
 
 
-async def test_what_cannot_be_read_is_put_aside(line: Line) -> None:
-    (heartbeat,) = await line.monitored.add_heartbeats(1)
-    await line.append("heartbeat", heartbeat, b"{")
-    await line.log.append(topics.HEARTBEATS, b"key", b"\xff", b"{}")
-    await line.signal(heartbeat, uuid.uuid4(), "success")
-    loop = await line.work(HeartbeatsTopic(line.monitored.states), ColumnStoreAway())
+async def test_unreadable_records_become_dead_letters(pipeline: Pipeline) -> None:
+    (heartbeat,) = await pipeline.monitored.add_heartbeats(1)
+    await pipeline.append("heartbeat", heartbeat, b"{")
+    await pipeline.log.append(topics.HEARTBEATS, b"key", b"\xff", b"{}")
+    await pipeline.signal(heartbeat, uuid.uuid4(), "success")
+    loop = await pipeline.consume_all(HeartbeatsTopic(pipeline.monitored.states), UnavailableColumnStore())
     assert loop.metrics.dead_letters == 2
-    letters = list_dead_letters(line.path, topics.HEARTBEATS)
+    letters = list_dead_letters(pipeline.path, topics.HEARTBEATS)
     assert all("cannot be read" in letter.reason for letter in letters)
-    assert (await line.monitored.state_of(heartbeat))["state"] == "up"
+    assert (await pipeline.monitored.state_of(heartbeat))["state"] == "up"
 
 
-async def test_queues_into_the_database_and_the_history(line: Line, column_store: ChdbColumnStore) -> None:
-    """The newest by `observed_at` stands; all join the history, and a worker's old update too."""
-    queue = await line.monitored.add_queue()
+async def test_queue_reports_update_the_current_state_and_the_history(
+    pipeline: Pipeline, column_store: ChdbColumnStore
+) -> None:
+    """The newest report by `observed_at` is the current state; all reports join the history."""
+    queue = await pipeline.monitored.add_queue()
     worker, job = str(uuid.uuid4()), str(uuid.uuid4())
     for number, second in ((1, 10), (3, 30), (2, 20)):
         snapshot = {
@@ -198,21 +200,21 @@ async def test_queues_into_the_database_and_the_history(line: Line, column_store
             "failed": None,
             "oldest_wait_seconds": 4,
         }
-        await line.append("snapshot", queue, snapshot)
+        await pipeline.append("snapshot", queue, snapshot)
     for sequence, status in ((2, "busy"), (1, "idle"), (3, "stopped")):
         update = {"worker_id": worker, "sequence": sequence, "status": status}
-        await line.append("worker", queue, {**update, "job_id": job} if status == "busy" else update)
-    await line.append("snapshot", queue, b"[]")
-    loop = await line.work(QueuesTopic(line.monitored.states), column_store)
+        await pipeline.append("worker", queue, {**update, "job_id": job} if status == "busy" else update)
+    await pipeline.append("snapshot", queue, b"[]")
+    loop = await pipeline.consume_all(QueuesTopic(pipeline.monitored.states), column_store)
     assert loop.metrics.dead_letters == 1
 
-    (state,) = await line.monitored.rows("SELECT pending, observed_us FROM queue_states")
+    (state,) = await pipeline.monitored.rows("SELECT pending, observed_us FROM queue_states")
     assert tuple(state.values()) == (3, 1_795_176_030_123_456)
-    (row,) = await line.monitored.rows("SELECT sequence, status, job_id FROM queue_workers")
+    (row,) = await pipeline.monitored.rows("SELECT sequence, status, job_id FROM queue_workers")
     assert tuple(row.values()) == (3, "stopped", None)
 
     where = "WHERE environment_id = {e:String} ORDER BY log_offset"
-    bound = {"e": line.monitored.environment_id}
+    bound = {"e": pipeline.monitored.environment_id}
     sql = f"SELECT pending, failed, oldest_wait_seconds, observed_at FROM pharos.queue_snapshots {where}"
     history = (await column_store.query(sql, bound)).rows
     assert [tuple(row[:3]) for row in history] == [(1, None, 4), (3, None, 4), (2, None, 4)]
@@ -227,19 +229,19 @@ async def test_queues_into_the_database_and_the_history(line: Line, column_store
     assert [None if found is None else str(found) for _, _, found in updates] == [job, None, None]
 
 
-async def test_an_idle_partition_moves_the_clock_on(line: Line) -> None:
-    """Nothing comes in, and what is due is found all the same."""
-    (heartbeat,) = await line.monitored.add_heartbeats(1, period_seconds=1, grace_seconds=1)
+async def test_an_idle_partition_advances_the_clock(pipeline: Pipeline) -> None:
+    """Deadlines are found although no signal arrives."""
+    (heartbeat,) = await pipeline.monitored.add_heartbeats(1, period_seconds=1, grace_seconds=1)
     import time
 
-    await line.signal(heartbeat, uuid.uuid4(), "success", time.time_ns() // 10**6 - 5000)
-    loop = line.loop(HeartbeatsTopic(line.monitored.states), ColumnStoreAway())
+    await pipeline.signal(heartbeat, uuid.uuid4(), "success", time.time_ns() // 10**6 - 5000)
+    loop = pipeline.loop(HeartbeatsTopic(pipeline.monitored.states), UnavailableColumnStore())
     stop = asyncio.Event()
-    scan = HeartbeatScan(line.monitored.states, stop)
+    scan = HeartbeatScan(pipeline.monitored.states, stop)
     tasks = [asyncio.create_task(loop.run()), asyncio.create_task(scan.run())]
     try:
         async with asyncio.timeout(60):
-            while (await line.monitored.state_of(heartbeat))["state"] != "down":
+            while (await pipeline.monitored.state_of(heartbeat))["state"] != "down":
                 await asyncio.sleep(0.1)
     finally:
         stop.set()
@@ -247,8 +249,8 @@ async def test_an_idle_partition_moves_the_clock_on(line: Line) -> None:
         await asyncio.gather(*tasks)
 
 
-class LogGone(SqliteLogConsumer):
-    """A log whose brokers went away after they took records: reads come back empty, as if nothing were there."""
+class UnavailableLog(SqliteLogConsumer):
+    """A log whose brokers became unavailable after they accepted records: reads are empty."""
 
     async def read(self, *arguments: Any) -> Any:
         await asyncio.sleep(0.01)
@@ -258,64 +260,64 @@ class LogGone(SqliteLogConsumer):
         raise StorageUnavailable("away")
 
 
-async def test_an_empty_read_of_a_log_that_is_away_moves_no_clock(line: Line) -> None:
-    """What it took before lies in it unread: a clock that went on would call the job late."""
-    topic = HeartbeatsTopic(line.monitored.states)
-    loop = line.loop(topic, ColumnStoreAway())
-    loop.consumer = LogGone(line.log, "group", topics.HEARTBEATS)
+async def test_an_empty_read_of_an_unavailable_log_does_not_advance_the_clock(pipeline: Pipeline) -> None:
+    """The log has unread records: an advancing clock would call the job late."""
+    topic = HeartbeatsTopic(pipeline.monitored.states)
+    loop = pipeline.loop(topic, UnavailableColumnStore())
+    loop.consumer = UnavailableLog(pipeline.log, "group", topics.HEARTBEATS)
     running = asyncio.create_task(loop.run())
     await asyncio.sleep(1.5)
     loop.stop.set()
     await running
-    assert await line.monitored.states.read_progress(topics.HEARTBEATS) == {}
+    assert await pipeline.monitored.states.read_progress(topics.HEARTBEATS) == {}
 
 
-async def test_a_backlog_is_no_false_alarm(line: Line) -> None:
-    """The job reports in time, but we are an hour behind: unknown meanwhile, up once the signals are worked off."""
-    good, bad = await line.monitored.add_heartbeats(2)
-    states = line.monitored.states
+async def test_a_backlog_raises_no_false_alarm(pipeline: Pipeline) -> None:
+    """The job reports in time, but the pipeline is an hour behind: unknown meanwhile, up after the backlog."""
+    good, bad = await pipeline.monitored.add_heartbeats(2)
+    states = pipeline.monitored.states
     for heartbeat in (good, bad):
-        await line.signal(heartbeat, uuid.uuid4(), "success", T0)
-    await line.work(HeartbeatsTopic(states), ColumnStoreAway())
+        await pipeline.signal(heartbeat, uuid.uuid4(), "success", T0)
+    await pipeline.consume_all(HeartbeatsTopic(states), UnavailableColumnStore())
     await states.note_progress(_progress(T0 + 1000))
     wall = T0 + HOUR + 20 * 60_000
     scan = HeartbeatScan(states, asyncio.Event(), lambda: wall)
-    # This one lies in the log, not yet read.
-    await line.signal(good, uuid.uuid4(), "success", T0 + HOUR - 1000)
+    # In the log, but not read yet.
+    await pipeline.signal(good, uuid.uuid4(), "success", T0 + HOUR - 1000)
     await scan.scan_once()
-    assert [(await line.monitored.state_of(h))["state"] for h in (good, bad)] == ["unknown", "unknown"]
-    await line.work(HeartbeatsTopic(states), ColumnStoreAway())
+    assert [(await pipeline.monitored.state_of(h))["state"] for h in (good, bad)] == ["unknown", "unknown"]
+    await pipeline.consume_all(HeartbeatsTopic(states), UnavailableColumnStore())
     await states.note_progress(_progress(wall))
     await scan.scan_once()
-    judged = [await line.monitored.state_of(h) for h in (good, bad)]
+    judged = [await pipeline.monitored.state_of(h) for h in (good, bad)]
     assert [state["state"] for state in judged] == ["up", "down"]
     assert judged[1]["since_ms"] == T0 + HOUR + 5 * 60_000
     metrics = {sample.labels.get("state"): sample.value for m in scan.collect() for sample in m.samples}
     assert (metrics["unknown"], metrics["down"]) == (2, 1)
 
 
-async def test_the_slowest_partition_is_the_clock(line: Line) -> None:
-    (heartbeat,) = await line.monitored.add_heartbeats(1)
-    states = line.monitored.states
-    await line.signal(heartbeat, uuid.uuid4(), "success", T0)
-    await line.work(HeartbeatsTopic(states), ColumnStoreAway())
+async def test_the_slowest_partition_determines_the_clock(pipeline: Pipeline) -> None:
+    (heartbeat,) = await pipeline.monitored.add_heartbeats(1)
+    states = pipeline.monitored.states
+    await pipeline.signal(heartbeat, uuid.uuid4(), "success", T0)
+    await pipeline.consume_all(HeartbeatsTopic(states), UnavailableColumnStore())
     wall = T0 + HOUR + 4000
     scan = HeartbeatScan(states, asyncio.Event(), lambda: wall)
     await states.note_progress(_progress(wall))
     await states.note_progress(_progress(T0, partition=1))
     await scan.scan_once()
-    assert (await line.monitored.state_of(heartbeat))["state"] == "up"
+    assert (await pipeline.monitored.state_of(heartbeat))["state"] == "up"
     await states.note_progress(_progress(wall, partition=1))
     await scan.scan_once()
-    assert (await line.monitored.state_of(heartbeat))["state"] == "late"
+    assert (await pipeline.monitored.state_of(heartbeat))["state"] == "late"
 
 
-async def test_only_partitions_that_there_are_hold_the_clock(line: Line) -> None:
-    """One of a topic that had more held it for good; one that is new may hold signals that nobody has read."""
-    (heartbeat,) = await line.monitored.add_heartbeats(1)
-    states = line.monitored.states
-    await line.signal(heartbeat, uuid.uuid4(), "success", T0)
-    await line.work(HeartbeatsTopic(states), ColumnStoreAway())
+async def test_only_existing_partitions_determine_the_clock(pipeline: Pipeline) -> None:
+    """A deleted partition must not stop the clock for ever, and a new one may hold unread signals."""
+    (heartbeat,) = await pipeline.monitored.add_heartbeats(1)
+    states = pipeline.monitored.states
+    await pipeline.signal(heartbeat, uuid.uuid4(), "success", T0)
+    await pipeline.consume_all(HeartbeatsTopic(states), UnavailableColumnStore())
     wall = T0 + HOUR + 5000
 
     async def state(*partitions: int) -> str:
@@ -323,7 +325,7 @@ async def test_only_partitions_that_there_are_hold_the_clock(line: Line) -> None
             return partitions
 
         await HeartbeatScan(states, asyncio.Event(), lambda: wall, list_partitions).scan_once()
-        judged: str = (await line.monitored.state_of(heartbeat))["state"]
+        judged: str = (await pipeline.monitored.state_of(heartbeat))["state"]
         return judged
 
     await states.note_progress(_progress(wall))
@@ -332,27 +334,27 @@ async def test_only_partitions_that_there_are_hold_the_clock(line: Line) -> None
     assert await state(0, 1) == "up"
     assert await state(0) == "late"
     assert await states.read_progress(topics.HEARTBEATS) == {0: wall}
-    # Workers of queues are lost by the same kind of clock.
+    # The same kind of clock decides that the workers of queues are lost.
     assert await states.read_progress(topics.QUEUES) == {}
 
 
-async def test_a_log_that_lists_no_partitions_leaves_those_that_were_applied(line: Line) -> None:
-    (heartbeat,) = await line.monitored.add_heartbeats(1)
-    states = line.monitored.states
-    await line.signal(heartbeat, uuid.uuid4(), "success", T0)
-    await line.work(HeartbeatsTopic(states), ColumnStoreAway())
+async def test_progress_is_kept_while_the_partitions_cannot_be_listed(pipeline: Pipeline) -> None:
+    (heartbeat,) = await pipeline.monitored.add_heartbeats(1)
+    states = pipeline.monitored.states
+    await pipeline.signal(heartbeat, uuid.uuid4(), "success", T0)
+    await pipeline.consume_all(HeartbeatsTopic(states), UnavailableColumnStore())
 
     async def away(_: str) -> tuple[int, ...]:
         raise StorageUnavailable("away")
 
     await HeartbeatScan(states, asyncio.Event(), lambda: T0 + 2 * HOUR, away).scan_once()
-    assert (await line.monitored.state_of(heartbeat))["state"] == "unknown"
+    assert (await pipeline.monitored.state_of(heartbeat))["state"] == "unknown"
 
 
-async def test_nothing_is_judged_before_anything_was_read(line: Line) -> None:
-    await line.monitored.add_heartbeats(1)
-    await HeartbeatScan(line.monitored.states, asyncio.Event(), lambda: T0 + 9 * HOUR).scan_once()
-    (state,) = await line.monitored.rows("SELECT state FROM heartbeat_states")
+async def test_no_heartbeat_changes_before_the_first_signal_is_applied(pipeline: Pipeline) -> None:
+    await pipeline.monitored.add_heartbeats(1)
+    await HeartbeatScan(pipeline.monitored.states, asyncio.Event(), lambda: T0 + 9 * HOUR).scan_once()
+    (state,) = await pipeline.monitored.rows("SELECT state FROM heartbeat_states")
     assert state["state"] == "new"
 
 
@@ -361,7 +363,7 @@ def _progress(through_ms: int, partition: int = 0) -> Progress:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         "0001-01-01T00:00:00Z",
         "1899-12-31T23:59:59.999999Z",
@@ -370,30 +372,32 @@ def _progress(through_ms: int, partition: int = 0) -> Progress:
         "9999-12-31T23:59:59.999999Z",
     ],
 )
-async def test_a_snapshot_of_a_clock_that_cannot_be_right_is_of_its_receipt(
-    line: Line, column_store: ChdbColumnStore, told: str
+async def test_a_snapshot_with_an_implausible_time_gets_the_time_of_receipt(
+    pipeline: Pipeline, column_store: ChdbColumnStore, reported: str
 ) -> None:
-    """It had been a dead letter where ClickHouse has no such time, and the present one for good where it was ahead."""
-    assert await _observed(line, column_store, told) == [T0 * 1000]
+    """Such a snapshot would become a dead letter in ClickHouse, or stay the current one for ever."""
+    assert await _observed(pipeline, column_store, reported) == [T0 * 1000]
 
 
 @pytest.mark.parametrize(
-    "told", ["1900-01-01T00:00:00.000001Z", "1970-01-01T00:00:00Z", "2001-01-01T00:00:00Z"]
+    "reported", ["1900-01-01T00:00:00.000001Z", "1970-01-01T00:00:00Z", "2001-01-01T00:00:00Z"]
 )
-async def test_an_old_snapshot_keeps_its_time(line: Line, column_store: ChdbColumnStore, told: str) -> None:
-    moment = datetime.fromisoformat(told)
+async def test_an_old_snapshot_keeps_its_time(
+    pipeline: Pipeline, column_store: ChdbColumnStore, reported: str
+) -> None:
+    moment = datetime.fromisoformat(reported)
     expected = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-    assert await _observed(line, column_store, told) == [expected]
+    assert await _observed(pipeline, column_store, reported) == [expected]
 
 
-async def _observed(line: Line, store: ChdbColumnStore, told: str) -> list[int]:
-    """Microseconds of the only snapshot, in the history; the present state has the same."""
-    queue = await line.monitored.add_queue()
+async def _observed(pipeline: Pipeline, store: ChdbColumnStore, reported: str) -> list[int]:
+    """Return the time of the only snapshot in the history, in microseconds; the current state has the same."""
+    queue = await pipeline.monitored.add_queue()
     snapshot = str(uuid.uuid4())
-    body = {"snapshot_id": snapshot, "observed_at": told, "pending": 1}
-    await line.append("snapshot", queue, body)
-    await line.work(QueuesTopic(line.monitored.states), store)
-    (state,) = await line.monitored.rows("SELECT observed_us FROM queue_states")
+    body = {"snapshot_id": snapshot, "observed_at": reported, "pending": 1}
+    await pipeline.append("snapshot", queue, body)
+    await pipeline.consume_all(QueuesTopic(pipeline.monitored.states), store)
+    (state,) = await pipeline.monitored.rows("SELECT observed_us FROM queue_states")
     sql = f"SELECT toUnixTimestamp64Micro(observed_at) FROM pharos.queue_snapshots WHERE snapshot_id = '{snapshot}'"
     stored = [row[0] for row in (await store.query(sql)).rows]
     assert stored == [state["observed_us"]]

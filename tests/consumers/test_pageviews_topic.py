@@ -1,4 +1,4 @@
-"""Page views become rows: each event once, with its visit, whatever is carried out again."""
+"""Page views become rows: each event once, with its visit, also after repeated attempts."""
 
 import itertools
 import uuid
@@ -16,15 +16,17 @@ from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.clickhouse_server import open_clickhouse_server
 from storage_backends.column_store.interface import ColumnStore
 from tests.analytics_queries.oracle.sent import Sent
-from tests.support.site_traffic import no_step, records_of
+from tests.support.site_traffic import ignore_step, records_of
 
 _NOON_MS = 20_778 * 86_400_000 + 43_200_000
 _MINUTE_MS = 60_000
 _sites = itertools.count(500)
 
 
-def sent(received_ms: int, *, identity: str | None = None, address: str = "203.0.113.7", **rest: Any) -> Sent:
-    event = {"id": identity or str(uuid.uuid4()), "type": "pageview", "path": "/", **rest}
+def sent(
+    received_ms: int, *, identity: str | None = None, address: str = "203.0.113.7", **fields: Any
+) -> Sent:
+    event = {"id": identity or str(uuid.uuid4()), "type": "pageview", "path": "/", **fields}
     return Sent(received_ms, address, "Firefox", "NO", event)
 
 
@@ -33,13 +35,13 @@ def chunk_of(log: str, records: Sequence[LogRecord]) -> Chunk:
 
 
 async def store(topic: PageviewsTopic, chunk: Chunk, into: ColumnStore) -> ChunkRows:
-    rows = await topic.rows(chunk, into)
-    await insert_chunk(into, chunk, rows.tables, topic, tried_before=False, on_step=no_step)
+    rows = await topic.make_rows(chunk, into)
+    await insert_chunk(into, chunk, rows.tables, topic, tried_before=False, on_step=ignore_step)
     return rows
 
 
 async def visits_of(store: ChdbColumnStore, site_id: int) -> list[list[int]]:
-    """The offsets of each visit's events."""
+    """Return the offsets of each visit's events."""
     result = await store.query(
         "SELECT arraySort(groupArray(log_offset)) AS offsets FROM pharos.pageviews WHERE site_id = {site:UInt64} "
         "GROUP BY visit_id ORDER BY offsets",
@@ -48,7 +50,7 @@ async def visits_of(store: ChdbColumnStore, site_id: int) -> list[list[int]]:
     return [list(offsets) for (offsets,) in result.rows]
 
 
-async def test_an_event_that_comes_again_is_stored_once(column_store: ChdbColumnStore) -> None:
+async def test_a_repeated_event_is_stored_once(column_store: ChdbColumnStore) -> None:
     site_id = next(_sites)
     same = str(uuid.uuid4())
     hour_ms = 60 * _MINUTE_MS
@@ -69,20 +71,25 @@ async def test_an_event_that_comes_again_is_stored_once(column_store: ChdbColumn
     assert await visits_of(column_store, site_id) == [[0], [4]]
 
 
-async def test_a_large_chunk_finds_all_its_repeats_on_a_server_too(
+async def test_all_duplicates_of_a_large_chunk_are_found_on_either_store(
     column_store: ChdbColumnStore, clickhouse_url: str
 ) -> None:
     server = await open_clickhouse_server(clickhouse_url)
     await apply_schema(server)
     number = 5000
-    identities = [str(uuid.UUID(int=place << 64 | 1)) for place in range(1, number + 1)]
+    identities = [str(uuid.UUID(int=index << 64 | 1)) for index in range(1, number + 1)]
     try:
         for into in (column_store, server):
             site_id = next(_sites)
-            # Of as many visitors and sessions, some of them late: nothing that is looked up fits into one question.
+            # As many visitors and sessions, some of them late: the lookups need more than one query.
             traffic = [
-                sent(_NOON_MS + place, identity=one, address=f"10.0.{place >> 8}.{place & 255}", session=one)
-                for place, one in enumerate(identities)
+                sent(
+                    _NOON_MS + index,
+                    identity=event_id,
+                    address=f"10.0.{index >> 8}.{index & 255}",
+                    session=event_id,
+                )
+                for index, event_id in enumerate(identities)
             ]
             records = records_of(site_id, (), [*traffic, *traffic])
             topic = PageviewsTopic()
@@ -94,7 +101,7 @@ async def test_a_large_chunk_finds_all_its_repeats_on_a_server_too(
         await server.close()
 
 
-async def test_a_restart_goes_on_with_the_visits_of_before(column_store: ChdbColumnStore) -> None:
+async def test_a_restart_continues_earlier_visits(column_store: ChdbColumnStore) -> None:
     site_id = next(_sites)
     traffic = [sent(_NOON_MS + minutes * _MINUTE_MS) for minutes in (0, 20, 45, 80)]
     records = records_of(site_id, (), traffic)
@@ -119,7 +126,7 @@ async def test_a_late_event_joins_a_visit_that_is_no_longer_in_memory(column_sto
     assert await visits_of(column_store, site_id) == [[0, 2], [1]]
 
 
-async def test_a_session_goes_on_after_hours(column_store: ChdbColumnStore) -> None:
+async def test_a_session_continues_after_hours(column_store: ChdbColumnStore) -> None:
     site_id = next(_sites)
     traffic = [sent(_NOON_MS + hours * 60 * _MINUTE_MS, session="s") for hours in (0, 5, 11)]
     records = records_of(site_id, (), traffic)
@@ -129,30 +136,30 @@ async def test_a_session_goes_on_after_hours(column_store: ChdbColumnStore) -> N
     assert await visits_of(column_store, site_id) == [[0, 1, 2]]
 
 
-async def test_a_chunk_that_is_carried_out_again_gives_the_same_rows(column_store: ChdbColumnStore) -> None:
+async def test_a_repeated_chunk_gives_the_same_rows(column_store: ChdbColumnStore) -> None:
     site_id = next(_sites)
     minutes = (0, 40, 25, 70, 71, 10)
-    records = records_of(site_id, (), [sent(_NOON_MS + one * _MINUTE_MS) for one in minutes])
+    records = records_of(site_id, (), [sent(_NOON_MS + event_id * _MINUTE_MS) for event_id in minutes])
     log = f"same/{site_id}"
     topic = PageviewsTopic()
     first, second = chunk_of(log, records[:2]), chunk_of(log, records[2:])
     await store(topic, first, column_store)
-    made = [(await topic.rows(second, column_store)).tables for _ in range(3)]
-    made.append((await PageviewsTopic().rows(second, column_store)).tables)
-    await insert_chunk(column_store, second, made[0], topic, tried_before=False, on_step=no_step)
-    made.append((await topic.rows(second, column_store)).tables)
-    made.append((await PageviewsTopic().rows(second, column_store)).tables)
+    made = [(await topic.make_rows(second, column_store)).tables for _ in range(3)]
+    made.append((await PageviewsTopic().make_rows(second, column_store)).tables)
+    await insert_chunk(column_store, second, made[0], topic, tried_before=False, on_step=ignore_step)
+    made.append((await topic.make_rows(second, column_store)).tables)
+    made.append((await PageviewsTopic().make_rows(second, column_store)).tables)
     assert all(tables == made[0] for tables in made)
-    # Carried out once more, whole, by another process: nothing is added.
-    rows = await PageviewsTopic().rows(second, column_store)
-    await insert_chunk(column_store, second, rows.tables, topic, tried_before=True, on_step=no_step)
+    # Another process repeats the whole chunk: no rows are added.
+    rows = await PageviewsTopic().make_rows(second, column_store)
+    await insert_chunk(column_store, second, rows.tables, topic, tried_before=True, on_step=ignore_step)
     count = await column_store.query(
         "SELECT count(), uniqExact(id) FROM pharos.pageviews WHERE site_id = {site:UInt64}", {"site": site_id}
     )
     assert count.rows == [[len(records), len(records)]]
 
 
-async def test_what_was_dropped_is_counted_by_reason(column_store: ChdbColumnStore) -> None:
+async def test_dropped_events_are_counted_by_reason(column_store: ChdbColumnStore) -> None:
     site_id = next(_sites)
     meta = encode_collected(CollectMeta(site_id, _NOON_MS, 2, "dropped"))
     record = LogRecord(0, b"", meta, encode_collected(Dropped({"bot": 7, "opted_out": 2})))
@@ -165,7 +172,7 @@ async def test_what_was_dropped_is_counted_by_reason(column_store: ChdbColumnSto
     assert result.rows == [["bot", 7], ["opted_out", 2]]
 
 
-async def test_a_record_that_cannot_be_read_is_put_aside_and_the_rest_stored(
+async def test_an_unreadable_record_becomes_a_dead_letter_and_the_rest_is_stored(
     column_store: ChdbColumnStore,
 ) -> None:
     site_id = next(_sites)

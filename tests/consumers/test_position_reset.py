@@ -1,4 +1,4 @@
-"""A group's position went back: what is stored is not stored again, whatever of it the store has removed meanwhile."""
+"""A group's position is reset: stored records are not stored again, even if the store has deleted some meanwhile."""
 
 import asyncio
 import uuid
@@ -24,12 +24,12 @@ _EXPIRED_MS = RECEIVED_MS - 1000 * _DAY_MS
 _COUNT = "SELECT count(), uniqExact(receipt_id) FROM {table} WHERE environment_id = {{env:String}}"
 
 
-# The loop asks either log the same; what a log answers, tests/contract shows.
+# The loop uses either log in the same way; tests/contract covers the logs.
 @pytest.fixture(params=["sqlite", pytest.param("kafka", marks=pytest.mark.full)])
 async def logged(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LogUnderTest]:
     if request.param == "sqlite":
         async with sqlite_under_test(tmp_path) as under_test:
-            # Another group has read nothing yet: the log keeps the records.
+            # Another group has read nothing yet, so the log keeps the records.
             assert isinstance(under_test.consumer, SqliteLogConsumer)
             other = SqliteLogConsumer(under_test.consumer._log, "another group", under_test.topic)
             await other.commit(0, Position(0))
@@ -39,8 +39,8 @@ async def logged(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
             yield under_test
 
 
-class _Store:
-    """The store, whose merges remove what is past its retention as soon as it is inserted."""
+class _ExpiringStore:
+    """The store with merges that delete expired rows immediately after each insert."""
 
     def __init__(self, store: ChdbColumnStore) -> None:
         self._store = store
@@ -75,13 +75,13 @@ async def _backlog(consumer: LogConsumer) -> int:
     return await consumer.end(0) - position.next_offset
 
 
-async def _go_back(logged: LogUnderTest) -> None:
+async def _reset_position(logged: LogUnderTest) -> None:
     await claimed(logged.consumer)
     await logged.consumer.commit(0, Position(0))
 
 
 async def _send(logged: LogUnderTest, environment: str, batches: list[int]) -> None:
-    """A batch of two events for each time of receipt."""
+    """Append a batch of two events for each time of receipt."""
     for n, received_ms in enumerate(batches):
         events = [{"type": "log", "id": str(n)}] * 2
         await append_batch(
@@ -90,28 +90,28 @@ async def _send(logged: LogUnderTest, environment: str, batches: list[int]) -> N
 
 
 async def _stored(store: ChdbColumnStore, environment: str) -> list[list[int]]:
-    """Rows and batches of either table."""
+    """Return rows and batches of both tables."""
     counts = [
         await store.query(_COUNT.format(table=table), {"env": environment}) for table in (EVENTS, RECEIPTS)
     ]
     return [list(row) for count in counts for row in count.rows]
 
 
-async def test_a_position_that_went_back_doubles_nothing(
+async def test_a_position_that_was_reset_stores_no_duplicates(
     logged: LogUnderTest, column_store: ChdbColumnStore
 ) -> None:
-    """The rows of the first records are removed: their retention is over, in one table before the other."""
+    """The rows of the first records are deleted, as after their retention, in one table before the other."""
     environment = f"env_{uuid.uuid4().hex}"
     await _send(logged, environment, [RECEIVED_MS] * 8)
     await _consume(column_store, logged, chunk_rows=4)
-    # Chunks of other bounds, so of other tokens, each time.
+    # Each time with other chunk bounds, and therefore other tokens.
     for chunk_rows, expired in ((6, {EVENTS: 4, RECEIPTS: 3}), (2, {EVENTS: 2})):
         for table, below in expired.items():
             await column_store.command(
                 f"DELETE FROM {table} WHERE environment_id = {{env:String}} AND log_offset < {{below:UInt64}}",
                 {"env": environment, "below": below},
             )
-        await _go_back(logged)
+        await _reset_position(logged)
         await _consume(column_store, logged, chunk_rows)
         assert await _stored(column_store, environment) == [[16, 8], [8, 8]], chunk_rows
 
@@ -122,5 +122,5 @@ async def test_records_past_the_retention_do_not_stop_the_consumer(
 ) -> None:
     environment = f"env_{uuid.uuid4().hex}"
     await _send(logged, environment, [_EXPIRED_MS] * 2 + [RECEIVED_MS] * 2)
-    await _consume(_Store(column_store), logged, chunk_rows=4)
+    await _consume(_ExpiringStore(column_store), logged, chunk_rows=4)
     assert await _stored(column_store, environment) == [[4, 2], [2, 2]]

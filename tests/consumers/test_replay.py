@@ -1,4 +1,4 @@
-"""The topic read again from its start, into fresh tables and in other chunks: the same reports to the byte."""
+"""Replaying a topic into fresh tables, in other chunks, gives byte-identical reports."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_app.demo_visits import demo_records
+from demo.visits import demo_records
 from pipeline_contracts import topics
 from storage_backends.event_log.sqlite import open_sqlite_log
 from tests.support import fork_server
@@ -43,7 +43,7 @@ _EACH_PERIOD: list[Report] = [
 
 
 async def _fill(path: Path, days: int) -> int:
-    """Visits of a shop, some of them sent again. Return the number of records."""
+    """Append visits of a shop, some of them twice. Return the number of records."""
     rng = random.Random(3)
     records = list(demo_records(rng, SITE, "UTC", _NOW, days=days))
     log = await open_sqlite_log(path, 2**40)
@@ -82,13 +82,15 @@ async def _replay(
         pytest.param(42, _ALL, id="six weeks", marks=pytest.mark.full),
     ],
 )
-async def test_the_reports_are_the_same_to_the_byte(tmp_path: Path, days: int, reports: list[Report]) -> None:
+async def test_a_replayed_topic_gives_identical_reports(
+    tmp_path: Path, days: int, reports: list[Report]
+) -> None:
     log_file = tmp_path / "log.sqlite"
     assert await _fill(log_file, days) > 10_000
     first = await _replay(log_file, tmp_path / "first", 50_000, reports)
-    # A chunk has no more than one day, which is about 1,800 rows here: only a lower limit makes other chunks.
-    # Forks of one server hash alike: with a hash seed the program starts in an interpreter of its own, and sets have
-    # another order there.
+    # A chunk covers at most one day, about 1,800 rows here: only a lower limit gives other chunks.
+    # Forks of one server have the same hash seed. With a seed of its own the program starts in a new interpreter, where
+    # sets have another order.
     seeded = {**os.environ, "PYTHONHASHSEED": "1"}
     again = await _replay(log_file, tmp_path / "again", 1_201, reports, seeded)
     assert len(first) == len(reports)

@@ -1,4 +1,4 @@
-"""A store that needs longer to read an insert than a lease lasts still takes it in the end."""
+"""A store that needs longer to read an insert than a lease lasts still accepts it eventually."""
 
 import asyncio
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class _SlowStore:
         await asyncio.sleep(0)
 
     async def insert_chunk(self, clock: StoreClock, tries: int) -> int:
-        """Insert as the loop does: a new plan after each refusal. Gives the number of tries."""
+        """Insert as the loop does, with a new plan after each refusal. Return the number of attempts."""
         lease = InsertLease(self, 0, Position(0, 1), clock)  # type: ignore[arg-type]  # Only commits.
         store = LeasedStore(self, lease, clock)  # type: ignore[arg-type]  # Only inserts and asks.
         for tried in range(1, tries + 1):
@@ -52,9 +52,9 @@ async def test_a_slow_store_gets_more_time_after_each_refusal() -> None:
     store = _SlowStore(60.0)
     clock = StoreClock(store, monotonic=lambda: store.now)  # type: ignore[arg-type]  # Asked for its time only.
     assert await store.insert_chunk(clock, 5) == 3
-    # The next chunk has as much time at once.
+    # The next chunk gets the longer lease immediately.
     assert await store.insert_chunk(clock, 5) == 1
-    # Some minutes later a frozen consumer has as little time as ever.
+    # Some minutes later the lease is short again, for frozen consumers.
     store.seconds = 1.0
     store.now += 300
     store.leases.clear()
@@ -62,17 +62,17 @@ async def test_a_slow_store_gets_more_time_after_each_refusal() -> None:
     assert store.leases[0] <= LEASE_SECONDS
 
 
-async def test_a_clock_that_was_set_makes_no_lease_longer() -> None:
+async def test_a_changed_clock_does_not_extend_the_lease() -> None:
     store = _SlowStore(1.0)
     clock = StoreClock(store, monotonic=lambda: store.now)  # type: ignore[arg-type]  # Asked for its time only.
     await store.insert_chunk(clock, 1)
-    clock._ahead -= 3600
+    clock._offset_seconds -= 3600
     assert await store.insert_chunk(clock, 2) == 2
     assert clock.lease_seconds == LEASE_SECONDS
 
 
-async def test_the_time_is_bounded() -> None:
-    """The store remembers a bounded number of tokens: nobody may insert so late that a token is forgotten."""
+async def test_the_lease_is_bounded() -> None:
+    """The store remembers a bounded number of tokens, so an insert must arrive before its token is forgotten."""
     store = _SlowStore(10_000.0)
     clock = StoreClock(store, monotonic=lambda: store.now)  # type: ignore[arg-type]  # Asked for its time only.
     with pytest.raises(pytest.fail.Exception):

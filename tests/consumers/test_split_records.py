@@ -1,4 +1,4 @@
-"""A record whose rows are more than one block holds: all of them are stored, each once, whatever happens between."""
+"""A record with more rows than a block holds: all of its rows are stored once, whatever fails in between."""
 
 import asyncio
 import json
@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from consumers import blocks, loop
-from consumers.assemble import assemble_loop, no_step
+from consumers.assemble import assemble_loop, ignore_step
 from consumers.chunk import Chunk
 from consumers.insert_chunk import insert_chunk
 from consumers.transforms.otlp import shared_columns, topic
 from consumers.transforms.otlp.topic import logs_topic, metrics_topic
-from embedded_app.dead_letters import list_dead_letters
 from pipeline_contracts import topics
 from pipeline_contracts.errors import RowsRefused, StorageUnavailable
 from pipeline_contracts.otlp.records import OtlpMeta, encode_otlp_meta
@@ -27,6 +26,7 @@ from storage_backends.column_store.interface import ColumnStore
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from tests.otlp.requests import attribute, logs, metrics
+from wiring.embedded.dead_letters import list_dead_letters
 
 RECEIVED_MS = time.time_ns() // 1_000_000
 LOGS = "pharos.otel_logs"
@@ -34,7 +34,8 @@ _SHARED = 1000
 
 
 class FaultyStore:
-    """The real store; the insert of a block may fail before or after it, or be dropped for a token that is known."""
+    """The real store; an insert may fail before or after it is stored, be refused, or be dropped because of its
+    token."""
 
     def __init__(self, store: ColumnStore) -> None:
         self._store = store
@@ -67,7 +68,7 @@ class FaultyStore:
 
 
 class Split:
-    """A log with records that split, and a consumer of them."""
+    """A log with records that are split, and their consumer."""
 
     def __init__(self, path: Path, log: SqliteEventLog, store: ChdbColumnStore) -> None:
         self.path = path
@@ -88,7 +89,7 @@ class Split:
             consumer=SqliteLogConsumer(self.log, "group", transform.topic),
             log=self.log,
             store=self.store,
-            on_step=no_step,
+            on_step=ignore_step,
         )
         worker.draining = True
         await asyncio.wait_for(worker.run(), 60)
@@ -102,10 +103,10 @@ class Split:
 async def split(
     tmp_path: Path, column_store: ChdbColumnStore, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Split]:
-    """Five rows of a thousand shared bytes are a piece, ten of them a block; twelve may be held in memory."""
+    """Five rows of a thousand shared bytes are a piece, ten of them a block; twelve fit into memory."""
     monkeypatch.setattr(shared_columns, "PIECE_BYTES", 7 * _SHARED)
-    monkeypatch.setattr(blocks, "MOST_MADE_BYTES", 14 * _SHARED)
-    monkeypatch.setattr(topic, "_MOST_HELD_BYTES", 16 * _SHARED)
+    monkeypatch.setattr(blocks, "MAX_GENERATED_BYTES", 14 * _SHARED)
+    monkeypatch.setattr(topic, "_MAX_BUFFERED_BYTES", 16 * _SHARED)
     monkeypatch.setattr(loop, "_FIRST_PAUSE", 0.0)
     path = tmp_path / "log.sqlite"
     log = await open_sqlite_log(path, 10**8)
@@ -113,8 +114,8 @@ async def split(
     await log.close()
 
 
-def large(begin: int, count: int) -> Any:
-    """Log records that share an attribute, in two scopes."""
+def large_request(begin: int, count: int) -> Any:
+    """Return log records that share an attribute, in two scopes."""
     records = [{"body": {"stringValue": f"{n:03d}"}} for n in range(begin, begin + count)]
     body = logs(*records[: count // 3])
     of_resource = body["resourceLogs"][0]
@@ -128,9 +129,9 @@ def numbers(count: int) -> list[str]:
 
 
 async def test_all_rows_are_stored_in_blocks_of_bounded_size(split: Split) -> None:
-    await split.append(large(0, 3), 3)
-    await split.append(large(3, 40), 40)
-    await split.append(large(43, 2), 2)
+    await split.append(large_request(0, 3), 3)
+    await split.append(large_request(3, 40), 40)
+    await split.append(large_request(43, 2), 2)
     await split.consume()
     assert await split.stored() == numbers(45)
     assert len(split.store.sizes) > 3
@@ -139,18 +140,18 @@ async def test_all_rows_are_stored_in_blocks_of_bounded_size(split: Split) -> No
 
 
 @pytest.mark.parametrize("fault", ["fail_before", "fail_after"])
-async def test_a_fault_at_each_block(split: Split, fault: str) -> None:
-    """A chunk that looks first, since it may have been tried before, and one that does not."""
-    await split.append(large(0, 40), 40)
+async def test_a_fault_at_each_block_loses_and_repeats_no_rows(split: Split, fault: str) -> None:
+    """For a chunk that may have been tried before, and for one that was not."""
+    await split.append(large_request(0, 40), 40)
     await split.consume()
     count = 40
     blocks_of_a_chunk = len(split.store.tokens)
     assert blocks_of_a_chunk >= 4
-    for look in (False, True):
+    for is_planned in (False, True):
         for number in range(blocks_of_a_chunk):
-            await split.append(large(count, 40), 40)
+            await split.append(large_request(count, 40), 40)
             count += 40
-            if look:
+            if is_planned:
                 offset = count // 40 - 1
                 await SqliteLogConsumer(split.log, "group", topics.LOGS).commit(
                     0, Position(offset, offset + 1)
@@ -162,16 +163,16 @@ async def test_a_fault_at_each_block(split: Split, fault: str) -> None:
     assert await split.stored() == numbers(count)
 
 
-async def test_a_token_without_its_rows_at_each_block(split: Split) -> None:
-    """The engine was killed after it wrote a block's token and before its part was there."""
-    await split.append(large(0, 40), 40)
+async def test_a_known_token_without_its_rows_at_each_block_loses_no_rows(split: Split) -> None:
+    """The engine was killed between writing a block's token and writing its part."""
+    await split.append(large_request(0, 40), 40)
     await split.consume()
     tokens = list(split.store.tokens)
     elsewhere = {"EnvironmentId": "elsewhere", "ReceivedAt": RECEIVED_MS / 1000, "log": "x"}
     for number, token in enumerate(tokens, 1):
         known = token.replace("/0-1/", f"/{number}-{number + 1}/").replace("/0+", f"/{number}+")
         await split.real.insert(LOGS, json.dumps(elsewhere).encode() + b"\n", 1, known)
-        await split.append(large(40 * number, 40), 40)
+        await split.append(large_request(40 * number, 40), 40)
         await SqliteLogConsumer(split.log, "group", topics.LOGS).commit(0, Position(number, number + 1))
         split.store.tokens.clear()
         await split.consume()
@@ -179,31 +180,31 @@ async def test_a_token_without_its_rows_at_each_block(split: Split) -> None:
     assert await split.stored() == numbers(40 * (len(tokens) + 1))
 
 
-async def test_a_record_that_was_cut_elsewhere_goes_on_where_it_ended(
+async def test_a_record_that_was_split_with_other_limits_is_completed(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A consumer with other limits has stored some blocks of it."""
-    await split.append(large(0, 40), 40)
+    """A consumer with other limits has stored some of its blocks."""
+    await split.append(large_request(0, 40), 40)
     consumer = SqliteLogConsumer(split.log, "group", topics.LOGS)
     records = await consumer.read(0, 0, 1, 10**6, 0)
     chunk = Chunk(f"{topics.LOGS}/{split.log.log_id}/0", 0, 1, records)
     transform = logs_topic()
-    tables = (await transform.rows(chunk, split.store)).tables
+    tables = (await transform.make_rows(chunk, split.store)).tables
     split.store.fail_before = 2
     with pytest.raises(StorageUnavailable):
-        await insert_chunk(split.store, chunk, tables, transform, tried_before=False, on_step=no_step)
+        await insert_chunk(split.store, chunk, tables, transform, tried_before=False, on_step=ignore_step)
     before = await split.stored()
     assert 0 < len(before) < 40
     split.store.fail_before = None
     monkeypatch.setattr(shared_columns, "PIECE_BYTES", 4 * _SHARED)
-    monkeypatch.setattr(blocks, "MOST_MADE_BYTES", 4 * _SHARED)
+    monkeypatch.setattr(blocks, "MAX_GENERATED_BYTES", 4 * _SHARED)
     await split.consume()
     assert await split.stored() == numbers(40)
 
 
-async def test_of_a_record_that_is_refused_in_the_middle_no_more_is_stored(split: Split) -> None:
-    await split.append(large(0, 40), 40)
-    await split.append(large(40, 3), 3)
+async def test_no_rows_are_stored_after_a_refused_block_of_a_record(split: Split) -> None:
+    await split.append(large_request(0, 40), 40)
+    await split.append(large_request(40, 3), 3)
     split.store.refuse = b'"Body":"020"'
     await split.consume()
     stored = await split.stored()
@@ -213,7 +214,7 @@ async def test_of_a_record_that_is_refused_in_the_middle_no_more_is_stored(split
     assert letter.reason == f"these rows are refused The {len(stored) - 3} rows before them are stored."
 
 
-async def test_data_points_of_several_tables(split: Split) -> None:
+async def test_data_points_of_several_tables_are_split(split: Split) -> None:
     kinds = ("gauge", "sum")
     body = metrics(
         *[

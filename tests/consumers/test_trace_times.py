@@ -1,4 +1,4 @@
-"""The table of traces' times after a consumer was killed between the two parts of its insert."""
+"""The table of trace times after a consumer was killed between the two parts of its insert."""
 
 import json
 import secrets
@@ -13,10 +13,10 @@ _TABLE = "pharos.otel_traces"
 
 
 async def _on_step(step: str) -> None:
-    """Nothing happens between the steps."""
+    """Do nothing between the steps."""
 
 
-async def test_a_chunk_that_is_tried_again_completes_the_times_of_its_traces(
+async def test_a_retried_chunk_completes_the_times_of_its_traces(
     column_store: ChdbColumnStore,
 ) -> None:
     log = secrets.token_hex(8)
@@ -47,7 +47,7 @@ async def test_a_chunk_that_is_tried_again_completes_the_times_of_its_traces(
     complete = sorted([(lost, 1, 3), (kept, 7, 7)])
     assert await insert(tried_before=False) == complete
     assert await insert(tried_before=True) == complete
-    # What a kill between the part of the table and that of its view leaves.
+    # The state after a kill between the part of the table and the part of its view.
     await column_store.command(
         "ALTER TABLE pharos.otel_traces_trace_id_ts DELETE WHERE TraceId = {lost:String} SETTINGS mutations_sync = 1",
         {"lost": lost},
@@ -55,6 +55,6 @@ async def test_a_chunk_that_is_tried_again_completes_the_times_of_its_traces(
     assert await times() == [(kept, 7, 7)]
     for _ in range(2):
         assert await insert(tried_before=True) == complete
-    # Of other records it looks at nothing.
+    # It ignores other records.
     await refill_trace_times(column_store, log, 2, 9)
     assert await times() == complete

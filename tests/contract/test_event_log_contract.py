@@ -1,4 +1,4 @@
-"""What every event log does. Another engine joins by a parameter of the fixture."""
+"""Behaviour of every event log. A new engine is one more parameter of the fixture."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ async def logged(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def read_all(logged: LogUnderTest, count: int, start: int = 0) -> list[LogRecord]:
-    """The next `count` records, however many reads they come in."""
+    """Return the next `count` records, from as many reads as they need."""
     records: list[LogRecord] = []
     async with asyncio.timeout(60):
         while len(records) < count:
@@ -36,7 +36,7 @@ async def append(log: EventLog, topic: str, value: bytes) -> None:
     await log.append(topic, b"k", b"", value)
 
 
-async def test_a_record_comes_back_as_it_was(logged: LogUnderTest) -> None:
+async def test_a_record_is_read_as_it_was_appended(logged: LogUnderTest) -> None:
     await logged.log.append(logged.topic, b"key", b"\0meta\xff", b"\xffvalue\0")
     await claimed(logged.consumer)
     (record,) = await read_all(logged, 1)
@@ -49,7 +49,7 @@ async def test_a_record_comes_back_as_it_was(logged: LogUnderTest) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 8191, 8192, 300_000, 2 * MB, 20 * MB])
-async def test_values_of_all_sizes(logged: LogUnderTest, size: int) -> None:
+async def test_values_of_all_sizes_are_read_back(logged: LogUnderTest, size: int) -> None:
     value = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     await append(logged.log, logged.topic, value)
     await claimed(logged.consumer)
@@ -63,8 +63,8 @@ async def test_concurrent_appends_keep_their_order(logged: LogUnderTest) -> None
     assert [r.value for r in await read_all(logged, 2000)] == [b"%d" % n for n in range(2000)]
 
 
-async def test_appends_in_every_turn_of_the_loop_are_all_taken(logged: LogUnderTest) -> None:
-    # Whatever the log does in the meantime, there is an append right behind it.
+async def test_appends_in_every_iteration_of_the_event_loop_are_stored(logged: LogUnderTest) -> None:
+    # Each append follows immediately, whatever the log does meanwhile.
     waiting = []
     for n in range(3000):
         waiting.append(logged.log.append(logged.topic, b"k", b"", b"%d" % n))
@@ -74,7 +74,7 @@ async def test_appends_in_every_turn_of_the_loop_are_all_taken(logged: LogUnderT
     assert [r.value for r in await read_all(logged, 3000)] == [b"%d" % n for n in range(3000)]
 
 
-async def test_more_than_one_batch_holds_keeps_its_order(logged: LogUnderTest) -> None:
+async def test_records_of_several_batches_keep_their_order(logged: LogUnderTest) -> None:
     values = [b"%03d" % n * 40_000 for n in range(60)]
     await asyncio.gather(*[append(logged.log, logged.topic, value) for value in values])
     await claimed(logged.consumer)
@@ -98,7 +98,7 @@ async def test_a_read_stops_below_its_end(logged: LogUnderTest) -> None:
     assert [r.offset for r in await read_all(logged, 6)] == [0, 1, 2, 3, 4, 5]
 
 
-async def test_reads_are_bounded_in_bytes_but_give_at_least_one(logged: LogUnderTest) -> None:
+async def test_reads_are_bounded_in_bytes_but_return_at_least_one_record(logged: LogUnderTest) -> None:
     for _ in range(4):
         await append(logged.log, logged.topic, bytes(1000))
     await claimed(logged.consumer)
@@ -116,7 +116,7 @@ async def test_a_waiting_read_wakes_for_an_append(logged: LogUnderTest) -> None:
     assert [r.value for r in await asyncio.wait_for(reading, 60)] == [b"x"]
 
 
-async def test_an_append_that_nobody_waits_for_any_more_harms_no_other(logged: LogUnderTest) -> None:
+async def test_a_cancelled_append_does_not_affect_others(logged: LogUnderTest) -> None:
     tasks = [asyncio.create_task(append(logged.log, logged.topic, b"%d" % n)) for n in range(3)]
     await asyncio.sleep(0)
     tasks[1].cancel()
@@ -143,7 +143,7 @@ async def test_records_positions_and_the_identity_survive_a_reopening(logged: Lo
     assert await claimed(logged.consumer) == {0: Position(7, None)}
 
 
-async def test_a_claim_tells_what_was_committed_last(logged: LogUnderTest) -> None:
+async def test_a_claim_returns_the_last_committed_position(logged: LogUnderTest) -> None:
     await append(logged.log, logged.topic, b"x")
     await claimed(logged.consumer)
     for position in (Position(0, 1), Position(1)):
@@ -151,7 +151,7 @@ async def test_a_claim_tells_what_was_committed_last(logged: LogUnderTest) -> No
         assert await logged.consumer.claim() == {0: position}
 
 
-async def test_a_plan_keeps_what_it_covers(logged: LogUnderTest) -> None:
+async def test_planned_records_are_kept(logged: LogUnderTest) -> None:
     await append(logged.log, logged.topic, b"x")
     await claimed(logged.consumer)
     await logged.consumer.commit(0, Position(0, 1))
@@ -159,7 +159,7 @@ async def test_a_plan_keeps_what_it_covers(logged: LogUnderTest) -> None:
     assert record.value == b"x"
 
 
-async def test_the_backlog_counts_what_is_not_committed(logged: LogUnderTest) -> None:
+async def test_the_backlog_counts_records_that_are_not_committed(logged: LogUnderTest) -> None:
     for _ in range(5):
         await append(logged.log, logged.topic, b"x")
     await claimed(logged.consumer)
@@ -167,8 +167,8 @@ async def test_the_backlog_counts_what_is_not_committed(logged: LogUnderTest) ->
     assert await logged.consumer.backlog() == 3
 
 
-async def test_the_end_is_behind_the_last_record(logged: LogUnderTest) -> None:
-    """Wherever the consumer stands, and whatever it has read."""
+async def test_the_end_is_the_offset_after_the_last_record(logged: LogUnderTest) -> None:
+    """Whatever the consumer's position, and whatever it has read."""
     await claimed(logged.consumer)
     ends = [await logged.consumer.end(0)]
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""What every key directory does. Another engine joins by a parameter of the fixture."""
+"""Behaviour of every key directory. A new engine is one more parameter of the fixture."""
 
 import secrets
 from collections.abc import AsyncIterator, Iterator
@@ -18,14 +18,14 @@ from tests.support.redis_server import RedisServer, running_redis
 
 @pytest.fixture(scope="module")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A Redis of this file's own: its tests replace all keys."""
+    """A Redis for this file only: its tests replace all keys."""
     with or_skip(running_redis(tmp_path_factory.mktemp("keys-redis"))) as server:
         yield server
 
 
 @pytest.fixture(params=["in-process", "redis", "redis, not followed"])
 async def directory(request: pytest.FixtureRequest, redis_server: RedisServer) -> AsyncIterator[KeyDirectory]:
-    """Not followed: as control has it, and an edge until its connection for the changes stands."""
+    """Without following changes: as in the control plane, and in an edge before its connection for changes."""
     if request.param == "in-process":
         yield InProcessKeyDirectory()
         return
@@ -37,7 +37,7 @@ async def directory(request: pytest.FixtureRequest, redis_server: RedisServer) -
 
 
 def entry() -> KeyEntry:
-    """A key of its own."""
+    """Return a key that no other test has."""
     return KeyEntry(
         secrets.token_bytes(32),
         CredentialKind.INGEST_KEY,
@@ -49,7 +49,7 @@ def entry() -> KeyEntry:
     )
 
 
-async def test_what_was_published_is_found_until_it_is_revoked(directory: KeyDirectory) -> None:
+async def test_a_published_key_is_found_until_it_is_revoked(directory: KeyDirectory) -> None:
     key = entry()
     assert await directory.find(key.digest) is None
     await directory.publish(key)
@@ -81,7 +81,9 @@ async def test_all_keys_are_replaced_at_once(directory: KeyDirectory) -> None:
     assert await directory.is_complete()
 
 
-async def test_what_changes_while_the_list_is_read_stands_and_all_else_ends(directory: KeyDirectory) -> None:
+async def test_changes_during_the_read_of_the_list_are_kept_and_other_keys_removed(
+    directory: KeyDirectory,
+) -> None:
     revoked, ended, kept, new = entry(), entry(), entry(), entry()
     for key in (revoked, ended):
         await directory.publish(key)
@@ -97,7 +99,9 @@ async def test_what_changes_while_the_list_is_read_stands_and_all_else_ends(dire
     assert [await directory.find(key.digest) for key in keys] == [None, None, kept, new]
 
 
-async def test_a_directory_without_keys_is_complete_once_that_was_said(directory: KeyDirectory) -> None:
+async def test_a_directory_without_keys_is_complete_after_publishing_an_empty_list(
+    directory: KeyDirectory,
+) -> None:
     await directory.publish_all(listing([]))
     assert await directory.is_complete()
     assert await directory.find(entry().digest) is None

@@ -1,4 +1,4 @@
-"""What every rate counter does. Another engine joins by a parameter of the fixture."""
+"""Behaviour of every rate counter. A new engine is one more parameter of the fixture."""
 
 import asyncio
 import secrets
@@ -12,9 +12,9 @@ from storage_backends.rate_counter.in_process import InProcessRateCounter
 from storage_backends.rate_counter.interface import RateCounter
 from storage_backends.rate_counter.redis import open_redis_rate_counter
 
-# So slow that nothing comes back while a test runs.
+# So slow that no token refills during a test.
 SLOW = RateLimit(rate=0.01, burst=1000)
-# By how many seconds the clock of Redis and this process's may part meanwhile.
+# Seconds by which the clock of Redis and this process's clock may differ.
 _CLOCKS = 0.02
 
 
@@ -32,56 +32,58 @@ def account() -> str:
     return secrets.token_hex(6)
 
 
-async def test_a_bucket_begins_full_and_says_how_long_it_takes(counter: RateCounter, account: str) -> None:
-    begun = time.monotonic()
+async def test_a_bucket_begins_full_and_returns_the_wait_for_tokens(
+    counter: RateCounter, account: str
+) -> None:
+    started = time.monotonic()
     lease = await counter.lease(account, 1000, 1000, SLOW)
     assert (lease.granted, lease.remaining, lease.retry_after) == (1000, 0, 0)
     refused = await counter.lease(account, 50, 50, SLOW)
-    took = time.monotonic() - begun
+    took = time.monotonic() - started
     assert (refused.granted, refused.remaining) == (0, 0)
     assert 5000 - took - _CLOCKS <= refused.retry_after <= 5000
 
 
 async def test_a_bucket_fills_at_its_rate_with_fractions(counter: RateCounter, account: str) -> None:
-    # So deep that nothing runs over, however long nobody asks.
+    # So large that the bucket never overflows.
     limit = RateLimit(rate=100, burst=1_000_000)
 
-    async def ask() -> tuple[int, float, float]:
-        """How many were granted, and between which moments."""
+    async def take_tokens() -> tuple[int, float, float]:
+        """Return the number of granted tokens, and the time span."""
         before = time.monotonic()
         lease = await counter.lease(account, 1, limit.burst, limit)
         return lease.granted, before, time.monotonic()
 
-    emptied, earliest_begin, latest_begin = await ask()
+    emptied, earliest_begin, latest_begin = await take_tokens()
     assert emptied == limit.burst
     granted, end = 0, latest_begin
     while end < latest_begin + 1.0:
-        # Asked so often that each time only a fraction of a token has come.
+        # Called so often that only a fraction of a token refills each time.
         await asyncio.sleep(0.0005)
-        more, begin, end = await ask()
+        more, begin, end = await take_tokens()
         granted += more
     least = limit.rate * (begin - latest_begin - _CLOCKS)
     most = limit.rate * (end - earliest_begin + _CLOCKS)
-    # What has come of the next token is not granted yet.
+    # The fraction of the next token is not granted yet.
     assert least - 1 <= granted <= most
 
 
-async def test_a_lease_gives_what_is_there_between_its_bounds(counter: RateCounter, account: str) -> None:
+async def test_a_lease_grants_available_tokens_between_its_bounds(counter: RateCounter, account: str) -> None:
     assert (await counter.lease(account, 1, 5000, SLOW)).granted == 1000
     assert (await counter.lease(account, 1, 5000, SLOW)).granted == 0
 
 
-async def test_a_lease_takes_no_more_than_was_asked_for(counter: RateCounter, account: str) -> None:
+async def test_a_lease_grants_at_most_the_requested_tokens(counter: RateCounter, account: str) -> None:
     lease = await counter.lease(account, 10, 300, SLOW)
     assert (lease.granted, lease.remaining) == (300, 700)
 
 
-async def test_accounts_do_not_share(counter: RateCounter, account: str) -> None:
+async def test_accounts_have_separate_buckets(counter: RateCounter, account: str) -> None:
     assert (await counter.lease(account, 1000, 1000, SLOW)).granted == 1000
     assert (await counter.lease(f"{account}-other", 1000, 1000, SLOW)).granted == 1000
 
 
-async def test_another_limit_counts_from_the_next_lease_on(counter: RateCounter, account: str) -> None:
+async def test_a_changed_limit_applies_from_the_next_lease(counter: RateCounter, account: str) -> None:
     await counter.lease(account, 1000, 1000, SLOW)
     lease = await counter.lease(account, 10, 10, RateLimit(rate=1e9, burst=50))
     if not lease.granted:
@@ -94,7 +96,7 @@ async def test_one_edge_alone_has_the_whole_share(counter: RateCounter) -> None:
     assert counter.share() == 1.0
 
 
-def test_over_a_minute_no_more_than_rate_and_burst_pass() -> None:
+def test_at_most_rate_and_burst_are_granted_over_a_minute() -> None:
     class Clock:
         now = 5.0
 

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from control_api.app import build_control
-from control_api.database import open_engine, open_sessions
+from control_domain.database.engine import open_engine, open_sessions
 from tests.support.serve_control import serving_control
 
 _NOTHING = cast(Any, None)

@@ -16,14 +16,15 @@ from fastapi import FastAPI
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from control_api import health, postgres
-from control_api.accounts.operations import create_account, create_api_token, create_person
-from control_api.accounts.tables import Account
+from control_api import health
 from control_api.app import build_control
-from control_api.database import open_engine, open_sessions
 from control_api.health import database_check
-from control_api.migrations.upgrade import upgrade_database
 from control_api.request_session import Session
+from control_domain.accounts.operations import create_account, create_api_token, create_person
+from control_domain.database import postgres
+from control_domain.database.engine import open_engine, open_sessions
+from control_domain.database.migrations.upgrade import upgrade_database
+from control_domain.tables.accounts import Account
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.column_store.interface import ColumnStore

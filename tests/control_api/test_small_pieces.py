@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from control_api.http_layers import SmallPieces
+from control_api.http.layers import SmallPieces
 from control_api.reference.served_files import page_file
 
 _PIECE = 32 * 1024

@@ -1,4 +1,4 @@
-"""What a deployer logs of its machine at the start, and what its proxy gets of the settings."""
+"""The warnings of a deployer at its start, and the settings of its proxy."""
 
 import logging
 import socket
@@ -49,14 +49,14 @@ class _BuiltError(Exception):
 async def test_the_proxy_verifies_listeners_and_has_the_limits_of_the_settings(
     front: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: dict[str, Any] = {}
+    proxy_options: dict[str, Any] = {}
 
     def build(*_: Any, **options: Any) -> None:
-        given.update(options)
+        proxy_options.update(options)
         raise _BuiltError
 
     monkeypatch.setattr(assemble, "StreamingProxy", build)
-    # Closed by the end of a deployer alone, which is not reached here.
+    # Only the end of a deployer would close a real one.
     listeners, limits = object(), object()
     monkeypatch.setattr(assemble.ListenerOwners, "of_this_machine", lambda: listeners)
     monkeypatch.setattr(assemble.CallerLimits, "from_settings", lambda _settings: limits)
@@ -68,5 +68,5 @@ async def test_the_proxy_verifies_listeners_and_has_the_limits_of_the_settings(
             settings, nothing, server, sessions=nothing, keys=nothing, registry=nothing, hidden=(), stops=True
         ):
             pass
-    assert given["requests_at_once"] == 70
-    assert (given["listeners"], given["limits"]) == (listeners, limits)
+    assert proxy_options["requests_at_once"] == 70
+    assert (proxy_options["listeners"], proxy_options["limits"]) == (listeners, limits)

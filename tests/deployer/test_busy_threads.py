@@ -1,4 +1,4 @@
-"""What requests wait for goes on while the threads that all share are held."""
+"""Requests do not depend on the shared threads of the event loop: these may all be busy."""
 
 import asyncio
 import os
@@ -14,8 +14,8 @@ _MORE_THAN_THERE_ARE = 64
 
 
 @pytest.fixture
-async def held() -> AsyncIterator[None]:
-    """All threads of the loop are held until the test is over."""
+async def busy_threads() -> AsyncIterator[None]:
+    """All threads of the loop are busy_threads until the test is over."""
     released = threading.Event()
     holding = [
         asyncio.ensure_future(asyncio.to_thread(released.wait, 300)) for _ in range(_MORE_THAN_THERE_ARE)
@@ -26,8 +26,8 @@ async def held() -> AsyncIterator[None]:
     await asyncio.gather(*holding)
 
 
-@pytest.mark.usefixtures("held")
-async def test_a_listener_is_examined() -> None:
+@pytest.mark.usefixtures("busy_threads")
+async def test_listeners_are_examined_while_all_threads_are_busy() -> None:
     server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     owners = ListenerOwners.of_this_machine()
@@ -41,8 +41,8 @@ async def test_a_listener_is_examined() -> None:
         await server.wait_closed()
 
 
-@pytest.mark.usefixtures("held")
-async def test_the_proxy_sweeps_and_trims(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("busy_threads")
+async def test_the_proxy_sweeps_and_trims_while_all_threads_are_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MemoryTrim, "is_due", lambda *_: True)
     watch, trimmed = Watch(0.01), []
     loop, twice = asyncio.get_running_loop(), asyncio.Event()
@@ -61,7 +61,9 @@ async def test_the_proxy_sweeps_and_trims(monkeypatch: pytest.MonkeyPatch) -> No
         running.cancel()
 
 
-async def test_the_proxy_sweeps_on_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_proxy_continues_to_sweep_if_no_thread_can_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

@@ -1,22 +1,24 @@
-"""What somebody has removed is told from what a database has lost: the last environment, and its project, may go."""
+"""The guard distinguishes removed environments and projects from lost ones."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.accounts.tables import Account
-from control_api.audit.tables import AuditEntry
-from control_api.deployments.tables import Deployment
-from control_api.projects.find import Place
-from control_api.projects.remove_project import remove_project
-from control_api.projects.tables import Project
-from deployer.database_guard import DatabaseGuard, DatabaseRefused
-from deployer.environments.names import Names
-from deployer.environments.overview import read_kept, read_overview
+from control_domain.projects.find import Place
+from control_domain.removals.remove_project import remove_project
+from control_domain.tables.accounts import Account
+from control_domain.tables.audit import AuditEntry
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Project
+from deployer.database_guard import DatabaseGuard
+from deployer.database_memory import DatabaseRefused
+from deployer.drivers.local.folders import read_traces
+from deployer.environments.desired_states import Hostnames, read_desired_states, read_retained
 from tests.support.carried_out import begin, bring_live
 from tests.support.databases import KINDS, migrated_database
 from tests.support.deploy_stage import ACTOR, Stage, open_stage
@@ -33,10 +35,12 @@ async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield stage
 
 
-async def _look(guard: DatabaseGuard, stage: Stage) -> set[int]:
-    """As a deployer does; gives the environments that it knows to be live from then on."""
+async def _poll(guard: DatabaseGuard, stage: Stage) -> set[int]:
+    """Check and read the database like a deployer; return the environments that are live."""
     await guard.check()
-    await guard.remember_live(await read_overview(stage.sessions, "dpl_test", Names("localhost", 8090)))
+    await guard.remember_live(
+        await read_desired_states(stage.sessions, "dpl_test", Hostnames("localhost", 8090))
+    )
     await guard.close()
     return set(guard.last_live)
 
@@ -51,123 +55,131 @@ async def _bring_live(stage: Stage, slug: str) -> dict[str, Place]:
     return places
 
 
+def _guard(stage: Stage, folder: Path) -> DatabaseGuard:
+    return DatabaseGuard(stage.sessions, folder, partial(read_traces, folder))
+
+
 async def _remove_project(stage: Stage, project: Project) -> None:
     async with stage.sessions() as session, session.begin():
         account = await session.get_one(Account, project.account_id)
         await remove_project(session, account, await session.merge(project), ACTOR, datetime.now(UTC))
 
 
-async def _lose_audit(stage: Stage, kind: str) -> None:
-    """Have what was removed look as if it were lost."""
+async def _delete_removals(stage: Stage, kind: str) -> None:
+    """Delete the audit entries of removals: removed rows then look lost."""
     async with stage.sessions() as session, session.begin():
         await session.execute(delete(AuditEntry).where(AuditEntry.action == f"{kind}.remove"))
 
 
-@pytest.mark.parametrize("looks_between", [True, False])
-async def test_all_that_there_was_may_be_removed(stage: Stage, tmp_path: Path, looks_between: bool) -> None:
-    """With each look, or all while the deployer is stopped."""
+@pytest.mark.parametrize("polls_between", [True, False])
+async def test_the_last_environments_and_their_project_may_be_removed(
+    stage: Stage, tmp_path: Path, polls_between: bool
+) -> None:
+    """Between polls, or all while the deployer is stopped."""
     places = await _bring_live(stage, "shop")
-    guard = DatabaseGuard(stage.sessions, tmp_path)
+    guard = _guard(stage, tmp_path)
     live = {place.environment.id for place in places.values()}
-    assert await _look(guard, stage) == live
+    assert await _poll(guard, stage) == live
     for place in places.values():
         await stage.remove(place)
         live.remove(place.environment.id)
-        if looks_between:
+        if polls_between:
             await guard.check(place.environment.id)
-            assert await _look(guard, stage) == live
+            assert await _poll(guard, stage) == live
     await _remove_project(stage, places["staging"].project)
-    guard = DatabaseGuard(stage.sessions, tmp_path)
-    assert await _look(guard, stage) == set()
+    guard = _guard(stage, tmp_path)
+    assert await _poll(guard, stage) == set()
     blog = await _bring_live(stage, "blog")
-    assert await _look(guard, stage) == {place.environment.id for place in blog.values()}
+    assert await _poll(guard, stage) == {place.environment.id for place in blog.values()}
 
 
-async def test_environments_that_nobody_has_removed_are_lost(stage: Stage, tmp_path: Path) -> None:
+async def test_missing_environments_without_a_recorded_removal_are_refused(
+    stage: Stage, tmp_path: Path
+) -> None:
     places = await _bring_live(stage, "shop")
-    guard = DatabaseGuard(stage.sessions, tmp_path)
-    live = await _look(guard, stage)
+    guard = _guard(stage, tmp_path)
+    live = await _poll(guard, stage)
     await stage.remove(places["staging"])
-    await _lose_audit(stage, "environment")
+    await _delete_removals(stage, "environment")
     for _ in range(2):
         with pytest.raises(DatabaseRefused, match="lost the live releases of 1 environment\\."):
-            await _look(guard, stage)
+            await _poll(guard, stage)
         with pytest.raises(DatabaseRefused, match="lost the live releases of 1 environment\\."):
             await guard.check(places["staging"].environment.id)
-        guard = DatabaseGuard(stage.sessions, tmp_path)
+        guard = _guard(stage, tmp_path)
     await stage.remove(places["production"])
-    await _lose_audit(stage, "environment")
+    await _delete_removals(stage, "environment")
     with pytest.raises(DatabaseRefused, match="no environments any more, and 2 had a live release"):
         await guard.check()
     assert set(guard.last_live) == live
 
 
-async def test_a_project_that_nobody_has_removed_is_lost(stage: Stage, tmp_path: Path) -> None:
+async def test_a_missing_project_without_a_recorded_removal_is_refused(stage: Stage, tmp_path: Path) -> None:
     await _bring_live(stage, "blog")
     places = await _bring_live(stage, "shop")
-    guard = DatabaseGuard(stage.sessions, tmp_path)
-    await _look(guard, stage)
+    guard = _guard(stage, tmp_path)
+    await _poll(guard, stage)
     for place in places.values():
         await stage.remove(place)
     await _remove_project(stage, places["staging"].project)
-    await _lose_audit(stage, "project")
+    await _delete_removals(stage, "project")
     with pytest.raises(DatabaseRefused, match="older than what runs here"):
         await guard.check()
 
 
-async def test_what_is_kept_is_read_from_the_database_that_was_checked(stage: Stage, tmp_path: Path) -> None:
-    """A restore that begins between the check and the read would make everything look removed."""
+async def test_the_check_and_the_read_of_retained_data_use_one_snapshot(stage: Stage, tmp_path: Path) -> None:
+    """A restore that begins after the check would make everything look removed."""
     places = await _bring_live(stage, "shop")
-    guard = DatabaseGuard(stage.sessions, tmp_path)
-    live = await _look(guard, stage)
+    guard = _guard(stage, tmp_path)
+    live = await _poll(guard, stage)
 
     async def check(session: AsyncSession) -> None:
         await guard.check_in(session)
         for place in places.values():
             await stage.remove(place)
 
-    assert set((await read_kept(stage.sessions, "dpl_test", check)).environments) == live
-    await _lose_audit(stage, "environment")
+    assert set((await read_retained(stage.sessions, "dpl_test", check)).environments) == live
+    await _delete_removals(stage, "environment")
     with pytest.raises(DatabaseRefused, match="no environments any more"):
-        await read_kept(stage.sessions, "dpl_test", guard.check_in)
+        await read_retained(stage.sessions, "dpl_test", guard.check_in)
     # The former connection no longer has a transaction of that kind.
-    assert not (await read_kept(stage.sessions)).environments
+    assert not (await read_retained(stage.sessions)).environments
     await guard.close()
 
 
 async def _check_without_file(stage: Stage, folder: Path) -> None:
-    guard = DatabaseGuard(stage.sessions, folder)
+    guard = _guard(stage, folder)
     await guard.check()
     await guard.close()
     (folder / "database.json").unlink()
 
 
-async def test_without_its_file_the_homes_tell_which_database_it_is(stage: Stage, tmp_path: Path) -> None:
+async def test_without_its_file_the_homes_identify_the_database(stage: Stage, tmp_path: Path) -> None:
     """On the first start after an upgrade, each environment with a home is in the database, or was removed."""
     places = await _bring_live(stage, "shop")
     for place in places.values():
         (tmp_path / "homes" / place.environment.public_id).mkdir(parents=True)
     file = tmp_path / "database.json"
     live = {place.environment.id for place in places.values()}
-    assert await _look(DatabaseGuard(stage.sessions, tmp_path), stage) == live
+    assert await _poll(_guard(stage, tmp_path), stage) == live
     await stage.remove(places["staging"])
     live.remove(places["staging"].environment.id)
     file.unlink()
-    assert await _look(DatabaseGuard(stage.sessions, tmp_path), stage) == live
-    await _lose_audit(stage, "environment")
+    assert await _poll(_guard(stage, tmp_path), stage) == live
+    await _delete_removals(stage, "environment")
     file.unlink()
     for _ in range(2):
-        guard = DatabaseGuard(stage.sessions, tmp_path)
+        guard = _guard(stage, tmp_path)
         with pytest.raises(DatabaseRefused, match="does not know 1 of the 2 environments"):
             await guard.check()
         await guard.close()
         assert not file.exists()
     file.write_text("accept\n")
     for _ in range(2):
-        assert await _look(DatabaseGuard(stage.sessions, tmp_path), stage) == live
+        assert await _poll(_guard(stage, tmp_path), stage) == live
 
 
-async def test_without_its_file_the_newest_artefact_tells_of_an_older_backup(
+async def test_without_its_file_the_newest_artefact_identifies_an_older_backup(
     stage: Stage, tmp_path: Path
 ) -> None:
     places = await _bring_live(stage, "shop")

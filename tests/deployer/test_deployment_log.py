@@ -1,4 +1,4 @@
-"""A deployment's log has each line once, whatever is cancelled and whichever answers of the database are lost."""
+"""A deployment's log has each line once, also after cancellations and lost connections."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import event, select
 from sqlalchemy.orm import Session
 
-from control_api.database_errors import DatabaseAway
-from control_api.deployments.moves import add_line
-from control_api.deployments.tables import DeploymentLine
+from control_domain.database.errors import DatabaseAway
+from control_domain.deployments.moves import add_line
+from control_domain.tables.deployments import DeploymentLine
 from deployer.deployments import log as log_module
 from deployer.deployments.log import DeploymentLog
 from deployer.identity import Identity
@@ -28,7 +28,7 @@ _TURNS = 20
 
 
 class Written(NamedTuple):
-    """A log, its lease, and where its lines are."""
+    """A log, its lease, and access to its stored lines."""
 
     platform: Platform
     number: int
@@ -54,28 +54,28 @@ async def written(platform: Platform) -> AsyncIterator[Written]:
         platform, number, lease, DeploymentLog(platform.sessions, lease, number, Mask([]), 10**6, note)
     )
     before = await written.lines()
-    await written.log.say("begins")
+    await written.log.write_line("begins")
     assert await written.lines() == [*before, "begins"]
     yield written
 
 
-async def test_a_flush_that_is_cancelled_while_it_commits(
+async def test_a_flush_cancelled_during_its_commit_stores_each_line_once(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, is_over = asyncio.Event(), asyncio.Event()
-    hold_lease = log_module.hold_lease
+    lock_lease = log_module.lock_lease
 
-    async def hold_long(*given: Any) -> None:
-        await hold_lease(*given)
+    async def hold_long(*args: Any) -> None:
+        await lock_lease(*args)
         begun.set()
         await is_over.wait()
         for _ in range(_TURNS):
             await asyncio.sleep(0)
 
     before = await written.lines()
-    monkeypatch.setattr(log_module, "hold_lease", hold_long)
+    monkeypatch.setattr(log_module, "lock_lease", hold_long)
     with pytest.raises(ValueError, match="the step failed"):
-        async with written.log.flowing():
+        async with written.log.flushing():
             await written.log.write("stdout", b"npm ERR! missing script\n")
             await begun.wait()
             is_over.set()
@@ -88,11 +88,10 @@ async def test_a_flush_that_is_cancelled_while_it_commits(
 
 @pytest.mark.parametrize("is_lost", ["before_commit", "after_commit"])
 @pytest.mark.parametrize("is_given_up", [False, True])
-async def test_a_connection_that_is_lost_with_a_commit(
+async def test_a_connection_lost_during_a_commit_stores_each_line_once(
     written: Written, is_lost: str, is_given_up: bool
 ) -> None:
-    """`after_commit`: it counted, but the answer did not come. `is_given_up`: the flush is not retried, a later one
-    is."""
+    """`after_commit`: the commit counted, but its confirmation was lost. `is_given_up`: only a later flush retries."""
     log, faults = written.log, 2
 
     def lose(_session: Session) -> None:

@@ -1,4 +1,4 @@
-"""Deployments that Pharos carries out mark telemetry: an exception names the version that it first came after."""
+"""Deployments of the deployer mark telemetry: an exception names the version in which it first occurred."""
 
 import asyncio
 import json
@@ -10,18 +10,18 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import select
 
-from control_api.deployments.tables import Deployment, Release
-from control_api.reading import list_issues
-from control_api.recorded_deployments.markers import version_at
-from control_api.recorded_deployments.operations import DeploymentReport, record_deployment
-from control_api.recorded_deployments.tables import RecordedDeployment
-from deployer.deployments.carry_out import Workshop, carry_out
-from deployer.drivers.interface import Tenancy, WorkFailed
+from control_domain.recorded_deployments.markers import version_at
+from control_domain.recorded_deployments.operations import DeploymentReport, record_deployment
+from control_domain.tables.deployments import Deployment, Release
+from control_domain.tables.recorded_deployments import RecordedDeployment
+from deployer.deployments.run_deployment import DeployContext, run_deployment
+from deployer.drivers.interface import DeployFailed, Tenancy
 from deployer.identity import Identity
 from deployer.leases import Lease, take_lease
 from deployer.metrics import DeployerMetrics
+from operator_actions.actions.telemetry import list_issues
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
-from tests.deployer.test_carry_out import NotingDriver
+from tests.deployer.test_run_deployment import RecordingDriver
 from tests.support.carried_out import WORKFLOW
 from tests.support.deploy_platform import Platform
 from tests.support.serve_control import VARIABLE_KEYS
@@ -44,7 +44,7 @@ _OWN = _row("pharos/7", 10, _COMMIT[:12], _COMMIT)
     [
         ([], {0: None}),
         ([_OWN], {9: None, 10: _COMMIT[:12], 99: _COMMIT[:12]}),
-        # Both tell of one deployment, in either order: it counts as one, by its reported name.
+        # Both rows describe one deployment, in either order: it counts once, with its reported name.
         ([_OWN, _row("a", 12, "1.4.0", _COMMIT)], {9: None, 10: "1.4.0", 11: "1.4.0", 12: "1.4.0"}),
         ([_row("a", 8, "1.4.0", _COMMIT[:7].upper()), _OWN], {7: None, 8: "1.4.0", 10: "1.4.0"}),
         ([_OWN, _row("a", 12, _COMMIT[:8])], {10: _COMMIT[:8], 12: _COMMIT[:8]}),
@@ -60,23 +60,25 @@ _OWN = _row("pharos/7", 10, _COMMIT[:12], _COMMIT)
         ),
     ],
 )
-def test_the_version_that_was_live(
+def test_the_live_version_at_each_moment(
     recorded: list[RecordedDeployment], versions: dict[int, str | None]
 ) -> None:
     found = {minute: version_at(recorded, _NOON + timedelta(minutes=minute)) for minute in versions}
     assert found == versions
 
 
-async def _carry_out(
+async def _run_deployment(
     platform: Platform, lease: Lease, deployment_id: int, at_start: Callable[[], None] = lambda: None
 ) -> tuple[str, str]:
-    """Carry the deployment out; gives its status, and the commit of the release that it brings."""
-    floor = asyncio.Lock()
-    driver = NotingDriver(floor, at_start=at_start)
-    shop = Workshop(platform.sessions, VARIABLE_KEYS, driver, asyncio.Semaphore(1), 10**6, DeployerMetrics())
+    """Run the deployment; return its status and the commit of its release."""
+    switch_lock = asyncio.Lock()
+    driver = RecordingDriver(switch_lock, at_start=at_start)
+    context = DeployContext(
+        platform.sessions, VARIABLE_KEYS, driver, asyncio.Semaphore(1), 10**6, DeployerMetrics()
+    )
     environment = platform.acme.environment(NAME)
     tenancy = Tenancy(environment.id, 1, environment.public_id, (), "http://here")
-    await carry_out(shop, lease, tenancy, deployment_id, asyncio.Event(), floor)
+    await run_deployment(context, lease, tenancy, deployment_id, asyncio.Event(), switch_lock)
     async with platform.sessions() as session:
         brought = await session.get_one(Deployment, deployment_id)
         source = brought.rolled_back_to_id or brought.promoted_from_id
@@ -84,7 +86,7 @@ async def _carry_out(
         return brought.status, (await session.execute(query)).scalar_one()
 
 
-async def test_promotions_and_rollbacks_mark_their_switch(
+async def test_promotions_and_rollbacks_mark_telemetry_at_their_switch(
     platform: Platform, column_store: ChdbColumnStore
 ) -> None:
     environment = platform.acme.environment(NAME)
@@ -101,15 +103,15 @@ async def test_promotions_and_rollbacks_mark_their_switch(
     target = {"target_environment_id": environment.public_id}
     staging, production = (platform.acme.deployments[type_].id for type_ in ("staging", "production"))
     promoted = await platform.call("POST", f"/v1/deployments/{staging}/promote", target)
-    assert await _carry_out(platform, lease, promoted.data["id"]) == ("succeeded", "a" * 40)
+    assert await _run_deployment(platform, lease, promoted.data["id"]) == ("succeeded", "a" * 40)
     rolled_back = await platform.call("POST", f"/v1/deployments/{production}/rollback")
-    assert await _carry_out(platform, lease, rolled_back.data["id"]) == ("succeeded", "b" * 40)
+    assert await _run_deployment(platform, lease, rolled_back.data["id"]) == ("succeeded", "b" * 40)
 
     def fail() -> None:
-        raise WorkFailed("web.1 was not healthy")
+        raise DeployFailed("web.1 was not healthy")
 
     failed = await platform.call("POST", f"/v1/deployments/{staging}/promote", target)
-    assert await _carry_out(platform, lease, failed.data["id"], fail) == ("failed", "a" * 40)
+    assert await _run_deployment(platform, lease, failed.data["id"], fail) == ("failed", "a" * 40)
 
     async with platform.sessions() as session, session.begin():
         query = select(RecordedDeployment).where(RecordedDeployment.environment_id == environment.id)
@@ -142,7 +144,7 @@ async def test_promotions_and_rollbacks_mark_their_switch(
 async def _store_exceptions(
     store: ChdbColumnStore, environment_id: str, moments: dict[str, datetime]
 ) -> None:
-    """An exception of its own kind at each moment, named as it."""
+    """Store an exception of its own type for each moment, named after the moment."""
     log = uuid4().hex
     lines = b"".join(
         json.dumps(

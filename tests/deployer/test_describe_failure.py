@@ -6,14 +6,14 @@ import pytest
 from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from control_api.database_errors import DatabaseAway
+from control_domain.database.errors import DatabaseAway
 from deployer.describe_failure import describe_database_error
 
 _STATEMENT = ("SELECT secret", ("value",))
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (DatabaseAway("The database does not answer now (database or disk is full)."), "disk is full"),
         (
@@ -24,6 +24,6 @@ _STATEMENT = ("SELECT secret", ("value",))
         (PoolTimeout("QueuePool limit"), "does not answer"),
     ],
 )
-def test_the_cause_is_given_without_the_statement(error: SQLAlchemyError, told: str) -> None:
+def test_a_database_error_is_described_without_its_statement(error: SQLAlchemyError, message: str) -> None:
     described = describe_database_error(error)
-    assert told in described and "secret" not in described and "value" not in described
+    assert message in described and "secret" not in described and "value" not in described

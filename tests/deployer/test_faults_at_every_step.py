@@ -1,4 +1,4 @@
-"""Whatever fails wherever in a deployment: its status, what is served, the files and what starts again agree.
+"""After a fault at any point of a deployment, its status, the served release, files and restarts are consistent.
 
 `make test` has a fault at some of the points, of each kind in turn; `make test-full` at every point. The kills are in
 `tests/faults/test_killed_deployer.py`.
@@ -10,8 +10,8 @@ from itertools import cycle
 import pytest
 from sqlalchemy import update
 
-from control_api.projects.find import Place
-from control_api.projects.tables import Environment
+from control_domain.projects.find import Place
+from control_domain.tables.projects import Environment
 from tests.support import suites
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import open_stage
@@ -73,7 +73,7 @@ async def _fail_once(faulty: FaultyDeployer, places: dict[str, Place], begin: Be
 @pytest.mark.timeout(1500)
 @pytest.mark.longer_in_full
 @pytest.mark.parametrize(("begin", "faults"), [(_deploy, 6), (_roll_back, 3), (_promote, 3), (_scale, 2)])
-async def test_a_fault_at_any_point_leaves_one_truth(
+async def test_a_fault_at_any_point_leaves_a_consistent_state(
     faulty: tuple[FaultyDeployer, dict[str, Place]], begin: Begin, faults: int, pytestconfig: pytest.Config
 ) -> None:
     deployer, places = faulty

@@ -1,4 +1,4 @@
-"""A deployment runs what was approved, whatever is changed between the request, the approval, and an interruption."""
+"""A deployment runs the approved inputs, also if they change after the request, the approval or an interruption."""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,18 +9,19 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.audit.operations import Actor
-from control_api.deployments.decide import approve_deployment
-from control_api.deployments.describe_waiting import describe_waiting
-from control_api.deployments.frozen import inputs_of
-from control_api.deployments.tables import Deployment, Release
-from control_api.projects.find import Place
-from control_api.projects.tables import Environment, Project
-from control_api.refusals import Refused
-from control_api.variables.operations import replace_variables
-from deployer.deployments.take_up import Job, take_up
+from control_domain.audit import Actor
+from control_domain.deployments.decide import approve_deployment
+from control_domain.deployments.frozen import inputs_of
+from control_domain.projects.find import Place
+from control_domain.refusals import Refused
+from control_domain.tables.deployments import Deployment, Release
+from control_domain.tables.projects import Environment, Project
+from control_domain.variables.operations import replace_variables
+from deployer.deployments.begin_attempt import begin_attempt
+from deployer.deployments.read_job import Job
 from deployer.identity import Identity
 from deployer.leases import take_lease
+from operator_actions.actions.describe_waiting import describe_waiting
 from operator_cli.deployment_tables import tell_inputs
 from tests.support.deploy_platform import Platform, environment_path
 from tests.support.deployment_rows import change_deployment, read_outcome
@@ -37,7 +38,7 @@ IDENTITY = Identity("dpl_test", "here", 1, Path("/nowhere"))
 
 @pytest.fixture
 async def gated(platform: Platform) -> Platform:
-    """A platform with variables and a workflow, whose production wants a second person."""
+    """A platform with variables and a workflow, whose production environment needs approvals."""
     await _set_variables(platform, {"KEY": "approved"})
     await _set_workflow(platform, GOOD)
     await platform.change(NAME, deploys_need_approval=True)
@@ -45,7 +46,7 @@ async def gated(platform: Platform) -> Platform:
 
 
 async def _set_workflow(platform: Platform, text: str) -> None:
-    """As a deployer's token can at any time."""
+    """Set the workflow like the token of a deployer, which may do so at any time."""
     path = f"/v1/projects/{platform.acme.projects['shop'].public_id}/workflow"
     token = platform.acme.token("deployer")
     assert (await platform.call("PUT", path, {"workflow": text}, token=token)).status == 200
@@ -84,11 +85,11 @@ async def _digest(platform: Platform, number: int) -> str:
         return (await inputs_of(session, deployment, environment, COMMIT)).digest()
 
 
-async def _take(platform: Platform, number: int) -> Job | None:
+async def _begin(platform: Platform, number: int) -> Job | None:
     place = platform.acme.environment(NAME).id
     lease = await take_lease(platform.sessions, IDENTITY, place, "http://here")
     assert lease is not None
-    return await take_up(platform.sessions, lease, VARIABLE_KEYS, number)
+    return await begin_attempt(platform.sessions, lease, VARIABLE_KEYS, number)
 
 
 async def _change_everything(platform: Platform) -> None:
@@ -97,11 +98,11 @@ async def _change_everything(platform: Platform) -> None:
 
 
 @pytest.mark.both_databases
-async def test_a_workflow_set_after_the_approval_needs_another(gated: Platform) -> None:
+async def test_a_workflow_set_after_the_approval_needs_another_approval(gated: Platform) -> None:
     number = await _queue(gated)
     await _approve(gated, number)
     await _set_workflow(gated, EVIL)
-    assert await _take(gated, number) is None
+    assert await _begin(gated, number) is None
     status, line = await read_outcome(gated, number)
     assert status == "awaiting_approval"
     assert line == "The workflow changed after the approval: the deployment waits for another one."
@@ -109,7 +110,7 @@ async def test_a_workflow_set_after_the_approval_needs_another(gated: Platform) 
     with pytest.raises(Refused, match="The workflow changed"):
         await _approve(gated, number)
     await _approve(gated, number, await _digest(gated, number))
-    job = await _take(gated, number)
+    job = await _begin(gated, number)
     assert job is not None and job.workflow == EVIL
 
 
@@ -117,7 +118,7 @@ async def test_a_workflow_set_after_the_approval_needs_another(gated: Platform) 
     ("changes", "named"),
     [("workflow", "The workflow"), ("variables", "The variables"), ("both", "The variables and workflow")],
 )
-async def test_what_changed_since_it_began_to_wait_is_not_approved_unseen(
+async def test_changes_since_the_request_must_be_seen_by_the_approver(
     gated: Platform, changes: str, named: str
 ) -> None:
     number = await _queue(gated)
@@ -131,10 +132,10 @@ async def test_what_changed_since_it_began_to_wait_is_not_approved_unseen(
             await _approve(gated, number, shown)
     assert (await read_outcome(gated, number))[0] == "awaiting_approval"
     await _approve(gated, number, (await _digest(gated, number))[:16])
-    assert await _take(gated, number) is not None
+    assert await _begin(gated, number) is not None
 
 
-async def test_too_short_a_digest_names_nothing(gated: Platform) -> None:
+async def test_a_too_short_digest_is_refused(gated: Platform) -> None:
     number = await _queue(gated)
     with pytest.raises(Refused, match="is not that of"):
         await _approve(gated, number, (await _digest(gated, number))[:15])
@@ -142,51 +143,51 @@ async def test_too_short_a_digest_names_nothing(gated: Platform) -> None:
 
 @pytest.mark.parametrize("status", ["deploying", "running"])
 @pytest.mark.both_databases
-async def test_after_an_interruption_it_runs_what_was_approved(gated: Platform, status: str) -> None:
+async def test_an_interrupted_deployment_runs_what_was_approved(gated: Platform, status: str) -> None:
     number = await _queue(gated)
     await _approve(gated, number)
-    first = await _take(gated, number)
+    first = await _begin(gated, number)
     assert first is not None
     if status == "running":
         async with gated.sessions() as session, session.begin():
             place = gated.acme.environment(NAME).id
-            kept = {"artefact": str(number), "variables_id": first.variables_id}
+            columns = {"artefact": str(number), "variables_id": first.variables_id}
             row = {"deployment_id": number, "revision": COMMIT, "created_at": datetime.now(UTC)}
-            session.add(Release(environment_id=place, **row, **kept))
+            session.add(Release(environment_id=place, **row, **columns))
         await change_deployment(gated, number, status="running", step="start")
     await _change_everything(gated)
-    again = await _take(gated, number)
+    again = await _begin(gated, number)
     assert again is not None and (again.step is not None) == (status == "running")
     assert (again.revision, again.variables, again.workflow) == (COMMIT, {"KEY": "approved"}, GOOD)
     assert again.variables_id == first.variables_id
 
 
-async def test_without_a_gate_an_interruption_changes_nothing_either(gated: Platform) -> None:
+async def test_an_interrupted_deployment_without_a_gate_keeps_its_inputs(gated: Platform) -> None:
     await gated.change(NAME, deploys_need_approval=False)
     number = await _queue(gated)
-    assert await _take(gated, number) is not None
+    assert await _begin(gated, number) is not None
     await _change_everything(gated)
-    again = await _take(gated, number)
+    again = await _begin(gated, number)
     assert again is not None and (again.variables, again.workflow) == ({"KEY": "approved"}, GOOD)
 
 
-async def test_what_an_earlier_version_approved_waits_again(gated: Platform) -> None:
-    """It kept neither a digest nor what is frozen."""
+async def test_an_approval_by_an_earlier_version_must_be_repeated(gated: Platform) -> None:
+    """The earlier version stored neither a digest nor frozen inputs."""
     number = await _queue(gated)
     await _approve(gated, number)
     before = {"approved_digest": None, "frozen_at": None, "frozen_workflow_id": None}
     await change_deployment(gated, number, **before)
-    assert await _take(gated, number) is None
+    assert await _begin(gated, number) is None
     assert await read_outcome(gated, number) == (
         "awaiting_approval",
         "The approval does not cover the workflow: the deployment waits for another one.",
     )
-    await _check_digest_is_wanted(gated, number)
-    assert await _take(gated, number) is not None
+    await _check_digest_is_required(gated, number)
+    assert await _begin(gated, number) is not None
 
 
-async def _check_digest_is_wanted(platform: Platform, number: int) -> None:
-    """And that an approval with it is one."""
+async def _check_digest_is_required(platform: Platform, number: int) -> None:
+    """Check that an approval without the digest is refused, and that one with it succeeds."""
     with pytest.raises(Refused, match="Nobody kept what"):
         await _approve(platform, number)
     async with platform.sessions() as session:
@@ -194,26 +195,26 @@ async def _check_digest_is_wanted(platform: Platform, number: int) -> None:
     await _approve(platform, number, await _digest(platform, number))
 
 
-async def test_what_waits_from_an_earlier_version_is_approved_by_its_digest(gated: Platform) -> None:
+async def test_a_deployment_queued_by_an_earlier_version_is_approved_by_its_digest(gated: Platform) -> None:
     number = await _queue(gated)
     await change_deployment(gated, number, frozen_at=None, frozen_variables_id=None, frozen_workflow_id=None)
-    await _check_digest_is_wanted(gated, number)
+    await _check_digest_is_required(gated, number)
 
 
-async def test_what_was_asked_for_without_a_gate_is_approved_by_its_digest(gated: Platform) -> None:
+async def test_a_deployment_requested_without_a_gate_is_approved_by_its_digest(gated: Platform) -> None:
     await gated.change(NAME, deploys_need_approval=False)
     number = await _queue(gated)
     await gated.change(NAME, deploys_need_approval=True)
     await _change_everything(gated)
-    assert await _take(gated, number) is None
-    await _check_digest_is_wanted(gated, number)
+    assert await _begin(gated, number) is None
+    await _check_digest_is_required(gated, number)
 
 
-async def test_what_an_earlier_version_has_begun_to_build_fails(gated: Platform) -> None:
+async def test_an_approved_build_begun_by_an_earlier_version_fails(gated: Platform) -> None:
     number = await _queue(gated)
     await _approve(gated, number)
     await change_deployment(gated, number, status="deploying", step="build", attempts=1, frozen_at=None)
-    assert await _take(gated, number) is None
+    assert await _begin(gated, number) is None
     status, line = await read_outcome(gated, number)
     assert (status, "deploy again" in line) == ("failed", True)
 
@@ -230,7 +231,7 @@ async def test_a_promotion_is_bound_to_its_release_and_not_to_the_projects_workf
         person, now = gated.acme.people["maintainer"], datetime.now(UTC)
         await approve_deployment(session, deployment, environment, person, None, _actor(), now)
     await _set_workflow(gated, EVIL)
-    job = await _take(gated, number)
+    job = await _begin(gated, number)
     assert job is not None and job.release is not None
     assert (job.release.deployment_id, job.workflow) == (source, None)
     assert job.variables == {"KEY": "approved"}
@@ -247,15 +248,15 @@ async def test_the_workflow_of_a_promotion_is_shown_to_the_approver(gated: Platf
     promoted = (await gated.call("POST", f"/v1/deployments/{source}/promote", body)).data["id"]
     deployed = await _queue(gated)
     async with gated.sessions() as session:
-        told = await describe_waiting(session, [promoted, deployed])
-    shown = told[promoted]["workflow"]
+        described = await describe_waiting(session, [promoted, deployed])
+    shown = described[promoted]["workflow"]
     assert (shown["release_of"], shown["version"], shown["text"]) == (source, None, workflow)
     assert shown["sha256"] == hashlib.sha256(workflow.encode()).hexdigest()
-    lines = dict(tell_inputs({**told[promoted], "revision": COMMIT, "project": "shop"}))
+    lines = dict(tell_inputs({**described[promoted], "revision": COMMIT, "project": "shop"}))
     assert f"release of deployment {source}, SHA-256 {shown['sha256'][:16]}" in lines["workflow"]
-    shown = told[deployed]["workflow"]
+    shown = described[deployed]["workflow"]
     assert (shown["release_of"], shown["version"], shown["text"]) == (None, 1, GOOD)
-    lines = dict(tell_inputs({**told[deployed], "revision": COMMIT, "project": "shop"}))
+    lines = dict(tell_inputs({**described[deployed], "revision": COMMIT, "project": "shop"}))
     assert lines["workflow"].startswith("version 1, set ")
     assert "`pharos workflow show --project shop` prints it" in lines["workflow"]
 
@@ -264,7 +265,7 @@ def _actor() -> Actor:
     return Actor("operator test")
 
 
-async def test_nothing_of_an_approval_stays_that_was_refused(gated: Platform) -> None:
+async def test_a_refused_attempt_clears_the_approval(gated: Platform) -> None:
     number = await _queue(gated)
     await _set_workflow(gated, EVIL)
     before = await gated.contents()
@@ -273,11 +274,11 @@ async def test_nothing_of_an_approval_stays_that_was_refused(gated: Platform) ->
     assert await gated.contents() == before
 
 
-async def test_the_frozen_rows_are_of_the_environment_and_the_project(gated: Platform) -> None:
-    """A number that became another's, as databases that reuse numbers give, brings nobody's secrets."""
+async def test_frozen_rows_of_another_environment_or_project_are_not_used(gated: Platform) -> None:
+    """Databases may reuse numbers of rows: a row of another owner must not reveal its secrets."""
     number = await _queue(gated)
     await _approve(gated, number)
-    assert await _take(gated, number) is not None
+    assert await _begin(gated, number) is not None
     await _set_variables(gated, {"KEY": "other"})
     async with gated.sessions() as session:
         deployment = await session.get_one(Deployment, number)
@@ -286,5 +287,5 @@ async def test_the_frozen_rows_are_of_the_environment_and_the_project(gated: Pla
         found = await other.scalar(select(Deployment.frozen_workflow_id).where(Deployment.id == number))
         assert found is not None
     await change_deployment(gated, number, frozen_variables_id=2**31 - 1, frozen_workflow_id=2**31 - 1)
-    job = await _take(gated, number)
+    job = await _begin(gated, number)
     assert job is not None and (job.variables, job.workflow) == ({}, None)

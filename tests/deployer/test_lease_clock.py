@@ -1,4 +1,4 @@
-"""Leases go by the database's clock: what a deployer's or a worker's own machine takes the time for does not matter."""
+"""Only the clock of the database decides about leases; clocks of deployers and workers may be wrong."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Boolean, literal, select, update
 
-from control_api.configuration import application_leases
-from control_api.configuration.application_leases import Holder
-from control_api.configuration.tables import Application
-from control_api.database import Moment
-from control_api.database_clock import database_now
-from control_api.runtime.tables import EnvironmentLease
+from control_domain.database.clock import database_now
+from control_domain.database.engine import Moment
+from control_domain.tables.configuration import Application
+from control_domain.tables.runtime import EnvironmentLease
+from control_workers import configuration_leases as application_leases
+from control_workers.configuration_leases import Holder
 from deployer import leases, run_deployer
-from deployer.environments import overview
-from deployer.environments.names import Names
+from deployer.environments import desired_states
 from deployer.identity import Identity
 from tests.support.deploy_platform import Platform
 
@@ -24,14 +23,14 @@ _STEPS = [timedelta(hours=-1), timedelta(seconds=-20), timedelta(seconds=20), ti
 
 
 def _step_clock(monkeypatch: pytest.MonkeyPatch, by: timedelta) -> None:
-    """Have this machine's clock off by so much, for all that works with leases."""
+    """Offset this machine's clock in all modules that use leases."""
 
     class Stepped(datetime):
         @classmethod
         def now(cls, tz: Any = None) -> datetime:
             return datetime.now(tz) + by
 
-    for module in (leases, run_deployer, overview, application_leases):
+    for module in (leases, run_deployer, desired_states, application_leases):
         monkeypatch.setattr(module, "datetime", Stepped, raising=False)
         monkeypatch.setattr(module, "utc_now", lambda: Stepped.now(UTC), raising=False)
 
@@ -42,7 +41,7 @@ async def _is(platform: Platform, condition: Any) -> bool:
 
 
 @pytest.mark.both_databases
-async def test_the_databases_clock_has_fractions_of_a_second_and_compares_with_times_of_rows(
+async def test_the_database_clock_has_fractions_of_a_second_and_compares_with_stored_times(
     platform: Platform,
 ) -> None:
     async with platform.sessions() as session:
@@ -58,7 +57,7 @@ async def test_the_databases_clock_has_fractions_of_a_second_and_compares_with_t
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("step", _STEPS, ids=str)
-async def test_a_machine_whose_clock_is_off_neither_steals_a_lease_nor_keeps_it(
+async def test_a_deployer_with_a_wrong_clock_neither_steals_nor_overstays_a_lease(
     platform: Platform, monkeypatch: pytest.MonkeyPatch, step: timedelta
 ) -> None:
     number = platform.acme.environment("shop/production").id
@@ -66,8 +65,10 @@ async def test_a_machine_whose_clock_is_off_neither_steals_a_lease_nor_keeps_it(
     assert taken is not None
     _step_clock(monkeypatch, step)
     assert await leases.take_lease(platform.sessions, _HERE, number, "http://here") is None
-    found = await overview.read_overview(platform.sessions, _HERE.id, Names("localhost", 8090), number)
-    assert not found.wanted
+    found = await desired_states.read_desired_states(
+        platform.sessions, _HERE.id, desired_states.Hostnames("localhost", 8090), number
+    )
+    assert not found.by_environment
     # What the machine with the other clock renews, or takes, lasts as long as any other lease.
     assert await leases.renew_leases(platform.sessions, [taken]) == set()
     await _check_lasts(platform, leases.LEASE_SECONDS)
@@ -77,7 +78,7 @@ async def test_a_machine_whose_clock_is_off_neither_steals_a_lease_nor_keeps_it(
 
 
 @pytest.mark.both_databases
-async def test_a_lease_of_before_the_databases_clock_was_set_back_ends_in_its_time(
+async def test_a_lease_ends_in_time_after_the_database_clock_was_set_back(
     platform: Platform,
 ) -> None:
     number = platform.acme.environment("shop/production").id
@@ -102,7 +103,7 @@ async def _check_lasts(platform: Platform, seconds: float) -> None:
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("step", _STEPS, ids=str)
-async def test_a_worker_whose_clock_is_off_neither_steals_an_application_nor_keeps_it(
+async def test_a_worker_with_a_wrong_clock_neither_steals_nor_overstays_a_configuration_run(
     platform: Platform, monkeypatch: pytest.MonkeyPatch, step: timedelta
 ) -> None:
     number = await _running_application(platform)

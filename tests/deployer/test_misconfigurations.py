@@ -1,4 +1,4 @@
-"""A wrong setting, database or folder ends nothing that runs: it is served on, and readiness says what is wrong."""
+"""Applications survive a wrong setting, database or folder, and readiness reports the problem."""
 
 import asyncio
 import os
@@ -13,13 +13,13 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from control_api.database import open_engine, open_sessions
-from control_api.deployments.tables import Deployment
-from control_api.projects.find import Place
-from control_api.variables.operations import replace_variables
-from control_api.variables.sealing import SealingKeys
-from deployer import exclusive_identity, leases, run_deployer
-from deployer.identity import FolderInUse, owning
+from control_domain.database.engine import open_engine, open_sessions
+from control_domain.projects.find import Place
+from control_domain.sealing import SealingKeys
+from control_domain.tables.deployments import Deployment
+from control_domain.variables.operations import replace_variables
+from deployer import identity_claim, leases, run_deployer, sweeper
+from deployer.identity import FolderInUse, hold_identity
 from tests.support import suites
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import ACTOR, ask, open_stage
@@ -27,7 +27,7 @@ from tests.support.faulty_deployer import FaultyDeployer, Points, faulty_deploye
 from tests.support.serve_control import VARIABLE_KEYS
 
 _HOST = "production.shop.localhost"
-_LOOKS_SECONDS = 0.5
+_POLLS_SECONDS = 0.5
 
 
 class Site(NamedTuple):
@@ -49,7 +49,7 @@ class Site(NamedTuple):
         return self.faulty.folder / "homes" / self.place.environment.public_id
 
     def copy(self, *changes: str) -> Path:
-        """A copy of the database, changed."""
+        """Return a copy of the database with these changes."""
         copy = self.folder / "copy.sqlite"
         copy.unlink(missing_ok=True)
         with sqlite3.connect(self.database) as source, sqlite3.connect(copy) as target:
@@ -61,7 +61,7 @@ class Site(NamedTuple):
         return copy
 
     def use(self, url: str) -> None:
-        """Have the deployer connect there when it is started."""
+        """Have the deployer connect to this database at its next start."""
         engine = open_engine(url)
         self.engines.append(engine)
         self.faulty.sessions = open_sessions(engine)
@@ -98,7 +98,7 @@ def _empty_database(site: Site) -> None:
     site.use(site.empty)
 
 
-def _changed(*changes: str) -> Callable[[Site], None]:
+def _use_changed_copy(*changes: str) -> Callable[[Site], None]:
     def use_copy(site: Site) -> None:
         site.use(f"sqlite+aiosqlite:///{site.copy(*changes)}")
 
@@ -161,28 +161,31 @@ async def _heal(site: Site) -> None:
 _WRONG: dict[str, tuple[Callable[[Site], None], str | None]] = {
     "the key of variables": (_wrong_key, "not among PHAROS_VARIABLES_KEY"),
     "an empty database": (_empty_database, "not the one whose applications run here"),
-    "a database without this version's tables": (_changed("DROP TABLE database_token"), "pharos migrate"),
+    "a database without this version's tables": (
+        _use_changed_copy("DROP TABLE database_token"),
+        "pharos migrate",
+    ),
     "no database": (_no_database, "does not answer now (unable to open database file)"),
     "a damaged database": (_damaged_database, "does not work (file is not a database)"),
     "a backup from before the newest deployment": (
-        _changed("DELETE FROM live_releases", "DELETE FROM releases", "DELETE FROM deployments"),
+        _use_changed_copy("DELETE FROM live_releases", "DELETE FROM releases", "DELETE FROM deployments"),
         "older than what runs here",
     ),
     "a backup whose numbers were given again": (
-        _changed("UPDATE deployments SET created_at = '2026-01-01 00:00:00'"),
+        _use_changed_copy("UPDATE deployments SET created_at = '2026-01-01 00:00:00'"),
         "older than what runs here",
     ),
-    "a restore in progress": (_changed("DELETE FROM live_releases"), "lost the live releases of 1"),
+    "a restore in progress": (_use_changed_copy("DELETE FROM live_releases"), "lost the live releases of 1"),
     "a restore that has no environments yet": (
-        _changed("DELETE FROM live_releases", "DELETE FROM environments"),
+        _use_changed_copy("DELETE FROM live_releases", "DELETE FROM environments"),
         "no environments any more",
     ),
     "a schema of a newer version": (
-        _changed("UPDATE alembic_version SET version_num = '9999'"),
+        _use_changed_copy("UPDATE alembic_version SET version_num = '9999'"),
         "newer version",
     ),
     "a workflow document that cannot be read": (
-        _changed("UPDATE releases SET workflow = '{\"processes\": 1}'"),
+        _use_changed_copy("UPDATE releases SET workflow = '{\"processes\": 1}'"),
         "workflow document of the release cannot be read",
     ),
     "no artefacts": (_no_artefact, "What was built for this release is not on"),
@@ -208,75 +211,77 @@ async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def _serving(site: Site) -> frozenset[int]:
-    """The processes of the application, which has just answered."""
+    """Check that the application responds, and return its processes."""
     answer = await asyncio.to_thread(ask, site.faulty.port, _HOST)
     assert isinstance(answer, dict), (answer, site.faulty.deployer.failing)
     return await site.faulty.pids(site.place)
 
 
-async def _wait_told(site: Site, told: str | None) -> None:
-    async def is_told() -> bool:
+async def _wait_reported(site: Site, problem: str | None) -> None:
+    async def is_reported() -> bool:
         failing = site.faulty.deployer.failing
-        return failing is None if told is None else told in (failing or "")
+        return failing is None if problem is None else problem in (failing or "")
 
     try:
-        await _until(is_told)
+        await _until(is_reported)
     except TimeoutError:
-        raise AssertionError(f"{site.faulty.deployer.failing!r}, not {told!r}") from None
+        raise AssertionError(f"{site.faulty.deployer.failing!r}, not {problem!r}") from None
 
 
 @pytest.mark.longer_in_full
 @pytest.mark.parametrize("wrong", _WRONG)
-async def test_what_runs_goes_on(site: Site, wrong: str, pytestconfig: pytest.Config) -> None:
-    misconfigure, told = _WRONG[wrong]
+async def test_running_applications_survive_a_misconfiguration(
+    site: Site, wrong: str, pytestconfig: pytest.Config
+) -> None:
+    misconfigure, problem = _WRONG[wrong]
     faulty = site.faulty
-    await _wait_told(site, None)
+    await _wait_reported(site, None)
     pids = await _serving(site)
     await faulty.stop()
     misconfigure(site)
     await faulty.start()
     try:
-        await _wait_told(site, told)
-        # Several looks, and what they lead to.
-        await asyncio.sleep(_LOOKS_SECONDS)
+        await _wait_reported(site, problem)
+        # Several polls, and their effects.
+        await asyncio.sleep(_POLLS_SECONDS)
         assert await _serving(site) == pids
     finally:
         await faulty.stop()
         await _heal(site)
         await faulty.start()
-    await _wait_told(site, None)
+    await _wait_reported(site, None)
     assert await _serving(site) == pids
     # One deployment after all of them is enough for every run.
     if suites.is_thorough(pytestconfig) or wrong == list(_WRONG)[-1]:
         assert await faulty.stage.wait_final(await faulty.stage.deploy(site.place)) == "succeeded"
 
 
-async def test_an_empty_database_on_the_first_start_of_this_version_ends_nothing(site: Site) -> None:
+async def test_an_empty_database_on_the_first_start_of_this_version_ends_no_instances(site: Site) -> None:
     """Without `database.json` the deployer knows no hosts, so requests find no application meanwhile."""
     faulty = site.faulty
-    await _wait_told(site, None)
+    await _wait_reported(site, None)
     pids = await _serving(site)
     await faulty.stop()
     _forget(site)
     site.use(site.empty)
     await faulty.start()
     try:
-        await _wait_told(site, "does not know 1 of the 1 environments")
-        # Several iterations, and their effects.
-        await asyncio.sleep(_LOOKS_SECONDS)
+        await _wait_reported(site, "does not know 1 of the 1 environments")
+        # Several polls, and their effects.
+        await asyncio.sleep(_POLLS_SECONDS)
         assert await faulty.pids(site.place) == pids and site.home.is_dir() and any(site.artefact.iterdir())
         assert not (faulty.folder / "database.json").exists()
     finally:
         await faulty.stop()
         await _heal(site)
         await faulty.start()
-    await _wait_told(site, None)
+    await _wait_reported(site, None)
     assert await _serving(site) == pids
 
 
 async def test_a_resumed_switch_without_the_artefact_does_not_block_the_environment(site: Site) -> None:
     faulty = site.faulty
-    await _wait_told(site, None)
+    await _wait_reported(site, None)
     pids, number = await _serving(site), (await faulty.live(site.place))[0]
     await faulty.stop()
     async with faulty.stage.sessions() as session, session.begin():
@@ -286,50 +291,50 @@ async def test_a_resumed_switch_without_the_artefact_does_not_block_the_environm
     await faulty.start()
     try:
         assert await faulty.stage.wait_final(number) == "succeeded"
-        await _wait_told(site, "What was built for this release is not on")
+        await _wait_reported(site, "What was built for this release is not on")
         assert await _serving(site) == pids
     finally:
         await faulty.stop()
         await _heal(site)
         await faulty.start()
-    await _wait_told(site, None)
+    await _wait_reported(site, None)
 
 
-async def test_another_database_under_a_running_deployer_ends_nothing(
+async def test_a_database_replaced_under_a_running_deployer_ends_no_instances(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.1)
-    monkeypatch.setattr(run_deployer, "_SWEEP_SECONDS", 0.1)
+    monkeypatch.setattr(sweeper, "_SWEEP_SECONDS", 0.1)
     pids, sessions = await _serving(site), site.faulty.stage.sessions
     own, other = sessions.kw["bind"], open_engine(site.empty)
     try:
         sessions.configure(bind=other)
-        await _wait_told(site, "not the one whose applications run here")
-        await asyncio.sleep(_LOOKS_SECONDS)
+        await _wait_reported(site, "not the one whose applications run here")
+        await asyncio.sleep(_POLLS_SECONDS)
         assert await _serving(site) == pids
     finally:
         sessions.configure(bind=own)
-    await _wait_told(site, None)
-    # Not earlier: a connection that is in use meanwhile would never be closed.
+    await _wait_reported(site, None)
+    # Not earlier: a connection in use would never be closed.
     await other.dispose()
     assert await _serving(site) == pids
     assert await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.place)) == "succeeded"
 
 
-async def test_another_folder_takes_the_environment_and_ends_nothing(
+async def test_a_deployer_with_another_folder_takes_the_environment_and_ends_no_instances(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What runs is another deployer's to this one. Requests get 503, as its proxy has nothing to send them to."""
+    """The running instances belong to another deployer. Requests get 503, as the proxy has no instance."""
     monkeypatch.setattr(leases, "LEASE_SECONDS", 0.5)
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.1)
     faulty = site.faulty
     await faulty.restart()
-    await _wait_told(site, None)
+    await _wait_reported(site, None)
     pids, own = await _serving(site), faulty.folder
     await faulty.stop()
     faulty.folder = site.folder / "another folder"
     await faulty.start()
-    await _wait_told(site, "start the deployer with the folder that has it")
+    await _wait_reported(site, "start the deployer with the folder that has it")
     for pid in pids:
         os.kill(pid, 0)
     await faulty.stop()
@@ -340,32 +345,32 @@ async def test_another_folder_takes_the_environment_and_ends_nothing(
         return isinstance(await asyncio.to_thread(ask, faulty.port, _HOST), dict)
 
     await _until(is_served)
-    await _wait_told(site, None)
+    await _wait_reported(site, None)
     assert await _serving(site) == pids
 
 
 @pytest.mark.full
-async def test_a_copy_of_a_folder_takes_nothing_from_the_deployer_that_is_at_work(
+async def test_a_deployer_on_a_copy_of_the_folder_takes_no_environments(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On the same machine it does not start; on another one that has the same database it waits."""
+    """On the same machine it does not start; on another machine with the same database it waits."""
     faulty, port = site.faulty, site.faulty.port
-    await _wait_told(site, None)
+    await _wait_reported(site, None)
     pids = await _serving(site)
     shutil.copytree(faulty.folder, tmp_path / "copy")
-    with pytest.raises(FolderInUse, match="are copies of one folder"), owning(tmp_path / "copy"):
+    with pytest.raises(FolderInUse, match="are copies of one folder"), hold_identity(tmp_path / "copy"):
         pass
-    monkeypatch.setattr(exclusive_identity, "_find_other", lambda *_given: None)
+    monkeypatch.setattr(identity_claim, "_find_other", lambda *_args: None)
     copy = FaultyDeployer(faulty.stage, tmp_path / "copy", Points())
     await copy.start()
     try:
 
-        async def is_told() -> bool:
-            told = "1 environment is held by a deployer with this identity and another name"
-            return told in (copy.deployer.failing or "")
+        async def is_reported() -> bool:
+            problem = "1 environment is held by a deployer with this identity and another name"
+            return problem in (copy.deployer.failing or "")
 
-        await _until(is_told)
-        await asyncio.sleep(_LOOKS_SECONDS)
+        await _until(is_reported)
+        await asyncio.sleep(_POLLS_SECONDS)
         assert faulty.deployer.failing is None and faulty.port == port
         assert await _serving(site) == pids
     finally:

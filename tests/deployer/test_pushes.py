@@ -1,5 +1,4 @@
-"""What is built of a push, by a real deployer from a real repository: what its branch has, even if the host shows that
-late."""
+"""A real deployer builds pushes from a real repository, also if the host returns the new commit late."""
 
 import subprocess
 import uuid
@@ -9,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from control_api.deployments.queue_deployment import Wish, queue_deployment
-from control_api.projects.find import Place
+from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.projects.find import Place
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import ACTOR, Stage, ask, open_stage
 from tests.support.deployer_process import DeployerProcess, deployer_process
@@ -18,7 +17,7 @@ from tests.support.deployer_process import DeployerProcess, deployer_process
 
 @dataclass(frozen=True)
 class Pushing:
-    """A project whose staging is deployed to, and what answers there."""
+    """A project, its staging environment and the application in it."""
 
     stage: Stage
     deployer: DeployerProcess
@@ -29,7 +28,7 @@ class Pushing:
         return self.stage.commit(self.slug, release=None)
 
     def show(self, revision: str) -> None:
-        """Let the host's branch be there; it has all other commits as well."""
+        """Set the branch of the host to this commit; the host has all other commits as well."""
         bare = f"{self.stage.folder / self.slug}.git"
         tip = ["git", "--git-dir", bare, "rev-parse", "refs/heads/main"]
         now = subprocess.run(tip, check=True, capture_output=True, text=True).stdout.strip()
@@ -37,7 +36,7 @@ class Pushing:
             subprocess.run(["git", "--git-dir", bare, "update-ref", ref, commit], check=True)
 
     async def push(self, before: str | None, revision: str) -> tuple[str, list[str]]:
-        """Deploy what a webhook tells; gives the commit that answers, and what the log says of the host."""
+        """Deploy the push of a webhook; return the running commit, and the log's lines about the host."""
         wish = Wish("push", ref="main", pushed_revision=revision, pushed_from=before)
         async with self.stage.sessions() as session, session.begin():
             number = (await queue_deployment(session, self.place, wish, ACTOR, datetime.now(UTC))).id
@@ -50,7 +49,7 @@ class Pushing:
 
 
 @pytest.fixture(scope="module")
-async def deploying(
+async def running_deployer(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Stage, DeployerProcess]]:
     folder = tmp_path_factory.mktemp("pushing")
@@ -63,23 +62,23 @@ async def deploying(
 
 
 @pytest.fixture
-async def pushing(deploying: tuple[Stage, DeployerProcess]) -> Pushing:
-    """A project of its own for each test."""
-    stage, deployer = deploying
+async def pushing(running_deployer: tuple[Stage, DeployerProcess]) -> Pushing:
+    """A new project for each test."""
+    stage, deployer = running_deployer
     slug = f"shop-{uuid.uuid4().hex[:8]}"
     return Pushing(stage, deployer, (await stage.add_project(slug))["staging"], slug)
 
 
-async def test_a_push_deploys_what_the_branch_has_by_then(pushing: Pushing) -> None:
+async def test_a_push_deploys_the_newest_commit_of_the_branch(pushing: Pushing) -> None:
     first, second, third = [pushing.commit() for _ in range(3)]
-    # Told late: the branch has gone on.
+    # The webhook arrives late: the branch has moved on.
     assert await pushing.push(first, second) == (third, [])
     # Told in the wrong order, and once more: no old code comes back.
     assert await pushing.push(None, first) == (third, [])
     assert await pushing.push(second, third) == (third, [])
 
 
-async def test_a_host_that_is_behind_its_own_webhook_is_not_believed(pushing: Pushing) -> None:
+async def test_the_pushed_commit_is_built_if_the_host_still_returns_the_former_one(pushing: Pushing) -> None:
     first, second = [pushing.commit() for _ in range(2)]
     pushing.show(first)
     assert await pushing.push(first, second) == (
@@ -91,7 +90,7 @@ async def test_a_host_that_is_behind_its_own_webhook_is_not_believed(pushing: Pu
     )
 
 
-async def test_a_branch_that_was_set_back_is_believed(pushing: Pushing) -> None:
+async def test_the_former_commit_is_built_after_a_branch_was_reset(pushing: Pushing) -> None:
     first, second = [pushing.commit() for _ in range(2)]
     assert await pushing.push(first, second) == (second, [])
     pushing.show(first)
@@ -100,7 +99,7 @@ async def test_a_branch_that_was_set_back_is_believed(pushing: Pushing) -> None:
     assert await pushing.push(second, first) == (first, [])
 
 
-async def test_a_host_that_shows_neither_commit_is_believed(pushing: Pushing) -> None:
+async def test_a_third_commit_of_the_host_is_built(pushing: Pushing) -> None:
     first, second, third = [pushing.commit() for _ in range(3)]
     pushing.show(first)
     assert await pushing.push(second, third) == (first, [])

@@ -1,13 +1,13 @@
-"""What a deployer writes down when a deployment is done."""
+"""The rows that a deployer writes when a deployment succeeds."""
 
 from datetime import UTC, datetime
 from pathlib import Path
 
 from sqlalchemy import select
 
-from control_api.deployments.tables import Release
-from deployer.deployments.record import Record
-from deployer.deployments.take_up import take_up
+from control_domain.tables.deployments import Release
+from deployer.deployments.begin_attempt import begin_attempt
+from deployer.deployments.record import DeploymentRecord
 from deployer.identity import Identity
 from deployer.leases import take_lease
 from tests.support.carried_out import begin, bring_live
@@ -17,7 +17,7 @@ from tests.support.serve_control import VARIABLE_KEYS
 NAME = "shop/production"
 
 
-async def test_the_live_release_is_retained_though_newer_ones_were_built(platform: Platform) -> None:
+async def test_the_live_release_is_retained_although_newer_ones_were_built(platform: Platform) -> None:
     now, environment = datetime.now(UTC), platform.acme.environment(NAME)
     newer = await platform.call("POST", environment_path(platform.acme.places[NAME], "deploy"))
     async with platform.sessions() as session, session.begin():
@@ -29,12 +29,12 @@ async def test_the_live_release_is_retained_though_newer_ones_were_built(platfor
     identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
     lease = await take_lease(platform.sessions, identity, environment.id, "http://here")
     assert lease is not None
-    job = await take_up(platform.sessions, lease, VARIABLE_KEYS, rollback.data["id"])
+    job = await begin_attempt(platform.sessions, lease, VARIABLE_KEYS, rollback.data["id"])
     assert job is not None and job.release is not None
-    record = Record(platform.sessions, lease, rollback.data["id"])
-    await record.restored()
-    # Nothing has been run: whoever takes it over may go on.
-    assert await take_up(platform.sessions, lease, VARIABLE_KEYS, rollback.data["id"]) is not None
+    record = DeploymentRecord(platform.sessions, lease, rollback.data["id"])
+    await record.skip_build()
+    # Nothing has run yet: another attempt may resume.
+    assert await begin_attempt(platform.sessions, lease, VARIABLE_KEYS, rollback.data["id"]) is not None
     await record.make_live(job.release.id, is_rollback=True)
     await record.succeed("done", retain=1)
 

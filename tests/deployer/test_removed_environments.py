@@ -1,4 +1,4 @@
-"""What a deployer leaves of an environment that is removed: nothing, whatever it was at just then."""
+"""A deployer leaves nothing of a removed environment, whatever it was doing with the environment."""
 
 import asyncio
 import socket
@@ -8,50 +8,50 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from control_api.projects.tables import Environment
-from deployer import run_deployer
+from control_domain.tables.projects import Environment
+from deployer import sweeper
 from deployer.assemble import running_local_deployer
 from deployer.drivers.interface import Tenancy
 from deployer.drivers.local.driver import LocalDriver
-from deployer.identity import owning
+from deployer.identity import hold_identity
 from pipeline_contracts.settings import Settings
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import Stage, ask, open_stage
 from tests.support.faulty_deployer import faulty_deployer
 from tests.support.serve_control import VARIABLE_KEYS
 
-# Several looks of the deployer.
-_LOOKS_SECONDS = 1.5
+# Several polls of the deployer.
+_POLLS_SECONDS = 1.5
 
 
 def _end_late(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> asyncio.Event:
-    """Have a removed environment's end take longer than all sweeps that its removal leads to. Gives what is set behind
-    it."""
+    """Have the end of a removed environment take longer than all sweeps after the removal. Return an event that is set
+    at the end."""
     is_ended = asyncio.Event()
-    keep = LocalDriver.keep
+    reconcile = LocalDriver.reconcile
 
-    async def keep_late(self: LocalDriver, tenancy: Tenancy, *given: Any, **named: Any) -> None:
+    async def reconcile_late(self: LocalDriver, tenancy: Tenancy, *args: Any, **kwargs: Any) -> None:
         async with stage.sessions() as session:
             is_there = await session.get(Environment, tenancy.environment_id) is not None
         if is_there:
-            return await keep(self, tenancy, *given, **named)
-        await asyncio.sleep(_LOOKS_SECONDS)
-        await keep(self, tenancy, *given, **named)
+            return await reconcile(self, tenancy, *args, **kwargs)
+        await asyncio.sleep(_POLLS_SECONDS)
+        await reconcile(self, tenancy, *args, **kwargs)
         is_ended.set()
 
-    monkeypatch.setattr(LocalDriver, "keep", keep_late)
+    monkeypatch.setattr(LocalDriver, "reconcile", reconcile_late)
     return is_ended
 
 
-async def test_what_is_swept_while_it_is_being_ended_is_swept_again(
+async def test_an_environment_swept_while_it_is_being_ended_is_swept_again(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What is swept from time to time would hide that nothing else leads to it.
-    monkeypatch.setattr(run_deployer, "_SWEEP_SECONDS", 3600.0)
+    # Periodic sweeps would hide a missing sweep after the end of the environment.
+    monkeypatch.setattr(sweeper, "_SWEEP_SECONDS", 3600.0)
     server = socket.create_server(("127.0.0.1", 0))
     port = server.getsockname()[1]
     async with migrated_database("sqlite", request, tmp_path) as url, open_stage(url, tmp_path) as stage:
-        with owning(tmp_path / "deployer") as identity:
+        with hold_identity(tmp_path / "deployer") as identity:
             async with running_local_deployer(
                 Settings(deploy_drain_seconds=0.2),
                 identity,
@@ -74,7 +74,7 @@ async def test_what_is_swept_while_it_is_being_ended_is_swept_again(
                         await asyncio.sleep(0.05)
 
 
-async def test_the_last_environment_is_ended_as_well(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+async def test_the_last_environment_is_ended_too(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     async with (
         migrated_database("sqlite", request, tmp_path) as url,
         open_stage(url, tmp_path) as stage,

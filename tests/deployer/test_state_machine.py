@@ -1,4 +1,4 @@
-"""The table of states, walked at random: the real API, the real deployer and driver, steps that do next to nothing."""
+"""Random walks through the states of deployments, with the real API, deployer and driver, and trivial steps."""
 
 import asyncio
 import os
@@ -19,14 +19,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from prometheus_client import CollectorRegistry
 from sqlalchemy import func, select, text, update
 
-from control_api.deployments.tables import Deployment, LiveRelease
-from control_api.operator_actions import ACTIONS, Engines
-from control_api.projects.tables import Environment
-from control_api.refusals import Refused
-from control_api.repositories.tables import Repository
+from control_domain.refusals import Refused
+from control_domain.tables.deployments import Deployment, LiveRelease
+from control_domain.tables.projects import Environment
+from control_domain.tables.repositories import Repository
 from deployer.assemble import running_local_deployer
-from deployer.identity import owning
+from deployer.identity import hold_identity
 from deployer.processes.marks import end_marked, find_marked
+from operator_actions.door import ACTIONS, Engines
 from pipeline_contracts.deploy_states import ACTIVE, FINAL, DeploymentStatus, ForbiddenMove, check_move
 from pipeline_contracts.settings import Settings
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
@@ -78,7 +78,7 @@ async def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
 
 
 class _Walk(RuleBasedStateMachine):
-    """One platform, to which things are done in any order."""
+    """One platform with operations that can be called in any order."""
 
     prepared: Prepared
     repository: Path
@@ -119,7 +119,7 @@ class _Walk(RuleBasedStateMachine):
     async def _start_deployer(self) -> None:
         server = socket.create_server(("127.0.0.1", 0))
         self.port = server.getsockname()[1]
-        self.identity = self.deployer.enter_context(owning(self.folder / "deployer"))
+        self.identity = self.deployer.enter_context(hold_identity(self.folder / "deployer"))
         await self.deployer.enter_async_context(
             running_local_deployer(
                 Settings(deploy_drain_seconds=0.2),
@@ -136,10 +136,10 @@ class _Walk(RuleBasedStateMachine):
     def _post(self, path: str, body: Mapping[str, Any] | None = None, method: str = "POST") -> int:
         return int(self._run(self.platform.call(method, path, body)).status)
 
-    def _act(self, name: str, **wanted: Any) -> None:
+    def _act(self, name: str, **params: Any) -> None:
         async def act() -> None:
             try:
-                await ACTIONS[name](self.engines, {"operator": "test", **wanted}, datetime.now(UTC))
+                await ACTIONS[name](self.engines, {"operator": "test", **params}, datetime.now(UTC))
             except Refused:
                 # It does not fit the state: nothing may have changed, which the invariants see.
                 return
@@ -179,8 +179,8 @@ class _Walk(RuleBasedStateMachine):
 
     @rule(back=st.integers(0, 3), action=st.sampled_from(["approve", "reject"]))
     def decide(self, back: int, action: str) -> None:
-        given = {"by": "admin@acme.example", "reason": "because", "revision": None}
-        self._act(f"deployments/{action}", id=self._newest() - back, **given)
+        args = {"by": "admin@acme.example", "reason": "because", "revision": None}
+        self._act(f"deployments/{action}", id=self._newest() - back, **args)
 
     @rule(back=st.integers(0, 3))
     def cancel(self, back: int) -> None:
@@ -216,9 +216,9 @@ class _Walk(RuleBasedStateMachine):
 
     @invariant()
     def moves_are_allowed(self) -> None:
-        for number, was, wanted in self._run(self._all(text("SELECT id, was, wanted FROM moves"))):
+        for number, before, after in self._run(self._all(text("SELECT id, was, wanted FROM moves"))):
             try:
-                check_move(DeploymentStatus(was), DeploymentStatus(wanted))
+                check_move(DeploymentStatus(before), DeploymentStatus(after))
             except ForbiddenMove as error:
                 raise AssertionError(f"deployment {number}: {error}") from error
 
@@ -233,7 +233,7 @@ class _Walk(RuleBasedStateMachine):
         try:
             if hasattr(self, "identity"):
                 self._run(self._settle())
-                self._run(self._check_what_runs())
+                self._run(self._check_instances())
         finally:
             self._run(self._end())
             self.runner.close()
@@ -245,14 +245,14 @@ class _Walk(RuleBasedStateMachine):
         while await self._one(restless):
             await asyncio.sleep(0.1)
 
-    async def _check_what_runs(self) -> None:
-        """Of each environment exactly the live release, as often as it is wanted, and nothing else."""
+    async def _check_instances(self) -> None:
+        """Check that exactly the desired instances of the live release run in each environment."""
         query = (
             select(Environment.id, Environment.desired_replicas, LiveRelease.deployment_id)
             .join(LiveRelease, LiveRelease.environment_id == Environment.id)
             .where(Environment.state == "running")
         )
-        wanted = {
+        expected = {
             f"{self.identity.id}/{environment}/{deployment}/web/{number}"
             for environment, replicas, deployment in await self._all(query)
             for number in range(1, replicas + 1)
@@ -261,10 +261,10 @@ class _Walk(RuleBasedStateMachine):
         for _ in range(600):
             marks = await asyncio.to_thread(find_marked, self.identity.id)
             found = {mark.rpartition("/")[0] for mark in marks}
-            if found == wanted:
+            if found == expected:
                 return
             await asyncio.sleep(0.1)
-        assert found == wanted
+        assert found == expected
 
     async def _end(self) -> None:
         await self.deployer.aclose()
@@ -275,7 +275,7 @@ class _Walk(RuleBasedStateMachine):
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("examples", [3, pytest.param(12, marks=pytest.mark.full)])
-def test_no_forbidden_move_and_never_two_live_releases(
+def test_random_operations_make_no_forbidden_move_and_at_most_one_live_release(
     prepared: Prepared, tmp_path: Path, examples: int
 ) -> None:
     _Walk.prepared = prepared

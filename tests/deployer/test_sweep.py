@@ -1,4 +1,4 @@
-"""What is removed from the disk: nothing that is live, used or being made, and soon whatever else there is."""
+"""A sweep removes all files that are not live, used or being made."""
 
 import asyncio
 import os
@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from control_api.deployments.tables import Release
-from control_api.projects.find import Place
-from deployer import run_deployer
-from deployer.drivers.interface import Kept, Run
+from control_domain.projects.find import Place
+from control_domain.tables.deployments import Release
+from deployer import sweeper
+from deployer.drivers.interface import Retained, Run
 from deployer.drivers.local.driver import LocalDriver
-from deployer.drivers.local.folders import _OUTPUTS_KEPT, Folders
-from deployer.environments.overview import read_kept
+from deployer.drivers.local.folders import _RETAINED_OUTPUTS, Folders
+from deployer.environments.desired_states import read_retained
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import ask, open_stage
 from tests.support.faulty_deployer import FaultyDeployer, faulty_deployer
@@ -33,41 +33,41 @@ async def _deployed(
     ):
         places = await stage.add_project("shop", "https://git.example/shop.git")
         assert await stage.wait_final(await stage.deploy(places["staging"])) == "succeeded"
-        driver = faulty.deployer._shop.driver
+        driver = faulty.deployer._context.driver
         assert isinstance(driver, LocalDriver)
         yield faulty, driver, places
 
 
-async def test_the_sweep_spares_what_is_live_used_or_made_meanwhile(
+async def test_a_sweep_spares_artefacts_that_are_live_used_or_being_built(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Nothing sweeps but this test.
+    # No other sweep must run.
     async with _deployed(request, tmp_path) as (faulty, driver, places):
-        while faulty.deployer._is_sweeping() or faulty.deployer._finished:
+        while faulty.deployer._sweeper.is_sweeping or faulty.deployer._sweeper.is_requested:
             await asyncio.sleep(0.02)
-        monkeypatch.setattr(run_deployer, "_SWEEP_SECONDS", 3600.0)
+        monkeypatch.setattr(sweeper, "_SWEEP_SECONDS", 3600.0)
         folder = faulty.folder / "artefacts"
         live = (await faulty.live(places["staging"]))[2]
         for name in ("useless", "used"):
             (folder / name).mkdir()
         async with faulty.stage.sessions() as session, session.begin():
-            # As versions did that failed a deployment after its switch.
+            # Earlier versions did this when they failed a deployment after its switch.
             await session.execute(update(Release).values(removed_at=datetime.now(UTC)))
 
         # Old outputs are removed by the same sweep. They must not hide that an artefact was spared.
         outputs = faulty.folder / "outputs" / places["staging"].environment.public_id
-        for number in range(1000, 1000 + 2 * _OUTPUTS_KEPT):
+        for number in range(1000, 1000 + 2 * _RETAINED_OUTPUTS):
             (outputs / str(number)).mkdir()
         # The remains of a deployer that was killed during a copy.
         (faulty.folder / "sealing" / "1000" / "tree").mkdir(parents=True)
 
         listed: list[str] = []
 
-        async def read() -> Kept:
-            kept = await read_kept(faulty.stage.sessions)
+        async def read() -> Retained:
+            retained = await read_retained(faulty.stage.sessions)
             if listed:
                 (folder / "made meanwhile").mkdir()
-            return kept
+            return retained
 
         list_names = Folders.names
 
@@ -78,15 +78,15 @@ async def test_the_sweep_spares_what_is_live_used_or_made_meanwhile(
         monkeypatch.setattr(Folders, "names", names)
 
         run = Run(99, "used", None, {})  # type: ignore[arg-type]
-        with driver._use(run):
+        with driver._artefacts.using(run):
             assert await driver.sweep(read)
             assert set(os.listdir(folder)) == {live, "used", "made meanwhile"}
-        assert not await driver.sweep(lambda: read_kept(faulty.stage.sessions))
+        assert not await driver.sweep(lambda: read_retained(faulty.stage.sessions))
         assert os.listdir(folder) == [live]
         assert os.listdir(faulty.folder / "removed") == os.listdir(faulty.folder / "sealing") == []
 
 
-async def test_what_takes_long_to_remove_holds_up_no_deployment(
+async def test_a_long_removal_delays_no_deployment(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_end, has_begun = asyncio.Event(), asyncio.Event()

@@ -1,4 +1,4 @@
-"""The compose file and the image, held against the program: no Docker engine is needed."""
+"""The compose file and the image are checked against the program; no Docker engine is needed."""
 
 import re
 import subprocess
@@ -26,7 +26,7 @@ SECRETS = {
     "PHAROS_RECEIPT_KEY",
     "PHAROS_VARIABLES_KEY",
 }
-# What each part cannot start without, as its --help says.
+# The settings without which a part does not start, according to its --help.
 NEEDS = {
     "migrate": {"PHAROS_KAFKA_BOOTSTRAP", "PHAROS_CLICKHOUSE_URL", "PHAROS_DATABASE_URL"},
     "edge": {"PHAROS_KAFKA_BOOTSTRAP", "PHAROS_REDIS_URL", "PHAROS_RECEIPT_KEY"},
@@ -42,14 +42,14 @@ NEEDS = {
 }
 
 
-def test_every_part_is_there() -> None:
+def test_the_compose_file_has_every_part() -> None:
     assert set(own_services()) == {"migrate", "edge", "consumers", "control", "deployer"}
     engines = set(read_compose()["services"]) - set(own_services())
     assert engines == {"kafka", "clickhouse", "redis", "postgres", "gateway"}
 
 
 @pytest.mark.parametrize("name", sorted(NEEDS))
-def test_each_command_exists_and_takes_its_arguments(name: str) -> None:
+def test_each_command_exists_and_accepts_its_arguments(name: str) -> None:
     command = [interpolate(part, {}) for part in own_services()[name]["command"]]
     assert command[0] == name
     build_parser(command[0]).parse_args(command)
@@ -61,7 +61,7 @@ def test_each_variable_is_a_setting_and_none_is_missing(name: str) -> None:
     values = {
         variable: interpolate(str(text), dict.fromkeys(SECRETS, "s" * 40))
         for variable, text in environment.items()
-        # What has no value is not set in the container, unless it is outside.
+        # A variable without a value is not set in the container, unless it is set outside.
         if text is not None
     }
     settings = read_settings(values, lambda path: Path(path).read_text())
@@ -69,7 +69,7 @@ def test_each_variable_is_a_setting_and_none_is_missing(name: str) -> None:
         assert getattr(settings, variable.removeprefix("PHAROS_").lower()), variable
 
 
-def test_what_webhooks_need_comes_from_outside_or_is_not_set() -> None:
+def test_settings_of_webhooks_are_set_from_outside_or_not_at_all() -> None:
     environment = own_services()["control"]["environment"]
     passed = {variable for variable, text in environment.items() if text is None}
     assert passed == {
@@ -84,7 +84,7 @@ def test_what_webhooks_need_comes_from_outside_or_is_not_set() -> None:
 def test_no_secret_has_a_default() -> None:
     text = (ROOT / "docker-compose.yml").read_text()
     assert needed_variables(text) == SECRETS
-    # Each mention of a secret refuses to be empty.
+    # Each reference to a secret fails if the secret is empty.
     for name in SECRETS:
         assert not re.search(rf"\$\{{{name}(?!:\?)", text), name
     for line in text.splitlines():
@@ -102,7 +102,7 @@ def test_images_are_pinned() -> None:
             assert re.match(r"FROM \S+:\d+\.\d+\.\d+", line), line
 
 
-def test_everything_that_stays_up_has_a_health_check_and_what_holds_data_a_volume() -> None:
+def test_services_have_health_checks_and_their_data_has_volumes() -> None:
     document = read_compose()
     for name, service in document["services"].items():
         assert name == "migrate" or "healthcheck" in service, name
@@ -123,7 +123,7 @@ def test_the_image_is_small_and_not_root() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
     last_stage = dockerfile.split("\nFROM ")[-1]
     assert re.search(r"^USER 10001$", last_stage, re.M)
-    # What builds, and what tests, stays behind.
+    # Build tools and tests are not in the image.
     assert "requirements.runtime.lock" in dockerfile and "requirements.lock" not in dockerfile
     runtime = (ROOT / "requirements.runtime.lock").read_text()
     names = set(re.findall(r"^([a-z0-9-]+)==", runtime, re.M))
@@ -131,7 +131,7 @@ def test_the_image_is_small_and_not_root() -> None:
     assert not {"pytest", "locust", "ruff", "mypy", "hypothesis"} & names
 
 
-def test_both_lock_files_hold_the_same_versions() -> None:
+def test_both_lock_files_have_the_same_versions() -> None:
     def versions(name: str) -> dict[str, str]:
         return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / name).read_text(), re.M))
 
@@ -155,7 +155,7 @@ def test_make_adds_the_secrets_that_are_missing(tmp_path: Path) -> None:
     assert (tmp_path / ".env").stat().st_mode & 0o077 == 0
     assert make().returncode == 0
     assert (tmp_path / ".env").read_text() == written
-    # An installation from before one of them keeps the others: the volumes know their values.
+    # An older installation that lacks one secret keeps the others: its volumes depend on their values.
     earlier = "".join(line for line in written.splitlines(True) if not line.startswith("KAFKA"))
     (tmp_path / ".env").write_text(f"PHAROS_BIND=0.0.0.0\n{earlier}".rstrip("\n"))
     assert "Added KAFKA_PASSWORD" in make().stdout
@@ -168,7 +168,7 @@ def _networks(name: str) -> set[str]:
     return set(read_compose()["services"][name]["networks"])
 
 
-def test_applications_are_on_a_network_with_nothing_but_the_gateway() -> None:
+def test_applications_share_a_network_only_with_the_gateway() -> None:
     # They run in the deployer's container.
     assert _networks("deployer") == {"applications"}
     assert _networks("gateway") == {"front", "applications"}
@@ -182,7 +182,7 @@ def test_applications_are_on_a_network_with_nothing_but_the_gateway() -> None:
         assert read_compose()["networks"][name] == {"internal": True}
 
 
-def test_only_root_opens_the_socket_of_postgres_in_the_deployers_container() -> None:
+def test_only_root_can_open_the_postgres_socket_in_the_deployers_container() -> None:
     services = read_compose()["services"]
     assert "unix_socket_permissions=0700" in services["postgres"]["command"]
     assert "postgres-socket:/var/run/postgresql" in services["postgres"]["volumes"]
@@ -195,7 +195,7 @@ def test_only_root_opens_the_socket_of_postgres_in_the_deployers_container() -> 
         assert "postgres-socket" not in str(services[name].get("volumes")), name
 
 
-def test_the_gateway_alone_is_trusted_and_nobody_is_given_its_address() -> None:
+def test_only_the_gateway_is_trusted_and_no_other_service_gets_its_address() -> None:
     document = read_compose()
     for network, names in (("front", ("edge", "control")), ("applications", ("deployer",))):
         address = interpolate(document["services"]["gateway"]["networks"][network]["ipv4_address"], {})
@@ -209,14 +209,14 @@ def test_the_gateway_alone_is_trusted_and_nobody_is_given_its_address() -> None:
         assert ip_address(address) in subnet and ip_address(address) not in given
 
 
-def test_ports_are_published_on_loopback_unless_asked_otherwise() -> None:
+def test_ports_are_published_on_loopback_by_default() -> None:
     for service in read_compose()["services"].values():
         for port in service.get("ports", ()):
             assert interpolate(port, {}).startswith("127.0.0.1:")
             assert interpolate(port, {"PHAROS_BIND": "0.0.0.0"}).startswith("0.0.0.0:")
 
 
-def test_kafka_asks_for_a_password_wherever_a_network_reaches_it() -> None:
+def test_kafka_requires_a_password_on_every_network() -> None:
     environment: dict[str, str] = read_compose()["services"]["kafka"]["environment"]
     protocols = dict(
         pair.split(":") for pair in environment["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"].split(",")
@@ -224,7 +224,7 @@ def test_kafka_asks_for_a_password_wherever_a_network_reaches_it() -> None:
     for listener in environment["KAFKA_LISTENERS"].split(","):
         name, _, address = listener.partition("://")
         assert protocols[name] == "SASL_PLAINTEXT" or address.startswith("127.0.0.1:"), listener
-    # The image refuses to start with such a name unless it is given a JAAS file.
+    # The image refuses to start with such a name unless it gets a JAAS file.
     assert "SASL_" not in environment["KAFKA_ADVERTISED_LISTENERS"]
     for name in ("migrate", "edge", "consumers"):
         given = own_services()[name]["environment"]

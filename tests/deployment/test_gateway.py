@@ -1,4 +1,4 @@
-"""The Caddyfile, run by a real Caddy in front of two stand-ins that say who they are."""
+"""The Caddyfile in a real Caddy, in front of two stand-ins that name themselves in their responses."""
 
 import asyncio
 import contextlib
@@ -61,7 +61,7 @@ def running_caddy(folder: Path, edges: list[int], control: int, apps: int) -> It
         "PHAROS_APPS_ADDRESS": f"http://:{apps_port}",
         "PHAROS_APPS_BIND": "127.0.0.1",
         "PHAROS_APPS_UPSTREAM": f"127.0.0.1:{apps}",
-        # All that it can say: nothing of it may hold a secret.
+        # Everything that Caddy can log: none of it may contain a secret.
         "PHAROS_GATEWAY_LOG_LEVEL": "DEBUG",
         "HOME": str(folder),
     }
@@ -74,7 +74,7 @@ def running_caddy(folder: Path, edges: list[int], control: int, apps: int) -> It
             stderr=log,
         )
     try:
-        # Each address has a server of its own, and they begin in no order.
+        # Each address has a server of its own, and they start in any order.
         for one in (port, apps_port):
             _wait(process, one, folder / "caddy.log")
         yield f"http://127.0.0.1:{port}", f"http://127.0.0.1:{apps_port}"
@@ -84,7 +84,7 @@ def running_caddy(folder: Path, edges: list[int], control: int, apps: int) -> It
 
 
 def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
-    """Until Caddy listens there."""
+    """Wait until Caddy listens there."""
     deadline = time.monotonic() + 120
     while True:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):
@@ -94,7 +94,7 @@ def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
 
 
 class StandIn:
-    """Answers everything with its name and what it was asked."""
+    """Responds to everything with its name and the request."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -130,7 +130,7 @@ class StandIn:
 
 
 class Gateway:
-    """Caddy's address and those behind it."""
+    """Caddy's address, and those of the servers behind it."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
         yield Gateway(urls, parts[:2], parts[2], session)
 
 
-async def test_paths_alone_decide(gateway: Gateway) -> None:
+async def test_paths_alone_select_the_server(gateway: Gateway) -> None:
     for expected, requests in (("edge", EDGE), ("control", CONTROL)):
         for method, path in requests:
             async with gateway.session.request(method, gateway.url + path) as answer:
@@ -167,15 +167,15 @@ async def test_paths_alone_decide(gateway: Gateway) -> None:
             assert (told["method"], told["path"]) == (method, path)
 
 
-async def test_what_is_deployed_has_an_address_of_its_own(gateway: Gateway) -> None:
+async def test_deployed_applications_have_an_address_of_their_own(gateway: Gateway) -> None:
     host = "production.shop.localhost:8090"
     async with gateway.session.post(f"{gateway.apps_url}/api/v1/ingest", headers={"Host": host}) as answer:
         told = await answer.json()
-    # The deployer tells by the host whose request it is.
+    # The deployer selects the application by the host.
     assert (told["name"], told["host"], told["path"]) == ("deployer", host, "/api/v1/ingest")
 
 
-async def test_bodies_pass_unchanged_and_the_callers_address_is_told(gateway: Gateway) -> None:
+async def test_bodies_pass_unchanged_with_the_callers_address(gateway: Gateway) -> None:
     async with gateway.session.post(
         f"{gateway.url}/api/v1/ingest",
         data=io.BytesIO(b"x" * 900_000),
@@ -184,11 +184,11 @@ async def test_bodies_pass_unchanged_and_the_callers_address_is_told(gateway: Ga
     ) as answer:
         told = await answer.json()
     assert (told["bytes"], told["encoding"]) == (900_000, "gzip")
-    # What the caller claims is replaced: nobody stands in front of this gateway.
+    # The caller's claims are replaced: no trusted proxy stands in front of this gateway.
     assert told["forwarded"] == "127.0.0.1"
 
 
-async def test_both_edges_are_used_and_one_is_enough(gateway: Gateway) -> None:
+async def test_both_edges_are_used_and_one_suffices(gateway: Gateway) -> None:
     async def send() -> int:
         async with gateway.session.post(f"{gateway.url}/api/v1/ingest", data=b"{}") as answer:
             return answer.status
@@ -200,11 +200,11 @@ async def test_both_edges_are_used_and_one_is_enough(gateway: Gateway) -> None:
     begun = time.monotonic()
     statuses = [await send() for _ in range(40)]
     took = time.monotonic() - begun
-    # One request meets the edge that is gone and is told to come again; then it is passed over for two seconds.
+    # One request reaches the stopped edge and is told to retry; then the edge is skipped for two seconds.
     assert statuses.count(503) <= 1 + took / 2 and set(statuses) <= {200, 503}, statuses
 
 
-async def test_without_any_edge_the_answer_is_503_as_a_problem(gateway: Gateway) -> None:
+async def test_without_an_edge_the_response_is_503_as_a_problem(gateway: Gateway) -> None:
     for edge in gateway.edges:
         await edge.stop()
     async with gateway.session.post(f"{gateway.url}/api/v1/ingest", data=b"{}") as answer:
@@ -216,12 +216,12 @@ async def test_without_any_edge_the_answer_is_503_as_a_problem(gateway: Gateway)
         assert answer.status == 200
 
 
-async def test_no_ping_key_is_in_the_gateways_log(gateway: Gateway, tmp_path: Path) -> None:
-    """Faults are logged with the address that was asked for."""
+async def test_no_ping_key_appears_in_the_gateways_log(gateway: Gateway, tmp_path: Path) -> None:
+    """Faults are logged with the requested address."""
     for edge in gateway.edges:
         await edge.stop()
     for path in ("phr_png_secret", "phr_png_secret/fail?rid=1", "phr_png_secret?x=1"):
-        # Written in other ways it is the same address, or nearly.
+        # The same address in other spellings, or nearly the same.
         for root in ("/ping/", "/%70ing/", "/ping%2F", "//ping/", "/ping//"):
             url = URL(f"{gateway.url}{root}{path}", encoded=True)
             async with gateway.session.get(url, headers={"Referer": str(url)}) as answer:
@@ -232,7 +232,7 @@ async def test_no_ping_key_is_in_the_gateways_log(gateway: Gateway, tmp_path: Pa
 
 
 async def test_the_gateway_bounds_heads(gateway: Gateway) -> None:
-    """A connection that holds a head back is held by the gateway alone: nothing behind it can end it."""
+    """The gateway alone handles a connection that delays its head: no server behind it can close it."""
     port = URL(gateway.url).port
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     lines = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 5000) for number in range(20))
@@ -242,8 +242,8 @@ async def test_the_gateway_bounds_heads(gateway: Gateway) -> None:
     writer.close()
 
 
-def test_the_gateway_drops_what_callers_claim_of_their_origin() -> None:
-    """Before applications; the deployer's proxy, which trusts the gateway, drops the same of other callers."""
+def test_the_gateway_drops_forwarding_headers_of_callers() -> None:
+    """Of applications too: the deployer's proxy trusts the gateway, and drops these headers of other callers."""
     lines = {line.strip() for line in (ROOT / "Caddyfile").read_text().splitlines()}
     for name in (*CLAIM_NAMES, *(f"{prefix}*" for prefix in CLAIM_PREFIXES)):
         assert f"request_header -{name}" in lines

@@ -69,7 +69,7 @@ def _answered(version: str, kind: str = "GET", failure: str | None = None) -> Ca
 
 
 @pytest.mark.parametrize(
-    ("expected", "call", "failed", "in_work"),
+    ("expected", "call", "failed", "in_flight"),
     [
         (Expected("v1", "v2"), _answered("v1"), 0, 0),
         (Expected("v1", "v2"), _answered("v3"), 1, 0),
@@ -81,6 +81,6 @@ def _answered(version: str, kind: str = "GET", failure: str | None = None) -> Ca
         (Expected("v1", "v1", kills=((0.0, 1.0),)), _answered("v1", "POST", "502"), 1, 0),
     ],
 )
-def test_what_counts_as_failed(expected: Expected, call: Call, failed: int, in_work: int) -> None:
+def test_what_counts_as_failed(expected: Expected, call: Call, failed: int, in_flight: int) -> None:
     verdict = judge("deploy", expected, [call], 1.0, 0.0)
-    assert (verdict.failed, verdict.in_work) == (failed, in_work)
+    assert (verdict.failed, verdict.in_flight) == (failed, in_flight)

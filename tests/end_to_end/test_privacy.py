@@ -15,7 +15,7 @@ from consumers.transforms.pageviews_topic import PageviewsTopic
 from pipeline_contracts import topics
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.ingest_edge.conftest import RunningEdge, open_edge
-from tests.support.site_traffic import no_step
+from tests.support.site_traffic import ignore_step
 
 _ADDRESSES = ("203.0.113.77", "198.51.100.201", "2001:db8:85a3::8a2e:370:7334")
 _MARK = "PrivacyTestBrowser"
@@ -85,8 +85,8 @@ async def test_nothing_that_identifies_a_person_is_stored(
     assert len(records) == len(_ADDRESSES) * len(_AGENTS) + 1
     topic = PageviewsTopic()
     chunk = Chunk("privacy/0", 0, records[-1].offset + 1, records)
-    rows = await topic.rows(chunk, column_store)
-    await insert_chunk(column_store, chunk, rows.tables, topic, tried_before=False, on_step=no_step)
+    rows = await topic.make_rows(chunk, column_store)
+    await insert_chunk(column_store, chunk, rows.tables, topic, tried_before=False, on_step=ignore_step)
 
     kept = [f"record: {record.key!r} {record.meta!r} {record.value!r}" for record in records]
     kept += [f"line: {record.getMessage()} {record.__dict__}" for record in caplog.records]

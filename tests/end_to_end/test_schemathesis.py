@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from control_api.database import open_engine, open_sessions
+from control_domain.database.engine import open_engine, open_sessions
 from tests.support import suites
 from tests.support.deploy_platform import Tenant, make_tenant
 from tests.support.platform_process import PlatformProcess, platform_process

@@ -28,12 +28,12 @@ from loadtests.stack import parts
 from loadtests.stack.parts import PHAROS, Part
 from loadtests.stack.stack import Stack, running_stack
 from pipeline_contracts import topics
-from service_processes.edge import SLICE_SECONDS
 from tests.support import fork_server
 from tests.support.compose_file import own_services
 from tests.support.engines import or_skip
 from tests.support.scrape import check_scrape
 from tests.support.within import holds_within
+from wiring.processes.edge import SLICE_SECONDS
 
 _RATE = 5000
 _BURST = 2500

@@ -1,4 +1,4 @@
-"""A deployer that may be killed, over one database a module, and a configuration that is being applied."""
+"""Fixtures: a deployer that can be killed, over one database per module, and a configuration run in progress."""
 
 from collections.abc import AsyncIterator
 
@@ -18,7 +18,7 @@ __all__ = ["engines_are_cheap"]
 async def killed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Killed]:
-    """On the database of the parameter; without one on SQLite."""
+    """On the engine of the parameter; SQLite by default."""
     folder = tmp_path_factory.mktemp("killed")
     async with (
         migrated_database(getattr(request, "param", "sqlite"), request, folder) as url,
@@ -33,8 +33,8 @@ async def killed(
 
 
 @pytest.fixture
-async def at_work(killed: Killed) -> AsyncIterator[Killed]:
-    """The deployer runs, and all is as it has to be, whatever the test before did."""
+async def running_deployer(killed: Killed) -> AsyncIterator[Killed]:
+    """Yield a running deployer whose environments are in their desired state, whatever the previous test did."""
     if not killed.deployer.is_running:
         killed.deployer.start()
     await killed.stage.settle(killed.deployer)
@@ -44,5 +44,5 @@ async def at_work(killed: Killed) -> AsyncIterator[Killed]:
 
 @pytest.fixture(scope="module", params=KINDS)
 async def fifty(request: pytest.FixtureRequest) -> Fifty:
-    """A database of which tests get copies."""
+    """A database that tests copy."""
     return await prepare_once(request.param, request, prepare_fifty)

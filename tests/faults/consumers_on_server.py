@@ -1,4 +1,4 @@
-"""Consumers as processes, on Kafka and one ClickHouse server."""
+"""Consumer processes on Kafka and one ClickHouse server."""
 
 import asyncio
 import json
@@ -13,12 +13,12 @@ from tests.support.clickhouse_front import FrontServer
 
 
 class ConsumersOnServer:
-    """Starts consumers on one topic and one column store; `more` are arguments of `killable_consumer`."""
+    """Starts consumers of one topic with one column store; `options` are arguments of `killable_consumer`."""
 
-    def __init__(self, bootstrap: str, topic: str, folder: Path, front: FrontServer, *more: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, folder: Path, front: FrontServer, *options: str) -> None:
         self._command = [
             *(sys.executable, "-m", "tests.faults.killable_consumer", "--bootstrap", bootstrap),
-            *("--topic", topic, "--data", str(folder), "--clickhouse", front.url, *more),
+            *("--topic", topic, "--data", str(folder), "--clickhouse", front.url, *options),
         ]
         self.log = folder / "consumer.log"
 
@@ -33,7 +33,7 @@ class ConsumersOnServer:
 
     def report(self) -> Any:
         with open(self.log, "ab") as log:
-            done = fork_server.run(
+            completed = fork_server.run(
                 [*self._command, "--report"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -41,12 +41,12 @@ class ConsumersOnServer:
                 cwd=Path(__file__).parents[2],
                 timeout=180,
             )
-        assert done.returncode == 0, self.log.read_text()[-3000:]
-        return json.loads(done.stdout)
+        assert completed.returncode == 0, self.log.read_text()[-3000:]
+        return json.loads(completed.stdout)
 
 
 async def until_stored(front: FrontServer, rows: int) -> None:
-    """Wait until the server has as many events."""
+    """Wait until the server has so many events."""
     store = await open_clickhouse_server(front.url)
     try:
         async with asyncio.timeout(120):

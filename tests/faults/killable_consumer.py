@@ -1,8 +1,8 @@
-"""A consumer on Kafka that kills itself with SIGKILL when its loop reaches the step that `DIR/kill-at` names, or stops
-itself with SIGSTOP at the one that `DIR/freeze-at` names, once; `IN_THE_BODY` is in the middle of sending rows.
+"""A consumer on Kafka that kills itself with SIGKILL at the step in `DIR/kill-at`, or stops itself once with SIGSTOP at
+the step in `DIR/freeze-at`; the step `IN_THE_BODY` is in the middle of sending rows.
 
-The column store is in this process and dies with it, or is the server that `--clickhouse` names. `--report` drains
-the topic and prints what is stored.
+The column store runs in this process and dies with it, or is the server of `--clickhouse`. `--report` consumes the
+topic and prints the stored rows.
 """
 
 import argparse
@@ -44,7 +44,7 @@ _DOUBLE_RECEIPTS = """
 
 def _freeze(freeze_at: Path) -> None:
     freeze_at.unlink()
-    # To this thread, which stops before the call returns. Sent to the process it may go on for a while.
+    # To this thread, which stops before the call returns. A signal to the process may take effect later.
     signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
@@ -52,7 +52,7 @@ def _freeze_in_bodies(freeze_at: Path) -> None:
     send = http.client.HTTPConnection.send
 
     def send_in_halves(self: http.client.HTTPConnection, data: Any) -> None:
-        # Inserts are compressed, and nothing else is.
+        # Only inserts are compressed.
         due = isinstance(data, bytes) and data.startswith(_ZSTD)
         if due and freeze_at.exists() and freeze_at.read_text() == IN_THE_BODY:
             send(self, data[: len(data) // 2])

@@ -1,7 +1,7 @@
-"""A deployer that kills itself with SIGKILL when it reaches the point that a file names.
+"""A deployer that kills itself with SIGKILL at the point that a file names.
 
-An order is a line such as `before driver.build`, `after record.note 2` (the second time since the order was given) or
-`printed halfway` (a step has just printed a line with this text, which is not written down yet).
+An order is a line such as `before driver.build`, `after record.begin_step 2` (the second time since the order) or `printed
+halfway` (a step has printed a line with this text, and the line is not stored yet).
 """
 
 import argparse
@@ -17,15 +17,15 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from control_api.database import Sessions, open_engine, open_sessions
+from control_domain.database.engine import Sessions, open_engine, open_sessions
 from deployer import leases, run_deployer
 from deployer.assemble import running_local_deployer
 from deployer.deployments.log import DeploymentLog
-from deployer.deployments.record import Record
+from deployer.deployments.record import DeploymentRecord
 from deployer.drivers.local.driver import LocalDriver
 from deployer.drivers.local.fleet import Fleet
 from deployer.drivers.local.folders import Folders
-from deployer.identity import owning
+from deployer.identity import hold_identity
 from operator_cli.process_logs import start_logs
 from pipeline_contracts.settings import Settings
 from tests.support.serve_control import VARIABLE_KEYS
@@ -36,13 +36,16 @@ def _module(name: str) -> Any:
 
 
 POINTS: dict[str, tuple[Any, str]] = {
-    **{f"driver.{name}": (LocalDriver, name) for name in ("build", "release", "start", "switch", "keep")},
     **{
-        f"record.{name}": (Record, name)
-        for name in ("note", "built", "restored", "make_live", "succeed", "fail")
+        f"driver.{name}": (LocalDriver, name)
+        for name in ("build", "run_release_steps", "start", "switch", "reconcile")
     },
-    "take_up": (_module("deployments.carry_out"), "take_up"),
-    "resolve_ref": (_module("deployments.carry_out"), "resolve_ref"),
+    **{
+        f"record.{name}": (DeploymentRecord, name)
+        for name in ("begin_step", "add_release", "skip_build", "make_live", "succeed", "fail")
+    },
+    "begin_attempt": (_module("deployments.run_deployment"), "begin_attempt"),
+    "resolve_ref": (_module("deployments.run_deployment"), "resolve_ref"),
     "fetch": (_module("checkout.check_out"), "fetch_revision"),
     "step": (_module("processes.run_step"), "start_process"),
     "seal": (Folders, "seal"),
@@ -50,11 +53,11 @@ POINTS: dict[str, tuple[Any, str]] = {
     "instance": (_module("processes.supervised_process"), "start_process"),
     "retire": (Fleet, "_retire"),
 }
-"""What is wrapped, by the names that orders have for it."""
+"""The wrapped objects, by their names in orders."""
 
 
-class _Orders:
-    """Follows the order in the file, if there is one."""
+class _KillOrders:
+    """Follow the order in the file, if there is one."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -68,8 +71,8 @@ class _Orders:
             order = ""
         if order != self._order:
             self._order, self._seen = order, 0
-        wanted, _, count = order.rpartition(" ") if order[-1:].isdigit() else (order, "", "1")
-        if point == wanted:
+        requested, _, count = order.rpartition(" ") if order[-1:].isdigit() else (order, "", "1")
+        if point == requested:
             self._seen += 1
             if self._seen == int(count):
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -79,7 +82,7 @@ class _Orders:
             self.reach(f"printed {word}")
 
 
-def _wrap(real: Callable[..., Any], name: str, orders: _Orders) -> Callable[..., Any]:
+def _wrap(real: Callable[..., Any], name: str, orders: _KillOrders) -> Callable[..., Any]:
     async def awaited(*arguments: Any, **named: Any) -> Any:
         orders.reach(f"before {name}")
         result = await real(*arguments, **named)
@@ -95,7 +98,7 @@ def _wrap(real: Callable[..., Any], name: str, orders: _Orders) -> Callable[...,
     return awaited if inspect.iscoroutinefunction(real) else called
 
 
-def _follow(orders: _Orders) -> None:
+def _follow(orders: _KillOrders) -> None:
     for name, (owner, attribute) in POINTS.items():
         setattr(owner, attribute, _wrap(getattr(owner, attribute), name, orders))
     write = DeploymentLog.write
@@ -111,7 +114,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     engine = open_engine(arguments.database)
-    with owning(arguments.folder) as identity:
+    with hold_identity(arguments.folder) as identity:
         async with running_local_deployer(
             Settings(deploy_drain_seconds=5.0),
             identity,
@@ -126,7 +129,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     await engine.dispose()
 
 
-async def _leave_as_they_are(_sessions: Sessions) -> None:
+async def _leave_environments(_sessions: Sessions) -> None:
     pass
 
 
@@ -141,10 +144,10 @@ def main() -> None:
     if arguments.lease_seconds is not None:
         leases.LEASE_SECONDS = arguments.lease_seconds
         run_deployer.RENEW_SECONDS = arguments.lease_seconds / 3
-        # Only in tests do deployers of one database have leases of different lengths.
-        run_deployer.shorten_leases = _leave_as_they_are
+        # Only tests give the deployers of one database leases of different lengths.
+        run_deployer.shorten_leases = _leave_environments
     start_logs("info")
-    _follow(_Orders(arguments.order))
+    _follow(_KillOrders(arguments.order))
     asyncio.run(_serve(arguments))
 
 

@@ -1,4 +1,4 @@
-"""`pharos up` that kills itself with SIGKILL when its consumer reaches the step that `DIR/kill-at` names."""
+"""`pharos up` that kills itself with SIGKILL when its consumer reaches the step in `DIR/kill-at`."""
 
 import argparse
 import asyncio
@@ -7,9 +7,9 @@ import signal
 from pathlib import Path
 
 from consumers.chunk import OnStep
-from embedded_app.platform import run_platform
 from operator_cli.process_logs import start_logs
 from operator_cli.process_settings import load_settings
+from wiring.embedded.platform import run_platform
 
 
 def _die_at(order: Path) -> OnStep:

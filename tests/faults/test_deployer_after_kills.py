@@ -1,4 +1,4 @@
-"""What becomes of a deployment, and of what runs, when the deployer is killed again and again or at a bad moment."""
+"""Deployments and running processes when the deployer is killed repeatedly or at a bad moment."""
 
 import asyncio
 import os
@@ -14,18 +14,18 @@ from tests.support.deployer_process import until_equal
 from tests.support.killed_deployer import CHECKS_OUT, INTERRUPTED, STARTS, Killed
 
 _HOST = "staging.shop.localhost"
-# Nobody else on this machine sleeps so long.
+# No other process on this machine sleeps so long.
 _WAITING = f"sleep {10_000 + os.getpid()}"
 
 
-async def test_a_third_kill_in_one_build_has_it_given_up(at_work: Killed) -> None:
-    stage, deployer = at_work.stage, at_work.deployer
+async def test_a_deployment_fails_after_the_third_kill_in_one_build(running_deployer: Killed) -> None:
+    stage, deployer = running_deployer.stage, running_deployer.deployer
     number = 0
     stage.commit("shop")
     for attempt in range(3):
         deployer.order("printed building")
         if attempt == 0:
-            number = await stage.deploy(at_work.staging)
+            number = await stage.deploy(running_deployer.staging)
         else:
             deployer.start()
         await deployer.wait_killed()
@@ -36,13 +36,13 @@ async def test_a_third_kill_in_one_build_has_it_given_up(at_work: Killed) -> Non
     await stage.settle(deployer)
 
 
-async def test_a_deployment_that_is_canceled_while_no_deployer_lives_is_not_gone_on_with(
-    at_work: Killed,
+async def test_a_deployment_canceled_while_no_deployer_runs_is_not_continued(
+    running_deployer: Killed,
 ) -> None:
-    stage, deployer = at_work.stage, at_work.deployer
+    stage, deployer = running_deployer.stage, running_deployer.deployer
     deployer.order("printed building")
     stage.commit("shop")
-    number = await stage.deploy(at_work.staging)
+    number = await stage.deploy(running_deployer.staging)
     await deployer.wait_killed()
     await stage.cancel(number)
     before = await stage.lines(number)
@@ -52,14 +52,14 @@ async def test_a_deployment_that_is_canceled_while_no_deployer_lives_is_not_gone
     assert (await stage.lines(number)) == before and before[-1] == "Canceled."
 
 
-async def test_a_kill_while_a_canceled_build_is_being_ended_leaves_nothing_of_it(at_work: Killed) -> None:
-    stage, deployer = at_work.stage, at_work.deployer
+async def test_a_kill_during_the_cancellation_of_a_build_leaves_no_files(running_deployer: Killed) -> None:
+    stage, deployer = running_deployer.stage, running_deployer.deployer
     stage.commit("shop", build="(sleep 600 >/dev/null 2>&1 &); echo building; sleep 600")
-    number = await stage.deploy(at_work.staging)
+    number = await stage.deploy(running_deployer.staging)
     async with asyncio.timeout(90):
         while "building" not in await stage.lines(number):
             await asyncio.sleep(0.05)
-    # Not before: what makes room for the build removes, too, and so does a sweep.
+    # Not earlier: the clean-up before the build and the sweeps remove files, too.
     deployer.order("before remove")
     await stage.cancel(number)
     await deployer.wait_killed()
@@ -72,7 +72,7 @@ _BUILD_FAILS = ({"build": "exit 3"}, CHECKS_OUT, "Build step 1 of 1")
 _START_FAILS = ({"web": "exit 3"}, STARTS, "web.1")
 
 
-# Each point and each failure once; the other two combinations are full.
+# Each point and each failure once; the other two combinations run with `full`.
 @pytest.mark.parametrize(
     ("commit", "told", "reason", "point"),
     [
@@ -82,13 +82,13 @@ _START_FAILS = ({"web": "exit 3"}, STARTS, "web.1")
         pytest.param(*_START_FAILS, "after record.fail", id="start-after", marks=pytest.mark.full),
     ],
 )
-async def test_a_kill_when_it_fails(
-    at_work: Killed, point: str, commit: dict[str, str], told: str, reason: str
+async def test_a_kill_while_a_failure_is_recorded(
+    running_deployer: Killed, point: str, commit: dict[str, str], told: str, reason: str
 ) -> None:
-    stage, deployer = at_work.stage, at_work.deployer
+    stage, deployer = running_deployer.stage, running_deployer.deployer
     deployer.order(point)
     stage.commit("shop", **commit)
-    number = await stage.deploy(at_work.staging)
+    number = await stage.deploy(running_deployer.staging)
     await deployer.wait_killed()
     deployer.start()
     assert await stage.wait_final(number) == "failed"
@@ -98,15 +98,15 @@ async def test_a_kill_when_it_fails(
     await stage.settle(deployer)
 
 
-async def test_without_release_steps_a_kill_behind_the_build_costs_nothing(at_work: Killed) -> None:
-    at_work.deployer.order("after record.built")
-    at_work.stage.commit("shop", release=None)
-    number = await at_work.stage.deploy(at_work.staging)
-    await at_work.survive(number, STARTS, at_work.staging)
+async def test_without_release_steps_a_kill_after_the_build_keeps_the_build(running_deployer: Killed) -> None:
+    running_deployer.deployer.order("after record.add_release")
+    running_deployer.stage.commit("shop", release=None)
+    number = await running_deployer.stage.deploy(running_deployer.staging)
+    await running_deployer.survive(number, STARTS, running_deployer.staging)
 
 
-async def test_what_runs_outlives_a_kill_and_is_taken_over(at_work: Killed) -> None:
-    stage, deployer = at_work.stage, at_work.deployer
+async def test_running_processes_outlive_a_kill_and_are_adopted(running_deployer: Killed) -> None:
+    stage, deployer = running_deployer.stage, running_deployer.deployer
     before = {mark: [each.pid for each in found] for mark, found in deployer.marked().items()}
     answered = ask(deployer.port, _HOST)
     assert isinstance(answered, dict)
@@ -120,20 +120,20 @@ async def test_what_runs_outlives_a_kill_and_is_taken_over(at_work: Killed) -> N
     assert {mark: [each.pid for each in found] for mark, found in deployer.marked().items()} == before
 
 
-async def test_what_has_ended_while_no_deployer_lived_is_started_again(at_work: Killed) -> None:
-    stage, deployer = at_work.stage, at_work.deployer
+async def test_processes_that_ended_while_no_deployer_ran_are_restarted(running_deployer: Killed) -> None:
+    stage, deployer = running_deployer.stage, running_deployer.deployer
     deployer.kill()
     for processes in deployer.marked().values():
         for each in processes:
-            # The end of a PID namespace's init is the end of all in it.
+            # The end of a PID namespace's init ends all processes in it.
             with suppress(ProcessLookupError):
                 os.kill(each.pid, signal.SIGKILL)
     deployer.start()
     await stage.settle(deployer)
 
 
-async def test_a_git_that_waits_for_its_host_does_not_outlive_the_deployer(at_work: Killed) -> None:
-    stage, deployer = at_work.stage, at_work.deployer
+async def test_a_git_that_waits_for_its_host_does_not_outlive_the_deployer(running_deployer: Killed) -> None:
+    stage, deployer = running_deployer.stage, running_deployer.deployer
     place = (await stage.add_project("far", "ssh://git@127.0.0.1:9/far.git"))["production"]
     deployer.kill()
     waits = {**deployer.environment, "GIT_SSH_COMMAND": f"{_WAITING};"}

@@ -1,5 +1,5 @@
-"""Of two deployers one has the environment: another one takes it over only once the lease has run out, and the first,
-which was only slow, changes nothing any more."""
+"""Of two deployers only one has the environment: the other takes over when the lease expires, and the first, which was
+only slow, changes nothing any more."""
 
 import asyncio
 import signal
@@ -11,17 +11,18 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from control_api.deployments.tables import Deployment, DeploymentLine, LiveRelease, Release
-from control_api.runtime.tables import EnvironmentLease, Instance
+from control_domain.tables.deployments import Deployment, DeploymentLine, LiveRelease, Release
+from control_domain.tables.runtime import EnvironmentLease, Instance
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import Stage, ask, open_stage
 from tests.support.deployer_process import DeployerProcess, deployer_process, until_equal
 
-# Of the first, which the second waits for; and of the second, which must not run out where the machine stands still.
+# Of the first deployer, whose lease the second waits for; of the second, whose lease must not expire on a stalled
+# machine.
 _LEASE_SECONDS = 3.0
 _LONG_LEASE_SECONDS = 120.0
-# The first deployer's build waits twice. Between the waits, while the deployer is stopped, it prints a line that nobody
-# may store. It never ends by itself: a finished build would stay on disk, because a release of that number exists.
+# The first deployer's build waits twice. Between the waits, while the deployer is stopped, it prints a line that must
+# not be stored. The build never ends: a finished one would stay on disk, because a release of its number exists.
 _BUILD = (
     "(sleep 600 >/dev/null 2>&1 &); cp version built; echo building; "
     'while [ -e "$HOME/wait" ]; do sleep 0.05; done; echo late; while [ -e "$HOME/hang" ]; do sleep 0.05; done'
@@ -36,7 +37,7 @@ async def _lease(stage: Stage) -> EnvironmentLease:
 
 
 async def _rows(stage: Stage) -> dict[str, list[tuple[Any, ...]]]:
-    """All that deployers write, but for how long a lease runs."""
+    """Return everything that deployers write, except the length of leases."""
     async with stage.sessions() as session:
         found = {
             table.__tablename__: [
@@ -59,7 +60,7 @@ async def _wait_for_line(stage: Stage, number: int, text: str) -> None:
 
 
 async def _wait_taken(stage: Stage, first: DeployerProcess) -> None:
-    """Until another one has the environment, which is not before the lease of the first has run out."""
+    """Wait until the other deployer has the environment, after the lease of the first has expired."""
     until = (await _lease(stage)).leased_until
     ends_at = time.monotonic() + 90
     while (await _lease(stage)).holder == first.identity["id"]:
@@ -69,7 +70,8 @@ async def _wait_taken(stage: Stage, first: DeployerProcess) -> None:
 
 
 async def _is_settled(stage: Stage, number: int) -> bool:
-    """Whether the deployer has written all of the deployment: at last that it is at nothing, and what runs."""
+    """Return True if the deployer has written the whole deployment: finally its idle state, and the running
+    processes."""
     async with stage.sessions() as session:
         runs = select(Instance.deployment_id, Instance.state)
         found = [tuple(row) for row in await session.execute(runs)]
@@ -81,11 +83,11 @@ def _answering(deployer: DeployerProcess) -> int | None:
     return int(answer["mark"].split("/")[2]) if isinstance(answer, dict) else None
 
 
-# Leases are taken and renewed by conditional updates, of which Postgres may run two at once.
+# Leases are taken and renewed by conditional updates, and Postgres may run two at once.
 @pytest.mark.both_databases
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=pytest.mark.full), "postgres"])
-async def test_a_deployer_that_was_only_slow_changes_nothing(
+async def test_a_deployer_that_lost_its_lease_changes_nothing(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     short = ("--lease-seconds", str(_LEASE_SECONDS))
@@ -107,7 +109,7 @@ async def test_a_deployer_that_was_only_slow_changes_nothing(
         await _wait_for_line(stage, number, "building")
         first.send(signal.SIGSTOP)
         await until_equal(lambda: first.is_stopped, True)
-        # The build prints its next line, which nobody reads now.
+        # The build prints its next line, which no deployer reads now.
         (home / "wait").unlink()
         async with deployer_process(tmp_path / "second", url, *long) as second:
             await _wait_taken(stage, first)
@@ -123,7 +125,7 @@ async def test_a_deployer_that_was_only_slow_changes_nothing(
             first.send(signal.SIGCONT)
             await until_equal(first.marked, {})
             await until_equal(first.strays, [])
-            # It removes the build that the second one made again, and keeps what it built before.
+            # It removes the build that the second deployer repeated, and keeps its own earlier build.
             await until_equal(first.artefacts, ["1"])
             await asyncio.sleep(_LEASE_SECONDS)
             assert await _rows(stage) == before

@@ -1,4 +1,4 @@
-"""An edge whose brokers are gone, under many clients: its memory stays bounded, and it recovers by itself."""
+"""An edge without brokers under many clients: its memory is bounded, and it recovers by itself."""
 
 import asyncio
 import secrets
@@ -30,13 +30,13 @@ from tests.support.log_under_test import topic_settings
 from tests.support.redis_server import running_redis
 
 _MB = 2**20
-# A buffer that fifty batches fill, and a short wait for the brokers.
+# A buffer for fifty batches, and a short timeout of appends.
 _SHORT = {"PHAROS_KAFKA_BUFFER_BYTES": str(2 * _MB), "PHAROS_KAFKA_TIMEOUT_SECONDS": "1"}
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A running edge, and a key that opens it."""
+    """A running edge, and a key that it accepts."""
 
     part: parts.Part
     key: str
@@ -44,15 +44,15 @@ class Edge:
 
 @dataclass(slots=True)
 class Flood:
-    """What clients sent and what the edge answered, by status."""
+    """Numbers of requests and of the edge's responses, by status."""
 
     answers: Counter[int | str] = field(default_factory=Counter)
     buffer_full: int = 0
-    """Answers which say that the buffer is full."""
+    """Responses because of a full buffer."""
     sent_bytes: int = 0
 
 
-# The long flood is for leaks that are too slow for the short one.
+# The long flood reveals leaks that are too slow for the short one.
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("clients", "seconds", "settings"),
@@ -92,17 +92,17 @@ async def test_memory_stays_bounded_and_the_edge_recovers(
                 f"{dict(without.answers)}, {without.buffer_full} of them because the buffer was full; "
                 f"memory {before / _MB:.0f} MB before, {peak / _MB:.0f} MB at most"
             )
-            # No 202 without the brokers: one would be a promise that nobody has kept.
+            # No 202 without the brokers: it would promise durability.
             assert without.answers and set(without.answers) <= {503, "no answer"}
             if settings is _SHORT:
                 assert without.buffer_full > 0
-            # The buffer, the bodies in flight with a copy of each, and little of what was refused.
+            # The buffer, the bodies in flight with one copy each, and little for refused requests.
             buffer_bytes = int(settings.get("PHAROS_KAFKA_BUFFER_BYTES", 32 * _MB))
             in_flight = 2 * clients * without.sent_bytes / without.answers.total()
             assert peak - before < buffer_bytes + in_flight + without.sent_bytes / 8
             assert peak < 400 * _MB
             began = time.monotonic()
-            # Once nobody has sent anything for a moment, it has no reason to say that it is stalled.
+            # Shortly after the last request the edge no longer reports a stalled log.
             while edge.part.is_ready():
                 assert time.monotonic() < began + 60
                 await flood(edge, 5, 1.0)
@@ -131,7 +131,7 @@ def _make_part(folder: Path, kafka: str, redis: str, settings: Mapping[str, str]
 
 
 async def _publish_key(redis: str) -> str:
-    """Let the edge know a key whose account may send any amount; gives the key."""
+    """Publish a key whose account has no rate limit; return the key."""
     key = make_credential(CredentialKind.INGEST_KEY)
     limit = RateLimit(1_000_000, 2_000_000)
     entry = KeyEntry(digest_credential(key), CredentialKind.INGEST_KEY, "acc", "prj", "env", limit)
@@ -144,7 +144,7 @@ async def _publish_key(redis: str) -> str:
 
 
 async def flood(edge: Edge, clients: int, seconds: float) -> Flood:
-    """Send batches of 100 events from each client, the next one soon after any answer."""
+    """Send batches of 100 events from each client, the next one soon after each response."""
     flood = Flood()
     bodies = make_bodies(8, 100)
     until = time.monotonic() + seconds
@@ -167,7 +167,7 @@ async def flood(edge: Edge, clients: int, seconds: float) -> Flood:
             except (aiohttp.ClientError, TimeoutError):
                 flood.answers["no answer"] += 1
             flood.sent_bytes += len(body)
-            # A client that is put off does not come back in the same millisecond.
+            # A refused client does not retry within the same millisecond.
             await asyncio.sleep(0.05)
 
     async with aiohttp.ClientSession(headers=headers, timeout=timeout, connector=connector) as session:

@@ -1,6 +1,6 @@
-"""A consumer is frozen with SIGSTOP in the middle of its insert. Another one stores the chunk, the server takes inserts
-until it has forgotten the token, and then the first one goes on: its insert comes too late and is refused.
-"""
+"""A consumer is frozen with SIGSTOP in the middle of its insert. Another consumer stores the chunk, and the server
+takes inserts until it has forgotten the token. Then the first consumer continues: its insert is too late and is
+refused."""
 
 import asyncio
 import secrets
@@ -32,10 +32,11 @@ _LEASE_MS = 2000
 @pytest.mark.full
 @pytest.mark.timeout(500)
 @pytest.mark.parametrize(
-    ("step", "told"), [(IN_THE_BODY, "came too late"), ("after plan", "left to another consumer")]
+    ("step", "log_line"),
+    [(IN_THE_BODY, "came too late"), ("after plan", "another consumer has the partition now")],
 )
-async def test_a_consumer_that_wakes_late_doubles_nothing(
-    tmp_path: Path, kafka_bootstrap: str, step: str, told: str
+async def test_a_consumer_that_wakes_late_stores_no_duplicates(
+    tmp_path: Path, kafka_bootstrap: str, step: str, log_line: str
 ) -> None:
     topic = f"frozen.{secrets.token_hex(4)}"
     connection = KafkaConnection(kafka_bootstrap)
@@ -69,13 +70,13 @@ async def test_a_consumer_that_wakes_late_doubles_nothing(
             await send(5, 15)
             await _until_stopped(victim)
             frozen_ms = await store_time_ms(server)
-            # Chunks after the one that is taken over: their tokens are the only ones that are known.
+            # Chunks after the one that is taken over push its token out of the server's memory.
             await asyncio.to_thread(consumers.report)
             await send(15, 25)
             await asyncio.to_thread(consumers.report)
             await _until_time(server, frozen_ms + _LEASE_MS + 1000)
             victim.send_signal(signal.SIGCONT)
-            await _until_told(consumers.log, told)
+            await _until_logged(consumers.log, log_line)
             victim.kill()
             report = await asyncio.to_thread(consumers.report)
             await server.close()
@@ -100,7 +101,7 @@ async def _until_time(server: ClickHouseServer, ms: int) -> None:
             await asyncio.sleep(0.1)
 
 
-async def _until_told(log: Path, text: str) -> None:
+async def _until_logged(log: Path, text: str) -> None:
     async with asyncio.timeout(120):
         while text not in log.read_text():
             await asyncio.sleep(0.05)

@@ -1,5 +1,5 @@
-"""The disk of `pharos up` gets full under load and has room again: no restart, nothing acknowledged is lost, nothing is
-doubled."""
+"""The disk of `pharos up` fills up under load and gets space again: no restart, no lost acknowledged events, no
+duplicates."""
 
 import contextlib
 import json
@@ -40,7 +40,7 @@ class SmallDisk:
         with contextlib.suppress(OSError), open(self.folder / "ballast", "ab", buffering=0) as ballast:
             while True:
                 ballast.write(bytes(_MB))
-        # The last, which were too few for a whole write.
+        # The last bytes, too few for a whole write.
         with contextlib.suppress(OSError), open(self.folder / "ballast", "ab", buffering=0) as ballast:
             while True:
                 ballast.write(bytes(4096))
@@ -63,7 +63,7 @@ def _small_disk(tmp_path: Path, size: str = "512m") -> Iterator[SmallDisk]:
 
 
 class Senders:
-    """Clients of each kind of traffic that never stop, and what each request was answered."""
+    """Clients for each kind of traffic that send continuously, and the responses."""
 
     def __init__(self, platform: PlatformProcess) -> None:
         self.answers: Counter[tuple[str, int]] = Counter()
@@ -92,7 +92,7 @@ class Senders:
 
     def _batch(self) -> tuple[str, int]:
         batch = uuid.uuid4().hex
-        # What does not compress, so that it needs room.
+        # Incompressible, so that it needs disk space.
         events = [{"type": "log", "title": os.urandom(300).hex()} for _ in range(_EVENTS)]
         self.batches[batch] = self._platform.ingest({"batch_id": batch, "events": events}).status
         return "ingest", self.batches[batch]
@@ -124,11 +124,11 @@ class Senders:
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
-def test_a_full_disk_costs_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    """`tests/storage_backends/test_sqlite_log_faults.py` has a full disk for the log alone, in every run."""
+def test_a_full_disk_loses_no_acknowledged_events(tmp_path: Path) -> None:
+    """`tests/storage_backends/test_sqlite_log_faults.py` covers a full disk for the log alone, in every run."""
     with _small_disk(tmp_path) as disk:
         platform = PlatformProcess(disk.folder / "data")
-        # Elsewhere: that it cannot be written is not what is asked.
+        # On another disk: writing the response file must not fail.
         platform.log = Path(tempfile.mkdtemp(dir=tmp_path)) / "log"
         senders = None
         try:
@@ -177,8 +177,8 @@ def _check(platform: PlatformProcess, senders: Senders) -> None:
 
 
 @pytest.mark.full
-async def test_the_log_alone_survives_any_moment_at_which_the_disk_is_full(tmp_path: Path) -> None:
-    """Write-ahead log, checkpoints and frames meet the end of the disk at other places in each round."""
+async def test_the_log_survives_a_full_disk_at_any_write(tmp_path: Path) -> None:
+    """Write-ahead log, checkpoints and frames reach the end of the disk at other positions in each round."""
     with _small_disk(tmp_path, "24m") as disk:
         log = await open_sqlite_log(disk.folder / "log.sqlite", Bounds(2**30, 2**20, 0))
         consumer = SqliteLogConsumer(log, "group", "topic")

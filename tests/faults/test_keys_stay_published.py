@@ -1,4 +1,4 @@
-"""Control keeps the keys published, whichever of its two engines goes away meanwhile."""
+"""The control plane keeps the keys published, whichever of its two engines is unavailable meanwhile."""
 
 import asyncio
 import logging
@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from control_api.database import open_sessions
-from control_api.database_errors import DatabaseAway
-from control_api.projects.keys import create_key, revoke_key
-from control_api.publish_keys import keep_published
+from control_domain.database.engine import open_sessions
+from control_domain.database.errors import DatabaseAway
+from control_workers.publish_keys import publish_keys_periodically
+from operator_actions.actions.ingest_keys import create_key, revoke_key
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.key_directory.redis import RedisKeyDirectory, open_redis_key_directory
@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 
 class Database:
-    """Makes sessions, or fails as a database that is away does."""
+    """Makes sessions, or fails like an unavailable database."""
 
     def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
         self._sessions = sessions
@@ -46,7 +46,7 @@ class Database:
 
 
 class Control:
-    """What keeps publishing, and an edge that looks."""
+    """A control plane that publishes keys, and an edge."""
 
     def __init__(self, database: Any, directory: RedisKeyDirectory, edge: RedisKeyDirectory) -> None:
         self.database = database
@@ -54,18 +54,18 @@ class Control:
         self.edge = edge
 
     async def new_key(self) -> tuple[int, bytes]:
-        told = await create_key(self.database, self.directory, None, NOW)
-        return told["id"], digest_credential(told["ingest_key"])
+        response = await create_key(self.database, self.directory, None, NOW)
+        return response["id"], digest_credential(response["ingest_key"])
 
-    async def opens(self, digest: bytes) -> bool | None:
-        """Whether the key opens something at the edge; None while that cannot be told."""
+    async def accepts_key(self, digest: bytes) -> bool | None:
+        """Return True if the edge accepts the key; None while that is unknown."""
         try:
             return await self.edge.find(digest) is not None
         except StorageUnavailable:
             return None
 
     async def is_complete(self) -> bool | None:
-        """Whether Redis has all keys; None while that cannot be told."""
+        """Return True if Redis has all keys; None while that is unknown."""
         try:
             return await self.directory.is_complete()
         except StorageUnavailable:
@@ -88,7 +88,7 @@ async def control(server: RedisServer, tmp_path: Path) -> AsyncIterator[Control]
         database: Any = Database(sessions)
         stop = asyncio.Event()
         keeping = asyncio.create_task(
-            keep_published(database, directory, stop, every=0.05, repeat_seconds=86_400)
+            publish_keys_periodically(database, directory, stop, every=0.05, repeat_seconds=86_400)
         )
         yield Control(database, directory, edge)
         stop.set()
@@ -102,78 +102,80 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_all_keys_are_there_again_after_redis_was_emptied(
+async def test_all_keys_are_published_again_after_redis_was_emptied(
     server: RedisServer, control: Control
 ) -> None:
     await until(lambda: _is(control.is_complete(), True))
     _, used = await control.new_key()
     _, unused = await control.new_key()
     revoked_id, revoked = await control.new_key()
-    await until(lambda: _is(control.opens(used), True))
-    await until(lambda: _is(control.opens(revoked), True))
+    await until(lambda: _is(control.accepts_key(used), True))
+    await until(lambda: _is(control.accepts_key(revoked), True))
     server.stop()
-    # Revoked while nobody could be told.
-    told = await revoke_key(control.database, control.directory, revoked_id, NOW)
-    assert "could not be told" in told["warning"]
+    # Revoked while Redis was unavailable.
+    response = await revoke_key(control.database, control.directory, revoked_id, NOW)
+    assert "could not be told" in response["warning"]
     server.start()
-    # Never refused on the way: the keys are not there yet, which is not the same as unknown.
+    # Never refused meanwhile: missing keys are not the same as unknown keys.
     async with asyncio.timeout(60):
-        while (found := await control.opens(unused)) is not True:
+        while (found := await control.accepts_key(unused)) is not True:
             assert found is None
-            assert await control.opens(used) is True
+            assert await control.accepts_key(used) is True
             await asyncio.sleep(0.01)
-    assert await control.opens(used) is True
-    await until(lambda: _is(control.opens(revoked), False))
+    assert await control.accepts_key(used) is True
+    await until(lambda: _is(control.accepts_key(revoked), False))
 
 
 @pytest.mark.parametrize("outage", ["away", "set back"])
-async def test_a_key_that_was_revoked_during_an_outage_ends_when_redis_is_back_with_its_old_data(
+async def test_a_key_revoked_during_an_outage_is_removed_when_redis_returns_with_old_data(
     server: RedisServer, control: Control, outage: str
 ) -> None:
-    """No repetition is due for a day: that Redis was away, or is another one, starts the publication."""
+    """The next regular publication is a day away: an outage or another run of Redis starts one."""
     await until(lambda: _is(control.is_complete(), True))
     kept_id, kept = await control.new_key()
     revoked_id, revoked = await control.new_key()
     for digest in (kept, revoked):
-        await until(lambda digest=digest: _is(control.opens(digest), True))
+        await until(lambda digest=digest: _is(control.accepts_key(digest), True))
     await control.directory._connection.client.save()
     if outage == "away":
         server.stop()
-        told = await revoke_key(control.database, control.directory, revoked_id, NOW)
-        assert "They go on as before until a control plane has published all keys again" in told["warning"]
+        response = await revoke_key(control.database, control.directory, revoked_id, NOW)
+        assert (
+            "They go on as before until a control plane has published all keys again" in response["warning"]
+        )
     else:
-        # As after a failover to a replica that did not have the last changes yet.
-        told = await revoke_key(control.database, control.directory, revoked_id, NOW)
-        assert "warning" not in told
+        # As after a failover to a replica without the last changes.
+        response = await revoke_key(control.database, control.directory, revoked_id, NOW)
+        assert "warning" not in response
         server.stop()
     server.start()
-    await until(lambda: _is(control.opens(revoked), False))
-    await until(lambda: _is(control.opens(kept), True))
+    await until(lambda: _is(control.accepts_key(revoked), False))
+    await until(lambda: _is(control.accepts_key(kept), True))
     (server.folder / "dump.rdb").unlink(missing_ok=True)
 
 
-async def test_it_goes_on_through_outages_and_says_so_once_each(
+async def test_publishing_continues_through_outages_and_logs_each_once(
     server: RedisServer, control: Control, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.WARNING, "control_api.publish_keys")
+    caplog.set_level(logging.WARNING, "control_workers.publish_keys")
     await until(lambda: _is(control.is_complete(), True))
     _, digest = await control.new_key()
     server.stop()
-    await until(lambda: _said(caplog, 1))
+    await until(lambda: _has_logged(caplog, 1))
     # Twenty more attempts.
     await asyncio.sleep(1.0)
     server.start()
-    await until(lambda: _is(control.opens(digest), True))
+    await until(lambda: _is(control.accepts_key(digest), True))
     control.database.away = True
     server.restart()
-    await until(lambda: _said(caplog, 2))
+    await until(lambda: _has_logged(caplog, 2))
     await asyncio.sleep(1.0)
     await until(lambda: _is(control.is_complete(), False))
     control.database.away = False
     await until(lambda: _is(control.is_complete(), True))
-    await until(lambda: _is(control.opens(digest), True))
-    outages = [r for r in caplog.records if r.name == "control_api.publish_keys"]
-    # The second restart may be noticed as an outage of Redis first; never one line an attempt.
+    await until(lambda: _is(control.accepts_key(digest), True))
+    outages = [r for r in caplog.records if r.name == "control_workers.publish_keys"]
+    # The second restart may first look like an outage of Redis; there is never one log line per attempt.
     assert 2 <= len(outages) <= 3
 
 
@@ -181,17 +183,19 @@ async def _is(found: Awaitable[bool | None], expected: bool) -> bool:
     return await found is expected
 
 
-async def _said(caplog: pytest.LogCaptureFixture, times: int) -> bool:
-    return len([r for r in caplog.records if r.name == "control_api.publish_keys"]) >= times
+async def _has_logged(caplog: pytest.LogCaptureFixture, times: int) -> bool:
+    return len([r for r in caplog.records if r.name == "control_workers.publish_keys"]) >= times
 
 
-async def test_it_starts_without_redis_and_ends_when_told(server: RedisServer, tmp_path: Path) -> None:
+async def test_publishing_starts_without_redis_and_stops_on_request(
+    server: RedisServer, tmp_path: Path
+) -> None:
     server.stop()
     directory = await open_redis_key_directory(server.url, follow=False)
     database: Any = Database(async_sessionmaker())
     database.away = True
     stop = asyncio.Event()
-    keeping = asyncio.create_task(keep_published(database, directory, stop, every=30.0))
+    keeping = asyncio.create_task(publish_keys_periodically(database, directory, stop, every=30.0))
     await asyncio.sleep(0.1)
     assert not keeping.done()
     stop.set()

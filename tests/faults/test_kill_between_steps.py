@@ -1,4 +1,4 @@
-"""A `kill -9` between any two steps of the consumer's loop loses nothing and doubles nothing."""
+"""`kill -9` between any two steps of the consumer's loop loses and repeats no events."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from tests.support.platform_process import PlatformProcess
 
 _KILLABLE = [sys.executable, "-m", "tests.faults.killable_up"]
 _EVENTS = 50
-# Five blocks of rows: each repeats the attribute of the resource.
+# Five blocks of rows: each row repeats the attribute of the resource.
 _LARGE_RECORDS = 2200
 _LARGE_ATTRIBUTE = "x" * 32_600
 _MOST_BATCHES = 2000
@@ -36,7 +36,7 @@ def _batch(step: str, number: int) -> dict[str, Any]:
 
 
 def _send_until_killed(platform: PlatformProcess, step: str) -> list[dict[str, Any]]:
-    """Keep sending, so that after the kill there is more to take than the chunk that was being inserted."""
+    """Keep sending, so that more records than the interrupted chunk are available after the kill."""
     sent = []
     for number in range(_MOST_BATCHES):
         if number == 20:
@@ -60,11 +60,11 @@ def test_a_kill_at_each_step_leaves_each_event_stored_once(tmp_path: Path, steps
     try:
         for step in steps:
             platform.start()
-            # Nothing may be left over: a chunk that the limit of rows ends has the same bounds again anyway.
+            # No records may be left: a chunk that ends at the limit of rows would get the same bounds again anyway.
             platform.wait_until_consumed()
             batches = _send_until_killed(platform, step)
             sent[step] = len(batches)
-            # The last one got no answer: it is sent again, as a client does.
+            # The last batch got no response: send it again, as a client does.
             unanswered.append(batches[-1])
         platform.start()
         receipts = [platform.ingest(batch).json["data"]["id"] for batch in unanswered]
@@ -79,12 +79,12 @@ def test_a_kill_at_each_step_leaves_each_event_stored_once(tmp_path: Path, steps
         platform.kill()
 
 
-# tests/consumers/test_split_records.py has a fault at each block of smaller records.
+# tests/consumers/test_split_records.py covers a fault at each block of smaller records.
 @pytest.mark.full
 @pytest.mark.timeout(300)
-def test_a_kill_between_the_blocks_of_one_record(tmp_path: Path) -> None:
-    """Its rows are more than one block holds: the next start inserts those that are missing."""
-    # As from an edge that did not bound what a request becomes.
+def test_a_kill_between_the_blocks_of_one_record_stores_each_row_once(tmp_path: Path) -> None:
+    """The rows need more than one block: the next start inserts the missing ones."""
+    # As from an edge without a bound on the rows of a request.
     variables = {"PHAROS_MAX_EXPANDED_BYTES": str(2**30)}
     platform = PlatformProcess(tmp_path / "data", command=_KILLABLE, env=variables)
     body = logs(*[{"body": {"stringValue": str(n)}} for n in range(_LARGE_RECORDS)])
@@ -106,6 +106,6 @@ def test_a_kill_between_the_blocks_of_one_record(tmp_path: Path) -> None:
         platform.wait_until_consumed()
         assert platform.query(_LARGE_STORED) == [{"rows": _LARGE_RECORDS, "records": _LARGE_RECORDS}]
         log = platform.log.read_text()
-        assert "carrying out the open plan" in log
+        assert "finishing the open plan" in log
     finally:
         platform.kill()

@@ -1,7 +1,7 @@
-"""On Kafka, too, a `kill -9` between any two steps of the consumer's loop loses nothing and doubles nothing.
+"""On Kafka, too, `kill -9` between any two steps of the consumer's loop loses and repeats no events.
 
-The next consumer reads on from the group's committed offset, with other bounds of its chunks than the killed one
-would have had: only the plan in the commit's metadata makes it carry out the same chunk again.
+The next consumer reads from the group's committed offset, and would choose other chunk bounds than the killed one: only
+the plan in the commit's metadata makes it repeat the same chunk.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ async def test_a_kill_at_each_step_leaves_each_event_stored_once(
         order = tmp_path / "kill-at"
         for step in steps:
             process = _start(kafka_bootstrap, topic, tmp_path)
-            # More keeps coming: after the kill there is more to take than the chunk that was being inserted.
+            # More records keep arriving: after the kill, more than the interrupted chunk is available.
             for number in range(_MOST_BATCHES):
                 if number == 20:
                     order.write_text(step)
@@ -67,7 +67,7 @@ async def test_a_kill_at_each_step_leaves_each_event_stored_once(
                     break
             assert await asyncio.to_thread(process.wait, 120) == -9, (tmp_path / "consumer.log").read_text()
             order.unlink()
-            # The sender of the last batch got no answer, say: it sends it again.
+            # As if the last batch had got no response: its client sends it again.
             await sender.send(step, sender.sent[step] - 1)
             for number in range(sender.sent[step], sender.sent[step] + 10):
                 await sender.send(step, number)
@@ -76,8 +76,8 @@ async def test_a_kill_at_each_step_leaves_each_event_stored_once(
         await log.close()
     assert report["stored"] == {step: [_EVENTS * n, _EVENTS * n] for step, n in sender.sent.items()}
     assert report["double"] == []
-    replays = (tmp_path / "consumer.log").read_text().count("carrying out the open plan")
-    # Of those that were killed after the plan and before the last commit.
+    replays = (tmp_path / "consumer.log").read_text().count("finishing the open plan")
+    # Kills after the plan and before the last commit.
     assert replays >= len(set(steps) - {"before plan", "after commit"})
 
 

@@ -1,9 +1,8 @@
-"""`kill -9` of the deployer at each step: every deployment ends in a final state, one release is live, nothing is left.
+"""`kill -9` of the deployer at each step: every deployment reaches a final state, one release is live, and nothing is
+left over: `Stage.settle` compares processes, folders and listeners with the database.
 
-Not a process, not a folder, not a listener: `Stage.settle` compares all there is with what the rows say.
-
-`make test` kills at one point per recovery path and per kind of remains (a running step, an artefact without
-a row, an instance without a row, two releases at once). `make test-full` kills at every point.
+`make test` kills at one point per recovery path and per kind of remains (a running step, an artefact without a row, an
+instance without a row, two releases at once). `make test-full` kills at every point.
 """
 
 from collections.abc import Collection, Iterable
@@ -14,26 +13,26 @@ import pytest
 from tests.support.killed_deployer import BEGINS, CHECKS_OUT, NOT_TWICE, STARTS, SWITCHES, Killed
 
 _DEPLOY = {
-    "before take_up": None,
-    "after take_up": CHECKS_OUT,
-    "before record.note": CHECKS_OUT,
-    "after record.note": CHECKS_OUT,
+    "before begin_attempt": None,
+    "after begin_attempt": CHECKS_OUT,
+    "before record.begin_step": CHECKS_OUT,
+    "after record.begin_step": CHECKS_OUT,
     "before driver.build": CHECKS_OUT,
     "after fetch": CHECKS_OUT,
-    "before record.note 2": CHECKS_OUT,
-    "after record.note 2": CHECKS_OUT,
+    "before record.begin_step 2": CHECKS_OUT,
+    "after record.begin_step 2": CHECKS_OUT,
     "after step": CHECKS_OUT,
     "after step 2": CHECKS_OUT,
     "printed building": CHECKS_OUT,
     "before seal": CHECKS_OUT,
     "after driver.build": CHECKS_OUT,
-    "before record.built": CHECKS_OUT,
-    "after record.built": NOT_TWICE,
-    "before driver.release": NOT_TWICE,
+    "before record.add_release": CHECKS_OUT,
+    "after record.add_release": NOT_TWICE,
+    "before driver.run_release_steps": NOT_TWICE,
     "printed releasing": NOT_TWICE,
-    "after driver.release": NOT_TWICE,
-    "before record.note 3": NOT_TWICE,
-    "after record.note 3": STARTS,
+    "after driver.run_release_steps": NOT_TWICE,
+    "before record.begin_step 3": NOT_TWICE,
+    "after record.begin_step 3": STARTS,
     "before driver.start": STARTS,
     "after instance": STARTS,
     "after driver.start": STARTS,
@@ -44,23 +43,23 @@ _DEPLOY = {
     "after driver.switch": SWITCHES,
     "before record.succeed": SWITCHES,
     "after record.succeed": None,
-    "before driver.keep": None,
-    "after driver.keep": None,
+    "before driver.reconcile": None,
+    "after driver.reconcile": None,
 }
-"""The points of a deploy, and what its log says of the kill there; None: it says nothing, as nothing was begun, or
-nothing was left to do."""
+"""The points of a deployment, and the log line of a kill there; None: no line, because nothing was begun or left to
+do."""
 _FIRST = [
-    "after take_up",
+    "after begin_attempt",
     "printed building",
     "printed releasing",
     "after instance",
     "after record.make_live",
-    "before driver.keep",
+    "before driver.reconcile",
 ]
 _ROLLBACK = {
-    "after take_up": BEGINS,
-    "before record.restored": BEGINS,
-    "after record.restored": STARTS,
+    "after begin_attempt": BEGINS,
+    "before record.skip_build": BEGINS,
+    "after record.skip_build": STARTS,
     "after instance": STARTS,
     "before record.make_live": STARTS,
     "after record.make_live": SWITCHES,
@@ -68,16 +67,16 @@ _ROLLBACK = {
     "after record.succeed": None,
 }
 _PROMOTION = {
-    "before record.built": BEGINS,
-    "after record.built": NOT_TWICE,
-    "after record.note": STARTS,
+    "before record.add_release": BEGINS,
+    "after record.add_release": NOT_TWICE,
+    "after record.begin_step": STARTS,
     "after record.make_live": SWITCHES,
 }
-_ON_POSTGRES = ["printed building", "after record.built", "after instance", "after record.make_live"]
+_ON_POSTGRES = ["printed building", "after record.add_release", "after instance", "after record.make_live"]
 
 
 def _points(points: Iterable[str], always: Collection[str]) -> list[Any]:
-    """All points as parameters; those that are not in `always` are `full`."""
+    """Return all points as parameters; those that are not in `always` are `full`."""
     assert set(always) <= set(points)
     return [point if point in always else pytest.param(point, marks=pytest.mark.full) for point in points]
 
@@ -85,10 +84,10 @@ def _points(points: Iterable[str], always: Collection[str]) -> list[Any]:
 _DEPLOY_POINTS = _points(
     _DEPLOY,
     {
-        "before take_up",
+        "before begin_attempt",
         "printed building",
-        "before record.built",
-        "after record.built",
+        "before record.add_release",
+        "after record.add_release",
         "printed releasing",
         "after instance",
         "after record.make_live",
@@ -99,48 +98,48 @@ _DEPLOY_POINTS = _points(
 
 
 @pytest.mark.parametrize("point", _DEPLOY_POINTS)
-async def test_a_deploy_over_a_live_release(at_work: Killed, point: str) -> None:
-    await _deploy_and_kill(at_work, point)
+async def test_a_deploy_over_a_live_release(running_deployer: Killed, point: str) -> None:
+    await _deploy_and_kill(running_deployer, point)
 
 
-async def _deploy_and_kill(at_work: Killed, point: str) -> None:
-    at_work.deployer.order(point)
-    at_work.stage.commit("shop")
-    number = await at_work.stage.deploy(at_work.staging)
-    await at_work.survive(number, _DEPLOY[point], at_work.staging)
+async def _deploy_and_kill(running_deployer: Killed, point: str) -> None:
+    running_deployer.deployer.order(point)
+    running_deployer.stage.commit("shop")
+    number = await running_deployer.stage.deploy(running_deployer.staging)
+    await running_deployer.survive(number, _DEPLOY[point], running_deployer.staging)
 
 
-# Nothing is live before: the one point at which that makes a difference is a failure.
+# Without a live release, only the point of a failure behaves differently.
 @pytest.mark.parametrize("point", _points(_FIRST, {"printed releasing"}))
-async def test_a_first_deploy(at_work: Killed, point: str) -> None:
-    stage = at_work.stage
+async def test_a_first_deploy(running_deployer: Killed, point: str) -> None:
+    stage = running_deployer.stage
     slug = f"first-{_FIRST.index(point)}"
     place = (await stage.add_project(slug))["production"]
     stage.commit(slug)
-    at_work.deployer.order(point)
-    await at_work.survive(await stage.deploy(place), _DEPLOY[point], place)
+    running_deployer.deployer.order(point)
+    await running_deployer.survive(await stage.deploy(place), _DEPLOY[point], place)
     await stage.remove(place)
 
 
-@pytest.mark.parametrize("point", _points(_ROLLBACK, {"after record.restored"}))
-async def test_a_rollback(at_work: Killed, point: str) -> None:
-    at_work.deployer.order(point)
-    to = await at_work.stage.former(at_work.staging)
-    number = await at_work.stage.roll_back(at_work.staging, to)
-    await at_work.survive(number, _ROLLBACK[point], at_work.staging)
+@pytest.mark.parametrize("point", _points(_ROLLBACK, {"after record.skip_build"}))
+async def test_a_rollback(running_deployer: Killed, point: str) -> None:
+    running_deployer.deployer.order(point)
+    to = await running_deployer.stage.former(running_deployer.staging)
+    number = await running_deployer.stage.roll_back(running_deployer.staging, to)
+    await running_deployer.survive(number, _ROLLBACK[point], running_deployer.staging)
 
 
-@pytest.mark.parametrize("point", _points(_PROMOTION, {"before record.built"}))
-async def test_a_promotion(at_work: Killed, point: str) -> None:
-    stage = at_work.stage
+@pytest.mark.parametrize("point", _points(_PROMOTION, {"before record.add_release"}))
+async def test_a_promotion(running_deployer: Killed, point: str) -> None:
+    stage = running_deployer.stage
     live = (await stage.wanted_state()).live["staging.shop.localhost"]
-    at_work.deployer.order(point)
-    number = await stage.promote(live, at_work.staging, at_work.production)
-    await at_work.survive(number, _PROMOTION[point], at_work.production)
+    running_deployer.deployer.order(point)
+    number = await stage.promote(live, running_deployer.staging, running_deployer.production)
+    await running_deployer.survive(number, _PROMOTION[point], running_deployer.production)
 
 
-# A decorator of its own: one fixture serves all points then.
+# A decorator of its own, so that one fixture serves all points.
 @pytest.mark.parametrize("killed", ["postgres"], indirect=True)
 @pytest.mark.parametrize("point", _points(_ON_POSTGRES, {"after record.make_live"}))
-async def test_a_deploy_on_postgres(at_work: Killed, point: str) -> None:
-    await _deploy_and_kill(at_work, point)
+async def test_a_deploy_on_postgres(running_deployer: Killed, point: str) -> None:
+    await _deploy_and_kill(running_deployer, point)

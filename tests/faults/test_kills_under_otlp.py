@@ -1,4 +1,4 @@
-"""`kill -9` of the platform while spans, log records, data points and signals of jobs come in."""
+"""`kill -9` of the platform while spans, log records, data points and heartbeat signals arrive."""
 
 import contextlib
 import http.client
@@ -22,7 +22,7 @@ _FEWEST = 1000
 
 
 class Sender(threading.Thread):
-    """Sends without end, each request once: what an open answer left behind may be there or not, but not twice."""
+    """Sends continuously, each request once: a request without a response may be stored or not, but not twice."""
 
     def __init__(self, platform: PlatformProcess) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Sender(threading.Thread):
             self._signal(str(uuid.uuid4()))
 
     def _signal(self, run: str) -> None:
-        """A run with both of its signals; each is sent until it is taken, as a job's wrapper does."""
+        """Send both signals of a run until each is accepted, as a job's wrapper does."""
         heartbeat = self._credentials["heartbeat"]
         for signal in ("start", "success"):
             body = {"run_id": run, "signal": signal}
@@ -57,7 +57,7 @@ class Sender(threading.Thread):
         self.runs.add(run)
 
     def _post(self, path: str, key: str, body: Any) -> int | None:
-        """The status; None where no answer came."""
+        """Return the status; None without a response."""
         connection = http.client.HTTPConnection("127.0.0.1", self._platform.port, timeout=60)
         with contextlib.closing(connection):
             headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
@@ -96,7 +96,7 @@ _STORED = " UNION ALL ".join(
 # More kills repeat the same race at other moments.
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.full)])
-def test_what_was_acknowledged_is_there_once(tmp_path: Path, kills: int) -> None:
+def test_acknowledged_records_are_stored_once(tmp_path: Path, kills: int) -> None:
     moments = random.Random(20261121)
     variables = {"PHAROS_INGEST_RATE": "1000000", "PHAROS_INGEST_BURST": "1000000"}
     with platform_process(tmp_path / "data", env=variables) as platform:
@@ -107,7 +107,7 @@ def test_what_was_acknowledged_is_there_once(tmp_path: Path, kills: int) -> None
                 time.sleep(moments.uniform(0.3, 1.5))
                 platform.kill()
                 platform.start()
-            # However long it takes this machine to have sent so much.
+            # However long this machine takes to send so much.
             wait_until(lambda: len(sender.acknowledged) > _FEWEST, 180)
         finally:
             sender.ended.set()
@@ -124,5 +124,5 @@ def test_what_was_acknowledged_is_there_once(tmp_path: Path, kills: int) -> None
         runs = {run for (run,) in connection.execute(sql)}
         (state,) = connection.execute("SELECT state, open_runs, failures_in_row FROM heartbeat_states")
     assert sender.runs - runs == set()
-    # The last run may have been cut short by the end.
+    # The end of the test may have interrupted the last run.
     assert state in (("up", 0, 0), ("running", 1, 0))

@@ -1,6 +1,5 @@
-"""Consumers claim partitions while the coordinator of their group starts or moves: OffsetFetch has no positions. The
-positions of the group and its open plan stay as they are, and nothing is read again from the beginning.
-"""
+"""Consumers claim partitions while the coordinator of their group starts or moves and OffsetFetch returns no positions.
+The group's positions and its open plan stay, and no record is read again from the beginning."""
 
 import asyncio
 import contextlib
@@ -33,7 +32,7 @@ from tests.support.telemetry_records import append_batch
 _EVENTS = 20
 _PARTITIONS = 2
 _LOADING, _AWAY, _MOVED = 14, 15, 16
-# What the coordinator answers, and what the consumer then logs.
+# The coordinator's response, and the consumer's log line about it.
 _ANSWERS = {
     _LOADING: "(14)",
     _AWAY: "(15)",
@@ -44,13 +43,13 @@ _ANSWERS = {
 
 @dataclass(slots=True)
 class Sender:
-    """Appends batches as the edge does; what is not acknowledged is appended again."""
+    """Appends batches as the edge does, and appends a batch again until it is acknowledged."""
 
     log: KafkaEventLog
     topic: str
     sent: int = 0
     seconds: list[float] = field(default_factory=list)
-    """Of each append that was acknowledged."""
+    """Of each acknowledged append."""
 
     async def send(self, batches: int) -> None:
         for _ in range(batches):
@@ -71,23 +70,23 @@ class Sender:
 
 @dataclass(slots=True)
 class Positions:
-    """What the brokers have of the group, asked for past the proxy's faults."""
+    """Reads the group's commits from the brokers, past the proxy's faults."""
 
     admin: AIOKafkaAdminClient
     group: str
     topic: str
 
     async def read(self) -> dict[int, tuple[int, str]]:
-        """Offset and metadata by partition."""
+        """Return offset and metadata by partition."""
         places = [TopicPartition(self.topic, partition) for partition in range(_PARTITIONS)]
         found = await self.admin.list_consumer_group_offsets(self.group, partitions=places)
-        return {place.partition: (at.offset, at.metadata) for place, at in found.items()}
+        return {partition_name.partition: (at.offset, at.metadata) for partition_name, at in found.items()}
 
 
-# tests/storage_backends/test_kafka_positions.py has the answers alone.
+# tests/storage_backends/test_kafka_positions.py covers the responses alone.
 @pytest.mark.full
 @pytest.mark.timeout(500)
-async def test_positions_and_plan_outlive_a_moving_coordinator(tmp_path: Path) -> None:
+async def test_positions_and_plan_survive_a_moving_coordinator(tmp_path: Path) -> None:
     topic = f"moving.{secrets.token_hex(4)}"
     async with (
         broker_behind_proxy(tmp_path / "kafka") as (broker, proxy),
@@ -106,7 +105,7 @@ async def test_positions_and_plan_outlive_a_moving_coordinator(tmp_path: Path) -
         positions = Positions(admin, f"killed.{topic}", topic)
         sender = Sender(log, topic)
 
-        # An open plan in the midst of the log.
+        # An open plan in the middle of the log.
         victim = consumers.start()
         exits.callback(victim.kill)
         await sender.send(20)
@@ -119,17 +118,17 @@ async def test_positions_and_plan_outlive_a_moving_coordinator(tmp_path: Path) -
         plans = {partition: meta for partition, (_, meta) in before.items() if meta[:1].isdecimal()}
         assert plans and all(offset > 0 for offset, _ in before.values())
         proxy.commits.clear()
-        told = len(consumers.log.read_text())
+        logged_error = len(consumers.log.read_text())
         begun = time.monotonic()
         usual = len(sender.seconds)
         proxy.code = _LOADING
         working = consumers.start()
         exits.callback(working.kill)
-        # A consumer that takes the answer for a position begins at 0 as soon as it has one.
+        # A consumer that takes the response for a position would begin at 0 immediately.
         for code, text in _ANSWERS.items():
             proxy.code = code
             now = len(consumers.log.read_text())
-            await _until(lambda: _is_told(consumers.log, text, now) or bool(proxy.commits))  # noqa: B023
+            await _until(lambda: _is_logged(consumers.log, text, now) or bool(proxy.commits))  # noqa: B023
             await sender.send(3)
             assert await positions.read() == before
             assert proxy.commits == []
@@ -140,7 +139,7 @@ async def test_positions_and_plan_outlive_a_moving_coordinator(tmp_path: Path) -
         recovered = time.monotonic() - begun - faulty
         memory_before = psutil.Process(working.pid).memory_info().rss // MB
         between = await _committed(positions, before)
-        # The real thing: a broker that is killed is its own next coordinator, which has to load the positions.
+        # The real case: a killed broker is its own next coordinator, which has to load the positions.
         await asyncio.to_thread(broker.stop, signal.SIGKILL)
         sending = asyncio.create_task(sender.send(10))
         await asyncio.to_thread(broker.start)
@@ -148,7 +147,7 @@ async def test_positions_and_plan_outlive_a_moving_coordinator(tmp_path: Path) -
         await until_stored(front, sender.sent * _EVENTS)
         memory = psutil.Process(working.pid).memory_info().rss // MB
         await _committed(positions, between)
-        text = consumers.log.read_text()[told:]
+        text = consumers.log.read_text()[logged_error:]
         working.terminate()
         await asyncio.to_thread(working.wait, 60)
         report = await asyncio.to_thread(consumers.report)
@@ -162,9 +161,9 @@ async def test_positions_and_plan_outlive_a_moving_coordinator(tmp_path: Path) -
     assert report["double"] == []
     for partition, meta in plans.items():
         end = meta.partition("@")[0]
-        assert f"{topic}/{partition}: carrying out the open plan {before[partition][0]}-{end}" in text
+        assert f"{topic}/{partition}: finishing the open plan {before[partition][0]}-{end}" in text
     for partition, (offset, _) in before.items():
-        # Each chunk begins with the commit of its plan: none began before what was stored.
+        # Each chunk begins with the commit of its plan: no chunk began before the stored records.
         commits = [at for name, where, at in proxy.commits if (name, where) == (topic, partition)]
         assert commits == sorted(commits) and commits[0] >= offset
     assert memory < memory_before + 100
@@ -172,7 +171,7 @@ async def test_positions_and_plan_outlive_a_moving_coordinator(tmp_path: Path) -
 
 @asynccontextmanager
 async def broker_behind_proxy(folder: Path) -> AsyncIterator[tuple[KafkaBroker, KafkaProxy]]:
-    """A broker whose clients all come through the proxy."""
+    """A broker whose clients all connect through the proxy."""
     port = free_port()
     async with kafka_proxy(port) as proxy:
         broker = KafkaBroker(
@@ -188,12 +187,12 @@ async def broker_behind_proxy(folder: Path) -> AsyncIterator[tuple[KafkaBroker, 
             broker.stop(signal.SIGKILL)
 
 
-def _is_told(log: Path, text: str, begin: int) -> bool:
+def _is_logged(log: Path, text: str, begin: int) -> bool:
     return text in log.read_text()[begin:]
 
 
 async def _committed(positions: Positions, before: dict[int, tuple[int, str]]) -> dict[int, tuple[int, str]]:
-    """Positions once every plan is carried out; none of them has moved back."""
+    """Return the positions once every plan is finished; check that none has moved back."""
 
     async def are_committed() -> bool:
         now = await positions.read()

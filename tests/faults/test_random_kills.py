@@ -11,7 +11,7 @@ import pytest
 from tests.support import fork_server
 from tests.support.platform_process import PHAROS, platform_process
 
-# What was sent, held against what is there by ID: in ClickHouse, whose `numbers` makes the IDs that were sent.
+# Compares sent and stored events by ID, in ClickHouse, whose `numbers` generates the sent IDs.
 _DIFFERENCE = """
     SELECT
         (SELECT count() FROM pharos.telemetry_events) AS stored,
@@ -26,7 +26,7 @@ _DIFFERENCE = """
 @pytest.mark.parametrize(
     ("kills", "events"), [(4, 30_000), pytest.param(10, 120_000, marks=pytest.mark.full)]
 )
-def test_every_event_is_there_once_after_random_kills(tmp_path: Path, kills: int, events: int) -> None:
+def test_every_event_is_stored_once_after_random_kills(tmp_path: Path, kills: int, events: int) -> None:
     file = tmp_path / "events.ndjson"
     with file.open("w") as out:
         for number in range(events):
@@ -35,7 +35,7 @@ def test_every_event_is_there_once_after_random_kills(tmp_path: Path, kills: int
     variables = {"PHAROS_INGEST_RATE": "1000000", "PHAROS_INGEST_BURST": "1000000"}
     with platform_process(tmp_path / "data", env=variables) as platform:
         command = [str(PHAROS), "send", str(file), "--data", str(platform.data)]
-        # So slow that the kills fall into the sending, whatever the machine.
+        # So slow that the kills happen during the sending, on any machine.
         slowly = [*command, "--rate", "1500"]
         sender = fork_server.popen(slowly, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

@@ -1,6 +1,5 @@
-"""The topic of telemetry is deleted and created again by hand while an edge and consumers run and clients send: what is
-acknowledged afterwards is stored once.
-"""
+"""The telemetry topic is deleted and recreated by hand while an edge and consumers run and clients send: events that
+are acknowledged afterwards are stored once."""
 
 import asyncio
 import contextlib
@@ -38,7 +37,7 @@ from tests.support.redis_server import running_redis
 
 _MB = 2**20
 _PARTITIONS = 2
-# Batches of each account before, and after each of both has got an answer again.
+# Batches of each account before the recreation, and after both accounts got a response again.
 _BATCHES = 40
 _ACCOUNTS = ("one", "two")
 _STORED_BATCHES = """
@@ -74,11 +73,11 @@ class Pipeline:
         return receipts <= {r["receipt_id"] for r in await self.rows(_STORED_BATCHES) if r["stored"]}
 
 
-# tests/storage_backends/test_kafka_recreated_topic.py has the log's two sides alone.
+# tests/storage_backends/test_kafka_recreated_topic.py covers the two sides of the log alone.
 @pytest.mark.full
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("partitions", [1, 5])
-async def test_what_is_acknowledged_after_a_recreation_is_stored_once(
+async def test_events_acknowledged_after_a_recreation_are_stored_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
     monkeypatch.setattr(parts, "_popen", fork_server.popen)
@@ -90,7 +89,7 @@ async def test_what_is_acknowledged_after_a_recreation_is_stored_once(
         exits.push_async_callback(_cancel, working)
         _send(clients, True)
         await _until(lambda: _all_have(clients, _BATCHES), working)
-        # What no consumer has read of a deleted topic is gone with it.
+        # Unread records of a deleted topic are lost.
         _send(clients, False)
         before = await _settled(clients, pipeline, working)
         memory_before = pipeline.memory_mb()
@@ -104,17 +103,17 @@ async def test_what_is_acknowledged_after_a_recreation_is_stored_once(
                 await admin.create_topics([NewTopic(topics.TELEMETRY, partitions, 1)])
                 await asyncio.sleep(0.05)
         created = time.monotonic()
-        # Both sides have noticed, and more than the old topic had is in the new one.
+        # Both sides have noticed, and the new topic has more records than the old one had.
         await _until(lambda: _has_noticed(pipeline), working)
         noticed = time.monotonic()
         await _until(lambda: _all_have(clients, _BATCHES, noticed), working)
         for client in clients:
-            # Whose sender never saw the answer.
+            # Its sender never got the response.
             for batch in list(before[client.account])[:5]:
                 assert (await client.send(batch)).status == 202
         _send(clients, False)
         with contextlib.suppress(TimeoutError):
-            # What is missing is named below.
+            # Missing batches are listed below.
             await _settled(clients, pipeline, working, created)
         memory = pipeline.memory_mb()
         marks = {a.batch for a in other.answers if a.status == 200}
@@ -138,7 +137,7 @@ async def test_what_is_acknowledged_after_a_recreation_is_stored_once(
 
 @asynccontextmanager
 async def running_pipeline(folder: Path) -> AsyncIterator[Pipeline]:
-    """Kafka, Redis and ClickHouse's HTTP interface with an edge and a consumer of two topics; gone at the end."""
+    """Kafka, Redis and ClickHouse's HTTP interface with an edge and a consumer of two topics; stopped at the end."""
     with ExitStack() as exits:
         (folder / "redis").mkdir()
         kafka = exits.enter_context(or_skip(running_kafka(folder / "kafka")))
@@ -183,7 +182,7 @@ def _part(name: str, arguments: list[str], health: str, folder: Path, env: Mappi
 
 
 async def _publish_keys(redis: str) -> dict[str, str]:
-    """Let the edge know a key for each account."""
+    """Publish a key for each account to the edge."""
     keys = {account: make_credential(CredentialKind.INGEST_KEY) for account in (*_ACCOUNTS, "other")}
     limit = RateLimit(1_000_000, 2_000_000)
     entries = [
@@ -210,7 +209,7 @@ async def _all_have(clients: list[Client], batches: int, since: float = 0.0) -> 
 async def _settled(
     clients: list[Client], pipeline: Pipeline, working: list["asyncio.Task[None]"], since: float = 0.0
 ) -> dict[str, dict[str, str]]:
-    """Receipts by account and batch, once everything that was acknowledged since then is stored."""
+    """Return the receipts by account and batch, once all events that were acknowledged since then are stored."""
 
     async def settled() -> bool:
         taken = [receipt for client in clients for receipt in client.taken(since).values()]
@@ -233,7 +232,7 @@ async def _are_marks_stored(pipeline: Pipeline, marks: set[str]) -> bool:
 
 
 async def _until(holds: Callable[[], Awaitable[bool]], working: list["asyncio.Task[None]"]) -> None:
-    """Wait until it holds, while the clients work."""
+    """Wait until the condition holds, while the clients run."""
     async with asyncio.timeout(90):
         while not await holds():
             for task in working:

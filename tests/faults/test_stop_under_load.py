@@ -1,4 +1,4 @@
-"""SIGTERM under load: each request is answered or refused, and what was answered 202 is stored."""
+"""SIGTERM under load: each request gets a response or is refused, and each batch with response 202 is stored."""
 
 import sqlite3
 import threading
@@ -14,7 +14,7 @@ def _send(platform: PlatformProcess, sender: int, accepted: list[str]) -> None:
         try:
             answer = platform.ingest({"batch_id": name, "events": [{"type": "log", "id": name}] * 3})
         except OSError:
-            # The port is closed, or the connection was cut before an answer: no promise was made.
+            # The port is closed, or the connection ended before a response: nothing was promised.
             return
         if answer.status == 202:
             accepted.append(name)
@@ -22,8 +22,8 @@ def _send(platform: PlatformProcess, sender: int, accepted: list[str]) -> None:
             assert answer.status in (429, 503)
 
 
-def test_what_was_accepted_before_a_stop_is_stored(tmp_path: Path) -> None:
-    # Chunks so small that records are left when the stop comes, and a stop that is not pressed for time.
+def test_events_accepted_before_a_stop_are_stored(tmp_path: Path) -> None:
+    # Chunks so small that records are left at the stop, and a stop with enough time.
     with platform_process(
         tmp_path / "data", env={"PHAROS_CHUNK_ROWS": "15", "PHAROS_DRAIN_SECONDS": "100"}
     ) as platform:

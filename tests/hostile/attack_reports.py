@@ -19,12 +19,12 @@ from typing import Any
 
 import aiohttp
 
-from analytics_queries.sql_text import sql_beside
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import open_chdb
+from storage_backends.sql_files import read_sql
 from tests.support.platform_process import PlatformProcess, platform_process
 
-_FILL = sql_beside(Path(__file__).parents[2] / "loadtests/bench/site_report.py")
+_FILL = read_sql(Path(__file__).parents[2] / "loadtests/bench/site_report.py")
 _DAYS = 90
 _STORED_SECONDS = 120
 

@@ -21,11 +21,11 @@ from typing import Any
 
 import pytest
 
-from control_api import database
-from control_api.projects.find import Place
-from control_api.variables.operations import replace_variables
-from control_api.variables.sealing import SealingKeys
-from deployer.deployments import carry_out
+from control_domain.database import engine as database
+from control_domain.projects.find import Place
+from control_domain.sealing import SealingKeys
+from control_domain.variables.operations import replace_variables
+from deployer.deployments import run_deployment as run_deployment
 from deployer.drivers.local.driver import LocalDriver
 from tests.hostile.neighbour import keep_sending, print_table
 from tests.support.deploy_stage import ACTOR, Stage, open_stage
@@ -82,7 +82,7 @@ async def fail_switches(site: Site, patch: pytest.MonkeyPatch) -> str:
         await real(self, *given)
 
     patch.setattr(LocalDriver, "switch", switch)
-    patch.setattr(carry_out, "_LONGEST_PAUSE", 0.1, raising=False)
+    patch.setattr(run_deployment, "_LONGEST_PAUSE", 0.1, raising=False)
     number = await site.stage.deploy(site.shop)
     status = await site.stage.wait_final(number)
     # By then a sweep has removed the remains of the unfinished switch.

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from sqlalchemy import func, select
 
-from control_api.deployments.tables import Deployment
-from control_api.projects.tables import Environment
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Environment
 from tests.support.deploy_platform import open_platform, prepare
 from tests.support.webhooks import KINDS, Hooked, Sent, hook, pull, push
 

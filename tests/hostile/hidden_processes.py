@@ -87,7 +87,7 @@ async def bring_live(stage: Driven, environment_id: int, deployment_id: int, pro
     """Deploy this program and end the previous release."""
     run = stage.write_run(deployment_id, program, health="path: /")
     await stage.bring_live(environment_id, run)
-    await stage.driver.keep(stage.tenancy(environment_id), run, 1)
+    await stage.driver.reconcile(stage.tenancy(environment_id), run, 1)
 
 
 async def attack_by_deployment(
@@ -104,7 +104,7 @@ async def attack_by_deployment(
     await asyncio.sleep(settle_seconds)
     left = hidden_processes(uid)
     counts.append(len(left))
-    await stage.driver.keep(stage.tenancy(_ATTACKER), None, 0)
+    await stage.driver.reconcile(stage.tenancy(_ATTACKER), None, 0)
     await asyncio.sleep(settle_seconds)
     counts.append(len(hidden_processes(uid)))
     _end(left)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from consumers.transforms.telemetry import telemetry_rows
+from consumers.transforms.telemetry_rows import telemetry_rows
 from ingest_edge.body import decompress
 from ingest_edge.decoders.telemetry import decode_batch
 from ingest_edge.limits import Limits

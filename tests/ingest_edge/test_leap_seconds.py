@@ -71,5 +71,5 @@ async def test_a_run_has_one_name_however_its_uuid_is_written(edge):
     records = await edge.appended(topics.HEARTBEATS)
     # Reading a record needs no states.
     topic = HeartbeatsTopic(cast(Any, None))
-    assert {topic.read(record).run_id for record in records} == {RUN}
+    assert {topic.decode(record).run_id for record in records} == {RUN}
     assert len(records) == 4

@@ -25,7 +25,6 @@ class Mutation:
 
     @property
     def package(self) -> str:
-        """The top-level package."""
         return self.file.partition("/")[0]
 
     def mutate(self, text: str) -> str:

@@ -114,7 +114,7 @@ class Runner:
         return status == _FAILED
 
     def _pytest(self, arguments: Sequence[str], ends_at: float) -> tuple[int, str]:
-        """Run pytest in the copy; returns its exit status and the end of its output."""
+        """Run pytest in the copy; return its exit status and the end of its output."""
         log = self._tree.root / ".mutation.log"
         # A PYTHONPATH of the caller would win over the copy.
         variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

@@ -24,7 +24,7 @@ class ScratchTree:
 
     @contextmanager
     def planted(self, mutation: Mutation) -> Iterator[None]:
-        """Have the fault in the copy until the block ends. Raises `ValueError` where it does not fit."""
+        """Plant the fault in the copy until the block ends. Raises `ValueError` if it does not fit the source."""
         path = self.root / mutation.file
         text = path.read_text()
         self._write(path, mutation.mutate(text))
@@ -35,7 +35,7 @@ class ScratchTree:
 
     def _write(self, path: Path, text: str) -> None:
         path.write_text(text)
-        # Python takes a compiled file for current if size and whole second of the source are the same.
+        # Python takes a compiled file for current if size and mtime in seconds equal those of the source.
         for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
             compiled.unlink()
 
@@ -68,11 +68,11 @@ def scratch_tree() -> Iterator[ScratchTree]:
 
 
 def _link_environment(source: Path, target: Path) -> None:
-    """Make a virtual environment of links into `source`.
+    """Create a virtual environment of links into `source`.
 
-    Only what names the tree is written anew: scripts in `bin` and the path file of the editable install. So processes
-    that tests start with `sys.executable` or `bin/pharos` import the mutated code too, whatever environment variables
-    and working directory they get.
+    Only files that name the tree are rewritten: scripts in `bin` and the path file of the editable install. So
+    processes that tests start with `sys.executable` or `bin/pharos` import the mutated code too, whatever their
+    environment variables and working directory.
     """
     (packages,) = source.glob("lib/python3.*/site-packages")
     linked = target / packages.relative_to(source)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from control_api.database import open_engine, open_sessions
-from control_api.publish_keys import publish_keys
+from control_domain.database.engine import open_engine, open_sessions
+from control_domain.published_keys import publish_keys
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support import fork_server
 from tests.support.accounts import make_acme

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from control_api.configuration.documents.document import ConfigurationDocument, Wanted
-from control_api.configuration.plan import make_plan
-from control_api.configuration.state import Present, ProjectState
-from control_api.configuration.values import FIELDS, Secret
+from control_domain.configurations.documents.document import ConfigurationDocument, Wanted
+from control_domain.configurations.plan import make_plan
+from control_domain.configurations.state import Present, ProjectState
+from control_domain.configurations.values import FIELDS, Secret
 from operator_cli.configuration_diff import show_plan, write_value
 
 SHOP = {"id": "prj_1", "name": "Shop", "slug": "shop"}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.projects.choose import choose_environment
+from control_domain.projects.choose import choose_environment
 from tests.support import carried_out
 from tests.support.commands import Run, ask, refused, run_in, tell
 from tests.support.followed import (

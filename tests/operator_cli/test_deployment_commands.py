@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from control_api.audit.operations import Actor
-from control_api.database import open_engine, open_sessions
-from control_api.deployments.queue_deployment import Wish, queue_deployment
-from control_api.projects.choose import choose_person, choose_place
+from control_domain.accounts.members import choose_person
+from control_domain.audit import Actor
+from control_domain.database.engine import open_engine, open_sessions
+from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.projects.choose import choose_place
 from tests.support.commands import Run, ask, refused, run_in, tell
 from tests.support.platform_process import PlatformProcess
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from control_api.webhooks.secrets import make_secret
+from control_domain.repositories.webhook_secrets import make_secret
 from tests.support.commands import Run, ask, refused, run_in, tell
 from tests.support.platform_process import PlatformProcess
 

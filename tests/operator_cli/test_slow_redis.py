@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from pipeline_contracts.settings import Settings
-from service_processes.operator_engines import operator_engines
 from storage_backends import redis_connection
 from tests.support.engines import or_skip
 from tests.support.redis_server import running_redis
+from wiring.processes.operator_engines import operator_engines
 
 
 async def test_a_redis_that_is_slow_for_a_moment_is_not_away(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from control_api.variables.sealing import SealingKeys
+from control_domain.sealing import SealingKeys
 from tests.support.commands import CLEAN, Run, ask, refused, run_in, tell
 from tests.support.platform_process import PlatformProcess, platform_process
 

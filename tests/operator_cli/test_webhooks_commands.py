@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.database import open_engine, open_sessions
-from control_api.projects.tables import Environment
-from control_api.webhooks.deliveries import Delivery
-from control_api.webhooks.tables import WaitingPush, WebhookDelivery
+from control_domain.database.engine import open_engine, open_sessions
+from control_domain.tables.projects import Environment
+from control_domain.tables.webhooks import WaitingPush, WebhookDelivery
+from control_domain.webhooks.deliveries import Delivery
 from tests.support.commands import Run, ask, refused, run_in, tell
 from tests.support.platform_process import PlatformProcess
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from consumers.transforms.otlp.shared_columns import Place
+from consumers.transforms.otlp.shared_columns import RecordOrigin
 from consumers.transforms.otlp.topic import OtlpTopic, logs_topic, metrics_topic, traces_topic
 from ingest_edge.limits import Limits
 from ingest_edge.otlp import protobuf
@@ -87,8 +87,8 @@ def _rows(signal: str, coding: Any, body: bytes) -> tuple[int, int]:
     """(bytes, number) of the rows that the consumer makes."""
     topic = _TOPICS[signal]()
     meta = OtlpMeta("acc", "prj", "env_" + "e" * 26, 1_790_000_000_000, 1, coding)
-    place = Place(meta, f"pharos.otlp-{signal}/{'x' * 36}/1000", 10**12)
-    made = [(len(lines), rows) for _, lines, rows in topic._rows(topic._request(meta, body), place)]
+    origin = RecordOrigin(meta, f"pharos.otlp-{signal}/{'x' * 36}/1000", 10**12)
+    made = [(len(lines), rows) for _, lines, rows in topic._rows(topic._request(meta, body), origin)]
     return sum(size for size, _ in made), sum(rows for _, rows in made)
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from consumers.transforms.otlp.metrics import metric_rows
-from consumers.transforms.otlp.shared_columns import Place
+from consumers.transforms.otlp.shared_columns import RecordOrigin
 from ingest_edge.limits import Limits
 from ingest_edge.otlp import measure_json
 from ingest_edge.otlp.judge_metrics import judge_metrics
@@ -77,12 +77,12 @@ def test_the_name_of_a_metric_is_written_once_for_all_its_rejected_points() -> N
     assert name.written == 1
 
 
-class _Place(Place):
+class _CountingOrigin(RecordOrigin):
     made = 0
 
-    def shared(self, *of: Any, **how: Any) -> Any:
+    def shared_columns(self, *of: Any, **how: Any) -> Any:
         self.made += 1
-        return super().shared(*of, **how)
+        return super().shared_columns(*of, **how)
 
 
 def test_scopes_without_accepted_points_get_no_shared_columns() -> None:
@@ -92,8 +92,10 @@ def test_scopes_without_accepted_points_get_no_shared_columns() -> None:
     request = msgspec.convert(
         {"resourceMetrics": [{"resource": _LARGE, "scopeMetrics": scopes}]}, MetricsRequest, strict=False
     )
-    place = _Place(OtlpMeta("acc", "prj", "env", 1, 1, "json", (0, 2)), "pharos.otlp-metrics/x/0", 0)
-    assert [(table, rows) for table, _, rows in metric_rows(request, place)] == [
+    origin = _CountingOrigin(
+        OtlpMeta("acc", "prj", "env", 1, 1, "json", (0, 2)), "pharos.otlp-metrics/x/0", 0
+    )
+    assert [(table, rows) for table, _, rows in metric_rows(request, origin)] == [
         ("pharos.otel_metrics_gauge", 1)
     ]
-    assert place.made == 1
+    assert origin.made == 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from consumers.scan_heartbeats import _MARGIN_MS, applied_through
+from consumers.scan_heartbeats import _MARGIN_MS, applied_through_ms
 from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.heartbeat_states import (
     Heartbeat,
@@ -115,7 +115,7 @@ class Partitions:
         for partition in self.existing:
             if partition == 0 or self.chance.random() < 0.8:
                 self.progress[partition] = now_ms
-        return applied_through(self.progress, self.existing)
+        return applied_through_ms(self.progress, self.existing)
 
 
 def _in_practice(
@@ -146,7 +146,7 @@ def _in_practice(
             assert before != "down" or watched.heartbeat.state == "down"
     # Nothing holds the clock for good.
     partitions.progress |= dict.fromkeys(partitions.existing, end_ms)
-    assert applied_through(partitions.progress, partitions.existing) == end_ms
+    assert applied_through_ms(partitions.progress, partitions.existing) == end_ms
 
 
 def _in_order(

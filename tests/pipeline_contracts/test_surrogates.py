@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from consumers.transforms.telemetry import telemetry_rows
+from consumers.transforms.telemetry_rows import telemetry_rows
 from ingest_edge.decoders.telemetry import decode_batch
 from ingest_edge.limits import Limits
 from pipeline_contracts.settings import Settings

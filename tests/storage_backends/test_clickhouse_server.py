@@ -15,7 +15,7 @@ from pipeline_contracts.errors import RowsRefused, StorageUnavailable
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.clickhouse_server import ClickHouseServer, open_clickhouse_server
 from storage_backends.column_store.interface import QueryRefused
-from storage_backends.column_store.replicated_schema import replicated
+from storage_backends.column_store.replicated_schema import replicate
 from tests.support.clickhouse_front import FrontServer, running_clickhouse_front
 from tests.support.engines import free_port
 
@@ -142,7 +142,7 @@ async def hastily_opened(front: FrontServer) -> ClickHouseServer:
                 return await open_clickhouse_server(front.url, statement_seconds=1.0)
 
 
-async def test_statements_run_side_by_side(server: ClickHouseServer) -> None:
+async def test_statements_run_run_both(server: ClickHouseServer) -> None:
     results = await asyncio.gather(
         *(server.query("SELECT sleep(0.2), {n:Int64}", {"n": n}) for n in range(8))
     )
@@ -203,16 +203,16 @@ async def _connected(port: int) -> ClickHouseServer:
 
 def test_the_schema_of_a_cluster_replicates() -> None:
     for path in SCHEMA.glob("*.sql"):
-        made = replicated(path.read_text(), "main-1")
+        made = replicate(path.read_text(), "main-1")
         assert "ON CLUSTER 'main-1'" in made
         assert ("ENGINE = ReplicatedMergeTree\n" in made) == ("CREATE TABLE" in made)
         assert not re.search(r"ENGINE = (?!Replicated)", made)
         assert "non_replicated" not in made
-    made = replicated("CREATE DATABASE IF NOT EXISTS pharos", "c")
+    made = replicate("CREATE DATABASE IF NOT EXISTS pharos", "c")
     assert made == "CREATE DATABASE IF NOT EXISTS pharos ON CLUSTER 'c'"
     for name in ("a b", "a'b", "", "a;DROP", "x" * 101):
         with pytest.raises(ValueError, match="CLUSTER"):
-            replicated("CREATE DATABASE IF NOT EXISTS pharos", name)
+            replicate("CREATE DATABASE IF NOT EXISTS pharos", name)
 
 
 async def test_a_wrong_query_is_the_authors_fault(server: ClickHouseServer) -> None:

@@ -1,14 +1,14 @@
-"""A task that swallows a cancellation ends all the same."""
+"""A task that swallows a cancellation is ended all the same."""
 
 import asyncio
 
 from storage_backends.end_task import end_task
 
 
-async def test_a_task_that_takes_a_cancellation_for_its_own_time_out_is_ended() -> None:
+async def test_a_task_that_mistakes_a_cancellation_for_its_timeout_is_ended() -> None:
     swallowed = 0
 
-    async def stubborn() -> None:
+    async def swallow_cancellation() -> None:
         nonlocal swallowed
         while True:
             try:
@@ -18,13 +18,13 @@ async def test_a_task_that_takes_a_cancellation_for_its_own_time_out_is_ended() 
                 if swallowed == 2:
                     raise
 
-    task = asyncio.create_task(stubborn())
+    task = asyncio.create_task(swallow_cancellation())
     await asyncio.sleep(0)
     await asyncio.wait_for(end_task(task), 60)
     assert task.cancelled() and swallowed == 2
 
 
-async def test_a_task_that_has_failed_is_no_reason_to_fail() -> None:
+async def test_the_exception_of_a_failed_task_is_ignored() -> None:
     async def fails() -> None:
         raise ValueError
 

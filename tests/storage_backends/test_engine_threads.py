@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
-from storage_backends.column_store.engine_threads import run_to_end
+from storage_backends.column_store.engine_threads import run_shielded
 
 
 async def test_a_cancelled_call_returns_when_its_thread_has_ended_and_at_once_if_it_has_not_begun() -> None:
@@ -19,9 +19,9 @@ async def test_a_cancelled_call_returns_when_its_thread_has_ended_and_at_once_if
         ran.append(name)
         return name
 
-    running = asyncio.create_task(run_to_end(pool, lambda: hold("running")))
-    queued = asyncio.create_task(run_to_end(pool, lambda: hold("queued")))
-    last = asyncio.create_task(run_to_end(pool, lambda: hold("last")))
+    running = asyncio.create_task(run_shielded(pool, lambda: hold("running")))
+    queued = asyncio.create_task(run_shielded(pool, lambda: hold("queued")))
+    last = asyncio.create_task(run_shielded(pool, lambda: hold("last")))
     async with asyncio.timeout(60):
         await asyncio.to_thread(begun.wait, 60)
         queued.cancel()
@@ -51,14 +51,14 @@ async def test_a_fault_is_raised_and_none_is_logged_for_a_cancelled_call(
         assert go_on.wait(60)
         raise OSError("no disk")
 
-    cancelled = asyncio.create_task(run_to_end(pool, fail))
+    cancelled = asyncio.create_task(run_shielded(pool, fail))
     await asyncio.sleep(0)
     cancelled.cancel()
     go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await cancelled
     with pytest.raises(OSError, match="no disk"):
-        await run_to_end(pool, fail)
+        await run_shielded(pool, fail)
     pool.shutdown()
     assert not caplog.records
 

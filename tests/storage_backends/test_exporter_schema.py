@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from storage_backends.column_store.apply_schema import _FOLDER, _statements
+from storage_backends.column_store.apply_schema import read_schema, schema_files
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
-from storage_backends.column_store.replicated_schema import replicated
+from storage_backends.column_store.replicated_schema import replicate
 from tests.support.engines import skipping
 from tests.support.otel_clickhouse_exporter import exporter_statements
 
@@ -92,11 +92,11 @@ async def test_every_index_of_the_exporter_is_here(column_store: ChdbColumnStore
 
 
 async def test_an_older_data_folder_becomes_what_a_fresh_one_is(column_store: ChdbColumnStore) -> None:
-    files = sorted(_FOLDER.glob("[0-9]*.sql"))
+    files = schema_files()
     before = [path for path in files if path.stem < "0009"]
 
     async def apply(path: Any) -> None:
-        for statement in _statements(path.read_text() + "\n"):
+        for statement in read_schema(path):
             await column_store.command(statement.replace("pharos.", "older."))
 
     await column_store.command("CREATE DATABASE older")
@@ -160,8 +160,8 @@ async def test_a_trace_is_found_by_its_id_alone(column_store: ChdbColumnStore) -
 
 
 def test_a_cluster_gets_all_of_it() -> None:
-    (path,) = _FOLDER.glob("*_otel_lookups.sql")
-    for statement in _statements(path.read_text() + "\n"):
-        made = replicated(statement, "main")
+    (path,) = [path for path in schema_files() if path.stem.endswith("_otel_lookups")]
+    for statement in read_schema(path):
+        made = replicate(statement, "main")
         assert ("ON CLUSTER 'main'" in made) != made.startswith("INSERT")
         assert "ENGINE = MergeTree" not in made and "non_replicated" not in made

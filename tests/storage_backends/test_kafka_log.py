@@ -1,4 +1,4 @@
-"""What only the log on Kafka does: brokers that go and come, topics that are missing or made anew."""
+"""Behaviour of the log on Kafka only: brokers that stop and return, topics that are missing or recreated."""
 
 import asyncio
 import logging
@@ -28,13 +28,13 @@ from tests.support.kafka_broker import KafkaBroker, running_kafka
 from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
 from tests.support.own_time import own_time
 
-# A broker that is killed is started again within a test.
+# A killed broker must be found again within a test.
 pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """A broker of this file's own: it is killed and started again."""
+    """A broker for this file only: it is killed and restarted."""
     with or_skip(running_kafka(tmp_path_factory.mktemp("killed-kafka"))) as running:
         yield running
 
@@ -78,8 +78,8 @@ async def read_values(consumer: KafkaLogConsumer, partition: int) -> list[bytes]
     return values
 
 
-async def append_patiently(log: KafkaEventLog, topic: str, value: bytes) -> None:
-    """As a client does that is told to come again."""
+async def append_with_retries(log: KafkaEventLog, topic: str, value: bytes) -> None:
+    """Retry refused appends, as clients do."""
     async with asyncio.timeout(180):
         while True:
             try:
@@ -88,7 +88,7 @@ async def append_patiently(log: KafkaEventLog, topic: str, value: bytes) -> None
                 await asyncio.sleep(0.1)
 
 
-async def test_a_log_without_brokers_refuses_and_says_so(exits: AsyncExitStack) -> None:
+async def test_a_log_without_brokers_refuses_appends_and_reports_why(exits: AsyncExitStack) -> None:
     log = await opened(exits, f"127.0.0.1:{free_port()}", "any")
     with pytest.raises(StorageUnavailable):
         await log.append("any", b"k", b"", b"x")
@@ -97,19 +97,21 @@ async def test_a_log_without_brokers_refuses_and_says_so(exits: AsyncExitStack) 
             await asyncio.sleep(0.05)
 
 
-async def test_a_missing_topic_is_named_with_what_to_do(exits: AsyncExitStack, broker: KafkaBroker) -> None:
+async def test_a_missing_topic_is_reported_with_the_remedy(
+    exits: AsyncExitStack, broker: KafkaBroker
+) -> None:
     log = await opened(exits, broker.bootstrap, "never.made")
     async with asyncio.timeout(120):
         while "pharos migrate" not in (log.stalled_reason() or ""):
             await asyncio.sleep(0.05)
     with pytest.raises(StorageUnavailable, match=r"never\.made.*pharos migrate"):
         await consuming(exits, broker, "never.made").claim()
-    # Nobody has made it by asking.
+    # No request has created the topic.
     with pytest.raises(StorageUnavailable, match=r"never\.made"):
         await read_topics(KafkaConnection(broker.bootstrap), ["never.made"])
 
 
-async def test_topics_are_made_once_with_an_identity_each(broker: KafkaBroker, topic: str) -> None:
+async def test_topics_are_created_once_with_an_identity_each(broker: KafkaBroker, topic: str) -> None:
     connection = KafkaConnection(broker.bootstrap)
     identity = (await read_identities(connection))[topic]
     other = f"{topic}.other"
@@ -122,7 +124,7 @@ async def test_topics_are_made_once_with_an_identity_each(broker: KafkaBroker, t
     assert list(await list_partitions(connection, other)) == [0, 1, 2]
 
 
-async def test_a_topic_made_anew_is_another_log(broker: KafkaBroker, topic: str) -> None:
+async def test_a_recreated_topic_is_another_log(broker: KafkaBroker, topic: str) -> None:
     connection = KafkaConnection(broker.bootstrap)
     before = (await read_identities(connection))[topic]
     async with admin_client(connection) as admin:
@@ -134,22 +136,22 @@ async def test_a_topic_made_anew_is_another_log(broker: KafkaBroker, topic: str)
     assert (await read_identities(connection))[topic] != before
 
 
-async def test_a_killed_broker_is_waited_for_with_bounded_memory(
+async def test_memory_is_bounded_while_a_killed_broker_is_unavailable(
     exits: AsyncExitStack, broker: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, "aiokafka")
     log = await opened(exits, broker.bootstrap, topic, buffer_bytes=4 * MB, seconds=1.0)
     await until_connected(log)
-    await append_patiently(log, topic, b"before")
+    await append_with_retries(log, topic, b"before")
     broker.stop(signal.SIGKILL)
-    # Of what Python holds: the embedded ClickHouse, which other tests leave open, has memory of its own in the process.
+    # Python's memory only: the embedded ClickHouse, which other tests leave open, has memory of its own in the process.
     tracemalloc.start()
     try:
         refused = {StorageUnavailable: 0, LogFull: 0}
         waiting = []
         async with own_time() as had:
             while had() < 3.0:
-                # More at once than there is room for, however seldom this comes round.
+                # More appends per round than the buffer has space for, however rarely a round runs.
                 for _ in range(100):
                     try:
                         waiting.append(log.append(topic, secrets.token_bytes(4), b"", bytes(50_000)))
@@ -170,7 +172,7 @@ async def test_a_killed_broker_is_waited_for_with_bounded_memory(
     assert grown < 64
 
     broker.start()
-    await append_patiently(log, topic, b"after")
+    await append_with_retries(log, topic, b"after")
     async with asyncio.timeout(180):
         while log.stalled_reason() is not None or log.stored_bytes():
             await asyncio.sleep(0.1)
@@ -179,10 +181,10 @@ async def test_a_killed_broker_is_waited_for_with_bounded_memory(
     assert {b"before", b"after"} <= set(values)
 
 
-async def test_clients_close_in_time_without_the_broker_and_find_it_again(
+async def test_clients_close_in_time_without_the_broker_and_reconnect(
     exits: AsyncExitStack, broker: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """While the broker is away, one log and consumer are closed; another pair stays and works after the restart."""
+    """One log and consumer are closed while the broker is down; another pair stays and works after the restart."""
     caplog.set_level(logging.CRITICAL, "aiokafka")
     closing, other = await opened(exits, broker.bootstrap, topic, seconds=2.0), f"{topic}.other"
     await until_connected(closing)
@@ -203,7 +205,7 @@ async def test_clients_close_in_time_without_the_broker_and_find_it_again(
             assert had() < 20
     finally:
         broker.start()
-    await append_patiently(staying, other, b"x")
+    await append_with_retries(staying, other, b"x")
     async with asyncio.timeout(180):
         while True:
             try:
@@ -216,7 +218,7 @@ async def test_clients_close_in_time_without_the_broker_and_find_it_again(
     assert found[0].value == b"x"
 
 
-async def test_a_commit_of_an_earlier_assignment_is_refused_though_the_partition_came_back(
+async def test_a_commit_of_an_earlier_assignment_is_refused_even_if_the_partition_came_back(
     exits: AsyncExitStack, broker: KafkaBroker, topic: str
 ) -> None:
     first, second = consuming(exits, broker, topic), consuming(exits, broker, topic)
@@ -229,11 +231,11 @@ async def test_a_commit_of_an_earlier_assignment_is_refused_though_the_partition
         await released.wait()
         await real_commit(offsets)
 
-    # As a client does whose first try failed: what it sends now would count in the next generation.
+    # Like the retry of a client whose first attempt failed: now it would be valid in the next generation.
     client.commit = late_commit
     committing = asyncio.create_task(first.commit(0, Position(0, 5)))
     await second.claim()
-    # The first one works on a chunk all the while and claims nothing.
+    # The first consumer processes a chunk meanwhile and claims nothing.
     await claimed(second, 1)
     await second.close()
     async with asyncio.timeout(120):
@@ -251,7 +253,7 @@ async def test_a_commit_of_an_earlier_assignment_is_refused_though_the_partition
     assert await claimed(first, 2) == {0: Position(0), 1: Position(0)}
 
 
-async def test_records_that_the_brokers_removed_are_told(
+async def test_records_that_the_brokers_removed_are_reported(
     exits: AsyncExitStack, broker: KafkaBroker, topic: str
 ) -> None:
     from aiokafka import TopicPartition
@@ -259,7 +261,7 @@ async def test_records_that_the_brokers_removed_are_told(
 
     log = await opened(exits, broker.bootstrap, topic)
     await until_connected(log)
-    # All of one key, so of one partition.
+    # All with one key, and therefore in one partition.
     for n in range(10):
         await log.append(topic, b"k", b"", b"%d" % n)
     consumer = consuming(exits, broker, topic)
@@ -281,7 +283,7 @@ async def test_records_that_the_brokers_removed_are_told(
     assert [r.value for r in records] == [b"%d" % n for n in range(4, 10)]
 
 
-async def test_the_password_is_in_no_text(tmp_path: Path) -> None:
+async def test_the_password_appears_in_no_text(tmp_path: Path) -> None:
     connection = KafkaConnection("h:1", "SASL_PLAINTEXT", "PLAIN", "pharos", "hush-hush")
     assert "hush" not in repr(connection)
     assert connection.client_options()["sasl_plain_password"] == "hush-hush"

@@ -1,4 +1,4 @@
-"""A topic that somebody deletes and creates again while an edge and a consumer work with it."""
+"""A topic that is deleted and recreated while an edge and a consumer use it."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from storage_backends.event_log import kafka, kafka_member
 from storage_backends.event_log.kafka import KafkaEventLog, open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
-from storage_backends.event_log.kafka_identities import _write, choose_log_id, read_identities
+from storage_backends.event_log.kafka_identities import _write_values, choose_log_id, read_identities
 from storage_backends.event_log.kafka_topics import admin_client, create_topics, read_topics
 from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
 
@@ -28,7 +28,7 @@ OLD, NEW = "a" * 32, "b" * 32
     [
         ({}, OLD, None),
         ({"t": "0a1b"}, None, "0a1b"),
-        # Not bound yet: by a version that knew no topic IDs, or by brokers that had none.
+        # Not bound yet: written by a version without topic IDs, or with brokers without them.
         ({"t": "0a1b"}, OLD, "0a1b"),
         ({"t": "0a1b", "t#topic-id": OLD}, OLD, "0a1b"),
         ({"t": "0a1b", "t#topic-id": OLD}, None, "0a1b"),
@@ -49,13 +49,13 @@ async def exits() -> AsyncIterator[AsyncExitStack]:
 
 
 @pytest.fixture
-def watched_closely(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_watch_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (kafka, kafka_member):
         monkeypatch.setattr(module, "_WATCH_SECONDS", 0.1)
 
 
 async def recreate(connection: KafkaConnection, topic: str, partitions: int) -> None:
-    """As an operator does with Kafka's own tools."""
+    """Delete and create the topic, as an operator does with Kafka's tools."""
     async with admin_client(connection) as admin:
         await admin.delete_topics([topic])
         while topic in await admin.list_topics():
@@ -66,7 +66,7 @@ async def recreate(connection: KafkaConnection, topic: str, partitions: int) -> 
 
 
 async def append_all(log: KafkaEventLog, topic: str, values: set[bytes]) -> None:
-    """Append each until it is acknowledged, as clients do."""
+    """Append each value until it is acknowledged, as clients do."""
     waiting = set(values)
     while waiting:
         for value in list(waiting):
@@ -76,18 +76,18 @@ async def append_all(log: KafkaEventLog, topic: str, values: set[bytes]) -> None
         await asyncio.sleep(0.05)
 
 
-async def read_all(consumer: KafkaLogConsumer, wanted: set[bytes]) -> set[bytes]:
-    """What a loop reads, until it has all that is wanted; it begins where the group stands."""
+async def read_all(consumer: KafkaLogConsumer, expected_values: set[bytes]) -> set[bytes]:
+    """Read from the group's position, as a loop does, until all expected values have arrived."""
     found: set[bytes] = set()
     nexts: dict[tuple[str, int], int] = {}
-    while not wanted <= found:
+    while not expected_values <= found:
         try:
             for partition, position in (await consumer.claim()).items():
-                place = (consumer.log_id, partition)
-                start = nexts.setdefault(place, position.next_offset)
+                topic_partition = (consumer.log_id, partition)
+                start = nexts.setdefault(topic_partition, position.next_offset)
                 for record in await consumer.read(partition, start, None, MB, 0.2):
                     found.add(record.value)
-                    nexts[place] = record.offset + 1
+                    nexts[topic_partition] = record.offset + 1
         except RecordsGone:
             raise
         except (PartitionLost, StorageUnavailable):
@@ -98,7 +98,7 @@ async def read_all(consumer: KafkaLogConsumer, wanted: set[bytes]) -> set[bytes]
 async def test_a_topic_that_is_recreated_under_running_clients_is_another_log(
     kafka_bootstrap: str,
     exits: AsyncExitStack,
-    watched_closely: None,
+    short_watch_interval: None,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     connection = KafkaConnection(kafka_bootstrap)
@@ -118,11 +118,11 @@ async def test_a_topic_that_is_recreated_under_running_clients_is_another_log(
         old = consumer.log_id
 
         await recreate(connection, topic, 3)
-        # A chunk of the old topic that was on its way: whether the brokers take this commit or not, it must not move
-        # the position in the new one.
+        # A late chunk of the old topic: whether the brokers accept this commit or not, it must not move the position in
+        # the new topic.
         with contextlib.suppress(StorageUnavailable, PartitionLost):
             await consumer.commit(0, Position(6, 9))
-        # More than the old one had, so that its position would be in the midst of the new one.
+        # More records than the old topic had, so that its position would lie in the middle of the new one.
         after = {b"after %d" % n for n in range(60)}
         _, read = await asyncio.gather(append_all(log, topic, after), read_all(consumer, after))
         assert read == after
@@ -131,7 +131,7 @@ async def test_a_topic_that_is_recreated_under_running_clients_is_another_log(
         assert log._partitions == {topic: 3}
         assert len(await claimed(consumer, 3)) == 3
 
-        # `pharos migrate` binds what all clients have derived, and changes nothing more.
+        # `pharos migrate` binds the ID that all clients have derived, and changes nothing else.
         assert await create_topics(connection, [topic], topic_settings(3)) == []
         described = (await read_topics(connection, [topic]))[topic]
         assert (await read_identities(connection))[topic] == consumer.log_id
@@ -140,10 +140,10 @@ async def test_a_topic_that_is_recreated_under_running_clients_is_another_log(
     assert "deleted and created again" in caplog.text
 
 
-async def test_a_log_that_has_lost_records_is_read_under_a_log_id_that_an_operator_gives_it(
+async def test_a_log_that_lost_records_is_read_under_a_new_log_id_of_the_operator(
     kafka_bootstrap: str, exits: AsyncExitStack
 ) -> None:
-    """As docs/operation.md has it. Under its old ID new records would look like stored ones."""
+    """The procedure of docs/operation.md. Under the old log ID new records would look stored."""
     connection = KafkaConnection(kafka_bootstrap)
     topic = f"test.{secrets.token_hex(6)}"
     await create_topics(connection, [topic], topic_settings(1))
@@ -155,14 +155,14 @@ async def test_a_log_that_has_lost_records_is_read_under_a_log_id_that_an_operat
         await append_all(log, topic, values)
         consumer = KafkaLogConsumer(connection, "group", topic, session_seconds=15.0)
         await claimed(consumer)
-        # What was read of the log before it was restored.
+        # Records that were read before the log was restored.
         await consumer.commit(0, Position(10))
         with pytest.raises(StorageUnavailable, match="the brokers have lost records"):
             while True:
                 await consumer.read(0, 10, None, MB, 0.2)
         await consumer.close()
 
-        await _write(connection, {topic: "0123456789ab"})
+        await _write_values(connection, {topic: "0123456789ab"})
         consumer = KafkaLogConsumer(connection, "group", topic, session_seconds=15.0)
         exits.push_async_callback(consumer.close)
         await claimed(consumer)
@@ -170,13 +170,13 @@ async def test_a_log_that_has_lost_records_is_read_under_a_log_id_that_an_operat
         assert await read_all(consumer, values) == values
 
 
-def key_of(partition: int, partitions: int) -> bytes:
+def key_for_partition(partition: int, partitions: int) -> bytes:
     """Return a key whose records go to this partition."""
     return next(key for key in (b"%d" % n for n in range(999)) if zlib.crc32(key) % partitions == partition)
 
 
 async def test_records_without_a_partition_do_not_stop_other_topics(
-    kafka_bootstrap: str, exits: AsyncExitStack, watched_closely: None
+    kafka_bootstrap: str, exits: AsyncExitStack, short_watch_interval: None
 ) -> None:
     connection = KafkaConnection(kafka_bootstrap)
     topic, other = (f"test.{secrets.token_hex(6)}" for _ in range(2))
@@ -186,17 +186,17 @@ async def test_records_without_a_partition_do_not_stop_other_topics(
     await until_connected(log)
     async with asyncio.timeout(120):
         # The producer knows the partition from now on.
-        await log.append(topic, key_of(2, 3), b"", b"before")
+        await log.append(topic, key_for_partition(2, 3), b"", b"before")
         log._watching.cancel()
         await recreate(connection, topic, 1)
-        # The partition is gone: the record waits for the brokers.
-        waiting = log.append(topic, key_of(2, 3), b"", b"waits")
+        # The partition no longer exists: the record waits for the brokers.
+        waiting = log.append(topic, key_for_partition(2, 3), b"", b"waits")
         log._watching = asyncio.create_task(log._watch())
         while log._partitions[topic] != 1:
             await asyncio.sleep(0.05)
         await append_all(log, other, {b"of the other topic"})
         await append_all(log, topic, {b"of the same one"})
         assert not waiting.done()
-        # With its partition back, the record is delivered.
+        # When its partition is back, the record is delivered.
         await recreate(connection, topic, 3)
         await waiting

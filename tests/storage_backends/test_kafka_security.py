@@ -1,4 +1,4 @@
-"""Brokers that ask who is there, over TLS: the settings for them, against a real broker."""
+"""Brokers with authentication and TLS: their settings, against a real broker."""
 
 import shutil
 import signal
@@ -61,7 +61,7 @@ def guarded_broker(folder: Path) -> Iterator[KafkaConnection]:
 
 
 def _make_certificate(folder: Path) -> None:
-    """A certificate for the loopback address, signed by itself."""
+    """Create a self-signed certificate for the loopback address."""
     subprocess.run(
         [
             *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
@@ -81,16 +81,16 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaConnectio
         yield connection
 
 
-async def test_records_go_through_with_the_right_password_and_authority(guarded: KafkaConnection) -> None:
+async def test_records_are_stored_with_the_right_password_and_authority(guarded: KafkaConnection) -> None:
     await write_and_read(guarded)
 
 
-async def test_a_wrong_password_is_told_without_showing_any(guarded: KafkaConnection) -> None:
-    with pytest.raises(StorageUnavailable) as told:
+async def test_a_wrong_password_is_reported_without_showing_it(guarded: KafkaConnection) -> None:
+    with pytest.raises(StorageUnavailable) as error:
         await read_topics(replace(guarded, password="wrong-one"), ["guarded"])
-    assert "wrong-one" not in str(told.value) and "hush" not in str(told.value)
+    assert "wrong-one" not in str(error.value) and "hush" not in str(error.value)
 
 
-async def test_a_broker_with_another_authority_is_not_spoken_to(guarded: KafkaConnection) -> None:
+async def test_a_broker_with_another_authority_is_refused(guarded: KafkaConnection) -> None:
     with pytest.raises(StorageUnavailable):
         await read_topics(replace(guarded, ca_file=None), ["guarded"])

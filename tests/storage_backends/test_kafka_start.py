@@ -1,4 +1,4 @@
-"""Clients of a broker that takes connections and then hangs. A real one hangs at any moment, and not at this one."""
+"""Clients of a broker that accepts connections and then hangs. A fake one hangs at exactly the right moment."""
 
 import asyncio
 import struct
@@ -14,7 +14,7 @@ _API_VERSIONS, _METADATA = 18, 3
 
 
 class _Hanging:
-    """Tells which requests it understands, and answers no other one."""
+    """Answers the request for API versions, and no other."""
 
     def __init__(self) -> None:
         self.connections = 0
@@ -29,8 +29,8 @@ class _Hanging:
                 api, _, correlation = struct.unpack_from(">hhi", await reader.readexactly(length))
                 if api == _API_VERSIONS:
                     understood = struct.pack(">hhhhhh", _API_VERSIONS, 0, 0, _METADATA, 0, 5)
-                    answer = struct.pack(">ihi", correlation, 0, 2) + understood
-                    writer.write(struct.pack(">i", len(answer)) + answer)
+                    response = struct.pack(">ihi", correlation, 0, 2) + understood
+                    writer.write(struct.pack(">i", len(response)) + response)
                 else:
                     assert api == _METADATA
                     self.asked.set()
@@ -50,8 +50,8 @@ async def hanging() -> AsyncIterator[tuple[_Hanging, str]]:
 
 
 @pytest.fixture
-def hasty_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client gives up a request after half a second, in place of ten."""
+def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client gives up a request after half a second instead of ten."""
     client = kafka_topics.AIOKafkaAdminClient
     monkeypatch.setattr(
         kafka_topics,
@@ -60,8 +60,8 @@ def hasty_client(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-async def test_a_start_that_is_given_up_leaves_no_connection(
-    hanging: tuple[_Hanging, str], hasty_client: None
+async def test_an_abandoned_start_leaves_no_connection(
+    hanging: tuple[_Hanging, str], short_timeout: None
 ) -> None:
     broker, address = hanging
     log = await open_kafka_log(
@@ -69,7 +69,7 @@ async def test_a_start_that_is_given_up_leaves_no_connection(
     )
     async with asyncio.timeout(60):
         await broker.asked.wait()
-        # In the midst of it.
+        # In the middle of the start.
         await log.close()
         await broker.gone.wait()
     assert broker.connections == 0

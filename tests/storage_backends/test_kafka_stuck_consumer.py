@@ -1,4 +1,4 @@
-"""A consumer whose client has stopped reading, though its heartbeats keep its partitions."""
+"""A consumer whose client has stopped reading while its heartbeats keep its partitions."""
 
 import asyncio
 import secrets
@@ -26,7 +26,7 @@ async def exits() -> AsyncIterator[AsyncExitStack]:
 
 
 def end_fetching(client: AIOKafkaConsumer) -> None:
-    """The task that fetches ends, as after an exception that aiokafka does not expect."""
+    """The fetch task ends, as after an exception that aiokafka does not expect."""
     client._fetcher._fetch_task.cancel()
 
 
@@ -35,17 +35,17 @@ def end_metadata(client: AIOKafkaConsumer) -> None:
 
 
 def hang_fetching(client: AIOKafkaConsumer) -> None:
-    """A request that is never answered: nothing more is fetched from that broker."""
+    """A request is never answered, so nothing more is fetched from that broker."""
 
-    class Always(set[int]):
+    class AlwaysFailing(set[int]):
         def discard(self, node: int) -> None:
             pass
 
-    client._fetcher._in_flight = Always(broker.nodeId for broker in client._client.cluster.brokers())
+    client._fetcher._in_flight = AlwaysFailing(broker.nodeId for broker in client._client.cluster.brokers())
 
 
 def answer_heartbeat_with_loading(client: AIOKafkaConsumer) -> None:
-    """What a coordinator answers that has only just started and reads its groups."""
+    """The response of a coordinator that has just started and is loading its groups."""
     coordinator = client._coordinator
     real_send = coordinator._send_req
 
@@ -57,7 +57,7 @@ def answer_heartbeat_with_loading(client: AIOKafkaConsumer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stop", "told"),
+    ("stop", "logged"),
     [
         (answer_heartbeat_with_loading, "GroupLoadInProgressError"),
         (end_fetching, "has ended"),
@@ -65,13 +65,13 @@ def answer_heartbeat_with_loading(client: AIOKafkaConsumer) -> None:
         (hang_fetching, "stands still"),
     ],
 )
-async def test_a_client_that_reads_nothing_more_is_replaced(
+async def test_a_client_that_stops_reading_is_replaced(
     kafka_bootstrap: str,
     exits: AsyncExitStack,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     stop: Callable[[AIOKafkaConsumer], None],
-    told: str,
+    logged: str,
 ) -> None:
     monkeypatch.setattr(kafka_consumer, "_QUIET_SECONDS", 0.2)
     monkeypatch.setattr(kafka_consumer, "_STUCK_SECONDS", 1.0)
@@ -103,4 +103,4 @@ async def test_a_client_that_reads_nothing_more_is_replaced(
                 at += len(records)
             except (PartitionLost, StorageUnavailable):
                 pass
-    assert "joining the group again" in caplog.text and told in caplog.text
+    assert "joining the group again" in caplog.text and logged in caplog.text

@@ -1,4 +1,5 @@
-"""What only the key directory in Redis does: edges that keep keys, changes that reach them, Redis away or empty."""
+"""Behaviour of the key directory in Redis only: caches of edges, changes that reach them, Redis unavailable or
+empty."""
 
 import asyncio
 import contextlib
@@ -25,13 +26,13 @@ from tests.support.tcp_proxy import tcp_proxy
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A Redis of this file's own: it is stopped, paused and emptied."""
+    """A Redis for this file only: it is stopped, paused and emptied."""
     with or_skip(running_redis(tmp_path_factory.mktemp("faulty-redis"))) as running:
         yield running
 
 
 class Directories:
-    """Control and two edges on one Redis."""
+    """A control plane and two edges on one Redis."""
 
     def __init__(self, control: RedisKeyDirectory, edges: list[RedisKeyDirectory]) -> None:
         self.control = control
@@ -52,7 +53,7 @@ async def directories(server: RedisServer) -> AsyncIterator[Directories]:
 
 
 async def until(holds: object) -> float:
-    """Wait until the condition holds; gives the seconds that this process has had by then."""
+    """Wait until the condition holds; return the seconds for which this process ran meanwhile."""
     async with own_time() as had, asyncio.timeout(60):
         while True:
             found = holds()  # type: ignore[operator]
@@ -67,17 +68,17 @@ def entry() -> KeyEntry:
     return KeyEntry(secrets.token_bytes(32), CredentialKind.INGEST_KEY, "acc", "prj", "env", RateLimit(5, 7))
 
 
-async def unknown(edge: RedisKeyDirectory, key: KeyEntry) -> bool:
-    """Whether it is told so; not while nothing can be told."""
+async def is_refused(edge: RedisKeyDirectory, key: KeyEntry) -> bool:
+    """Return True if the edge refuses the key; False while that is unknown."""
     with contextlib.suppress(StorageUnavailable):
         return await edge.find(key.digest) is None
     return False
 
 
-async def test_a_new_key_works_at_once_even_where_it_was_refused_before(directories: Directories) -> None:
+async def test_a_new_key_works_at_once_even_if_an_edge_refused_it_before(directories: Directories) -> None:
     key = entry()
     for edge in directories.edges:
-        # The refusal is kept until it hears of the change: no time runs out.
+        # The refusal is cached until the edge reads the change: no timeout is involved.
         stopped = edge._clock()
         edge._clock = lambda now=stopped: now
         assert await edge.find(key.digest) is None
@@ -103,22 +104,22 @@ async def test_a_change_and_a_revocation_reach_every_edge(directories: Directori
         await until(lambda edge=edge: _finds(edge, changed))
     await directories.control.revoke(key.digest)
     for edge in directories.edges:
-        took = await until(lambda edge=edge: unknown(edge, key))
+        took = await until(lambda edge=edge: is_refused(edge, key))
         print(f"revoked at an edge after {1000 * took:.0f} ms")
 
 
-async def test_known_keys_work_without_redis_and_others_cannot_be_told(
+async def test_known_keys_work_without_redis_and_unknown_ones_raise(
     server: RedisServer, directories: Directories
 ) -> None:
     key, edge = entry(), directories.edges[0]
     await directories.control.publish(key)
     assert await edge.find(key.digest) == key
     server.stop()
-    begun = time.monotonic()
-    while time.monotonic() < begun + 3.0:
+    began = time.monotonic()
+    while time.monotonic() < began + 3.0:
         assert await edge.find(key.digest) == key
         await asyncio.sleep(0.01)
-    # At once: nobody waits for what is known to be away, but one now and then.
+    # At once: while Redis is unavailable, only one call at a time waits for it.
     with noted_tries(edge._connection) as tries:
         for _ in range(50):
             with pytest.raises(StorageUnavailable):
@@ -127,72 +128,72 @@ async def test_known_keys_work_without_redis_and_others_cannot_be_told(
     server.start()
 
 
-async def test_an_emptied_redis_refuses_nobody_until_control_has_published_again(
+async def test_an_emptied_redis_refuses_no_key_until_control_has_published_again(
     server: RedisServer, directories: Directories
 ) -> None:
     key, other, edge = entry(), entry(), directories.edges[0]
     await directories.control.publish_all(listing([key, other]))
     assert await until(lambda: _finds(edge, key)) >= 0
     server.restart()
-    begun = time.monotonic()
-    while time.monotonic() < begun + 2.5:
+    began = time.monotonic()
+    while time.monotonic() < began + 2.5:
         assert await edge.find(key.digest) == key
         await asyncio.sleep(0.02)
     with pytest.raises(StorageUnavailable):
         await edge.find(other.digest)
     assert not await directories.control.is_complete()
-    # In the meantime the first key was revoked in the database.
+    # Meanwhile the first key was revoked in the database.
     await directories.control.publish_all(listing([other]))
     await until(lambda: _finds(edge, other))
-    await until(lambda: unknown(edge, key))
+    await until(lambda: is_refused(edge, key))
 
 
-async def test_a_revocation_that_an_edge_could_not_hear_holds_once_it_hears_again(
+async def test_a_revocation_during_a_lost_connection_applies_after_reconnecting(
     server: RedisServer, directories: Directories
 ) -> None:
     key, edge = entry(), directories.edges[0]
     await directories.control.publish(key)
     assert await edge.find(key.digest) == key
-    # Every connection is cut while the revocation goes out.
+    # All connections are cut during the revocation.
     await directories.control.revoke(key.digest)
     client = directories.control._connection.client
     await client.execute_command("CLIENT", "KILL", "SKIPME", "yes", "TYPE", "normal")
-    took = await until(lambda: unknown(edge, key))
+    took = await until(lambda: is_refused(edge, key))
     assert took < 5.0, "that it was cut off has told it"
 
 
-async def test_a_connection_that_has_died_in_silence_does_not_keep_a_revoked_key_alive(
+async def test_a_silently_dead_connection_does_not_keep_a_revoked_key_alive(
     server: RedisServer, directories: Directories
 ) -> None:
     key = entry()
     await directories.control.publish(key)
     async with tcp_proxy(server.port) as proxy:
-        # As hasty as in the product: it is about how soon such a connection is given up.
+        # With the product's short timeouts: the test is about how soon such a connection is dropped.
         with hasty_redis():
             edge = await open_redis_key_directory(f"redis://127.0.0.1:{proxy.port}/0")
         try:
             await until(lambda: edge.unready_reason() is None)
             await until(lambda: _finds(edge, key))
-            # One that follows, one that asks.
+            # One connection follows changes, one looks up keys.
             await until(lambda: proxy.open == 2)
-            # The edge's connections are open and say nothing, as behind a firewall that has forgotten them.
+            # The edge's connections are open but silent, as behind a firewall that has dropped their state.
             assert proxy.silence() == 2
             await directories.control.revoke(key.digest)
-            took = await until(lambda: unknown(edge, key))
+            took = await until(lambda: is_refused(edge, key))
             print(f"revoked behind a dead connection after {took:.1f} s")
             assert took < 5.0
         finally:
             await edge.close()
 
 
-async def test_a_revocation_that_was_trimmed_away_before_it_was_read_holds(directories: Directories) -> None:
+async def test_a_revocation_that_was_trimmed_before_it_was_read_applies(directories: Directories) -> None:
     key, edge = entry(), directories.edges[0]
     client = directories.control._connection.client
     await directories.control.publish_all(listing([key]))
     ((newest, _),) = await client.xrevrange("pharos:keys:changes", count=1)
-    await until(lambda: _position_is(edge, newest))
+    await until(lambda: _has_read_through(edge, newest))
     assert await edge.find(key.digest) == key
-    # So many changes that the one that matters is gone before the edge comes to read.
+    # So many changes that the relevant one is trimmed before the edge reads.
     flood = """
         redis.call('HDEL', 'pharos:keys', ARGV[1])
         redis.call('XADD', 'pharos:keys:changes', '*', 'revoked', ARGV[1])
@@ -200,41 +201,41 @@ async def test_a_revocation_that_was_trimmed_away_before_it_was_read_holds(direc
           redis.call('XADD', 'pharos:keys:changes', 'MAXLEN', '~', 10000, '*', 'published', i)
         end"""
     await client.eval(flood, 0, key.digest)
-    await until(lambda: unknown(edge, key))
+    await until(lambda: is_refused(edge, key))
 
 
-async def test_changes_are_followed_where_redis_was_emptied_and_its_clock_set_back(
+async def test_changes_are_followed_after_redis_was_emptied_and_its_clock_set_back(
     directories: Directories,
 ) -> None:
     key, edge = entry(), directories.edges[0]
     client = directories.control._connection.client
-    # The last change that the edge has seen is of the year 2286.
+    # The last change that the edge has read is of the year 2286.
     await client.xadd("pharos:keys:changes", {"published": b"x"}, id="9999999999999-0")
-    await until(lambda: _position_is(edge, b"9999999999999-0"))
+    await until(lambda: _has_read_through(edge, b"9999999999999-0"))
     await client.flushall()
     await directories.control.publish_all(listing([key]))
     await until(lambda: _finds(edge, key))
-    # Longer than a reading: no gap is still to be noticed.
+    # Longer than a read: no gap remains to be noticed.
     await asyncio.sleep(1.5)
     assert await edge.find(key.digest) == key
     await directories.control.revoke(key.digest)
-    await until(lambda: unknown(edge, key))
+    await until(lambda: is_refused(edge, key))
 
 
-async def _position_is(edge: RedisKeyDirectory, change: bytes) -> bool:
+async def _has_read_through(edge: RedisKeyDirectory, change: bytes) -> bool:
     return edge._position == change
 
 
-async def test_many_keys_at_once_are_not_taken_for_a_redis_that_is_away(directories: Directories) -> None:
+async def test_many_concurrent_keys_do_not_look_like_an_unavailable_redis(directories: Directories) -> None:
     keys, edge = [entry() for _ in range(400)], directories.edges[0]
     await directories.control.publish_all(listing(keys))
     assert await asyncio.gather(*(edge.find(key.digest) for key in keys)) == keys
-    assert not edge.away
-    assert edge.kept() == (400, 0)
+    assert not edge.is_away
+    assert edge.cache_sizes() == (400, 0)
 
 
-async def test_what_is_kept_is_bounded(server: RedisServer, directories: Directories) -> None:
-    edge = RedisKeyDirectory(server.url, follow=True, most_known=50)
+async def test_the_caches_are_bounded(server: RedisServer, directories: Directories) -> None:
+    edge = RedisKeyDirectory(server.url, follow=True, max_known=50)
     try:
         keys = [entry() for _ in range(200)]
         await directories.control.publish_all(listing(keys))
@@ -245,7 +246,7 @@ async def test_what_is_kept_is_bounded(server: RedisServer, directories: Directo
             assert await edge.find(secrets.token_bytes(32)) is None
         assert len(edge._known) == 50
         assert len(edge._unknown) <= 10_000
-        # The first ones have to be asked for again, and are found.
+        # The first keys must be looked up again, and are found.
         assert await edge.find(keys[0].digest) == keys[0]
     finally:
         await edge.close()
@@ -257,7 +258,7 @@ async def test_a_revocation_is_not_undone_by_a_list_that_was_read_before_it(dire
     await control.publish(key)
 
     async def read() -> list[KeyEntry]:
-        # Between the reading and the list's being in place one key goes, another comes, a third does both.
+        # While the list is written, one key is revoked, another created, and a third revoked and created again.
         await control.revoke(key.digest)
         await control.publish(new)
         await control.revoke(again.digest)
@@ -268,20 +269,20 @@ async def test_a_revocation_is_not_undone_by_a_list_that_was_read_before_it(dire
     edge = directories.edges[0]
     await until(lambda: _finds(edge, new))
     await until(lambda: _finds(edge, again))
-    assert await unknown(edge, key)
+    assert await is_refused(edge, key)
 
 
-async def test_what_the_database_does_not_have_ends_however_lately_it_was_published(
+async def test_a_key_missing_from_the_database_is_removed_even_if_published_recently(
     directories: Directories,
 ) -> None:
-    """A revocation that Redis never heard of, and a limit that was changed while it was away."""
+    """A revocation that Redis missed, and a limit that was changed while it was unavailable."""
     revoked, limited, edge = entry(), entry(), directories.edges[0]
     for key in (revoked, limited):
         await directories.control.publish(key)
         await until(lambda key=key: _finds(edge, key))
     changed = replace(limited, limit=RateLimit(1, 1))
     await directories.control.publish_all(listing([changed]))
-    await until(lambda: unknown(edge, revoked))
+    await until(lambda: is_refused(edge, revoked))
     await until(lambda: _finds(edge, changed))
 
 
@@ -294,7 +295,7 @@ async def test_a_list_that_was_read_earlier_does_not_replace_a_later_one(
         await other.publish(revoked)
 
         async def read_slowly() -> list[KeyEntry]:
-            # Another control plane publishes all that changes meanwhile, and forgets what came before its list.
+            # Another control plane publishes all concurrent changes, and deletes the changes before its list.
             await other.revoke(revoked.digest)
             await other.publish(new)
             await other.publish_all(listing([new]))
@@ -302,16 +303,16 @@ async def test_a_list_that_was_read_earlier_does_not_replace_a_later_one(
 
         await directories.control.publish_all(read_slowly)
         await until(lambda: _finds(directories.edges[0], new))
-        assert await unknown(directories.edges[0], revoked)
-        # The next round of the slow one counts again.
+        assert await is_refused(directories.edges[0], revoked)
+        # The next publication of the slow control plane counts again.
         await directories.control.publish_all(listing([]))
-        await until(lambda: unknown(directories.edges[0], new))
+        await until(lambda: is_refused(directories.edges[0], new))
     finally:
         await other.close()
 
 
 @pytest.mark.parametrize("loss", ["emptied", "set back"])
-async def test_a_list_is_not_put_in_place_in_a_redis_that_lost_data_meanwhile(
+async def test_a_list_does_not_replace_the_directory_of_a_redis_that_lost_data(
     directories: Directories, loss: str
 ) -> None:
     control, key = directories.control, entry()
@@ -332,18 +333,20 @@ async def test_a_list_is_not_put_in_place_in_a_redis_that_lost_data_meanwhile(
     await until(lambda: _finds(directories.edges[0], key))
 
 
-async def test_an_ended_key_ends_also_where_redis_lost_the_order_of_changes(directories: Directories) -> None:
-    """As by an eviction: the numbers of changes begin again."""
+async def test_a_revoked_key_is_removed_even_if_redis_lost_the_order_of_changes(
+    directories: Directories,
+) -> None:
+    """As after an eviction: the numbers of changes restart."""
     ended, key = entry(), entry()
     for _ in range(5):
         await directories.control.publish(key)
     await directories.control.publish(ended)
     await directories.control._connection.client.delete("pharos:keys:order")
     await directories.control.publish_all(listing([key]))
-    assert await unknown(directories.control, ended) and await _finds(directories.control, key)
+    assert await is_refused(directories.control, ended) and await _finds(directories.control, key)
 
 
-async def test_a_user_who_may_not_ask_redis_about_itself_publishes_too(
+async def test_a_user_without_access_to_info_can_publish(
     server: RedisServer, directories: Directories
 ) -> None:
     rules = ("on", ">secret", "~*", "&*", "+@all", "-@dangerous")
@@ -357,7 +360,7 @@ async def test_a_user_who_may_not_ask_redis_about_itself_publishes_too(
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_no_order_of_commits_publications_and_failures_keeps_an_ended_key(
+async def test_no_order_of_commits_publications_and_failures_keeps_a_revoked_key(
     server: RedisServer, directories: Directories, seed: int
 ) -> None:
     """Two control planes create, revoke and publish; some changes are never published, others late."""
@@ -368,16 +371,16 @@ async def test_no_order_of_commits_publications_and_failures_keeps_an_ended_key(
     late: list[tuple[bytes, KeyEntry | None]] = []
     lists: list[tuple[asyncio.Event, asyncio.Task[int]]] = []
 
-    async def publish_all(plane: RedisKeyDirectory, go_on: asyncio.Event, begun: asyncio.Event) -> int:
+    async def publish_all(plane: RedisKeyDirectory, go_on: asyncio.Event, began: asyncio.Event) -> int:
         async def read() -> list[KeyEntry]:
             entries = list(database.values())
-            begun.set()
+            began.set()
             await go_on.wait()
             return entries
 
         return await plane.publish_all(read)
 
-    async def tell(digest: bytes, now: KeyEntry | None) -> None:
+    async def notify(digest: bytes, now: KeyEntry | None) -> None:
         plane = chance.choice(planes)
         await (plane.revoke(digest) if now is None else plane.publish(now))
 
@@ -394,11 +397,11 @@ async def test_no_order_of_commits_publications_and_failures_keeps_an_ended_key(
                 del database[digest]
                 change = (digest, None)
             elif step == "late" and late:
-                await tell(*late.pop(chance.randrange(len(late))))
+                await notify(*late.pop(chance.randrange(len(late))))
             elif step == "begin" and len(lists) < 2:
-                go_on, begun = asyncio.Event(), asyncio.Event()
-                lists.append((go_on, asyncio.create_task(publish_all(chance.choice(planes), go_on, begun))))
-                await begun.wait()
+                go_on, began = asyncio.Event(), asyncio.Event()
+                lists.append((go_on, asyncio.create_task(publish_all(chance.choice(planes), go_on, began))))
+                await began.wait()
             elif step == "place" and lists:
                 go_on, task = lists.pop(chance.randrange(len(lists)))
                 go_on.set()
@@ -406,15 +409,15 @@ async def test_no_order_of_commits_publications_and_failures_keeps_an_ended_key(
             if change is not None:
                 fate = chance.choice(("told", "told", "late", "never"))
                 if fate == "told":
-                    await tell(*change)
+                    await notify(*change)
                 elif fate == "late":
                     late.append(change)
         for go_on, task in lists:
             go_on.set()
             await task
         for change in late:
-            await tell(*change)
-        # One round with all that the database says, whatever was published before.
+            await notify(*change)
+        # One publication with all keys of the database, whatever was published before.
         await other.publish_all(listing(list(database.values())))
         client = other._connection.client
         assert set(await client.hkeys("pharos:keys")) == set(database)
@@ -424,7 +427,9 @@ async def test_no_order_of_commits_publications_and_failures_keeps_an_ended_key(
         await other.close()
 
 
-async def test_several_controls_may_publish_at_once(server: RedisServer, directories: Directories) -> None:
+async def test_several_control_planes_can_publish_concurrently(
+    server: RedisServer, directories: Directories
+) -> None:
     keys = [entry() for _ in range(3000)]
     others = [await open_redis_key_directory(server.url, follow=False) for _ in range(3)]
     await asyncio.gather(*(control.publish_all(listing(keys)) for control in [directories.control, *others]))
@@ -441,8 +446,8 @@ async def test_a_hundred_thousand_keys_are_published_in_seconds(
     server: RedisServer, directories: Directories
 ) -> None:
     keys = [entry() for _ in range(100_000)]
-    # No call of it may take longer than the product waits for one, unless the machine is slow at that moment: then it
-    # is done again, as control does.
+    # No call may exceed the product's timeout. On a slow machine the publication is repeated, as the control plane
+    # does.
     with hasty_redis():
         control = await open_redis_key_directory(server.url, follow=False)
 
@@ -457,18 +462,18 @@ async def test_a_hundred_thousand_keys_are_published_in_seconds(
     assert await directories.edges[0].find(keys[-1].digest) == keys[-1]
 
 
-async def test_an_answer_that_a_change_has_overtaken_is_not_kept(directories: Directories) -> None:
+async def test_a_lookup_that_a_change_has_overtaken_is_not_cached(directories: Directories) -> None:
     key, edge = entry(), directories.edges[0]
     await directories.control.publish(key)
     asking = asyncio.create_task(edge.find(key.digest))
     await asyncio.sleep(0)
-    # The change arrives between the question and its answer.
-    edge._take_change({b"revoked": key.digest})
+    # The change arrives between the request and its response.
+    edge._apply_change({b"revoked": key.digest})
     await asking
     assert key.digest not in edge._known
 
 
-async def test_requests_at_once_with_one_key_ask_once(directories: Directories) -> None:
+async def test_concurrent_requests_with_one_key_share_a_lookup(directories: Directories) -> None:
     key, edge = entry(), directories.edges[0]
     await directories.control.publish(key)
     client = directories.control._connection.client

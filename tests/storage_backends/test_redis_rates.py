@@ -1,4 +1,4 @@
-"""What only the counter in Redis does: edges that share an account, Redis that goes and comes back empty."""
+"""Behaviour of the counter in Redis only: edges that share an account, Redis that stops and returns empty."""
 
 import asyncio
 import contextlib
@@ -28,13 +28,13 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def server(running: RedisServer) -> RedisServer:
-    """Empty: the edges of another test are not counted."""
+    """Empty, so that the edges of another test do not count."""
     running.restart()
     return running
 
 
 class Clock:
-    """Goes on only as the test says: of tokens that come while the machine stands still, most would be lost."""
+    """A clock that only the test advances: tokens that refill while the machine is suspended would be lost."""
 
     def __init__(self) -> None:
         self.now = 1_790_000_000.0
@@ -43,7 +43,7 @@ class Clock:
         return self.now
 
     def rule(self, counter: RedisRateCounter) -> None:
-        """Let the counter's script go by it, too, instead of by the clock of Redis."""
+        """Make the counter's script use this clock instead of the clock of Redis."""
         take = counter._take
 
         def take_now(keys: list[str], args: list[Any]) -> Any:
@@ -56,7 +56,8 @@ _STEP_SECONDS = 0.005
 
 
 async def flood(clock: Clock, edges: list[Admission], account: str, limit: RateLimit, seconds: float) -> int:
-    """Batches of 20 from so many callers, as fast as they are let in; gives the events that passed."""
+    """Send batches of 20 from so many callers, as fast as they are accepted; return the number of events that
+    passed."""
     passed = 0
 
     async def send(edge: Admission) -> None:
@@ -91,18 +92,18 @@ async def test_two_edges_share_an_account(server: RedisServer) -> None:
         await counter.close()
 
 
-async def test_tokens_come_by_the_clock_of_redis(server: RedisServer) -> None:
+async def test_tokens_refill_by_the_clock_of_redis(server: RedisServer) -> None:
     counter = await open_redis_rate_counter(server.url)
     limit = RateLimit(rate=100, burst=200)
     account = secrets.token_hex(6)
-    begun = time.monotonic()
+    started = time.monotonic()
     assert (await counter.lease(account, 200, 200, limit)).granted == 200
     async with asyncio.timeout(60):
         while not (lease := await counter.lease(account, 150, 150, limit)).granted:
             assert 0 < lease.retry_after <= 1.5
             await asyncio.sleep(lease.retry_after)
-    # As many as come in this time, and no more.
-    took = time.monotonic() - begun
+    # As many as refill in this time, and no more.
+    took = time.monotonic() - started
     assert lease.granted + lease.remaining <= limit.rate * took + 1
     await counter.close()
 
@@ -135,14 +136,14 @@ async def test_the_script_counts_as_the_token_bucket_does(running: RedisServer, 
     await counter.close()
 
 
-async def test_after_a_failover_to_a_clock_that_is_behind_the_bucket_goes_on_filling(
+async def test_a_bucket_keeps_refilling_after_a_failover_to_a_slower_clock(
     server: RedisServer,
 ) -> None:
     limit, clock, account = RateLimit(rate=100, burst=1000), Clock(), secrets.token_hex(6)
-    edge, gone = [await open_redis_rate_counter(server.url) for _ in range(2)]
-    for counter in (edge, gone):
+    edge, stopped_edge = [await open_redis_rate_counter(server.url) for _ in range(2)]
+    for counter in (edge, stopped_edge):
         clock.rule(counter)
-    assert await leased(gone, account, limit) == 10
+    assert await leased(stopped_edge, account, limit) == 10
     assert (await edge.lease(account, 1, 1000, limit)).granted == 990
     assert edge.share() == 0.5
     clock.now -= 3600
@@ -150,36 +151,36 @@ async def test_after_a_failover_to_a_clock_that_is_behind_the_bucket_goes_on_fil
     assert (refused.granted, refused.retry_after) == (0, 0.01)
     clock.now += 1
     assert (await edge.lease(account, 1, 1000, limit)).granted == 100
-    # An edge that was last seen at an hour that the clock has not reached again takes no share.
+    # An edge that was last seen at a later time than the clock shows has no share.
     assert edge.share() == 1.0
-    # A leap ahead is one burst at most, and what comes after it is the rate again.
+    # A leap ahead adds at most one burst; then the normal rate applies.
     clock.now += 7200
     assert (await edge.lease(account, 1, 10**6, limit)).granted == 1000
     clock.now += 1
     assert (await edge.lease(account, 1, 10**6, limit)).granted == 100
-    for counter in (edge, gone):
+    for counter in (edge, stopped_edge):
         await counter.close()
 
 
-async def test_many_accounts_at_once_are_not_taken_for_a_redis_that_is_away(server: RedisServer) -> None:
+async def test_many_concurrent_accounts_do_not_look_like_an_unavailable_redis(server: RedisServer) -> None:
     counter = await open_redis_rate_counter(server.url)
     limit = RateLimit(rate=1000, burst=100)
     leases = await asyncio.gather(*(counter.lease(f"a{n}", 1, 1, limit) for n in range(400)))
     assert [lease.granted for lease in leases] == [1] * 400
-    assert not counter.away
+    assert not counter.is_away
     await counter.close()
 
 
-async def test_before_redis_was_heard_of_the_rate_is_divided_as_expected(server: RedisServer) -> None:
+async def test_the_rate_is_divided_by_expected_edges_before_redis_responds(server: RedisServer) -> None:
     counter = await open_redis_rate_counter(server.url, expected_edges=4)
     limit = RateLimit(rate=1000, burst=100)
     server.stop()
     with pytest.raises(StorageUnavailable):
         await counter.lease("a", 1, 1, limit)
-    assert (counter.share(), counter.away) == (0.25, True)
+    assert (counter.share(), counter.is_away) == (0.25, True)
     server.start()
     await leased(counter, "a", limit)
-    assert (counter.share(), counter.away) == (1.0, False)
+    assert (counter.share(), counter.is_away) == (1.0, False)
     await counter.close()
 
 
@@ -192,7 +193,7 @@ async def leased(counter: RedisRateCounter, account: str, limit: RateLimit) -> i
                 await asyncio.sleep(0.05)
 
 
-async def test_without_redis_each_goes_on_with_its_share_and_comes_back(server: RedisServer) -> None:
+async def test_without_redis_each_edge_uses_its_share_until_redis_returns(server: RedisServer) -> None:
     limit = RateLimit(rate=1000, burst=100)
     clock = Clock()
     counters = [await open_redis_rate_counter(server.url) for _ in range(2)]
@@ -200,7 +201,7 @@ async def test_without_redis_each_goes_on_with_its_share_and_comes_back(server: 
         clock.rule(counter)
     edges = [Admission(counter, slice_seconds=0.02, clock=clock) for counter in counters]
     account = secrets.token_hex(6)
-    # Both are counted from their first lease on, and each learns of the other at its next.
+    # Each edge counts from its first lease on, and each learns of the other at its next lease.
     for counter in [*counters, *counters]:
         await leased(counter, account, limit)
     server.stop()
@@ -208,21 +209,21 @@ async def test_without_redis_each_goes_on_with_its_share_and_comes_back(server: 
     print(f"{passed} events in 2 s without Redis")
     assert 0.7 * limit.rate * 2.0 <= passed <= limit.rate * 2.0 + 2 * limit.burst
     assert all(edge.fallbacks > 0 for edge in edges)
-    # Nobody waits for what is known to be away, but one now and then.
+    # While Redis is unavailable, only one call at a time waits for it.
     with noted_tries(counters[0]._connection) as tries:
         for _ in range(100):
             with pytest.raises(StorageUnavailable):
                 await counters[0].lease(account, 1, 1, limit)
     assert len(tries) <= 1
-    # Empty: the script is unknown there.
+    # Empty: Redis does not know the script.
     server.start()
     assert [await leased(counter, f"{account}-new", limit) for counter in counters] == [10, 10]
     for counter in counters:
         await counter.close()
 
 
-async def test_a_redis_that_hangs_is_away(server: RedisServer) -> None:
-    # As hasty as in the product.
+async def test_a_redis_that_hangs_counts_as_unavailable(server: RedisServer) -> None:
+    # With the product's short timeouts.
     with hasty_redis():
         counter = await open_redis_rate_counter(server.url)
     limit = RateLimit(rate=1000, burst=100)
@@ -239,7 +240,7 @@ async def test_a_redis_that_hangs_is_away(server: RedisServer) -> None:
     await counter.close()
 
 
-async def test_a_bucket_that_nobody_asks_for_goes_by_itself(server: RedisServer) -> None:
+async def test_an_unused_bucket_expires(server: RedisServer) -> None:
     counter = await open_redis_rate_counter(server.url)
     account = secrets.token_hex(6)
     await counter.lease(account, 1, 1, RateLimit(rate=1000, burst=5000))

@@ -1,4 +1,4 @@
-"""What only the log in a file does; what every log does stands in tests/contract."""
+"""Behaviour of the log in a file only; tests/contract covers the behaviour of all logs."""
 
 import asyncio
 import sqlite3
@@ -23,11 +23,11 @@ MB = 2**20
 async def opened(tmp_path: Path) -> AsyncIterator[Open]:
     logs: list[SqliteEventLog] = []
 
-    async def open_again(max_bytes: int = 100 * MB) -> SqliteEventLog:
+    async def reopen(max_bytes: int = 100 * MB) -> SqliteEventLog:
         logs.append(await open_sqlite_log(tmp_path / "log.sqlite", max_bytes))
         return logs[-1]
 
-    yield open_again
+    yield reopen
     for log in logs:
         await log.close()
 
@@ -42,7 +42,7 @@ async def values(
     return [record.value for record in await consumer(log).read(0, start, end, max_bytes, 0)]
 
 
-async def test_an_acknowledged_record_is_there_for_a_second_reader_of_the_file(
+async def test_an_acknowledged_record_is_visible_to_a_second_reader_of_the_file(
     opened: Open, tmp_path: Path
 ) -> None:
     log = await opened()
@@ -85,7 +85,7 @@ async def test_a_new_log_has_another_identity(opened: Open, tmp_path: Path) -> N
     await second.close()
 
 
-async def test_a_full_log_refuses_and_takes_again_once_it_was_consumed(opened: Open) -> None:
+async def test_a_full_log_refuses_appends_until_it_was_consumed(opened: Open) -> None:
     log = await opened(max_bytes=200_000)
     incompressible = [
         sqlite3.connect(":memory:").execute("SELECT randomblob(50000)").fetchone()[0] for _ in range(6)
@@ -114,7 +114,7 @@ async def test_consumed_records_are_removed_and_the_file_stays_small(opened: Ope
     assert sum(sizes) < 40 * MB, "40 MB went through"
 
 
-async def test_a_frame_that_is_consumed_in_part_stays(opened: Open) -> None:
+async def test_a_partly_consumed_frame_stays(opened: Open) -> None:
     log = await opened()
     await asyncio.gather(*[log.append(TOPIC, b"k", b"", b"%d" % n) for n in range(4)])
     await consumer(log).commit(0, Position(2))
@@ -122,7 +122,7 @@ async def test_a_frame_that_is_consumed_in_part_stays(opened: Open) -> None:
     assert log.stored_bytes() > 0
 
 
-async def test_a_commit_that_fails_is_told_and_the_next_one_works(opened: Open, tmp_path: Path) -> None:
+async def test_a_failed_commit_is_reported_and_the_next_one_works(opened: Open, tmp_path: Path) -> None:
     log = await opened()
     await log.call(lambda connection: connection.execute("PRAGMA busy_timeout=50"))
     with closing(sqlite3.connect(tmp_path / "log.sqlite", isolation_level=None)) as other:
@@ -136,7 +136,7 @@ async def test_a_commit_that_fails_is_told_and_the_next_one_works(opened: Open, 
     assert await values(log) == [b"kept"]
 
 
-async def test_a_commit_that_fails_in_its_middle_is_undone(opened: Open) -> None:
+async def test_a_commit_that_fails_in_the_middle_is_rolled_back(opened: Open) -> None:
     log = await opened()
 
     def write_and_fail(connection: sqlite3.Connection) -> None:

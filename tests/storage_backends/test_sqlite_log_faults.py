@@ -1,5 +1,5 @@
-"""The log in a file when the disk is full, a commit fails or a task is canceled: its count is what the file holds,
-every request gets its answer, and it goes on by itself."""
+"""The log in a file with a full disk, failed commits and cancelled tasks: its size stays correct, every request
+completes, and it recovers by itself."""
 
 import asyncio
 import os
@@ -13,12 +13,12 @@ import msgspec
 import pytest
 
 from consumers.dead_letters import DeadLetter
-from embedded_app.dead_letters import replay_dead_letters
 from pipeline_contracts.errors import LogFull, StorageUnavailable
 from pipeline_contracts.records import Position
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from storage_backends.event_log.sqlite_writer import Bounds
+from wiring.embedded.dead_letters import replay_dead_letters
 
 TOPIC = "test.topic"
 DEAD = "test.topic.dead"
@@ -36,15 +36,15 @@ async def opened(
         await log.close()
 
 
-def held(path: Path) -> tuple[int, int]:
-    """Bytes of waiting records and of dead letters in the file."""
+def stored_sizes(path: Path) -> tuple[int, int]:
+    """Return the bytes of waiting records and of dead letters in the file."""
     sql = "SELECT coalesce(sum(size), 0) FROM frames WHERE topic"
     with closing(sqlite3.connect(path / "log.sqlite")) as other:
         counts = [other.execute(f"{sql} {choice} LIKE '%.dead'").fetchone()[0] for choice in ("NOT", "")]
     return counts[0], counts[1]
 
 
-def believed(log: SqliteEventLog) -> tuple[int, int]:
+def reported_sizes(log: SqliteEventLog) -> tuple[int, int]:
     return log.stored_bytes(), log.dead_letter_bytes()
 
 
@@ -53,17 +53,17 @@ def consumer(log: SqliteEventLog) -> SqliteLogConsumer:
 
 
 async def limit_pages(log: SqliteEventLog, pages: int) -> None:
-    """Give the file room for so many pages, or for those that it has: more is what a full disk answers."""
+    """Limit the file to so many pages, or to its current ones: SQLite then reports a full disk."""
     await log.call(lambda connection: connection.execute(f"PRAGMA max_page_count={pages}").fetchall())
 
 
-async def test_a_full_disk_refuses_and_the_log_goes_on_once_there_is_room(tmp_path: Path) -> None:
+async def test_a_full_disk_refuses_appends_until_there_is_space(tmp_path: Path) -> None:
     async with opened(tmp_path, max_bytes=4 * MB) as log:
         await log.append(TOPIC, b"k", b"", b"before")
         await limit_pages(log, 1)
         refused = 0
         acknowledged = [b"before"]
-        # Far more than the log may hold, if it counted what it refused.
+        # Far more than the log may store, if it counted refused appends.
         for number in range(12):
             value = b"%d" % number + os.urandom(600_000)
             try:
@@ -72,23 +72,23 @@ async def test_a_full_disk_refuses_and_the_log_goes_on_once_there_is_room(tmp_pa
             except StorageUnavailable as error:
                 assert not isinstance(error, LogFull)
                 refused += 1
-            assert believed(log) == held(tmp_path)
+            assert reported_sizes(log) == stored_sizes(tmp_path)
         assert refused > 9
         assert "full" in (log.stalled_reason() or "")
         await limit_pages(log, 2**30)
-        # Readiness comes back though nobody appends.
+        # Readiness returns without any append.
         async with asyncio.timeout(60):
             while log.stalled_reason() is not None:
                 await asyncio.sleep(0.02)
         await log.append(TOPIC, b"k", b"", b"after")
-        assert believed(log) == held(tmp_path)
+        assert reported_sizes(log) == stored_sizes(tmp_path)
         records = await consumer(log).read(0, 0, None, 100 * MB, 0)
         assert [record.value for record in records] == [*acknowledged, b"after"]
         await consumer(log).commit(0, Position(len(records)))
-        assert believed(log) == (0, 0) == held(tmp_path)
+        assert reported_sizes(log) == (0, 0) == stored_sizes(tmp_path)
 
 
-async def test_a_disk_that_is_short_of_room_is_left_to_the_consumers(tmp_path: Path) -> None:
+async def test_a_disk_with_little_space_is_reserved_for_the_consumers(tmp_path: Path) -> None:
     async with opened(tmp_path) as log:
         await log.append(TOPIC, b"k", b"", b"before")
     async with opened(tmp_path, min_free=2**62) as log:
@@ -99,14 +99,14 @@ async def test_a_disk_that_is_short_of_room_is_left_to_the_consumers(tmp_path: P
         await consumer(log).commit(0, Position(1))
         assert "MiB free" in (log.stalled_reason() or "")
         object.__setattr__(log._bounds, "min_free_bytes", 0)
-        # The writer looks again by itself.
+        # The writer checks the disk again by itself.
         async with asyncio.timeout(60):
             while log.stalled_reason() is not None:
                 await asyncio.sleep(0.02)
         await log.append(TOPIC, b"k", b"", b"after")
 
 
-async def test_a_full_disk_lets_the_consumer_empty_the_log(tmp_path: Path) -> None:
+async def test_the_consumer_can_empty_the_log_on_a_full_disk(tmp_path: Path) -> None:
     async with opened(tmp_path) as log:
         for _ in range(3):
             await log.append(TOPIC, b"k", b"", os.urandom(200_000))
@@ -116,7 +116,7 @@ async def test_a_full_disk_lets_the_consumer_empty_the_log(tmp_path: Path) -> No
             await log.append(TOPIC, b"k", b"", os.urandom(200_000))
         await consumer(log).commit(0, Position(2))
         await log.append(TOPIC, b"k", b"", os.urandom(200_000))
-        assert believed(log) == held(tmp_path)
+        assert reported_sizes(log) == stored_sizes(tmp_path)
 
 
 def _fail(connection: sqlite3.Connection) -> None:
@@ -124,7 +124,7 @@ def _fail(connection: sqlite3.Connection) -> None:
 
 
 def _fail_at_commit(connection: sqlite3.Connection) -> None:
-    """The constraint is looked at when the transaction commits, and leaves it open."""
+    """SQLite checks the constraint at the commit, and leaves the transaction open."""
     connection.execute("PRAGMA defer_foreign_keys=1")
     connection.execute("INSERT INTO followers VALUES (1)")
 
@@ -132,7 +132,7 @@ def _fail_at_commit(connection: sqlite3.Connection) -> None:
 async def _prepare_constraint(log: SqliteEventLog) -> None:
     await log.call(lambda c: c.execute("CREATE TABLE leaders (id INTEGER PRIMARY KEY)"))
     await log.call(lambda c: c.execute("CREATE TABLE followers (leader REFERENCES leaders (id))"))
-    # Has an effect outside of a transaction only.
+    # Takes effect only outside of a transaction.
     await log.call(lambda c: (c.execute("COMMIT"), c.execute("PRAGMA foreign_keys=1"), c.execute("BEGIN")))
 
 
@@ -148,7 +148,7 @@ _OUTCOMES: dict[str, tuple[Callable[[sqlite3.Connection], object], type[Exceptio
 
 
 @pytest.mark.parametrize(("run", "raised"), _OUTCOMES.values(), ids=_OUTCOMES)
-async def test_whoever_is_canceled_the_others_of_the_commit_are_answered(
+async def test_a_cancelled_job_does_not_affect_the_others_of_its_commit(
     tmp_path: Path,
     run: Callable[[sqlite3.Connection], object],
     raised: type[Exception] | None,
@@ -156,7 +156,7 @@ async def test_whoever_is_canceled_the_others_of_the_commit_are_answered(
     async with opened(tmp_path) as log:
         await _prepare_constraint(log)
         for canceled in [(), (0,), (1,), (2,), (3,), (4,), (0, 1), (1, 2, 3), (0, 1, 2, 3, 4)]:
-            go_on, holding = await _held_writer(log)
+            go_on, holding = await _blocked_writer(log)
             waiting = [
                 asyncio.create_task(_waited(one))
                 for one in (
@@ -175,28 +175,28 @@ async def test_whoever_is_canceled_the_others_of_the_commit_are_answered(
             async with asyncio.timeout(60):
                 answers = await asyncio.gather(*waiting, return_exceptions=True)
                 await holding
-            for index, answer in enumerate(answers):
+            for index, result in enumerate(answers):
                 if index in canceled:
-                    assert isinstance(answer, asyncio.CancelledError)
+                    assert isinstance(result, asyncio.CancelledError)
                 elif raised is not None:
-                    assert isinstance(answer, raised), (canceled, index, answer)
+                    assert isinstance(result, raised), (canceled, index, result)
                 else:
-                    assert not isinstance(answer, BaseException), (canceled, index, answer)
-            assert believed(log) == held(tmp_path)
+                    assert not isinstance(result, BaseException), (canceled, index, result)
+            assert reported_sizes(log) == stored_sizes(tmp_path)
             assert log._unwritten == 0
         await log.append(TOPIC, b"k", b"", b"next")
         assert log.stalled_reason() is None
 
 
-async def _held_writer(log: SqliteEventLog) -> tuple[threading.Event, "asyncio.Task[None]"]:
-    """The writer waits for the event: whatever comes until then is in one commit, the next."""
+async def _blocked_writer(log: SqliteEventLog) -> tuple[threading.Event, "asyncio.Task[None]"]:
+    """Block the writer until the event is set: all jobs until then share the next commit."""
     started, go_on = threading.Event(), threading.Event()
 
-    def hold(connection: sqlite3.Connection) -> None:
+    def block(connection: sqlite3.Connection) -> None:
         started.set()
         go_on.wait()
 
-    holding = asyncio.create_task(log.call(hold))
+    holding = asyncio.create_task(log.call(block))
     await asyncio.to_thread(started.wait)
     return go_on, holding
 
@@ -205,67 +205,67 @@ async def _waited(one: Awaitable[object]) -> object:
     return await one
 
 
-async def test_a_consumer_that_is_canceled_in_its_commit_leaves_the_size_true(tmp_path: Path) -> None:
+async def test_a_consumer_canceled_in_its_commit_leaves_the_size_correct(tmp_path: Path) -> None:
     async with opened(tmp_path) as log:
         await log.append(TOPIC, b"k", b"", os.urandom(100_000))
-        go_on, holding = await _held_writer(log)
+        go_on, holding = await _blocked_writer(log)
         committing = asyncio.create_task(consumer(log).commit(0, Position(1)))
         await asyncio.sleep(0)
         committing.cancel()
         go_on.set()
         await holding
         await log.call(_succeed)
-        assert believed(log) == held(tmp_path) == (0, 0)
+        assert reported_sizes(log) == stored_sizes(tmp_path) == (0, 0)
 
 
-async def test_dead_letters_have_their_own_bound_and_the_oldest_leave(
+async def test_dead_letters_have_their_own_limit_and_the_oldest_are_removed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(tmp_path, max_bytes=300_000, dead_bytes=300_000) as log:
-        # More dead letters than the whole log may hold: nothing of it counts towards the log's limit.
+        # More dead letters than the whole log may hold: they do not count towards the log's limit.
         for number in range(8):
             await log.append(DEAD, b"k", b"", b"%d" % number + os.urandom(90_000))
-            assert believed(log) == held(tmp_path)
+            assert reported_sizes(log) == stored_sizes(tmp_path)
             await log.append(TOPIC, b"k", b"", b"waiting")
         assert log.dead_letters_removed == 5
-        # Said once for many: a flood of bad records must not become one of lines.
+        # Logged once for many: a flood of dead letters must not become a flood of log lines.
         assert caplog.text.count("dead letters: the oldest 1 were removed") == 1
-        kept = [record.value[:1] for record in await log.read_frames(DEAD, 0, 100 * MB)]
-        assert kept == [b"5", b"6", b"7"]
-        # One that is larger than the bound stays until the next comes.
+        stored_letters = [record.value[:1] for record in await log.read_frames(DEAD, 0, 100 * MB)]
+        assert stored_letters == [b"5", b"6", b"7"]
+        # A dead letter above the limit stays until the next one arrives.
         await log.append(DEAD, b"k", b"", b"8" + os.urandom(400_000))
         assert [record.offset for record in await log.read_frames(DEAD, 0, 100 * MB)] == [8]
         assert log.stalled_reason() is None
-        # A full log buries what keeps it from emptying.
+        # A full log still accepts dead letters.
         with pytest.raises(LogFull):
             while True:
                 await log.append(TOPIC, b"k", b"", os.urandom(90_000))
         await log.append(DEAD, b"k", b"", b"9")
-        assert believed(log) == held(tmp_path)
+        assert reported_sizes(log) == stored_sizes(tmp_path)
     async with opened(tmp_path, max_bytes=300_000) as log:
-        assert believed(log) == held(tmp_path)
+        assert reported_sizes(log) == stored_sizes(tmp_path)
 
 
-async def test_a_replay_by_another_process_leaves_the_size_true(tmp_path: Path) -> None:
+async def test_a_replay_by_another_process_leaves_the_size_correct(tmp_path: Path) -> None:
     async with opened(tmp_path) as log:
         for number in range(3):
             meta = msgspec.msgpack.encode(DeadLetter(log.log_id, number, "why", b"meta", 0))
             await log.append(DEAD, b"k", meta, os.urandom(50_000))
         assert await asyncio.to_thread(replay_dead_letters, tmp_path / "log.sqlite", TOPIC, {1}) == 1
         await log.call(lambda connection: None)
-        assert believed(log) == held(tmp_path)
+        assert reported_sizes(log) == stored_sizes(tmp_path)
         assert log.stored_bytes() > 50_000
         await consumer(log).commit(0, Position(1))
-        assert (believed(log)[0], held(tmp_path)[0]) == (0, 0)
+        assert (reported_sizes(log)[0], stored_sizes(tmp_path)[0]) == (0, 0)
 
 
-async def test_a_file_of_an_earlier_version_is_opened_with_its_size(tmp_path: Path) -> None:
+async def test_a_file_of_an_earlier_version_is_opened_with_the_correct_size(tmp_path: Path) -> None:
     async with opened(tmp_path) as log:
         await log.append(TOPIC, b"k", b"", os.urandom(50_000))
-        identity, before = log.log_id, believed(log)
+        identity, before = log.log_id, reported_sizes(log)
     with closing(sqlite3.connect(tmp_path / "log.sqlite", isolation_level=None)) as other:
         other.execute("ALTER TABLE topics DROP COLUMN stored_bytes")
     async with opened(tmp_path) as log:
-        assert (log.log_id, believed(log)) == (identity, before)
+        assert (log.log_id, reported_sizes(log)) == (identity, before)
         await consumer(log).commit(0, Position(1))
-        assert believed(log) == held(tmp_path) == (0, 0)
+        assert reported_sizes(log) == stored_sizes(tmp_path) == (0, 0)

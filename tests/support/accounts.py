@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from control_api.accounts.operations import create_account
-from control_api.accounts.tables import Account
-from control_api.database import open_engine
-from control_api.migrations.upgrade import upgrade_database
-from control_api.projects.operations import create_environment, create_project
-from control_api.projects.tables import Environment, Project
+from control_domain.accounts.operations import create_account
+from control_domain.database.engine import open_engine
+from control_domain.database.migrations.upgrade import upgrade_database
+from control_domain.projects.operations import create_environment, create_project
+from control_domain.tables.accounts import Account
+from control_domain.tables.projects import Environment, Project
 from pipeline_contracts.rate_limits import RateLimit
 
 

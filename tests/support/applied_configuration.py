@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from control_api.configuration.addresses import PROJECT
-from control_api.configuration.plan import Action, Plan
-from control_api.configuration.state import Present, ProjectState
-from control_api.configuration.values import FIELDS, Value
-from control_api.projects.operations import POSITIONS
+from control_domain.configurations.addresses import PROJECT
+from control_domain.configurations.plan import Action, Plan
+from control_domain.configurations.state import Present, ProjectState
+from control_domain.configurations.values import FIELDS, Value
+from control_domain.projects.operations import POSITIONS
 
 
 def apply_in_memory(state: ProjectState, plan: Plan) -> ProjectState:

@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.deployments.moves import move_deployment
-from control_api.deployments.tables import Deployment, DeploymentLine, LiveRelease, Release
-from control_api.runtime.tables import EnvironmentLease, Instance
+from control_domain.deployments.moves import move_deployment
+from control_domain.tables.deployments import Deployment, DeploymentLine, LiveRelease, Release
+from control_domain.tables.runtime import EnvironmentLease, Instance
 from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
 from pipeline_contracts.times import format_time
 

@@ -13,19 +13,19 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.audit.operations import Actor
-from control_api.configuration.addresses import Address, write_address
-from control_api.configuration.documents.document import ConfigurationDocument, Wanted
-from control_api.configuration.effects.carry_out import CannotCarryOut, ToTell, carry_out
-from control_api.configuration.plan import Action, make_plan
-from control_api.configuration.read_state import read_state
-from control_api.configuration.sealed_actions import open_actions, seal_actions
-from control_api.configuration.values import Secret, Value
-from control_api.database import open_engine, open_sessions
-from control_api.environments.gates import REMOVED, Gate, find_lowered
-from control_api.environments.windows import DeployWindow
-from control_api.projects.tables import Environment, Project
-from control_api.variables.sealing import SealingKeys
+from control_domain.audit import Actor
+from control_domain.configurations.addresses import Address, write_address
+from control_domain.configurations.documents.document import ConfigurationDocument, Wanted
+from control_domain.configurations.effects.carry_out import CannotCarryOut, ToTell, carry_out
+from control_domain.configurations.plan import Action, make_plan
+from control_domain.configurations.read_state import read_state
+from control_domain.configurations.sealed_actions import open_actions, seal_actions
+from control_domain.configurations.values import Secret, Value
+from control_domain.database.engine import open_engine, open_sessions
+from control_domain.environments.gates import REMOVED, Gate, find_lowered
+from control_domain.environments.windows import DeployWindow
+from control_domain.sealing import SealingKeys
+from control_domain.tables.projects import Environment, Project
 from tests.support.accounts import migrated
 from tests.support.contents import read_contents
 from tests.support.databases import copied_database

@@ -18,7 +18,8 @@ from sqlalchemy.util import LRUCache
 from starlette.datastructures import State
 
 from control_api import app as control_app
-from control_api import database, postgres
+from control_domain.database import engine as database
+from control_domain.database import postgres
 from tests.support.strict_sqlite import refuse_as_postgres
 
 _STATEMENTS = 4000

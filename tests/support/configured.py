@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import select
 
-from control_api.configuration.tables import Application
-from control_api.configuration.worker import ApplicationWorker, applying
-from control_api.database import open_engine, open_sessions
-from control_api.variables.sealing import SealingKeys
+from control_domain.database.engine import open_engine, open_sessions
+from control_domain.sealing import SealingKeys
+from control_domain.tables.configuration import Application
+from control_workers.configuration_runs import ConfigurationRunWorker, running_configuration_worker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.commands import Run, ask
 
@@ -65,9 +65,9 @@ async def carry_out(database_url: str) -> None:
     sessions = open_sessions(engine)
     # Longer than a machine stands still: whoever loses the lease begins the operation once more.
     lease = timedelta(minutes=5)
-    worker = ApplicationWorker(sessions, InProcessKeyDirectory(), SealingKeys.read(KEY), lease=lease)
+    worker = ConfigurationRunWorker(sessions, InProcessKeyDirectory(), SealingKeys.read(KEY), lease=lease)
     running = select(Application.id).where(Application.status == "running")
-    async with applying(worker, is_alone=True):
+    async with running_configuration_worker(worker, is_alone=True):
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             async with sessions() as session:

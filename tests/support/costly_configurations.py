@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from control_api.sites.read_wanted import MOST_DOMAINS
+from control_domain.sites.read_wanted import MOST_DOMAINS
 
 _HEAD = "version: 2\n"
 _ENVIRONMENT = "version: 2\nenvironments:\n  a:\n"

@@ -16,17 +16,17 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from yarl import URL
 
-from control_api.accounts.operations import SCOPES, create_account, create_person
-from control_api.accounts.tables import Account, ApiToken, Person
-from control_api.database import Sessions, open_engine, open_sessions
-from control_api.deployments.tables import Deployment, DeploymentLine, Release
-from control_api.projects.find import Place
-from control_api.projects.operations import create_environment, create_ingest_key, create_project
-from control_api.projects.tables import Environment, Project, ProjectRole
-from control_api.repositories.operations import connect_repository
-from control_api.repositories.tables import Repository
-from control_api.sites.operations import create_site
-from control_api.sites.tables import Site
+from control_domain.accounts.operations import SCOPES, create_account, create_person
+from control_domain.database.engine import Sessions, open_engine, open_sessions
+from control_domain.projects.find import Place
+from control_domain.projects.operations import create_environment, create_ingest_key, create_project
+from control_domain.repositories.operations import connect_repository
+from control_domain.sites.operations import create_site
+from control_domain.tables.accounts import Account, ApiToken, Person
+from control_domain.tables.deployments import Deployment, DeploymentLine, Release
+from control_domain.tables.projects import Environment, Project, ProjectRole
+from control_domain.tables.repositories import Repository
+from control_domain.tables.sites import Site
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
 from pipeline_contracts.rate_limits import RateLimit

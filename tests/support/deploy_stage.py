@@ -15,20 +15,20 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
-from control_api.accounts.operations import create_account
-from control_api.accounts.tables import Account
-from control_api.audit.operations import Actor
-from control_api.database import Sessions, open_engine, open_sessions
-from control_api.deployments.decide import cancel_deployment
-from control_api.deployments.operations import queue_promotion, queue_rollback
-from control_api.deployments.queue_deployment import Wish, queue_deployment
-from control_api.deployments.tables import Deployment, DeploymentLine, LiveRelease, Release
-from control_api.environments.remove_environment import remove_environment
-from control_api.projects.find import Place
-from control_api.projects.operations import create_environment, create_project
-from control_api.projects.tables import Environment, Project
-from control_api.repositories.operations import connect_repository
-from control_api.runtime.tables import Instance
+from control_domain.accounts.operations import create_account
+from control_domain.audit import Actor
+from control_domain.database.engine import Sessions, open_engine, open_sessions
+from control_domain.deployments.decide import cancel_deployment
+from control_domain.deployments.operations import queue_promotion, queue_rollback
+from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.projects.find import Place
+from control_domain.projects.operations import create_environment, create_project
+from control_domain.removals.remove_environment import remove_environment
+from control_domain.repositories.operations import connect_repository
+from control_domain.tables.accounts import Account
+from control_domain.tables.deployments import Deployment, DeploymentLine, LiveRelease, Release
+from control_domain.tables.projects import Environment, Project
+from control_domain.tables.runtime import Instance
 from pipeline_contracts.deploy_states import FINAL
 from pipeline_contracts.rate_limits import RateLimit
 from tests.support.accounts import migrated

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from deployer.identity import USERS
+from deployer.identity import USERS_PER_RANGE
 from deployer.processes.marks import MarkedProcess, end_marked, find_marked
 from tests.support import fork_server
 from tests.support.commands import CLEAN
@@ -107,7 +107,7 @@ class DeployerProcess:
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
-                is_own = process.uids().real in range(first, first + USERS)
+                is_own = process.uids().real in range(first, first + USERS_PER_RANGE)
                 # Git and what it has started run as ourselves, in the deployer's own HOME.
                 is_near = not is_own and process.environ().get("HOME") == str(self._home)
                 if (is_own or is_near) and process.pid not in known:

@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import select, update
 
-from control_api.deployments.tables import Deployment, DeploymentLine
+from control_domain.tables.deployments import Deployment, DeploymentLine
 from tests.support.deploy_platform import Platform
 
 

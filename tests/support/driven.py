@@ -12,8 +12,8 @@ from pathlib import Path
 
 import aiohttp
 
-from control_api.workflows.read_workflow import read_workflow
-from deployer.drivers.interface import InstanceFacts, Run, Stream, Tenancy
+from control_domain.workflows.read_workflow import read_workflow
+from deployer.drivers.interface import InstanceStatus, Run, Stream, Tenancy
 from deployer.drivers.local.driver import LocalDriver
 from deployer.identity import Identity
 from deployer.listeners.owners import ListenerOwners
@@ -28,7 +28,7 @@ _FIRST_USERS = range(2_000_000_000, 2_100_000_000, _USERS_EACH)
 
 
 class Heard:
-    """A `WorkLog` that keeps what it is given."""
+    """A `LogSink` that keeps what it is given."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -40,10 +40,10 @@ class Heard:
     async def write(self, stream: Stream, data: bytes) -> None:
         self.lines.append(data.decode())
 
-    async def say(self, text: str) -> None:
+    async def write_line(self, text: str) -> None:
         self.lines.append(f"» {text}\n")
 
-    async def begin(self, step: DeploymentStep) -> None:
+    async def begin_step(self, step: DeploymentStep) -> None:
         """Nothing is kept of it."""
 
 
@@ -58,7 +58,7 @@ class Driven:
     first_uid: int
     session: aiohttp.ClientSession
     listeners: ListenerOwners
-    instances: dict[int, list[InstanceFacts]]
+    instances: dict[int, list[InstanceStatus]]
     runs: dict[int, Run]
 
     def tenancy(self, environment_id: int) -> Tenancy:
@@ -108,7 +108,7 @@ class Driven:
         async with self.session.get(url, headers={"Host": host, **headers}) as answer:
             return answer.status, await answer.text()
 
-    def web(self, environment_id: int) -> InstanceFacts:
+    def web(self, environment_id: int) -> InstanceStatus:
         """The first instance."""
         return self.instances[environment_id][0]
 
@@ -124,7 +124,7 @@ async def driven(owners: ListenerOwners | None = None, hold_seconds: float = 30.
         first_uid = random.SystemRandom().choice(_FIRST_USERS)
         identity = Identity(f"dpl_{secrets.token_hex(8)}", "here", first_uid, folder)
         proxy = StreamingProxy(lambda number: None, hold_seconds, grace_seconds=0.2, listeners=owners)
-        instances: dict[int, list[InstanceFacts]] = {}
+        instances: dict[int, list[InstanceStatus]] = {}
         driver = LocalDriver(
             identity,
             proxy,

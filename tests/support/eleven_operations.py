@@ -4,10 +4,10 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.configuration.tables import Operation
-from control_api.database import Sessions
-from control_api.database_errors import DatabaseAway
-from control_api.sites.tables import Site
+from control_domain.database.engine import Sessions
+from control_domain.database.errors import DatabaseAway
+from control_domain.tables.configuration import Operation
+from control_domain.tables.sites import Site
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.key_directory.in_process import InProcessKeyDirectory

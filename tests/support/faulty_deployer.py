@@ -21,22 +21,22 @@ from sqlalchemy import Engine, event, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from control_api.database_errors import DatabaseAway
-from control_api.deployments.tables import LiveRelease, Release
-from control_api.projects.find import Place
-from control_api.projects.tables import Environment
-from control_api.workflows.document import WorkflowDocument
-from control_api.workflows.read_workflow import read_workflow
-from deployer import run_deployer
+from control_domain.database.errors import DatabaseAway
+from control_domain.projects.find import Place
+from control_domain.tables.deployments import LiveRelease, Release
+from control_domain.tables.projects import Environment
+from control_domain.workflows.document import WorkflowDocument
+from control_domain.workflows.read_workflow import read_workflow
+from deployer import run_deployer, sweeper
 from deployer.assemble import running_local_deployer
-from deployer.deployments import carry_out
+from deployer.deployments import run_deployment as run_deployment
 from deployer.deployments.log import DeploymentLog
 from deployer.drivers.local.build import Builder
 from deployer.drivers.local.driver import LocalDriver
 from deployer.drivers.local.fleet import Fleet
-from deployer.environments import keep_environment
-from deployer.environments.overview import read_kept
-from deployer.identity import Identity, owning
+from deployer.environments import environment_worker
+from deployer.environments.desired_states import read_retained
+from deployer.identity import Identity, hold_identity
 from deployer.processes import supervised_process
 from deployer.processes.marks import end_marked, find_marked
 from deployer.run_deployer import Deployer
@@ -68,10 +68,10 @@ _WORKFLOW = {
     "retain": 2,
 }
 _WRAPPED: tuple[tuple[Any, str], ...] = (
-    *((LocalDriver, name) for name in ("build", "release", "start", "switch", "keep")),
+    *((LocalDriver, name) for name in ("build", "run_release_steps", "start", "switch", "reconcile")),
     (Fleet, "_retire"),
     (StreamingProxy, "set_route"),
-    (DeploymentLog, "say"),
+    (DeploymentLog, "write_line"),
 )
 _is_working: ContextVar[bool] = ContextVar("_is_working", default=False)
 
@@ -133,9 +133,11 @@ def _work(real: Callable[..., Any]) -> Callable[..., Any]:
 def _watched(points: Points, patch: pytest.MonkeyPatch) -> Iterator[None]:
     for owner, name in _WRAPPED:
         patch.setattr(owner, name, _wrap(getattr(owner, name), f"{owner.__name__}.{name}", points))
-    patch.setattr(keep_environment, "carry_out", _work(carry_out.carry_out))
+    patch.setattr(environment_worker, "run_deployment", _work(run_deployment.run_deployment))
     patch.setattr(
-        keep_environment.EnvironmentKeeper, "_keep", _work(keep_environment.EnvironmentKeeper._keep)
+        environment_worker.EnvironmentWorker,
+        "_reconcile",
+        _work(environment_worker.EnvironmentWorker._reconcile),
     )
 
     def at_statement(*given: Any, **_named: Any) -> None:
@@ -181,7 +183,7 @@ class FaultyDeployer:
     async def start(self) -> None:
         server = socket.create_server(("127.0.0.1", self.port))
         self.port = server.getsockname()[1]
-        self.identity = self._stack.enter_context(owning(self.folder))
+        self.identity = self._stack.enter_context(hold_identity(self.folder))
         self.deployer = await self._stack.enter_async_context(
             running_local_deployer(
                 Settings(deploy_drain_seconds=0.1),
@@ -236,7 +238,7 @@ class FaultyDeployer:
         marks = {f"{whose}{number}/web/{one}" for one in range(1, replicas + 1)}
         host = f"{place.environment.slug}.{place.project.slug}.localhost"
         await self._until(host, lambda answer: answer == (number, version))
-        kept = (await read_kept(self.stage.sessions)).artefacts
+        kept = (await read_retained(self.stage.sessions)).artefacts
 
         async def present() -> tuple[set[str], set[str]]:
             found = await asyncio.to_thread(find_marked, whose)
@@ -288,7 +290,7 @@ def _build_without_git(stage: Stage, release: str, patch: pytest.MonkeyPatch) ->
         self: Builder, tenancy: Any, source: Any, _variables: Any, _log: Any
     ) -> tuple[str, WorkflowDocument]:
         name = str(source.deployment_id)
-        folder = await self._folders.fresh_artefact(name)
+        folder = await self._folders.create_artefact(name)
         (folder / "built").write_text(stage.versions[source.revision])
         (folder / "app.py").write_text(_APP)
         owner = self._folders.builder(tenancy)
@@ -296,7 +298,7 @@ def _build_without_git(stage: Stage, release: str, patch: pytest.MonkeyPatch) ->
         await self._folders.seal(folder, owner)
         return name, read_workflow(workflow)
 
-    patch.setattr(carry_out, "resolve_ref", resolve)
+    patch.setattr(run_deployment, "resolve_ref", resolve)
     patch.setattr(Builder, "build", build)
 
 
@@ -305,11 +307,11 @@ async def faulty_deployer(stage: Stage, folder: Path, release: str = "true") -> 
     """One at work, without waiting between its attempts; nothing runs at the end. `release`: the release step."""
     points = Points()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keep_environment, "_FIRST_PAUSE", 0.02)
-        patch.setattr(carry_out, "_FIRST_PAUSE", 0.02)
-        patch.setattr(run_deployer, "_LOOK_SECONDS", 0.1)
+        patch.setattr(environment_worker, "_FIRST_PAUSE", 0.02)
+        patch.setattr(run_deployment, "_FIRST_PAUSE", 0.02)
+        patch.setattr(run_deployer, "_POLL_SECONDS", 0.1)
         patch.setattr(supervised_process, "compute_restart_delay", lambda _short_runs: 0.05)
-        patch.setattr(run_deployer, "_SWEEP_AGAIN_SECONDS", 0.1)
+        patch.setattr(sweeper, "_SWEEP_AGAIN_SECONDS", 0.1)
         _build_without_git(stage, release, patch)
         with _watched(points, patch):
             faulty = FaultyDeployer(stage, folder, points)

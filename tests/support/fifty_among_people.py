@@ -10,10 +10,10 @@ from typing import Any
 
 import aiohttp
 
-from control_api.configuration.worker import ApplicationWorker, Step, applying
-from control_api.database import Sessions
-from control_api.engines import Engines
-from control_api.operator_actions import ACTIONS
+from control_domain.database.engine import Sessions
+from control_workers.configuration_runs import ConfigurationRunWorker, Step, running_configuration_worker
+from operator_actions.actions.engines import Engines
+from operator_actions.door import ACTIONS
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.cheap_engines import build_control
 from tests.support.databases import copied_database
@@ -36,14 +36,14 @@ class Shop:
     engines: Engines
     http: aiohttp.ClientSession
     url: str = ""
-    worker: ApplicationWorker = field(init=False)
+    worker: ConfigurationRunWorker = field(init=False)
     people: dict[tuple[Step, str], Callable[[], Awaitable[None]]] = field(default_factory=dict)
     """What they do, once, at this step of the operation on this resource."""
     resources: list[str] = field(default_factory=list)
     """Of the operations, by position. Read once: they do not change."""
 
     def __post_init__(self) -> None:
-        self.worker = ApplicationWorker(
+        self.worker = ConfigurationRunWorker(
             self.sessions, self.engines.directory, VARIABLE_KEYS, on_step=self._meet
         )
 
@@ -56,7 +56,7 @@ class Shop:
 
     def working(self) -> AbstractAsyncContextManager[Any]:
         """The worker at work."""
-        return applying(self.worker, is_alone=True)
+        return running_configuration_worker(self.worker, is_alone=True)
 
     async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and document. No call may end in a fault here."""

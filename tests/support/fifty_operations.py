@@ -11,23 +11,28 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.accounts.operations import create_person
-from control_api.accounts.tables import ApiToken
-from control_api.audit.operations import Actor, newest_entries
-from control_api.configuration.application_status import ApplicationStatus
-from control_api.configuration.applications import describe_application, operations_of
-from control_api.configuration.apply_review import apply_review
-from control_api.configuration.read_state import read_state
-from control_api.configuration.reviews import open_review, plan_project
-from control_api.configuration.state import ProjectState
-from control_api.configuration.tables import Application
-from control_api.configuration.worker import ApplicationWorker, OnStep, applying, no_step
-from control_api.database import Base, Sessions, open_engine, open_sessions
-from control_api.monitors.operations import create_monitor_key, live_monitor_keys
-from control_api.monitors.tables import Heartbeat, Queue
-from control_api.projects.operations import create_ingest_key, live_ingest_keys
-from control_api.projects.tables import Environment, Project
-from control_api.sites.operations import live_sites
+from control_domain.accounts.operations import create_person
+from control_domain.audit import Actor, newest_entries
+from control_domain.configurations.application_status import ApplicationStatus
+from control_domain.configurations.applications import describe_application, operations_of
+from control_domain.configurations.apply_review import apply_review
+from control_domain.configurations.read_state import read_state
+from control_domain.configurations.reviews import open_review, plan_project
+from control_domain.configurations.state import ProjectState
+from control_domain.database.engine import Base, Sessions, open_engine, open_sessions
+from control_domain.monitors.operations import create_monitor_key, live_monitor_keys
+from control_domain.projects.operations import create_ingest_key, live_ingest_keys
+from control_domain.sites.operations import live_sites
+from control_domain.tables.accounts import ApiToken
+from control_domain.tables.configuration import Application
+from control_domain.tables.monitors import Heartbeat, Queue
+from control_domain.tables.projects import Environment, Project
+from control_workers.configuration_runs import (
+    ConfigurationRunWorker,
+    OnStep,
+    no_step,
+    running_configuration_worker,
+)
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
@@ -232,8 +237,8 @@ async def _add_keys(session: AsyncSession, now: datetime) -> None:
 
 async def carry_out_all(sessions: Sessions, directory: KeyDirectory, *, on_step: OnStep = no_step) -> None:
     """Be a worker until nothing is left that could be done."""
-    worker = ApplicationWorker(sessions, directory, VARIABLE_KEYS, on_step=on_step)
-    async with applying(worker, is_alone=True):
+    worker = ConfigurationRunWorker(sessions, directory, VARIABLE_KEYS, on_step=on_step)
+    async with running_configuration_worker(worker, is_alone=True):
         await until_ended(sessions)
 
 

@@ -38,8 +38,8 @@ _PR_SET_PDEATHSIG = 1
 # What programs under test import. Modules that start threads when they are imported must not be here.
 _PRELOADED_PACKAGES = ("operator_cli",)
 _PRELOADED = (
-    "embedded_app.platform",
-    "embedded_app.demo",
+    "wiring.embedded.platform",
+    "demo.demo",
     "clickhouse_connect",
     "storage_backends.column_store.chdb_embedded",
     "alembic.command",
@@ -53,7 +53,7 @@ _PRELOADED = (
     "uvloop",
     "opentelemetry.proto.collector.trace.v1.trace_service_pb2",
     "rich._emoji_codes",
-    "service_processes.operator_engines",
+    "wiring.processes.operator_engines",
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from control_api.webhooks.notices import WebhookSecret
+from git_hosts.webhook_events import WebhookSecret
 from tests.support.deploying import FINAL, App, Deploying, Finished, wait_until
 from tests.support.repositories import Repository
 from tests.support.webhooks import NONE, Sent, pull, push, sign

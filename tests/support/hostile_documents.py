@@ -6,7 +6,7 @@ in it stands for what is told of an unknown key. Where readers differ in what th
 
 from collections.abc import Mapping, Sequence
 
-from control_api.workflows.strict_yaml import DEEPEST, LONGEST_TEXT
+from control_domain.documents.strict_yaml import MAX_CHARACTERS, MAX_DEPTH
 
 WORKFLOW, CONFIGURATION = "workflow", "configuration"
 KINDS = (WORKFLOW, CONFIGURATION)
@@ -33,7 +33,7 @@ def fill_faults(faults: Faults, kind: str) -> list[str]:
 
 _NOT_TEXT = "a key is not text: write it in quotes"
 _MERGE = "merge keys (<<) are not taken: write what you want merged"
-_DEEP = f"is nested deeper than {DEEPEST} levels"
+_DEEP = f"is nested deeper than {MAX_DEPTH} levels"
 _MANY = "is one of more than 10,000 values, with those that aliases stand for"
 _SECOND = "a second document begins here: only one is taken"
 _OTHER_VERSION: Faults = {
@@ -194,8 +194,8 @@ TRICKY: Mapping[str, tuple[str, Faults]] = {
 }  # fmt: skip
 """Short ones. Without faults: it is taken."""
 
-_HALF = LONGEST_TEXT // 2
-_ITEMS = "[0]" * DEEPEST
+_HALF = MAX_CHARACTERS // 2
+_ITEMS = "[0]" * MAX_DEPTH
 
 
 def _doubling(levels: int, item: str = "[*{0},*{0}]") -> str:
@@ -209,17 +209,17 @@ def _keys(lacking: Sequence[str]) -> list[str]:
 
 
 LARGE: Mapping[str, tuple[str, Faults]] = {
-    "brackets": ("[" * LONGEST_TEXT, [f"line 1: {_ITEMS}: {_DEEP}"]),
+    "brackets": ("[" * MAX_CHARACTERS, [f"line 1: {_ITEMS}: {_DEEP}"]),
     "closed brackets": ("[" * _HALF + "]" * _HALF, [f"line 1: {_ITEMS}: {_DEEP}"]),
-    "brackets beside each other": ("[[1]," * (LONGEST_TEXT // 5), [
-        f"line 1: {'[1]' * (DEEPEST - 1)}[0]: {_DEEP}"]),
-    "braces": ("{a: " * (LONGEST_TEXT // 4), [f"line 1: {'.'.join('a' * DEEPEST)}: {_DEEP}"]),
-    "braces as keys": ("{? " * (LONGEST_TEXT // 3), [f"line 1: {_DEEP}"]),
+    "brackets beside each other": ("[[1]," * (MAX_CHARACTERS // 5), [
+        f"line 1: {'[1]' * (MAX_DEPTH - 1)}[0]: {_DEEP}"]),
+    "braces": ("{a: " * (MAX_CHARACTERS // 4), [f"line 1: {'.'.join('a' * MAX_DEPTH)}: {_DEEP}"]),
+    "braces as keys": ("{? " * (MAX_CHARACTERS // 3), [f"line 1: {_DEEP}"]),
     "dashes": ("- " * _HALF, [f"line 1: {_ITEMS}: {_DEEP}"]),
     "question marks": ("? " * _HALF, [f"line 1: {_DEEP}"]),
-    "keys of keys": ("? " * (LONGEST_TEXT // 4) + ": " * (LONGEST_TEXT // 4), [f"line 1: {_DEEP}"]),
+    "keys of keys": ("? " * (MAX_CHARACTERS // 4) + ": " * (MAX_CHARACTERS // 4), [f"line 1: {_DEEP}"]),
     "steps of blanks": ("".join(f"{' ' * n}a:\n" for n in range(300)), [
-        f"line {DEEPEST + 1}: {'.'.join('a' * DEEPEST)}: {_DEEP}"]),
+        f"line {MAX_DEPTH + 1}: {'.'.join('a' * MAX_DEPTH)}: {_DEEP}"]),
     "billion laughs": (_doubling(30), [f"line 12: x11[0]: {_MANY}"]),
     "thousands of doublings": (_doubling(1500), [f"line 12: x11[0]: {_MANY}"]),
     "laughs in mappings": (_doubling(30, "{{a: *{0}, b: *{0}}}"), [f"line 11: x10.b: {_MANY}"]),
@@ -230,14 +230,14 @@ LARGE: Mapping[str, tuple[str, Faults]] = {
         "line 2: y[12]: aliases stand for more than 500,000 characters"]),
     "a tall tower": ("".join(f"x{n}: &x{n} [" + (f"*x{n - 1}" if n else "") + "]\n" for n in range(2000)), [
         f"line 32: x31[0]: {_DEEP}"]),
-    "aliases to itself": ("a: &a [" + "*a," * (LONGEST_TEXT // 4) + "]", [
+    "aliases to itself": ("a: &a [" + "*a," * (MAX_CHARACTERS // 4) + "]", [
         "line 1: a[0]: the anchor 'a' holds itself"]),
     "anchors": ("[" + "&a a," * 9000 + "]", ["line 1: must be a mapping, not a list"]),
     "unknown keys": ("".join(f"key{n}: 1\n" for n in range(4500)), {
         WORKFLOW: _keys(["version", "processes"]), CONFIGURATION: _keys(["version"])}),
     "keys that are no text": ("".join(f"{n}: 1\n" for n in range(6000)), [
         f"line {n}: {_NOT_TEXT}" for n in range(1, 21)]),
-    "one key": ("a: 1\n" * (LONGEST_TEXT // 5), [f"line {n}: a: is given on line 1 already" for n in range(2, 22)]),
+    "one key": ("a: 1\n" * (MAX_CHARACTERS // 5), [f"line {n}: a: is given on line 1 already" for n in range(2, 22)]),
     "one key in braces": ("{" + '"a":,' * 9000 + "}", ["line 1: a: is given on line 1 already"] * 20),
     "keys of many tags": ("".join(f"!a{n} b: 1\n" for n in range(4000)), [
         "line {}: {}".format(n, _tag(f"!a{n - 1}")) for n in range(1, 21)]),
@@ -257,15 +257,15 @@ LARGE: Mapping[str, tuple[str, Faults]] = {
         "line 1: version: is a whole number that 64 bits do not hold: write it in quotes"]),
     "a long fraction": ("version: 0." + "0" * 49_000 + "x", _OTHER_VERSION),
     "a long key": ("version: VERSION\nREST\n? " + "a" * 49_000 + "\n: 1", [f"line 3: '{'a' * 59}…': TOP"]),
-    "a long tag": ("!" * LONGEST_TEXT, ["line 1: " + _tag("!" * 60)]),
+    "a long tag": ("!" * MAX_CHARACTERS, ["line 1: " + _tag("!" * 60)]),
     "a long anchor": ("a: *" + "a" * 49_000, [f"line 1: a: there is no anchor '{'a' * 59}…' before this alias"]),
     "a long directive": ("%" + "a" * 49_000, _no_yaml(
         1, "found unknown directive name", "while scanning a directive", 1)),
-    "quotes": ("'" * LONGEST_TEXT, ["line 1: must be a mapping, not text"]),
+    "quotes": ("'" * MAX_CHARACTERS, ["line 1: must be a mapping, not text"]),
     "escapes": ('"' + "\\x41" * 12_000 + '"', ["line 1: must be a mapping, not text"]),
     "a block of blanks": ("version: VERSION\nREST\na: |\n" + " \n" * 20_000, ["line 3: a: TOP"]),
     "a folded block": ("version: VERSION\nREST\na: >\n" + " b\n" * 15_000, ["line 3: a: TOP"]),
-    "line ends": ("\n" * LONGEST_TEXT, ["line 1: is empty"]),
+    "line ends": ("\n" * MAX_CHARACTERS, ["line 1: is empty"]),
     "comments": ("#\n" * _HALF, ["line 1: is empty"]),
     "documents": ("---\n" * 10_000, [f"line 2: {_SECOND}"]),
     "pairs": ("[" + "a: b," * 9900 + "]", [f"line 1: [3333]: {_MANY}"]),

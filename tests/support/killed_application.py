@@ -17,7 +17,7 @@ _LIFE_SECONDS = 120
 
 
 class Lives:
-    """`tests.faults.killable_application`, which is started once, and its lives, one after the other."""
+    """`tests.faults.killable_configuration_worker`, which is started once, and its lives, one after the other."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
         self._process = process
@@ -85,7 +85,7 @@ async def living(
     with log.open("ab") as output:
         process = fork_server.popen(
             [
-                *(sys.executable, "-m", "tests.faults.killable_application", "--database", database),
+                *(sys.executable, "-m", "tests.faults.killable_configuration_worker", "--database", database),
                 *("--redis", redis, "--lease-seconds", str(lease_seconds), *more),
             ],
             stdin=subprocess.PIPE,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from control_api.projects.find import Place
+from control_domain.projects.find import Place
 from tests.support.deploy_stage import Stage
 from tests.support.deployer_process import DeployerProcess
 

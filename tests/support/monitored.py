@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import insert, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from control_api.database import open_sessions
-from control_api.monitors.tables import Heartbeat, HeartbeatState, Queue
+from control_domain.database.engine import open_sessions
+from control_domain.tables.monitors import Heartbeat, HeartbeatState, Queue
 from storage_backends.monitor_states.interface import MonitorStates
 from storage_backends.monitor_states.postgres import open_postgres_monitor_states
 from storage_backends.monitor_states.sqlite import open_sqlite_monitor_states

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from control_api.accounts.operations import create_account, create_person
-from control_api.accounts.tables import Account, Person
-from control_api.audit.operations import Actor, newest_entries
-from control_api.database import Sessions
-from control_api.deployments.queue_deployment import Wish, queue_deployment
-from control_api.deployments.tables import Deployment
-from control_api.operator_actions import ACTIONS, Engines
-from control_api.projects.find import Place
-from control_api.projects.tables import Environment, Project, ProjectRole
-from control_api.refusals import Refused
-from control_api.repositories.operations import connect_repository
-from control_api.repositories.tables import Repository
-from control_api.variables.sealing import SealingKeys
+from control_domain.accounts.operations import create_account, create_person
+from control_domain.audit import Actor, newest_entries
+from control_domain.database.engine import Sessions
+from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.projects.find import Place
+from control_domain.refusals import Refused
+from control_domain.repositories.operations import connect_repository
+from control_domain.sealing import SealingKeys
+from control_domain.tables.accounts import Account, Person
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Environment, Project, ProjectRole
+from control_domain.tables.repositories import Repository
+from operator_actions.door import ACTIONS, Engines
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.accounts import make_acme

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, text
 
-from control_api.accounts.operations import Caller, find_caller
-from control_api.database import Sessions
-from control_api.operator_actions import ACTIONS, Engines
-from control_api.refusals import Refused
+from control_domain.accounts.operations import Caller, find_caller
+from control_domain.database.engine import Sessions
+from control_domain.refusals import Refused
+from operator_actions.door import ACTIONS, Engines
 from pipeline_contracts.credentials import digest_credential
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 

@@ -6,25 +6,31 @@ from typing import Any
 
 from sqlalchemy import select, update
 
-from control_api.audit.operations import Actor
-from control_api.environments.locks import lock_environment, unlock_environment
-from control_api.environments.previews import open_preview
-from control_api.environments.remove_environment import remove_environment
-from control_api.monitors.operations import (
+from control_domain.audit import Actor
+from control_domain.environments.locks import lock_environment, unlock_environment
+from control_domain.monitors.operations import (
     HeartbeatSettings,
     create_heartbeat,
     create_monitor_key,
     create_queue,
 )
-from control_api.monitors.remove_monitors import remove_heartbeat
-from control_api.monitors.tables import Heartbeat, HeartbeatState
-from control_api.projects.find import Place
-from control_api.projects.operations import create_environment, create_ingest_key
-from control_api.projects.tables import Environment, Project, ProjectRole
-from control_api.sites.operations import add_goal, change_domains, change_timezone, create_site, remove_goal
-from control_api.sites.tables import Goal, Site
-from control_api.variables.operations import decide_change
-from control_api.variables.tables import VariableChange
+from control_domain.monitors.remove_monitors import remove_heartbeat
+from control_domain.previews import open_preview
+from control_domain.projects.find import Place
+from control_domain.projects.operations import create_environment, create_ingest_key
+from control_domain.removals.remove_environment import remove_environment
+from control_domain.sites.operations import (
+    add_goal,
+    change_domains,
+    change_timezone,
+    create_site,
+    remove_goal,
+)
+from control_domain.tables.monitors import Heartbeat, HeartbeatState
+from control_domain.tables.projects import Environment, Project, ProjectRole
+from control_domain.tables.sites import Goal, Site
+from control_domain.tables.variables import VariableChange
+from control_domain.variables.operations import decide_change
 from pipeline_contracts.deploy_states import ChangeState
 from pipeline_contracts.schedules import Schedule
 from tests.support.deploy_platform import Platform, environment_path

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from control_api.database import Sessions
+from control_domain.database.engine import Sessions
 from tests.support.changed_project import PreparedProject, prepare_project
 from tests.support.databases import KINDS, copied_database, prepare_once
 from tests.support.operated import Operated

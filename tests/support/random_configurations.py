@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from control_api.configuration.addresses import (
+from control_domain.configurations.addresses import (
     GOALS,
     PROJECT,
     VARIABLES,
@@ -17,13 +17,13 @@ from control_api.configuration.addresses import (
     read_address,
     write_address,
 )
-from control_api.configuration.documents.document import VERSION, ConfigurationDocument, Wanted
-from control_api.configuration.state import Present, ProjectState
-from control_api.configuration.values import FIELDS, NEEDED, Keep, Secret, Value
-from control_api.environments.windows import DAYS
-from control_api.git_refs import is_ref
-from control_api.slugs import is_name
+from control_domain.configurations.documents.document import VERSION, ConfigurationDocument, Wanted
+from control_domain.configurations.state import Present, ProjectState
+from control_domain.configurations.values import FIELDS, NEEDED, Keep, Secret, Value
+from control_domain.environments.windows import DAYS
+from control_domain.slugs import is_name
 from pipeline_contracts.durations import write_duration
+from pipeline_contracts.git_refs import is_ref
 from tests.support.serve_control import VARIABLE_KEYS
 
 LINEAGE = "prj_01j00000000000000000000000"

@@ -14,12 +14,11 @@ from typing import Any
 
 import orjson
 
-from analytics_queries.visits.filters import VisitFilters
-from analytics_queries.visits.kept_rows import Asked, Goals
+from analytics_queries.visits.report_request import Goals, ReportRequest, VisitFilters
 from analytics_queries.visits.site_report import site_report
 from consumers.assemble import assemble_loop
 from consumers.transforms.pageviews_topic import PageviewsTopic
-from control_api.sites.describe_report import ReportedGoal, ReportedSite, describe_report
+from control_domain.sites.describe_report import ReportedGoal, ReportedSite, describe_report
 from pipeline_contracts import topics
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.apply_schema import apply_schema
@@ -52,9 +51,9 @@ async def _replay(
         reports = []
         for zone, days, conditions in wanted:
             filters = VisitFilters(**conditions)
-            asked = Asked(SITE, zone, filters, goals, now)
+            request = ReportRequest(SITE, zone, filters, goals, now)
             site = ReportedSite(SITE, "Shop", zone, described)
-            found = await site_report(store, asked, days)
+            found = await site_report(store, request, days)
             reports.append(orjson.dumps(describe_report(site, filters, found)))
         return b"\n".join(reports)
     finally:

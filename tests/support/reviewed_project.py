@@ -10,13 +10,13 @@ from typing import Any
 
 from sqlalchemy import func, select, update
 
-from control_api.audit.tables import AuditEntry
-from control_api.configuration.read_state import read_state
-from control_api.configuration.state import ProjectState
-from control_api.configuration.tables import Application, Review
-from control_api.configuration.worker import ApplicationWorker, applying
-from control_api.projects.tables import Project
-from control_api.variables.sealing import SealingKeys
+from control_domain.configurations.read_state import read_state
+from control_domain.configurations.state import ProjectState
+from control_domain.sealing import SealingKeys
+from control_domain.tables.audit import AuditEntry
+from control_domain.tables.configuration import Application, Review
+from control_domain.tables.projects import Project
+from control_workers.configuration_runs import ConfigurationRunWorker, running_configuration_worker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.key_directory.interface import KeyDirectory
 from tests.support.deploy_platform import Answer, Platform
@@ -89,15 +89,15 @@ class ReviewedProject:
         )
 
     @contextlib.asynccontextmanager
-    async def working(self, **options: Any) -> AsyncIterator[ApplicationWorker]:
+    async def working(self, **options: Any) -> AsyncIterator[ConfigurationRunWorker]:
         """A worker is at work, and told of news."""
-        worker = ApplicationWorker(
+        worker = ConfigurationRunWorker(
             self.sessions or self.platform.sessions, self.directory, self.keys, **options
         )
         state = self.platform.app.state
         before, state.wake_applications = state.wake_applications, worker.wake
         try:
-            async with applying(worker, is_alone=False):
+            async with running_configuration_worker(worker, is_alone=False):
                 yield worker
         finally:
             state.wake_applications = before

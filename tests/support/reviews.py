@@ -8,17 +8,17 @@ from datetime import datetime
 from sqlalchemy import delete, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.configuration.addresses import PROJECT, Address
-from control_api.configuration.application_status import sum_up
-from control_api.configuration.documents.document import ConfigurationDocument, Wanted
-from control_api.configuration.plan import Action, Change, Plan, make_plan
-from control_api.configuration.read_state import read_state
-from control_api.configuration.reviews import VALID
-from control_api.configuration.sealed_actions import seal_actions
-from control_api.configuration.tables import Application, Operation, Review
-from control_api.configuration.values import Value
-from control_api.projects.tables import Project
-from control_api.variables.sealing import SealingKeys
+from control_domain.configurations.addresses import PROJECT, Address
+from control_domain.configurations.application_status import sum_up
+from control_domain.configurations.documents.document import ConfigurationDocument, Wanted
+from control_domain.configurations.plan import Action, Change, Plan, make_plan
+from control_domain.configurations.read_state import read_state
+from control_domain.configurations.reviews import VALID
+from control_domain.configurations.sealed_actions import seal_actions
+from control_domain.configurations.values import Value
+from control_domain.sealing import SealingKeys
+from control_domain.tables.configuration import Application, Operation, Review
+from control_domain.tables.projects import Project
 from pipeline_contracts.deploy_states import OperationStatus
 
 Resources = Mapping[Address, Mapping[str, Value]]

@@ -6,10 +6,10 @@ from typing import Any
 
 from aiohttp import web
 
-from control_api.variables.sealing import SealingKeys
-from embedded_app.asgi_bridge import asgi_handler
+from control_domain.sealing import SealingKeys
 from ingest_edge.app import Edge, edge_runner
 from ingest_edge.metrics import EdgeMetrics
+from wiring.embedded.asgi_bridge import asgi_handler
 
 VARIABLE_KEYS = SealingKeys.read("a key for variables of the test suite")
 

@@ -6,7 +6,7 @@ python -m tests.support.short_demo DAYS ARGUMENTS   runs `pharos ARGUMENTS`
 import functools
 import sys
 
-from embedded_app import demo
+from demo import demo
 from operator_cli import main
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def records_of(site_id: int, origins: tuple[str, ...], sent: Iterable[Sent]) -> 
     return records
 
 
-async def no_step(step: str) -> None:
+async def ignore_step(step: str) -> None:
     """Nothing happens between the steps."""
 
 
@@ -57,8 +57,8 @@ async def store_records(
         for _, part in groupby(records[begin:end], key=lambda record: topic.weight(record)[1]):
             chunk_records = list(part)
             chunk = Chunk(log, chunk_records[0].offset, chunk_records[-1].offset + 1, chunk_records)
-            rows = await topic.rows(chunk, store)
+            rows = await topic.make_rows(chunk, store)
             assert not rows.dead
-            await insert_chunk(store, chunk, rows.tables, topic, tried_before=False, on_step=no_step)
+            await insert_chunk(store, chunk, rows.tables, topic, tried_before=False, on_step=ignore_step)
         begin = end
     return topic

@@ -13,11 +13,11 @@ from typing import Any
 
 from sqlalchemy import select, update
 
-from control_api.repositories.tables import Repository
-from control_api.webhooks.notices import WebhookSecret
-from control_api.webhooks.secrets import make_secret, set_secret, signing_key
-from control_api.webhooks.tables import WaitingPush, WebhookDelivery
-from control_api.workflows.tables import Workflow
+from control_domain.repositories.webhook_secrets import make_secret, set_secret, signing_key
+from control_domain.tables.repositories import Repository
+from control_domain.tables.webhooks import WaitingPush, WebhookDelivery
+from control_domain.tables.workflows import Workflow
+from git_hosts.webhook_events import WebhookSecret
 from tests.support.deploy_platform import Answer, Platform
 from tests.support.serve_control import VARIABLE_KEYS
 

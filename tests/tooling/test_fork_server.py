@@ -1,4 +1,4 @@
-"""Programs that the fork server starts are processes like those that `subprocess` starts."""
+"""Programs started by the fork server behave like those started by `subprocess`."""
 
 import json
 import os
@@ -15,8 +15,8 @@ from tests.support import fork_server
 _ECHO = [sys.executable, "-m", "tests.support.echo_process"]
 
 
-def test_a_forked_program_is_what_a_started_one_is(tmp_path: Path) -> None:
-    """Arguments, environment, folder, streams and exit status are the same either way."""
+def test_a_forked_program_behaves_like_a_started_one(tmp_path: Path) -> None:
+    """Arguments, environment, folder, streams and exit status are the same."""
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2]), "COLOUR": "blue"}
     for status in ("0", "7", "text", "raise"):
         results = []
@@ -47,7 +47,7 @@ def test_a_forked_program_has_a_process_id_and_can_be_killed() -> None:
     assert not psutil.pid_exists(process.pid)
 
 
-def test_programs_start_in_new_sessions_where_that_is_asked_for() -> None:
+def test_programs_start_in_new_sessions_on_request() -> None:
     for new_session in (False, True):
         options = {"stdout": subprocess.PIPE, "start_new_session": new_session}
         with fork_server.popen([*_ECHO, "wait"], text=True, **options) as process:
@@ -58,7 +58,7 @@ def test_programs_start_in_new_sessions_where_that_is_asked_for() -> None:
         assert (session == process.pid) is new_session
 
 
-def test_other_programs_are_started_as_usual() -> None:
+def test_other_programs_are_started_by_subprocess() -> None:
     done = fork_server.run([sys.executable, "-c", "print(1)"], capture_output=True, text=True, check=True)
     assert done.stdout == "1\n"
 

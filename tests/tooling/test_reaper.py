@@ -1,4 +1,4 @@
-"""A killed test run leaves no process and no folder behind."""
+"""A killed test run leaves no process and no folder."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ _SECONDS = 120
 )
 def test_a_killed_run_leaves_nothing_behind(killed: str, number: signal.Signals, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
-    # Not the mark of this run: the inner one has its own.
+    # Not this run's mark: the inner run has its own.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     with open(tmp_path / "output", "wb") as output:
         run = subprocess.Popen(
@@ -62,7 +62,7 @@ def test_a_killed_run_leaves_nothing_behind(killed: str, number: signal.Signals,
         run.wait()
     _, alive = psutil.wait_procs(started, timeout=_SECONDS)
     assert not alive
-    # The folder of a run that ended in order, with a failure, is there to be looked at.
+    # A run that ended with a failure keeps its folder for inspection.
     if killed == "worker":
         shutil.rmtree(folder)
     while folder.exists() and time.monotonic() < deadline + _SECONDS:

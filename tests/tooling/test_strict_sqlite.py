@@ -1,4 +1,4 @@
-"""Values that Postgres refuses are refused on the SQLite of tests, too."""
+"""The SQLite of tests refuses the values that Postgres refuses."""
 
 from datetime import UTC, datetime
 
@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import insert, select, update
 from sqlalchemy.exc import DataError, DBAPIError
 
-from control_api.accounts.tables import Account
-from control_api.database import open_engine
+from control_domain.database.engine import open_engine
+from control_domain.tables.accounts import Account
 from tests.support.cheap_engines import engines_are_cheap
 
 __all__ = ["engines_are_cheap"]
@@ -29,10 +29,10 @@ _REFUSED = [
 
 
 @pytest.mark.both_databases
-async def test_what_postgres_refuses_is_refused(database_url: str) -> None:
+async def test_values_that_postgres_refuses_are_refused(database_url: str) -> None:
     engine = open_engine(database_url)
     is_sqlite = engine.dialect.name == "sqlite"
-    # asyncpg checks some values itself, with an error that is no `DataError`.
+    # asyncpg checks some values itself, with an error that is not a `DataError`.
     error = DataError if is_sqlite else DBAPIError
     for statement in (insert(Account).values(_OTHERS), update(Account)):
         for column, value, message in _REFUSED:
@@ -46,6 +46,6 @@ async def test_what_postgres_refuses_is_refused(database_url: str) -> None:
             async with engine.begin() as connection:
                 await connection.execute(select(Account).where(getattr(Account, column) == value))
     async with engine.begin() as connection:
-        # To compare with a text that is too long is no mistake.
+        # Comparing with a text that is too long is allowed.
         assert (await connection.execute(select(Account).where(Account.name == "ü" * 101))).all() == []
     await engine.dispose()

@@ -1,4 +1,4 @@
-"""Which tests belong to which suite."""
+"""The selection of tests by each suite."""
 
 from pathlib import Path
 

@@ -1,1 +1,1 @@
-"""From OTLP requests to rows in the tables of the OpenTelemetry ClickHouse exporter."""
+"""Transforms of OTLP: make rows for the tables of the OpenTelemetry ClickHouse exporter."""

@@ -1,4 +1,4 @@
-"""Rows of the tables of metrics: one for each kind."""
+"""Rows of the metric tables: one table for each kind of metric."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,7 +8,13 @@ from typing import Any
 import msgspec
 from msgspec import Raw, field
 
-from consumers.transforms.otlp.shared_columns import Chosen, Place, TablePiece, hex_id, in_pieces
+from consumers.transforms.otlp.shared_columns import (
+    AcceptedRecords,
+    RecordOrigin,
+    TablePiece,
+    hex_id,
+    split_into_pieces,
+)
 from consumers.transforms.otlp.text_values import text_map
 from pipeline_contracts.otlp.metrics import (
     Exemplar,
@@ -25,7 +31,7 @@ _PREFIX = "pharos.otel_metrics_"
 
 
 class PointRow(msgspec.Struct, omit_defaults=True, gc=False):
-    """The columns that the points of all kinds have, in the exporter's names."""
+    """The columns of the data points of all kinds, in the exporter's names."""
 
     MetricName: str
     TimeUnix: str
@@ -34,7 +40,7 @@ class PointRow(msgspec.Struct, omit_defaults=True, gc=False):
     MetricUnit: str
     Attributes: dict[str, str]
     ServiceName: Raw
-    """With the other columns of the scope behind it."""
+    """Also carries the other columns of the scope: see `RecordOrigin.shared_columns`."""
     Flags: int = 0
     Value: float | Raw = 0.0
     Count: int = 0
@@ -61,55 +67,55 @@ class PointRow(msgspec.Struct, omit_defaults=True, gc=False):
     exemplar_traces: Sequence[str] = field(name="Exemplars.TraceId", default=())
 
 
-def metric_rows(request: MetricsRequest, place: Place) -> Iterator[TablePiece]:
-    """The rows of all data points that the edge has taken, a piece or more for a scope and table."""
-    chosen = Chosen(place.meta.rejected)
-    for of_resource, of_scope, metrics in request.by_scope():
-        make_shared = partial(place.shared, of_resource, of_scope, dropped=True)
-        tables, shared = _rows_of_scope(metrics, chosen, place, make_shared)
+def metric_rows(request: MetricsRequest, origin: RecordOrigin) -> Iterator[TablePiece]:
+    """Yield the rows of all data points that the edge has accepted, in one or more pieces for each scope and table."""
+    accepted = AcceptedRecords(origin.meta.rejected)
+    for resource_group, scope_group, metrics in request.by_scope():
+        make_shared = partial(origin.shared_columns, resource_group, scope_group, dropped=True)
+        tables, shared = _rows_of_scope(metrics, accepted, origin, make_shared)
         if shared is None:
             continue
-        size = memoryview(shared).nbytes + max(map(_described, metrics))
+        size = memoryview(shared).nbytes + max(map(_max_repeated_bytes, metrics))
         for table, rows in tables.items():
-            for some in in_pieces(rows, size):
-                yield table, _encode_lines(some), len(some)
+            for piece in split_into_pieces(rows, size):
+                yield table, _encode_lines(piece), len(piece)
 
 
-def _described(metric: Metric) -> int:
-    """Bytes that each row of the metric repeats of it, at most: a character is six where it is escaped."""
+def _max_repeated_bytes(metric: Metric) -> int:
+    """Return the most bytes of the metric that each of its rows can repeat: an escaped character takes six."""
     return 6 * (len(metric.name or "") + len(metric.description or "") + len(metric.unit or ""))
 
 
 def _rows_of_scope(
-    metrics: list[Metric], chosen: Chosen, place: Place, make_shared: Callable[[], Raw]
+    metrics: list[Metric], accepted: AcceptedRecords, origin: RecordOrigin, make_shared: Callable[[], Raw]
 ) -> tuple[dict[str, list[PointRow]], Raw | None]:
-    """The rows by table, and the columns that they share."""
+    """Return the rows by table, and the columns that they share; None instead if there are no rows."""
     tables: dict[str, list[PointRow]] = {}
     shared: Raw | None = None
     for metric in metrics:
         for kind, data in metric.data():
-            points: list[Any] = chosen.of(data.dataPoints or [])
+            points: list[Any] = accepted.select(data.dataPoints or [])
             if not points:
                 continue
             if shared is None:
-                # Not before: the edge bounds what rows repeat, but not what scopes without rows do.
+                # Only for a scope with rows: the edge bounds the bytes that rows repeat, but not scopes without rows.
                 shared = make_shared()
             table, fill = _KINDS[kind]
             rows = tables.setdefault(_PREFIX + table, [])
             for point in points:
-                row = _begin(metric, point, place, shared)
-                fill(row, point, place)
+                row = _new_row(metric, point, origin, shared)
+                fill(row, point, origin)
                 row.AggregationTemporality = getattr(data, "aggregationTemporality", None) or 0
                 row.IsMonotonic = bool(getattr(data, "isMonotonic", False))
                 rows.append(row)
     return tables, shared
 
 
-def _begin(metric: Metric, point: Any, place: Place, shared: Raw) -> PointRow:
+def _new_row(metric: Metric, point: Any, origin: RecordOrigin, shared: Raw) -> PointRow:
     return PointRow(
         metric.name or "",
-        place.time(point.timeUnixNano),
-        place.time(point.startTimeUnixNano),
+        origin.time(point.timeUnixNano),
+        origin.time(point.startTimeUnixNano),
         metric.description or "",
         metric.unit or "",
         text_map(point.attributes),
@@ -118,55 +124,57 @@ def _begin(metric: Metric, point: Any, place: Place, shared: Raw) -> PointRow:
     )
 
 
-def _fill_number(row: PointRow, point: NumberPoint, place: Place) -> None:
+def _fill_number(row: PointRow, point: NumberPoint, origin: RecordOrigin) -> None:
     row.Value = _value(point)
-    _add_exemplars(row, point.exemplars, place)
+    _add_exemplars(row, point.exemplars, origin)
 
 
-def _fill_histogram(row: PointRow, point: HistogramPoint, place: Place) -> None:
+def _fill_histogram(row: PointRow, point: HistogramPoint, origin: RecordOrigin) -> None:
     _fill_distribution(row, point)
     row.BucketCounts = point.bucketCounts or []
-    row.ExplicitBounds = [number(bound) for bound in point.explicitBounds or ()]
-    _add_exemplars(row, point.exemplars, place)
+    row.ExplicitBounds = [json_number(bound) for bound in point.explicitBounds or ()]
+    _add_exemplars(row, point.exemplars, origin)
 
 
-def _fill_exponential(row: PointRow, point: ExponentialHistogramPoint, place: Place) -> None:
+def _fill_exponential_histogram(
+    row: PointRow, point: ExponentialHistogramPoint, origin: RecordOrigin
+) -> None:
     _fill_distribution(row, point)
     row.Scale = point.scale or 0
     row.ZeroCount = point.zeroCount or 0
-    row.ZeroThreshold = number(point.zeroThreshold)
+    row.ZeroThreshold = json_number(point.zeroThreshold)
     if point.positive is not None:
         row.PositiveOffset = point.positive.offset or 0
         row.PositiveBucketCounts = point.positive.bucketCounts or []
     if point.negative is not None:
         row.NegativeOffset = point.negative.offset or 0
         row.NegativeBucketCounts = point.negative.bucketCounts or []
-    _add_exemplars(row, point.exemplars, place)
+    _add_exemplars(row, point.exemplars, origin)
 
 
-def _fill_summary(row: PointRow, point: SummaryPoint, _place: Place) -> None:
+def _fill_summary(row: PointRow, point: SummaryPoint, _place: RecordOrigin) -> None:
     row.Count = point.count or 0
-    row.Sum = number(point.sum)
+    row.Sum = json_number(point.sum)
     values = point.quantileValues or []
-    row.quantiles = [number(value.quantile) for value in values]
-    row.quantile_values = [number(value.value) for value in values]
+    row.quantiles = [json_number(value.quantile) for value in values]
+    row.quantile_values = [json_number(value.value) for value in values]
 
 
 def _fill_distribution(row: PointRow, point: HistogramPoint | ExponentialHistogramPoint) -> None:
     row.Count = point.count or 0
-    row.Sum = number(point.sum)
-    row.Min = number(point.min)
-    row.Max = number(point.max)
+    row.Sum = json_number(point.sum)
+    row.Min = json_number(point.min)
+    row.Max = json_number(point.max)
 
 
 def _value(measured: NumberPoint | Exemplar) -> float | Raw:
     if measured.asDouble is not None:
-        return number(measured.asDouble)
+        return json_number(measured.asDouble)
     return float(measured.asInt or 0)
 
 
-def number(value: float | None) -> float | Raw:
-    """The number as ClickHouse reads it from JSON, which has no word for those that are none."""
+def json_number(value: float | None) -> float | Raw:
+    """Return the number in the form that ClickHouse reads from JSON, which has no NaN and no infinities."""
     if not value:
         return 0.0
     if math.isfinite(value):
@@ -174,21 +182,21 @@ def number(value: float | None) -> float | Raw:
     return Raw(b'"nan"' if math.isnan(value) else b'"inf"' if value > 0 else b'"-inf"')
 
 
-def _add_exemplars(row: PointRow, exemplars: list[Exemplar] | None, place: Place) -> None:
+def _add_exemplars(row: PointRow, exemplars: list[Exemplar] | None, origin: RecordOrigin) -> None:
     if not exemplars:
         return
     row.exemplar_attributes = [text_map(exemplar.filteredAttributes) for exemplar in exemplars]
-    row.exemplar_times = [place.time(exemplar.timeUnixNano) for exemplar in exemplars]
+    row.exemplar_times = [origin.time(exemplar.timeUnixNano) for exemplar in exemplars]
     row.exemplar_values = [_value(exemplar) for exemplar in exemplars]
     row.exemplar_spans = [hex_id(exemplar.spanId, 16) for exemplar in exemplars]
     row.exemplar_traces = [hex_id(exemplar.traceId, 32) for exemplar in exemplars]
 
 
-_Fill = Callable[[PointRow, Any, Place], None]
+_Fill = Callable[[PointRow, Any, RecordOrigin], None]
 _KINDS: Mapping[str, tuple[str, _Fill]] = {
     "gauge": ("gauge", _fill_number),
     "sum": ("sum", _fill_number),
     "histogram": ("histogram", _fill_histogram),
-    "exponentialHistogram": ("exponential_histogram", _fill_exponential),
+    "exponentialHistogram": ("exponential_histogram", _fill_exponential_histogram),
     "summary": ("summary", _fill_summary),
 }

@@ -1,6 +1,6 @@
-"""From the protocol's messages to the structs that its JSON is decoded into, so that both take one way into the tables.
+"""Converts OTLP protobuf messages to the structs of the JSON encoding, so that rows are made from one form only.
 
-Imported at the first body in protobuf only.
+Imported at the first protobuf body.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class BadMessage(MsgspecError):
-    """Bytes that are no message of this type."""
+    """The bytes are not a message of the expected type."""
 
 
 def _parse(message: Any, body: bytes) -> Any:
@@ -39,19 +39,19 @@ def _parse(message: Any, body: bytes) -> Any:
 
 
 def traces_request(body: bytes) -> traces.TracesRequest:
-    """Raises `BadMessage`; so do the others."""
+    """Raises `BadMessage`, as `logs_request` and `metrics_request` do."""
     resources = _parse(ExportTraceServiceRequest(), body).resource_spans
     return traces.TracesRequest(
         [
             traces.ResourceSpans(
-                _resource(of_resource),
+                _resource(resource_group),
                 [
-                    traces.ScopeSpans(*_scope(of_scope, of_scope.spans, _span))
-                    for of_scope in of_resource.scope_spans
+                    traces.ScopeSpans(*_scope(scope_group, scope_group.spans, _span))
+                    for scope_group in resource_group.scope_spans
                 ],
-                of_resource.schema_url,
+                resource_group.schema_url,
             )
-            for of_resource in resources
+            for resource_group in resources
         ]
     )
 
@@ -61,14 +61,14 @@ def logs_request(body: bytes) -> logs.LogsRequest:
     return logs.LogsRequest(
         [
             logs.ResourceLogs(
-                _resource(of_resource),
+                _resource(resource_group),
                 [
-                    logs.ScopeLogs(*_scope(of_scope, of_scope.log_records, _log))
-                    for of_scope in of_resource.scope_logs
+                    logs.ScopeLogs(*_scope(scope_group, scope_group.log_records, _log))
+                    for scope_group in resource_group.scope_logs
                 ],
-                of_resource.schema_url,
+                resource_group.schema_url,
             )
-            for of_resource in resources
+            for resource_group in resources
         ]
     )
 
@@ -78,28 +78,28 @@ def metrics_request(body: bytes) -> metrics.MetricsRequest:
     return metrics.MetricsRequest(
         [
             metrics.ResourceMetrics(
-                _resource(of_resource),
+                _resource(resource_group),
                 [
-                    metrics.ScopeMetrics(*_scope(of_scope, of_scope.metrics, _metric))
-                    for of_scope in of_resource.scope_metrics
+                    metrics.ScopeMetrics(*_scope(scope_group, scope_group.metrics, _metric))
+                    for scope_group in resource_group.scope_metrics
                 ],
-                of_resource.schema_url,
+                resource_group.schema_url,
             )
-            for of_resource in resources
+            for resource_group in resources
         ]
     )
 
 
-def _resource(of_resource: Any) -> Resource:
-    return Resource(_attributes(of_resource.resource.attributes))
+def _resource(resource_group: Any) -> Resource:
+    return Resource(_attributes(resource_group.resource.attributes))
 
 
-def _scope(of_scope: Any, records: Iterable[Any], make: Callable[[Any], T]) -> tuple[Scope, list[T], str]:
-    scope = of_scope.scope
+def _scope(scope_group: Any, records: Iterable[Any], make: Callable[[Any], T]) -> tuple[Scope, list[T], str]:
+    scope = scope_group.scope
     return (
         Scope(scope.name, scope.version, _attributes(scope.attributes), scope.dropped_attributes_count),
         [make(record) for record in records],
-        of_scope.schema_url,
+        scope_group.schema_url,
     )
 
 
@@ -128,7 +128,7 @@ def _value(value: Any) -> AnyValue:
 
 
 def _time(nanoseconds: int) -> int:
-    """As the edge repairs it in JSON."""
+    """Clamp the time as the edge does in JSON."""
     return min(nanoseconds, LATEST_NANOSECONDS)
 
 

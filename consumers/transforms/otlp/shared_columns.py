@@ -1,4 +1,4 @@
-"""The columns that all rows of a scope share, made into JSON once."""
+"""The columns that all rows of a scope share, encoded as JSON once per scope."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
 _encode_lines = msgspec.json.Encoder().encode_lines
-# What DateTime64(9) holds ends in 2262; a nanosecond clock that says more is wrong.
+# DateTime64(9) ends in 2262; a later time is a sender's error.
 _LATEST_NS = 9_200_000_000_000_000_000
 _EARLIEST_19_DIGITS = 10**18
 
@@ -35,12 +35,12 @@ class _Shared(msgspec.Struct, omit_defaults=True, gc=False):
     ScopeDroppedAttrCount: int = 0
 
 
-class _OfResource(Protocol):
+class _ResourceGroup(Protocol):
     resource: Resource | None
     schemaUrl: str | None
 
 
-class _OfScope(Protocol):
+class _ScopeGroup(Protocol):
     scope: Scope | None
     schemaUrl: str | None
 
@@ -48,8 +48,8 @@ class _OfScope(Protocol):
 _BEGIN = b'{"ServiceName":'
 
 
-class Place:
-    """Which record the rows are of, and what the edge knew of it."""
+class RecordOrigin:
+    """The record that rows come from, and the edge's metadata about it."""
 
     __slots__ = ("meta", "log", "offset", "received_at")
 
@@ -59,13 +59,15 @@ class Place:
         self.offset = offset
         self.received_at = format_time(from_epoch_ms(meta.received_ms))
 
-    def shared(self, of_resource: _OfResource, of_scope: _OfScope, *, dropped: bool = False) -> Raw:
-        """The columns of all rows of the scope: the value of `ServiceName`, and behind it the other members.
+    def shared_columns(
+        self, resource_group: _ResourceGroup, scope_group: _ScopeGroup, *, dropped: bool = False
+    ) -> Raw:
+        """Return the shared columns of a scope as JSON: the value of `ServiceName`, followed by the other members.
 
-        A row that has this as its `ServiceName` is written with all of them, for the price of a copy. `dropped`: the
-        table counts the scope's dropped attributes.
+        A row struct with this as its `ServiceName` is encoded with all of these columns, at the cost of a copy.
+        `dropped`: the table has a column for the scope's number of dropped attributes.
         """
-        resource, scope = of_resource.resource, of_scope.scope
+        resource, scope = resource_group.resource, scope_group.scope
         attributes = text_map(resource.attributes) if resource is not None else {}
         columns = _Shared(
             attributes.get("service.name", ""),
@@ -74,18 +76,19 @@ class Place:
             self.received_at,
             self.log,
             self.offset,
-            of_resource.schemaUrl or "",
+            resource_group.schemaUrl or "",
         )
         if scope is not None:
             columns.ScopeName = scope.name or ""
             columns.ScopeVersion = scope.version or ""
             columns.ScopeAttributes = text_map(scope.attributes)
             columns.ScopeDroppedAttrCount = (scope.droppedAttributesCount or 0) if dropped else 0
-        columns.ScopeSchemaUrl = of_scope.schemaUrl or ""
+        columns.ScopeSchemaUrl = scope_group.schemaUrl or ""
         return Raw(_encode(columns)[len(_BEGIN) : -1])
 
     def time(self, nanoseconds: int | None) -> str:
-        """A time as the tables read it: 19 digits. One that no column holds is the time of receipt."""
+        """Return a time as 19 digits, as the tables read it. A time that no column can hold becomes the time of
+        receipt."""
         nanoseconds = nanoseconds or 0
         if _EARLIEST_19_DIGITS <= nanoseconds <= _LATEST_NS:
             return str(nanoseconds)
@@ -94,63 +97,63 @@ class Place:
         return f"{nanoseconds:019d}"
 
 
-class Chosen:
-    """Tells, record by record in the order of the body, which the edge has taken."""
+class AcceptedRecords:
+    """Selects the records that the edge has accepted. Call `select` with all records in the order of the body."""
 
-    __slots__ = ("_rejected", "_place")
+    __slots__ = ("_rejected", "_last_position")
 
     def __init__(self, rejected: tuple[int, ...]) -> None:
         self._rejected = frozenset(rejected)
-        self._place = -1
+        self._last_position = -1
 
-    def of(self, records: list[T]) -> list[T]:
-        """Those of the next records that were taken."""
+    def select(self, records: list[T]) -> list[T]:
+        """Return the accepted ones of the next records of the body."""
         if not self._rejected:
             return records
-        begin = self._place + 1
-        self._place += len(records)
-        return [record for place, record in enumerate(records, begin) if place not in self._rejected]
+        begin = self._last_position + 1
+        self._last_position += len(records)
+        return [record for position, record in enumerate(records, begin) if position not in self._rejected]
 
 
 TablePiece = tuple[str, bytes, int]
 """(table, JSON lines, rows)."""
 
 PIECE_BYTES = 8 * 2**20
-"""What the rows of one piece may repeat of their resource and scope."""
+"""Most bytes of resource and scope that the rows of one piece may repeat."""
 
 
-def rows_of(
+def encode_rows(
     table: str,
-    scopes: Iterable[tuple[_OfResource, _OfScope, list[T]]],
-    row: Callable[[T, Place, Raw], msgspec.Struct],
-    place: Place,
+    scopes: Iterable[tuple[_ResourceGroup, _ScopeGroup, list[T]]],
+    row: Callable[[T, RecordOrigin, Raw], msgspec.Struct],
+    origin: RecordOrigin,
 ) -> Iterator[TablePiece]:
-    """The rows of all records that the edge has taken, of a signal that has one table, a piece or more for a scope."""
-    chosen = Chosen(place.meta.rejected)
-    for of_resource, of_scope, records in scopes:
-        if taken := chosen.of(records):
-            shared = place.shared(of_resource, of_scope)
-            for some in in_pieces(taken, memoryview(shared).nbytes):
-                yield table, _encode_lines([row(record, place, shared) for record in some]), len(some)
+    """Yield the rows of all accepted records of a signal with one table, in one or more pieces for each scope."""
+    accepted = AcceptedRecords(origin.meta.rejected)
+    for resource_group, scope_group, records in scopes:
+        if selected := accepted.select(records):
+            shared = origin.shared_columns(resource_group, scope_group)
+            for piece in split_into_pieces(selected, memoryview(shared).nbytes):
+                yield table, _encode_lines([row(record, origin, shared) for record in piece]), len(piece)
 
 
-def in_pieces(records: list[T], shared: int) -> Iterator[list[T]]:
-    """The records, so many at once that what they repeat, `shared` bytes each, is a piece."""
-    most = PIECE_BYTES // (shared + 1) or 1
-    if len(records) <= most:
+def split_into_pieces(records: list[T], shared: int) -> Iterator[list[T]]:
+    """Yield the records in lists that repeat at most `PIECE_BYTES`, with `shared` bytes repeated by each record."""
+    limit = PIECE_BYTES // (shared + 1) or 1
+    if len(records) <= limit:
         yield records
         return
-    for begin in range(0, len(records), most):
-        yield records[begin : begin + most]
+    for begin in range(0, len(records), limit):
+        yield records[begin : begin + limit]
 
 
 def hex_id(text: str | None, digits: int) -> str:
-    """An ID in lower case; nothing for one that is none, or all 0."""
+    """Return the ID in lower case; an empty string if it is invalid or all zeros."""
     if not text or len(text) != digits:
         return ""
     try:
         number = bytes.fromhex(text)
     except ValueError:
         return ""
-    # fromhex passes over spaces.
+    # fromhex ignores spaces.
     return number.hex() if len(number) * 2 == digits and any(number) else ""

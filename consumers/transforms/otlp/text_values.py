@@ -1,4 +1,4 @@
-"""Values of attributes as the exporter's tables have them: text."""
+"""Attribute values as text, as the exporter's tables store them."""
 
 import base64
 import math
@@ -12,12 +12,12 @@ from pipeline_contracts.otlp.values import AnyValue, KeyValue
 
 _encode = msgspec.json.Encoder().encode
 _NOTHING = AnyValue()
-# Above that, shortest form and plain digits part (ECMA-262, Number::toString; Go's encoding/json does the same).
+# From here on numbers are written with an exponent (ECMA-262, Number::toString; Go's encoding/json does the same).
 _PLAIN_BELOW = 1e21
 
 
 def text_map(attributes: Sequence[KeyValue] | None) -> dict[str, str]:
-    """Attributes as text by key; of a key that is there twice the last counts."""
+    """Return attributes as text by key; the last value of a repeated key counts."""
     if not attributes:
         return {}
     try:
@@ -26,13 +26,13 @@ def text_map(attributes: Sequence[KeyValue] | None) -> dict[str, str]:
             for attribute in attributes
         }
     except AttributeError:
-        # One without a value, which senders hardly have: not worth asking each time.
+        # An attribute without a value: too rare to check each one above.
         return {attribute.key: as_text(attribute.value) for attribute in attributes}
 
 
 def as_text(value: AnyValue | None) -> str:
-    """A string as it is; numbers in their shortest form; `true` and `false`; lists and maps as JSON; bytes as base64;
-    no value as nothing."""
+    """Return a string unchanged, numbers in their shortest form, `true` or `false`, lists and maps as JSON, bytes as
+    base64, and a missing value as an empty string."""
     if value is None:
         return ""
     if value.stringValue is not None:
@@ -59,7 +59,7 @@ def _number_text(number: float) -> str:
 
 
 def _plain(value: AnyValue | None) -> Any:
-    """The value as JSON writes it; numbers that JSON cannot write are strings."""
+    """Return the value for a JSON encoder; NaN and infinities, which JSON lacks, are strings."""
     value = value or _NOTHING
     if value.arrayValue is not None:
         return [_plain(member) for member in value.arrayValue.values or ()]

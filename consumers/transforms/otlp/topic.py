@@ -1,4 +1,4 @@
-"""What the topics of OTLP become: rows, whichever way the body was coded."""
+"""The transform of the OTLP topics: makes rows from JSON and protobuf bodies."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -8,13 +8,12 @@ from typing import Any
 
 import msgspec
 
-from consumers.chunk import Chunk, ChunkRows, DeadRecord, Piece, RecordRows
-from consumers.deep_json import read_deep
+from consumers.chunk import Chunk, ChunkRows, DeadRecord, Piece, RecordRows, RowsOnly
+from consumers.deep_json import call_with_deeper_stack
 from consumers.transforms.otlp.logs import log_rows
 from consumers.transforms.otlp.metrics import metric_rows
-from consumers.transforms.otlp.shared_columns import Place, TablePiece
+from consumers.transforms.otlp.shared_columns import RecordOrigin, TablePiece
 from consumers.transforms.otlp.traces import trace_rows
-from consumers.transforms.rows_only import RowsOnly
 from consumers.transforms.weight import weigh
 from pipeline_contracts import topics
 from pipeline_contracts.otlp.logs import LogsRequest
@@ -24,100 +23,101 @@ from pipeline_contracts.otlp.traces import TracesRequest
 from pipeline_contracts.records import LogRecord
 from storage_backends.column_store.interface import ColumnStore
 
-# Between so many records the event loop serves others: an edge may live in the same process.
-_BREATH_RECORDS = 300
+# After so many records the transform yields to the event loop: an edge may run in the same process.
+_YIELD_EVERY_RECORDS = 300
 
-# Of the rows of a chunk. What is more is made again, piece by piece, when it is inserted: attributes that many records
-# share can become a thousand times as many bytes as the chunk has.
-_MOST_HELD_BYTES = 64 * 2**20
+# Most bytes of a chunk's rows in memory. Further rows are generated again during the insert, piece by piece: attributes
+# that many records share can become a thousand times the bytes of the chunk.
+_MAX_BUFFERED_BYTES = 64 * 2**20
 
-Rows = Callable[[Any, Place], Iterator[TablePiece]]
+Rows = Callable[[Any, RecordOrigin], Iterator[TablePiece]]
 
 
-class _Held:
-    """The rows of one record by table, (lines, number), as long as they come to no more than `most` bytes; above that
-    only their number."""
+class _BufferedRows:
+    """The rows of one record by table, (lines, number); only their number once they exceed `max_bytes`."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self.size = 0
-        self.given_up = False
+        self.is_over_limit = False
         self.tables: dict[str, tuple[list[bytes], int]] = {}
 
     def add(self, table: str, lines: bytes, rows: int) -> None:
         parts, count = self.tables.get(table, ([], 0))
         self.size += len(lines)
-        if self.size > self._most:
-            self.given_up = True
-            for held, _ in self.tables.values():
-                held.clear()
+        if self.size > self._max_bytes:
+            self.is_over_limit = True
+            for table_parts, _ in self.tables.values():
+                table_parts.clear()
         else:
             parts.append(lines)
         self.tables[table] = parts, count + rows
 
 
 class OtlpTopic(RowsOnly):
-    """One signal's transform."""
+    """The transform of one signal: traces, logs or metrics."""
 
-    def __init__(self, topic: str, request: type[msgspec.Struct], in_protobuf: str, rows: Rows) -> None:
+    def __init__(self, topic: str, request: type[msgspec.Struct], protobuf_parser: str, rows: Rows) -> None:
         self.topic = topic
         self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(request, strict=False).decode
-        self._in_protobuf = in_protobuf
+        self._protobuf_parser = protobuf_parser
         self._rows = rows
 
     def weight(self, record: LogRecord) -> tuple[int, int]:
         return weigh(record, decode_otlp_meta, attrgetter("records"))
 
-    async def rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
+    async def make_rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
         result = ChunkRows()
-        left = _MOST_HELD_BYTES
-        breath = 0
+        bytes_left = _MAX_BUFFERED_BYTES
+        since_yield = 0
         for record in chunk.records:
-            held = _Held(left)
+            buffered = _BufferedRows(bytes_left)
             try:
-                place = Place(decode_otlp_meta(record.meta), chunk.log, record.offset)
-                for table, lines, count in self._pieces(record, place):
-                    held.add(table, lines, count)
-                    breath += count
-                    if breath >= _BREATH_RECORDS or held.given_up:
-                        breath = 0
+                origin = RecordOrigin(decode_otlp_meta(record.meta), chunk.log, record.offset)
+                for table, lines, count in self._pieces(record, origin):
+                    buffered.add(table, lines, count)
+                    since_yield += count
+                    if since_yield >= _YIELD_EVERY_RECORDS or buffered.is_over_limit:
+                        since_yield = 0
                         await asyncio.sleep(0)
             except (msgspec.MsgspecError, RecursionError) as error:
                 result.dead.append(DeadRecord(record, f"The body cannot be read: {error}"))
                 continue
-            if not held.given_up:
-                left -= held.size
-            for table, (parts, count) in held.tables.items():
+            if not buffered.is_over_limit:
+                bytes_left -= buffered.size
+            for table, (parts, count) in buffered.tables.items():
                 rows = RecordRows(record.offset, b"".join(parts), count, is_splittable=True)
-                if held.given_up:
-                    rows = rows._replace(lines=b"", make=partial(self._again, record, place, table))
+                if buffered.is_over_limit:
+                    rows = rows._replace(lines=b"", generate=partial(self._regenerate, record, origin, table))
                 result.tables.setdefault(table, []).append(rows)
         return result
 
-    def _pieces(self, record: LogRecord, place: Place) -> Iterator[TablePiece]:
-        given = 0
+    def _pieces(self, record: LogRecord, origin: RecordOrigin) -> Iterator[TablePiece]:
+        yielded = 0
         try:
-            for piece in self._rows(self._request(place.meta, record.value), place):
+            for piece in self._rows(self._request(origin.meta, record.value), origin):
                 yield piece
-                given += 1
+                yielded += 1
         except RecursionError:
-            # All at once: while pieces were awaited, the higher limit would be everybody's.
-            pieces = read_deep(lambda: list(self._rows(self._request(place.meta, record.value), place)))
-            yield from pieces[given:]
+            # All pieces at once: between two pieces, other code would run with the higher recursion limit.
+            pieces = call_with_deeper_stack(
+                lambda: list(self._rows(self._request(origin.meta, record.value), origin))
+            )
+            yield from pieces[yielded:]
 
-    def _again(self, record: LogRecord, place: Place, table: str) -> Iterator[Piece]:
-        """The record's rows in the table, made when they are inserted."""
-        for name, lines, count in self._pieces(record, place):
+    def _regenerate(self, record: LogRecord, origin: RecordOrigin, table: str) -> Iterator[Piece]:
+        """Generate the record's rows in the table during the insert."""
+        for name, lines, count in self._pieces(record, origin):
             if name == table:
                 yield lines, count
 
     def _request(self, meta: OtlpMeta, body: bytes) -> Any:
         if meta.coding == "json":
             return self._decode(body)
-        # Only where somebody sends it.
+        # Imported only if a client sends protobuf.
         from consumers.transforms.otlp import protobuf
 
-        return getattr(protobuf, self._in_protobuf)(body)
+        return getattr(protobuf, self._protobuf_parser)(body)
 
 
 def traces_topic() -> OtlpTopic:

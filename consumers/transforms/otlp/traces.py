@@ -5,18 +5,18 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec import Raw, field
 
-from consumers.transforms.otlp.shared_columns import Place, TablePiece, hex_id, rows_of
+from consumers.transforms.otlp.shared_columns import RecordOrigin, TablePiece, encode_rows, hex_id
 from consumers.transforms.otlp.text_values import text_map
 from pipeline_contracts.otlp.traces import Span, SpanEvent, SpanLink, TracesRequest
 
 TABLE = "pharos.otel_traces"
 _KINDS = ("Unspecified", "Internal", "Server", "Client", "Producer", "Consumer")
 _STATUSES = ("Unset", "Ok", "Error")
-_MOST_UINT64 = 2**64 - 1
+_MAX_UINT64 = 2**64 - 1
 
 
 class SpanRow(msgspec.Struct, omit_defaults=True, gc=False):
-    """A span's own columns, in the exporter's names."""
+    """The columns of a span, in the exporter's names."""
 
     Timestamp: str
     TraceId: str
@@ -28,7 +28,7 @@ class SpanRow(msgspec.Struct, omit_defaults=True, gc=False):
     """Nanoseconds."""
     SpanAttributes: dict[str, str]
     ServiceName: Raw
-    """With the other columns of the scope behind it."""
+    """Also carries the other columns of the scope: see `RecordOrigin.shared_columns`."""
     ParentSpanId: str = ""
     TraceState: str = ""
     StatusMessage: str = ""
@@ -42,23 +42,23 @@ class SpanRow(msgspec.Struct, omit_defaults=True, gc=False):
     link_attributes: Sequence[dict[str, str]] = field(name="Links.Attributes", default=())
 
 
-def trace_rows(request: TracesRequest, place: Place) -> Iterator[TablePiece]:
-    """The rows of all spans that the edge has taken."""
-    return rows_of(TABLE, request.by_scope(), _row, place)
+def trace_rows(request: TracesRequest, origin: RecordOrigin) -> Iterator[TablePiece]:
+    """Yield the rows of all spans that the edge has accepted."""
+    return encode_rows(TABLE, request.by_scope(), _row, origin)
 
 
-def _row(span: Span, place: Place, shared: Raw) -> SpanRow:
+def _row(span: Span, origin: RecordOrigin, shared: Raw) -> SpanRow:
     start = span.startTimeUnixNano or 0
     kind = span.kind or 0
     row = SpanRow(
-        place.time(start),
-        # The edge has seen that these are IDs.
+        origin.time(start),
+        # The edge has checked that these are IDs.
         span.traceId.lower(),  # type: ignore[union-attr]
         span.spanId.lower(),  # type: ignore[union-attr]
         span.name or "",
         _KINDS[kind] if 0 <= kind < len(_KINDS) else _KINDS[0],
         _STATUSES[0],
-        min((span.endTimeUnixNano or 0) - start, _MOST_UINT64),
+        min((span.endTimeUnixNano or 0) - start, _MAX_UINT64),
         text_map(span.attributes),
         shared,
         hex_id(span.parentSpanId, 16),
@@ -71,14 +71,14 @@ def _row(span: Span, place: Place, shared: Raw) -> SpanRow:
         row.StatusCode = _STATUSES[code] if 0 <= code < len(_STATUSES) else _STATUSES[0]
         row.StatusMessage = status.message or ""
     if span.events:
-        _add_events(row, span.events, place)
+        _add_events(row, span.events, origin)
     if span.links:
         _add_links(row, span.links)
     return row
 
 
-def _add_events(row: SpanRow, events: list[SpanEvent], place: Place) -> None:
-    row.event_times = [place.time(event.timeUnixNano) for event in events]
+def _add_events(row: SpanRow, events: list[SpanEvent], origin: RecordOrigin) -> None:
+    row.event_times = [origin.time(event.timeUnixNano) for event in events]
     row.event_names = [event.name or "" for event in events]
     row.event_attributes = [text_map(event.attributes) for event in events]
 

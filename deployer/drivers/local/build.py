@@ -1,29 +1,34 @@
-"""Builds an artefact on this machine, and runs the steps of a workflow."""
+"""Builds artefacts, and runs the steps of a workflow."""
 
 import asyncio
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from control_api.workflows.document import Steps, WorkflowDocument
-from control_api.workflows.faults import DocumentFault
-from control_api.workflows.read_workflow import read_workflow
+from control_domain.documents.faults import DocumentFault
+from control_domain.workflows.document import Steps, WorkflowDocument
+from control_domain.workflows.read_workflow import read_workflow
 from deployer.checkout.check_out import check_out
 from deployer.checkout.failures import CheckOutFailed
-from deployer.drivers.interface import Source, Tenancy, WorkFailed, WorkLog
+from deployer.drivers.interface import DeployFailed, LogSink, Source, Tenancy
 from deployer.drivers.local.folders import Folders
-from deployer.drivers.local.read_tree_file import NotAFile, read_tree_file
 from deployer.processes.confinement import Confinement, Limits
 from deployer.processes.run_step import StepFailed, StepTimedOut, run_step
 from pipeline_contracts.deploy_states import DeploymentStep
 
-OWN_DOCUMENT = "pharos.yaml"
-"""Where a repository has its workflow document, for projects that are given none."""
-_MOST_CHARACTERS = 50_000
+REPOSITORY_DOCUMENT = "pharos.yaml"
+"""The workflow document in a repository, for projects without a document."""
+_MAX_CHARACTERS = 50_000
+
+
+class NotAFile(Exception):
+    """The path is a folder, a link, a pipe, a socket or a device."""
 
 
 class Builder:
-    """Runs what builds, as a user of its own."""
+    """Builds artefacts as the build users of environments."""
 
     def __init__(self, folders: Folders, limits: Limits, hidden: tuple[Path, ...]) -> None:
         self._folders = folders
@@ -31,18 +36,18 @@ class Builder:
         self._hidden = hidden
 
     async def build(
-        self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: WorkLog
+        self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: LogSink
     ) -> tuple[str, WorkflowDocument]:
-        """The name of the artefact, and the document that it was built by. Raises `WorkFailed`; then, and when it is
-        cut short, nothing is left of it."""
+        """Return the name of the artefact and the workflow document of the build. Raises `DeployFailed`. Leaves no
+        files after a failure or a cancellation."""
         name = str(source.deployment_id)
-        folder = await self._folders.fresh_artefact(name)
+        folder = await self._folders.create_artefact(name)
         try:
             workflow = await self._build_in(folder, tenancy, source, variables, log)
             await self._folders.seal(folder, self._folders.builder(tenancy))
         except CheckOutFailed as error:
             await self._folders.remove(folder)
-            raise WorkFailed(str(error)) from error
+            raise DeployFailed(str(error)) from error
         except BaseException:
             await self._folders.remove(folder)
             raise
@@ -54,7 +59,7 @@ class Builder:
         tenancy: Tenancy,
         source: Source,
         variables: Mapping[str, str],
-        log: WorkLog,
+        log: LogSink,
     ) -> WorkflowDocument:
         owner = self._folders.builder(tenancy)
 
@@ -67,7 +72,7 @@ class Builder:
         async def on_line(line: str) -> None:
             await log.write("stdout", f"{line}\n".encode())
 
-        await log.say(f"Checks out {source.revision}.")
+        await log.write_line(f"Checks out {source.revision}.")
         try:
             await check_out(
                 source.url,
@@ -80,11 +85,11 @@ class Builder:
                 mark=f"{self._folders.identity.id}/git/{source.deployment_id}",
             )
         except StepFailed as error:
-            raise WorkFailed(f"The check-out {error}.") from error
+            raise DeployFailed(f"The check-out {error}.") from error
         workflow = source.workflow
         if workflow is None:
-            workflow = await asyncio.to_thread(_read_own, folder)
-        await log.begin(DeploymentStep.BUILD)
+            workflow = await asyncio.to_thread(_read_repository_document, folder)
+        await log.begin_step(DeploymentStep.BUILD)
         await self.run_steps("build", workflow.build, variables, folder, tenancy, source.deployment_id, log)
         return workflow
 
@@ -96,27 +101,27 @@ class Builder:
         folder: Path,
         tenancy: Tenancy,
         deployment_id: int,
-        log: WorkLog,
+        log: LogSink,
     ) -> None:
-        """Run the steps one after the other, in the time that all of them have. Raises `WorkFailed`.
+        """Run the steps one after the other, within their common time limit. Raises `DeployFailed`.
 
-        Build steps may write the folder, as the builder. Release steps run as the application does: with its user, its
-        home and a folder that is only read. What a migration writes is what the application finds.
+        Build steps run as the builder and can write the folder. Release steps run like the application: with its user,
+        its HOME and a read-only folder, so that the application finds the files that a migration writes.
         """
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + steps.timeout_seconds
         for number, step in enumerate(steps.steps, 1):
-            told = f"{kind.capitalize()} step {number} of {len(steps.steps)}"
-            await log.say(f"{told}: {step}")
+            title = f"{kind.capitalize()} step {number} of {len(steps.steps)}"
+            await log.write_line(f"{title}: {step}")
             left = max(0.1, ends_at - loop.time())
             try:
                 await self._run(step, variables, folder, tenancy, deployment_id, left, log, kind)
             except StepTimedOut as error:
-                raise WorkFailed(
-                    f"{told} was ended: the {kind} steps together took longer than {steps.timeout_seconds} s."
+                raise DeployFailed(
+                    f"{title} was ended: the {kind} steps together took longer than {steps.timeout_seconds} s."
                 ) from error
             except StepFailed as error:
-                raise WorkFailed(f"{told} {error}.") from error
+                raise DeployFailed(f"{title} {error}.") from error
 
     async def _run(
         self,
@@ -126,7 +131,7 @@ class Builder:
         tenancy: Tenancy,
         deployment_id: int,
         seconds: float,
-        log: WorkLog,
+        log: LogSink,
         kind: Literal["build", "release"],
     ) -> None:
         is_build = kind == "build"
@@ -151,20 +156,38 @@ class Builder:
         )
 
 
-def _read_own(folder: Path) -> WorkflowDocument:
-    """The document of the repository itself. Raises `WorkFailed`."""
+def _read_repository_document(folder: Path) -> WorkflowDocument:
+    """Return the workflow document in the repository. Raises `DeployFailed`."""
     try:
-        data = read_tree_file(folder / OWN_DOCUMENT, 4 * _MOST_CHARACTERS + 1)
+        data = read_tree_file(folder / REPOSITORY_DOCUMENT, 4 * _MAX_CHARACTERS + 1)
     except NotAFile:
-        raise WorkFailed(f"{OWN_DOCUMENT} is no file.") from None
+        raise DeployFailed(f"{REPOSITORY_DOCUMENT} is no file.") from None
     except OSError:
-        raise WorkFailed(
-            f"There is no workflow document: set one with `pharos workflow set`, or put {OWN_DOCUMENT} into the "
+        raise DeployFailed(
+            f"There is no workflow document: set one with `pharos workflow set`, or put {REPOSITORY_DOCUMENT} into the "
             "repository."
         ) from None
     try:
         return read_workflow(data.decode())
     except UnicodeDecodeError:
-        raise WorkFailed(f"{OWN_DOCUMENT} is not written in UTF-8.") from None
+        raise DeployFailed(f"{REPOSITORY_DOCUMENT} is not written in UTF-8.") from None
     except DocumentFault as error:
-        raise WorkFailed(f"The repository's {OWN_DOCUMENT} cannot be used: {error}") from error
+        raise DeployFailed(f"The repository's {REPOSITORY_DOCUMENT} cannot be used: {error}") from error
+
+
+def read_tree_file(path: Path, max_bytes: int) -> bytes:
+    """Return the first `max_bytes` of a regular file. Raises `NotAFile`, and `OSError` if the file cannot be read."""
+    if path.is_symlink():
+        # A link could lead to a file that this user may read, and the build may not.
+        raise NotAFile
+    # Without O_NONBLOCK, opening a pipe would wait for a writer.
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise NotAFile
+        data = bytearray()
+        while len(data) < max_bytes and (part := os.read(handle, max_bytes - len(data))):
+            data += part
+        return bytes(data)
+    finally:
+        os.close(handle)

@@ -1,25 +1,25 @@
-"""What runs of one environment, and which of it gets the requests."""
+"""The instances of one environment, and which of them get the requests."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from deployer.drivers.interface import WEB, Run, Tenancy, WorkFailed
-from deployer.drivers.local.instance import Instance
+from deployer.drivers.interface import WEB, DeployFailed, Run, Tenancy
+from deployer.drivers.local.instance import GRACE_SECONDS, Instance
+from deployer.shield import end_tasks
 from deployer.traffic.interface import Route, Traffic, TrafficUnavailable, drain
-from deployer.uncut import end_tasks
 
 logger = logging.getLogger(__name__)
 
 _READY_SECONDS = 60.0
-_GRACE_SECONDS = 10.0
-_LAST_SECONDS = 5.0
-_AGAIN_SECONDS = 1.0
-_PATIENCE_SECONDS = 60.0
+# For draining and ending instances when the deployer ends.
+_STOP_SECONDS = 5.0
+_RETRY_SECONDS = 1.0
+_SWITCH_SECONDS = 60.0
 
 Launch = Callable[[Run, str, int, Callable[[], None]], Instance]
-"""Starts (or takes over) the process of this name and number of a run; calls back when it changes."""
+"""Starts or takes over the instance of a run with this process name and number; calls back when it changes."""
 
 
 class Fleet:
@@ -39,95 +39,102 @@ class Fleet:
         self._launch = launch
         self._report = report
         self._drain_seconds = drain_seconds
-        self._grace_seconds = _GRACE_SECONDS
+        self._grace_seconds = GRACE_SECONDS
         self._served: int | None = None
-        """The deployment whose instances get the requests; None: nobody gets any."""
+        """The deployment whose instances get the requests; None: no instance gets any."""
         self._wakes = False
         self._changes = asyncio.Condition()
         self._routing = asyncio.Lock()
-        self._stale = asyncio.Event()
-        self._rerouting = asyncio.create_task(self._keep_routed(), name=f"routes {tenancy.hosts[0]}")
+        self._route_is_stale = asyncio.Event()
+        self._updating_route = asyncio.create_task(self._update_route(), name=f"routes {tenancy.hosts[0]}")
         self._retiring: set[asyncio.Task[None]] = set()
 
     async def start(self, run: Run, replicas: int) -> None:
-        """All processes of the run, beside what runs. Raises `WorkFailed` as soon as one ends, or is not healthy in
-        its time."""
-        fresh = [
-            self._of(run, name, number) or self._begin(run, name, number)
-            for name, number in run.instances(replicas)
+        """Start all instances of the run next to the live ones. Raises `DeployFailed` as soon as one ends, or if they
+        are not healthy in time."""
+        started = [
+            self._find(run, name, number) or self._launch_instance(run, name, number)
+            for name, number in run.list_instances(replicas)
         ]
         try:
             async with asyncio.timeout(_health_seconds(run)):
                 async with self._changes:
-                    await self._changes.wait_for(lambda: _are_ready(fresh) or _ended(fresh))
+                    await self._changes.wait_for(lambda: _are_ready(started) or _find_ended(started))
         except TimeoutError:
-            raise WorkFailed(await _explain(fresh, _health_seconds(run))) from None
-        if (ended := _ended(fresh)) is not None:
-            raise WorkFailed(f"{_called(ended)} {ended.supervised.last_exit} before it was healthy.")
+            raise DeployFailed(await _explain(started, _health_seconds(run))) from None
+        if (ended := _find_ended(started)) is not None:
+            raise DeployFailed(f"{_name(ended)} {ended.supervised.last_exit} before it was healthy.")
 
     async def switch(self, run: Run) -> None:
-        """Requests go to the run from now on; everything else is drained and ended. Raises `WorkFailed`; then the
-        former instances run on until it is called again."""
+        """Route all requests to the run; drain and end all other instances. Raises `DeployFailed`, and then leaves the
+        former instances running until the next call."""
         self._served = run.deployment_id
-        old = [one for one in self.instances if one.mark.deployment_id != run.deployment_id]
-        for one in old:
-            one.is_draining = True
+        former = [instance for instance in self.instances if instance.mark.deployment_id != run.deployment_id]
+        for instance in former:
+            instance.is_draining = True
         loop = asyncio.get_running_loop()
-        ends_at = loop.time() + _PATIENCE_SECONDS
+        ends_at = loop.time() + _SWITCH_SECONDS
         while True:
             try:
                 await self._route()
                 break
             except TrafficUnavailable as error:
                 if loop.time() > ends_at:
-                    raise WorkFailed(f"The traffic could not be switched: {error}") from error
-            await asyncio.sleep(_AGAIN_SECONDS)
-        await self._retire(old)
+                    raise DeployFailed(f"The traffic could not be switched: {error}") from error
+            await asyncio.sleep(_RETRY_SECONDS)
+        await self._retire(former)
 
-    async def keep(self, run: Run | None, replicas: int, *, wakes: bool) -> None:
-        """Have exactly this, one by one where something is ready already."""
+    async def reconcile(self, run: Run | None, replicas: int, *, wakes: bool) -> None:
+        """Bring the instances to exactly this run; one by one if instances are ready already."""
         if run is None or replicas == 0:
             self._served, self._wakes = None, wakes
             await self._retire(self.instances)
             return
         self._served, self._wakes = run.deployment_id, False
-        self._stale.set()
-        names = run.instances(replicas)
-        if not any(one.is_ready and one.mark.deployment_id == run.deployment_id for one in self.instances):
+        self._route_is_stale.set()
+        names = run.list_instances(replicas)
+        if not any(
+            instance.is_ready and instance.mark.deployment_id == run.deployment_id
+            for instance in self.instances
+        ):
             for name, number in names:
-                if self._of(run, name, number) is None:
-                    self._begin(run, name, number)
-            await self._settled(run, self.instances)
+                if self._find(run, name, number) is None:
+                    self._launch_instance(run, name, number)
+            await self._wait_ready(run, self.instances)
         for name, number in names:
-            if self._of(run, name, number) is None:
-                await self._settled(run, [self._begin(run, name, number)])
-        mine = [one for one in self.instances if one.mark.deployment_id == run.deployment_id]
-        surplus = [one for one in mine if (one.mark.process, one.mark.number) not in names]
-        await self._retire(one for one in self.instances if one not in mine)
-        for one in reversed(surplus):
-            await self._retire([one])
+            if self._find(run, name, number) is None:
+                await self._wait_ready(run, [self._launch_instance(run, name, number)])
+        current = [
+            instance for instance in self.instances if instance.mark.deployment_id == run.deployment_id
+        ]
+        surplus = [
+            instance for instance in current if (instance.mark.process, instance.mark.number) not in names
+        ]
+        await self._retire(instance for instance in self.instances if instance not in current)
+        for instance in reversed(surplus):
+            await self._retire([instance])
 
     async def stop(self) -> None:
-        """End all of it, in less time than usual: the process that carries its requests is about to end as well."""
+        """End all instances in less time than usual: the proxy in this process ends as well."""
         self._served = None
-        self._drain_seconds = min(self._drain_seconds, _LAST_SECONDS)
-        self._grace_seconds = _LAST_SECONDS
+        self._drain_seconds = min(self._drain_seconds, _STOP_SECONDS)
+        self._grace_seconds = _STOP_SECONDS
         await self._retire(self.instances)
 
     async def close(self) -> None:
-        """Leave what runs to whoever comes next."""
-        await end_tasks(self._rerouting, *self._retiring)
-        for one in self.instances:
-            await one.leave()
+        """Leave the instances running for the next process of the deployer."""
+        await end_tasks(self._updating_route, *self._retiring)
+        for instance in self.instances:
+            await instance.leave()
 
-    def _of(self, run: Run, name: str, number: int) -> Instance | None:
-        for one in self.instances:
-            mark = one.mark
+    def _find(self, run: Run, name: str, number: int) -> Instance | None:
+        for instance in self.instances:
+            mark = instance.mark
             if (mark.deployment_id, mark.process, mark.number) == (run.deployment_id, name, number):
-                return None if one.is_draining else one
+                return None if instance.is_draining else instance
         return None
 
-    def _begin(self, run: Run, name: str, number: int) -> Instance:
+    def _launch_instance(self, run: Run, name: str, number: int) -> Instance:
         instance = self._launch(run, name, number, self._changed)
         self.instances.append(instance)
         self._changed()
@@ -135,19 +142,19 @@ class Fleet:
 
     def _changed(self) -> None:
         self._report(self)
-        self._stale.set()
+        self._route_is_stale.set()
 
-    async def _settled(self, run: Run, instances: Sequence[Instance]) -> None:
-        """Until all are ready, or had the time for it: what is live goes on being tried."""
+    async def _wait_ready(self, run: Run, instances: Sequence[Instance]) -> None:
+        """Wait until all are ready, for at most their health timeout: the supervisor goes on restarting them."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_health_seconds(run)), self._changes:
                 await self._changes.wait_for(lambda: _are_ready(instances))
 
     async def _retire(self, instances: Iterable[Instance]) -> None:
-        """Drain them, and end them; to its end, whoever waits for it."""
+        """Drain and end the instances, also if the caller is cancelled."""
         leaving = list(instances)
-        for one in leaving:
-            one.is_draining = True
+        for instance in leaving:
+            instance.is_draining = True
         task = asyncio.create_task(self._drain_and_stop(leaving))
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
@@ -155,32 +162,32 @@ class Fleet:
 
     async def _drain_and_stop(self, leaving: Sequence[Instance]) -> None:
         self._report(self)
-        targets = [one.target for one in leaving if one.is_web]
+        targets = [instance.target for instance in leaving if instance.is_web]
         try:
             await self._route()
             await drain(self._traffic, self.tenancy.environment_id, targets, self._drain_seconds)
         except TrafficUnavailable as error:
-            logger.warning("%s: ends without being drained: %s", self.tenancy.hosts[0], error)
-        await asyncio.gather(*(one.stop(self._grace_seconds) for one in leaving))
-        self.instances = [one for one in self.instances if one not in leaving]
+            logger.warning("%s: instances end without being drained: %s", self.tenancy.hosts[0], error)
+        await asyncio.gather(*(instance.stop(self._grace_seconds) for instance in leaving))
+        self.instances = [instance for instance in self.instances if instance not in leaving]
         self._changed()
 
-    async def _keep_routed(self) -> None:
-        """Bring every change to the traffic, those that come together at once."""
+    async def _update_route(self) -> None:
+        """Set the route after every change; batch simultaneous changes."""
         while True:
-            await self._stale.wait()
-            self._stale.clear()
+            await self._route_is_stale.wait()
+            self._route_is_stale.clear()
             try:
                 await self._route()
             except TrafficUnavailable as error:
                 logger.warning("%s", error)
-                self._stale.set()
-                await asyncio.sleep(_AGAIN_SECONDS)
+                self._route_is_stale.set()
+                await asyncio.sleep(_RETRY_SECONDS)
             except Exception:
-                # Ended, it would leave the environment with the route of this moment, and starts waiting.
+                # If this task ended, the route would never change again, and starts would wait.
                 logger.exception("the route of %s could not be set", self.tenancy.hosts[0])
-                self._stale.set()
-                await asyncio.sleep(_AGAIN_SECONDS)
+                self._route_is_stale.set()
+                await asyncio.sleep(_RETRY_SECONDS)
             async with self._changes:
                 self._changes.notify_all()
 
@@ -190,14 +197,18 @@ class Fleet:
             await self._traffic.set_route(self.tenancy.environment_id, route)
 
     def _present_route(self) -> Route:
-        web = [one for one in self.instances if one.is_web]
-        serving = [one for one in web if one.mark.deployment_id == self._served and not one.is_draining]
+        web = [instance for instance in self.instances if instance.is_web]
+        serving = [
+            instance
+            for instance in web
+            if instance.mark.deployment_id == self._served and not instance.is_draining
+        ]
         return Route(
             hosts=self.tenancy.hosts,
-            targets=tuple(one.target for one in serving if one.is_ready),
-            is_awaited=any(not one.is_hopeless for one in serving),
+            targets=tuple(instance.target for instance in serving if instance.is_ready),
+            is_awaited=any(not instance.is_hopeless for instance in serving),
             wakes=self._served is None and self._wakes,
-            draining=tuple(one.target for one in web if one.is_draining),
+            draining=tuple(instance.target for instance in web if instance.is_draining),
         )
 
 
@@ -207,25 +218,25 @@ def _health_seconds(run: Run) -> float:
 
 
 def _are_ready(instances: Sequence[Instance]) -> bool:
-    return all(one.is_ready for one in instances)
+    return all(instance.is_ready for instance in instances)
 
 
-def _ended(instances: Sequence[Instance]) -> Instance | None:
-    """One that has ended since it was started."""
-    return next((one for one in instances if one.supervised.last_exit is not None), None)
+def _find_ended(instances: Sequence[Instance]) -> Instance | None:
+    """Return an instance that has ended since its start."""
+    return next((instance for instance in instances if instance.supervised.last_exit is not None), None)
 
 
 async def _explain(instances: Sequence[Instance], seconds: float) -> str:
-    """Why they are not ready: instances with the same reason together."""
+    """Return why instances are not ready, grouped by reason."""
     reasons: dict[str, list[str]] = {}
-    for one in instances:
-        if not one.is_ready:
-            reasons.setdefault(await one.explain(), []).append(_called(one))
+    for instance in instances:
+        if not instance.is_ready:
+            reasons.setdefault(await instance.explain(), []).append(_name(instance))
     return " ".join(
         f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} not healthy within {seconds:.0f} s: {reason}"
         for reason, names in reasons.items()
     )
 
 
-def _called(instance: Instance) -> str:
+def _name(instance: Instance) -> str:
     return f"{instance.mark.process}.{instance.mark.number}"

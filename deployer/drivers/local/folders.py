@@ -1,14 +1,4 @@
-"""The folders of the local driver, and whose they are.
-
-```
-artefacts/<deployment>/     what was built: read-only for those who run it
-homes/<environment>/build/  HOME of build steps: caches outlast a build
-homes/<environment>/run/    HOME of release steps and of what runs: the only place where it may keep files
-outputs/<environment>/<deployment>/     what its processes printed
-sealing/<deployment>/       the output of a build while Pharos copies it
-removed/                    what is being deleted
-```
-"""
+"""The folders of the local driver, and their owners."""
 
 import asyncio
 import os
@@ -21,38 +11,39 @@ from pathlib import Path
 from threading import Event
 
 from deployer.checkout.failures import shorten
-from deployer.drivers.interface import Tenancy, WorkFailed
-from deployer.identity import MOST_RANGES, USERS, Identity, NoMoreUsers
+from deployer.drivers.interface import DeployFailed, Tenancy, Traces
+from deployer.drivers.local.layout import ARTEFACTS, HOMES, OUTPUTS, REMOVED, SEALING
+from deployer.identity import MAX_RANGES, USERS_PER_RANGE, Identity, NoMoreUsers
 from deployer.processes.confinement import Owner
-from deployer.processes.shielded import carry_out
+from deployer.shield import shield, shielded
 from deployer.trees.remove_tree import remove_tree
 from deployer.trees.seal_tree import ForeignFile, seal_tree
 from deployer.trees.walk_tree import chown_tree, lock_down_tree
-from deployer.uncut import uncut
 
-# Of an environment two users: what it builds cannot touch what it runs.
+# An environment has two users: its builds cannot touch its running processes.
 _USERS_EACH = 2
-_OUTPUTS_KEPT = 5
+_RETAINED_OUTPUTS = 5
 _SEAL_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """All of them, under one root."""
+    """The folders of one deployer, under one root."""
 
     identity: Identity
 
     @property
     def root(self) -> Path:
-        """Of the deployer."""
+        """The folder of the deployer."""
         return self.identity.folder
 
     def builder(self, tenancy: Tenancy) -> Owner | None:
-        """Who builds; None: Pharos does not run as root, and gives nobody other rights than its own."""
+        """Return the user of builds; None if Pharos is not root: then all processes have its own user."""
         return self._owner(tenancy, 0)
 
     def runner(self, tenancy: Tenancy) -> Owner | None:
-        """Who runs. Both read what is their project's: a release may be promoted to another environment of it."""
+        """Return the user of running processes. Both users have the group of the project: a release may be promoted to
+        another environment of the project."""
         return self._owner(tenancy, 1)
 
     def _owner(self, tenancy: Tenancy, which: int) -> Owner | None:
@@ -62,51 +53,51 @@ class Folders:
             uid = self.identity.take_user(_USERS_EACH * tenancy.environment_id + which)
             return Owner(uid, self.identity.take_user(tenancy.project_id))
         except NoMoreUsers as error:
-            most = MOST_RANGES * USERS // _USERS_EACH
-            raise WorkFailed(
+            most = MAX_RANGES * USERS_PER_RANGE // _USERS_EACH
+            raise DeployFailed(
                 f"Environment {tenancy.environment_id:,} of project {tenancy.project_id:,} cannot run here: a deployer "
                 f"has users for environments up to number {most - 1:,}. Use another installation."
             ) from error
 
     def runner_uid(self, environment_id: int) -> int | None:
-        """As which user an environment runs; None if none of its processes ever ran."""
+        """Return the user of an environment's processes; None if none ever ran."""
         if os.geteuid() != 0:
             return os.geteuid()
         return self.identity.find_user(_USERS_EACH * environment_id + 1)
 
     def artefact(self, name: str) -> Path:
-        """Where an artefact is. `name` is one that this driver gave."""
-        return self.root / "artefacts" / name
+        """Return the folder of an artefact. `name`: as returned by a build."""
+        return self.root / ARTEFACTS / name
 
     def output(self, tenancy: Tenancy, deployment_id: int, process: str, number: int) -> Path:
-        """What one process of a release prints: each deployment has files of its own."""
-        folder = self.root / "outputs" / tenancy.public_id / str(deployment_id)
-        # Without its output a process runs all the same; one that cannot be started says why.
+        """Return the file for the output of one process, in a folder that exists if possible."""
+        folder = self.root / OUTPUTS / tenancy.public_id / str(deployment_id)
+        # A process can run without its output.
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return folder / f"{process}.{number}.log"
 
-    def old_outputs(self, environments: Iterable[str], running: set[int]) -> list[Path]:
-        """What deployments have printed before the newest few of each environment, unless they run."""
+    def find_old_outputs(self, environments: Iterable[str], running: set[int]) -> list[Path]:
+        """Return the output folders of deployments that neither run nor are among the newest of their environment."""
         old = []
         for environment in environments:
-            names = [name for name in self.names(f"outputs/{environment}") if name.isdecimal()]
+            names = [name for name in self.names(f"{OUTPUTS}/{environment}") if name.isdecimal()]
             newest_first = sorted(map(int, names), reverse=True)
             old += [
-                self.root / "outputs" / environment / str(number)
-                for number in newest_first[_OUTPUTS_KEPT:]
+                self.root / OUTPUTS / environment / str(number)
+                for number in newest_first[_RETAINED_OUTPUTS:]
                 if number not in running
             ]
         return old
 
     def home_path(self, tenancy: Tenancy, use: str) -> Path:
-        """Where HOME of `build` or `run` is."""
-        return self.root / "homes" / tenancy.public_id / use
+        """Return HOME for `build` or `run`."""
+        return self.root / HOMES / tenancy.public_id / use
 
     def home(self, tenancy: Tenancy, owner: Owner | None, use: str) -> Path:
-        """HOME of `build` or `run`, made where it is not there."""
+        """Return HOME for `build` or `run`, and create it if necessary."""
         home = self.home_path(tenancy, use)
-        for folder in (self.root / "homes", home.parent):
+        for folder in (self.root / HOMES, home.parent):
             folder.mkdir(exist_ok=True)
             folder.chmod(0o711)
         home.mkdir(exist_ok=True)
@@ -115,8 +106,19 @@ class Folders:
             os.chown(home, owner.uid, owner.gid)
         return home
 
-    async def fresh_artefact(self, name: str) -> Path:
-        """An empty folder for a build."""
+    def find_home_fault(self, tenancy: Tenancy) -> str | None:
+        """Return why no process of the environment can be started; None if its HOME is writable."""
+        try:
+            self.home(tenancy, self.runner(tenancy), "run")
+        except OSError as error:
+            return (
+                f"The folder {error.filename} cannot be written ({error.strerror}), and what needs it cannot be "
+                "started: make it writable for the deployer."
+            )
+        return None
+
+    async def create_artefact(self, name: str) -> Path:
+        """Create an empty folder for a build."""
         folder = self.artefact(name)
         await self.remove(folder)
         folder.parent.mkdir(exist_ok=True)
@@ -124,34 +126,34 @@ class Folders:
         folder.mkdir(mode=0o700)
         return folder
 
-    @uncut
+    @shielded
     async def hand_over(self, folder: Path, owner: Owner | None) -> None:
-        """Give the tree to whoever builds in it."""
+        """Give the tree to the user who builds in it."""
         if owner is not None:
             await asyncio.to_thread(chown_tree, folder, owner)
 
     async def seal(self, folder: Path, owner: Owner | None) -> None:
         """Copy the tree, without `.git`, into new files that nobody can change, not even through a descriptor that a
-        build left open. Raises `WorkFailed`; the caller then removes the remaining files."""
+        build left open. Raises `DeployFailed`; the caller then removes the remaining files."""
         stop = Event()
         sealing = asyncio.ensure_future(asyncio.to_thread(self._seal, folder, owner, stop))
         try:
             await asyncio.shield(sealing)
         finally:
             stop.set()
-            await carry_out(asyncio.wait({sealing}))
+            await shield(asyncio.wait({sealing}))
 
     def _seal(self, folder: Path, owner: Owner | None, stop: Event) -> None:
         ends_at = time.monotonic() + _SEAL_SECONDS
 
         def check() -> None:
             if stop.is_set() or time.monotonic() > ends_at:
-                raise WorkFailed(
+                raise DeployFailed(
                     f"What was built could not be copied within {_SEAL_SECONDS} s: have the build remove what the "
                     "release does not need."
                 )
 
-        work = self.root / "sealing" / folder.name
+        work = self.root / SEALING / folder.name
         try:
             remove_tree(work)
             work.parent.mkdir(exist_ok=True, mode=0o700)
@@ -162,18 +164,18 @@ class Folders:
             folder.rename(work / "tree")
             seal_tree(work, folder, owner, ".git", check)
         except ForeignFile as error:
-            raise WorkFailed(
+            raise DeployFailed(
                 f"What was built has {shorten(str(error))!r} of another user than the build's: a running application "
                 "put it there."
             ) from error
         except OSError as error:
-            raise WorkFailed(f"What was built could not be copied: {error.strerror}.") from error
+            raise DeployFailed(f"What was built could not be copied: {error.strerror}.") from error
         finally:
             remove_tree(work)
 
     def set_aside(self, folder: Path) -> None:
-        """Have nobody find the tree any more: at once, however large it is. `remove_set_aside` deletes it."""
-        aside = self.root / "removed"
+        """Move the tree away at once, however large it is. `remove_set_aside` deletes it."""
+        aside = self.root / REMOVED
         aside.mkdir(exist_ok=True, mode=0o700)
         try:
             folder.rename(aside / secrets.token_hex(8))
@@ -181,18 +183,30 @@ class Folders:
             return
 
     async def remove_set_aside(self) -> None:
-        """Delete what was set aside, by an earlier process as well."""
-        for name in self.names("removed"):
-            await self.remove(self.root / "removed" / name)
+        """Delete the trees that were set aside, also by a former process."""
+        for name in self.names(REMOVED):
+            await self.remove(self.root / REMOVED / name)
 
-    @uncut
+    @shielded
     async def remove(self, folder: Path) -> None:
         """Delete a tree with any content, also while a tenant changes the tree."""
         await asyncio.to_thread(remove_tree, folder)
 
-    def names(self, kind: str) -> list[str]:
-        """Return the names of the entries under `artefacts`, `homes`, `outputs`, `sealing` or `removed`."""
-        try:
-            return os.listdir(self.root / kind)
-        except FileNotFoundError:
-            return []
+    def names(self, subfolder: str) -> list[str]:
+        """Return the names of the entries of a subfolder; none if it does not exist."""
+        return _list_names(self.root / subfolder)
+
+
+def read_traces(root: Path) -> Traces:
+    """See `Handover`. `root`: the folder of the deployer."""
+    # Every environment that ever ran has a home.
+    environments = sorted(name for name in _list_names(root / HOMES) if name.startswith("env_"))
+    deployments = (int(name) for name in _list_names(root / ARTEFACTS) if name.isdecimal())
+    return Traces(environments, max(deployments, default=0))
+
+
+def _list_names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []

@@ -1,4 +1,4 @@
-"""Probes whether a process answers, and says why it does not."""
+"""Probes whether an instance responds, and explains why it does not."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,10 +8,10 @@ from deployer.listeners.owners import ListenerOwners, Verdict
 from deployer.traffic.interface import Target
 
 _PROBE_SECONDS = 5.0
-# A process that starts fast need not wait for the second look.
+# Short at first: most processes start fast.
 _PAUSES = (0.05, 0.05, 0.1, 0.1, 0.2, 0.3, 0.5)
 _LAST_PAUSE = 1.0
-_LONGEST_ANSWER = 80
+_MAX_RESPONSE_CHARACTERS = 80
 
 
 class Unhealthy(Exception):
@@ -32,10 +32,11 @@ async def wait_healthy(
     listeners: ListenerOwners,
     on_fault: OnFault,
 ) -> None:
-    """Return once the instance answers a GET of `path` with 200 to 399; without a path, once it takes connections.
+    """Return once the instance responds to a GET of `path` with 200 to 399; without a path, once it accepts
+    connections.
 
     Probes about once a second, each time for up to five seconds. `on_fault` gets the reason of each failed probe, and
-    of one that waits for its answer.
+    of a probe that is waiting for its response.
     """
     pauses = iter(_PAUSES)
     while True:
@@ -55,12 +56,12 @@ async def _probe_in_time(
         async with asyncio.timeout(_PROBE_SECONDS):
             await _probe(target, path, host, listeners, on_fault)
     except TimeoutError:
-        asked = (
+        failure = (
             f"{target.host}:{target.port} took no connection"
             if path is None
             else f"GET {path} was not answered"
         )
-        raise Unhealthy(f"{asked} within {_PROBE_SECONDS:g} s") from None
+        raise Unhealthy(f"{failure} within {_PROBE_SECONDS:g} s") from None
     except OSError as error:
         raise Unhealthy(
             f"The connection to {target.host}:{target.port} failed: {error.strerror or error}"
@@ -70,22 +71,22 @@ async def _probe_in_time(
 async def _probe(
     target: Target, path: str | None, host: str, listeners: ListenerOwners, on_fault: OnFault
 ) -> None:
-    place = f"{target.host}:{target.port}"
+    address = f"{target.host}:{target.port}"
     verdict = await listeners.examine(target.port)
     if verdict is Verdict.NOBODY:
-        raise NothingListens(f"Nothing listens at {place}")
+        raise NothingListens(f"Nothing listens at {address}")
     known = listeners.verified_cookies(target.port)
     if verdict is Verdict.FOREIGN:
-        raise Unhealthy(f"Another program listens at {place}, which is the port of this process")
+        raise Unhealthy(f"Another program listens at {address}, which is the port of this process")
     if verdict is Verdict.UNREADABLE:
         raise Unhealthy(
-            f"Pharos cannot verify that this process listens at {place}: its descriptors cannot be read. "
+            f"Pharos cannot verify that this process listens at {address}: its descriptors cannot be read. "
             "It must stay dumpable (PR_SET_DUMPABLE), or Pharos must run as root"
         )
     reader, writer = await asyncio.open_connection(target.host, target.port)
     try:
         if not listeners.is_owned(target.port, known):
-            raise Unhealthy(f"Another program may have taken the connection to {place}")
+            raise Unhealthy(f"Another program may have taken the connection to {address}")
         if path is None:
             return
         on_fault(
@@ -97,7 +98,7 @@ async def _probe(
         head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: pharos-health\r\nAccept: */*\r\n"
         writer.write(f"{head}Connection: close\r\n\r\n".encode("ascii"))
         await writer.drain()
-        _judge(path, await _read_line(reader))
+        _check_status(path, await _read_line(reader))
     finally:
         writer.close()
         with suppress(OSError):
@@ -105,23 +106,23 @@ async def _probe(
 
 
 async def _read_line(reader: asyncio.StreamReader) -> str:
-    """The answer's first line; what came of it where it does not end."""
+    """Return the first line of the response, or the part of it that was received."""
     try:
         return (await reader.readuntil(b"\n")).decode("latin-1").strip()
     except asyncio.IncompleteReadError as error:
         return error.partial.decode("latin-1").strip()
     except asyncio.LimitOverrunError:
-        return (await reader.read(_LONGEST_ANSWER)).decode("latin-1").strip()
+        return (await reader.read(_MAX_RESPONSE_CHARACTERS)).decode("latin-1").strip()
 
 
-def _judge(path: str, line: str) -> None:
-    """Raise `Unhealthy` for an answer that is not a good one."""
+def _check_status(path: str, line: str) -> None:
+    """Raise `Unhealthy` for a response that is not 200 to 399."""
     version, _, rest = line.partition(" ")
     status = rest.partition(" ")[0]
     if not line:
         raise Unhealthy(f"GET {path} was not answered: the process closed the connection")
     if not (version.startswith("HTTP/1.") and len(status) == 3 and status.isascii() and status.isdecimal()):
-        shown = line[:_LONGEST_ANSWER]
-        raise Unhealthy(f"GET {path} was answered with something other than HTTP/1.1: {shown!r}")
+        excerpt = line[:_MAX_RESPONSE_CHARACTERS]
+        raise Unhealthy(f"GET {path} was answered with something other than HTTP/1.1: {excerpt!r}")
     if not 200 <= int(status) < 400:
         raise Unhealthy(f"GET {path} returned {status} (expected 200–399). Check `processes.web.health.path`")

@@ -1,4 +1,4 @@
-"""One process of a release: supervised, probed, and told of."""
+"""An instance: one supervised and probed process of a release."""
 
 import asyncio
 import logging
@@ -7,22 +7,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from control_api.workflows.document import Process
-from deployer.drivers.interface import WEB, InstanceFacts
+from control_domain.workflows.document import Process
+from deployer.drivers.interface import WEB, InstanceStatus
 from deployer.drivers.local.health import NothingListens, Unhealthy, wait_healthy
-from deployer.listeners.owners import ListenerOwners
+from deployer.listeners.owners import ExpectedInstance, ListenerOwners
 from deployer.listeners.sources import Listener
 from deployer.processes.supervised_process import SupervisedProcess
+from deployer.shield import end_tasks
 from deployer.traffic.interface import Target
-from deployer.uncut import end_tasks
 
 logger = logging.getLogger(__name__)
 
-# One that no path tells about, and that takes no connections, is well once it has lived for this long.
+GRACE_SECONDS = 10.0
+"""The time between SIGTERM and SIGKILL."""
+
+# A process without a port is ready once it has run for this long.
 _SETTLED_SECONDS = 1.0
-_MOST_RESTARTS = 5
-_EVERYWHERE = ("127.0.0.1", "0.0.0.0", "::")
-_MOST_LISTED = 5
+_MAX_RESTARTS = 5
+_REACHABLE = ("127.0.0.1", "0.0.0.0", "::")
+_MAX_LISTED = 5
 # The format of `str(Mark)`. Programs may write other texts into their environments.
 _NUMBER = "(0|[1-9][0-9]{0,17})"
 _MARK = re.compile(f"([^/]+)/{_NUMBER}/{_NUMBER}/([a-z][a-z0-9-]*)/{_NUMBER}/{_NUMBER}")
@@ -38,7 +41,7 @@ class Mark(NamedTuple):
     process: str
     number: int
     port: int
-    """0: it has none."""
+    """0: the process has no port."""
 
     def __str__(self) -> str:
         return "/".join(map(str, self))
@@ -56,13 +59,13 @@ class Mark(NamedTuple):
 
 @dataclass(eq=False)
 class Instance:
-    """A process with its port, and whether it is ready for requests."""
+    """A process with its port and its readiness for requests."""
 
     mark: Mark
-    """Each start has another port."""
+    """Has another port after each start."""
     process: Process
     host: str
-    """What it is asked as when it is probed."""
+    """The Host header of probes."""
     on_change: Callable[[], None]
     supervised: SupervisedProcess
     listeners: ListenerOwners
@@ -74,28 +77,28 @@ class Instance:
 
     @property
     def is_web(self) -> bool:
-        """Whether requests go to it."""
+        """Whether it receives requests."""
         return self.process.name == WEB
 
     @property
     def target(self) -> Target:
-        """Where it listens."""
+        """The address at which it should listen."""
         return Target(self.mark.port)
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether it ends again and again."""
-        return self.supervised.state == "waiting" and self.supervised.restarts >= _MOST_RESTARTS
+        """Whether it ends after every start."""
+        return self.supervised.state == "waiting" and self.supervised.restarts >= _MAX_RESTARTS
 
     def changed(self) -> None:
-        """Look again whether it is ready: it has started, or ended."""
+        """Start or stop probing: the process has started or ended."""
         if self._probing is not None:
             self._probing.cancel()
             self._probing = None
         self.is_ready = False
         self._fault = None
         if self.supervised.state in ("waiting", "stopped"):
-            # Nothing of it is left: whoever listens there from now on is somebody else.
+            # No process of it is left: another program may listen at the port from now on.
             self.listeners.forget(self.mark.port, str(self.mark))
         if self.supervised.state == "running":
             self._probing = asyncio.create_task(self._become_ready(), name=f"probe {self.mark}")
@@ -106,14 +109,14 @@ class Instance:
         return self.supervised.pid
 
     async def stop(self, grace_seconds: float) -> None:
-        """SIGTERM, and SIGKILL where that does not end it in time."""
+        """Send SIGTERM, and SIGKILL after the grace time."""
         await self.supervised.stop(grace_seconds)
         if self._probing is not None:
             await end_tasks(self._probing)
 
     async def leave(self) -> None:
-        """Let it run, and watch it no more."""
-        self.on_change = _nothing
+        """Leave the process running, and stop watching it."""
+        self.on_change = _ignore_change
         if self._probing is not None:
             await end_tasks(self._probing)
         await self.supervised.detach()
@@ -125,22 +128,22 @@ class Instance:
                 self.is_ready = True
             except Exception:
                 # Keep the task running: without it the instance would never get a request.
-                logger.exception("%s could not be probed: it is tried again", self.mark)
+                logger.exception("%s could not be probed; the probe is repeated", self.mark)
                 await asyncio.sleep(_SETTLED_SECONDS)
         self.on_change()
 
     async def _wait_ready(self) -> None:
         if self.is_web:
             path = None if self.process.health is None else self.process.health.path
-            await wait_healthy(self.target, path, self.host, self.listeners, self._note)
+            await wait_healthy(self.target, path, self.host, self.listeners, self._set_fault)
         else:
             await asyncio.sleep(_SETTLED_SECONDS)
 
-    def _note(self, fault: Unhealthy) -> None:
+    def _set_fault(self, fault: Unhealthy) -> None:
         self._fault = fault
 
     async def explain(self) -> str:
-        """Return the reason why the instance is not ready: one sentence or two, each with its full stop."""
+        """Return the reason why the instance is not ready: one or two sentences with full stops."""
         if self.supervised.last_exit is not None:
             return f"It {self.supervised.last_exit}."
         if self._fault is None:
@@ -148,12 +151,12 @@ class Instance:
         if not isinstance(self._fault, NothingListens):
             return f"{self._fault}."
         found = await self.listeners.list_listeners(self.mark.port)
-        if any(each.port == self.mark.port and each.address in _EVERYWHERE for each in found):
+        if any(each.port == self.mark.port and each.address in _REACHABLE for each in found):
             return f"It had only just begun to listen at {self.target.host}:{self.target.port}."
-        places = ", ".join(dict.fromkeys(map(_place, found[:_MOST_LISTED])))
+        addresses = ", ".join(dict.fromkeys(map(_describe_address, found[:_MAX_LISTED])))
         where = (
-            f"the application listens at {places}"
-            if places
+            f"the application listens at {addresses}"
+            if addresses
             else "the application does not listen on any port"
         )
         # The port is right, but 127.0.0.1 does not reach the address.
@@ -161,10 +164,10 @@ class Instance:
         advice = "Listen at 127.0.0.1 or at all addresses" if is_right_port else "Read the PORT variable"
         return f"{self._fault} ({where}). {advice}."
 
-    def facts(self) -> InstanceFacts:
-        """What is told of it."""
+    def status(self) -> InstanceStatus:
+        """Return the status as the API shows it."""
         supervised = self.supervised
-        return InstanceFacts(
+        return InstanceStatus(
             deployment_id=self.mark.deployment_id,
             process=self.mark.process,
             number=self.mark.number,
@@ -185,13 +188,21 @@ class Instance:
         )
 
 
-def _nothing() -> None:
-    """Nobody is told any more."""
+def expect_listener(
+    listeners: ListenerOwners, mark: Mark, uid: int | None, find_leader: Callable[[], int | None]
+) -> None:
+    """Have requests to the instance's port sent to this instance only. `uid`: its user."""
+    if mark.port and uid is not None:
+        listeners.expect(mark.port, ExpectedInstance(uid, str(mark), find_leader, mark.environment_id))
 
 
-def _place(listener: Listener) -> str:
-    """The port; with the address where a connection to 127.0.0.1 would not reach it."""
-    if listener.address in _EVERYWHERE:
+def _ignore_change() -> None:
+    pass
+
+
+def _describe_address(listener: Listener) -> str:
+    """Return the port, with the address if a connection to 127.0.0.1 does not reach it."""
+    if listener.address in _REACHABLE:
         return str(listener.port)
     return (
         f"[{listener.address}]:{listener.port}"

@@ -1,23 +1,110 @@
-"""Decides which processes of a former deployer process the new one takes over.
+"""Instances that a former process of this deployer started, and their takeover by this process.
 
 Where the kernel grants no namespaces, a program can write any mark into its environment. A program cannot choose its
 user: each environment has a user of its own where Pharos is root.
 """
 
+import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
 
-from control_api.workflows.read_workflow import MOST_PROCESSES, MOST_REPLICAS
-from deployer.drivers.local.instance import Mark
-from deployer.processes.marks import MarkedProcess
+from control_domain.workflows.read_workflow import MOST_PROCESSES, MOST_REPLICAS
+from deployer.drivers.interface import LastLive, Run, Tenancy
+from deployer.drivers.local.folders import Folders
+from deployer.drivers.local.instance import GRACE_SECONDS, Mark, expect_listener
+from deployer.drivers.local.ports import Ports
+from deployer.listeners.owners import ListenerOwners
+from deployer.processes.marks import MarkedProcess, StillRunning, end_exact_marks, find_marked
+from deployer.processes.running_process import RunningProcess, adopt_process
+from deployer.traffic.interface import Route, Target, Traffic, drain
 
 logger = logging.getLogger(__name__)
 
 # Per environment: the live release, and the former release during a deploy. Each orphan takes a descriptor.
-_MOST_CLAIMED = 2 * MOST_PROCESSES * MOST_REPLICAS
+_MAX_CLAIMED = 2 * MOST_PROCESSES * MOST_REPLICAS
+# For ending processes of the former deployer. Requests wait until then.
+_END_SECONDS = 10.0
 
 FindUser = Callable[[int], int | None]
+
+
+class Orphans:
+    """The found instances that no fleet has taken over yet."""
+
+    def __init__(
+        self, folders: Folders, traffic: Traffic, listeners: ListenerOwners, drain_seconds: float
+    ) -> None:
+        self._folders = folders
+        self._traffic = traffic
+        self._listeners = listeners
+        self._drain_seconds = drain_seconds
+        self._processes: dict[Mark, RunningProcess] = {}
+
+    @property
+    def marks(self) -> Set[Mark]:
+        return self._processes.keys()
+
+    async def find(self, ports: Ports) -> None:
+        """Find the instances, and end all other processes of the former deployer process."""
+        marked = await asyncio.to_thread(find_marked, f"{self._folders.identity.id}/")
+        chosen = choose_orphans(marked, self._folders.runner_uid, self._listeners.find_user)
+        for mark, process in chosen.items():
+            try:
+                self._processes[mark] = orphan = adopt_process(process.pid, str(mark))
+            except ProcessLookupError:
+                # It has just ended; processes that it started may still run.
+                continue
+            ports.avoid(mark.port)
+            uid = self._folders.runner_uid(mark.environment_id)
+            expect_listener(self._listeners, mark, uid, partial(find_pid, orphan))
+        try:
+            await end_exact_marks(marked.keys() - {str(mark) for mark in self._processes}, _END_SECONDS)
+        except StillRunning as error:
+            # One application that starts processes again and again must not block the requests of all others.
+            logger.warning("processes of an earlier deployer could not be ended: %s", error)
+
+    def first_routes(self, live: Mapping[int, LastLive]) -> Mapping[int, Route]:
+        """See `Handover`."""
+        routes = {}
+        for number, last in live.items():
+            ports = [
+                mark.port
+                for mark in self._processes
+                if mark.port and mark[1:3] == (number, last.deployment_id)
+            ]
+            routes[number] = Route(last.hosts, tuple(map(Target, ports)), is_awaited=True)
+        return routes
+
+    def find_mark(self, tenancy: Tenancy, run: Run, name: str, number: int) -> Mark | None:
+        """Return the mark of a found instance; None if it was not found, or is taken over already."""
+        sought = (tenancy.environment_id, run.deployment_id, name, number)
+        return next((mark for mark in self._processes if mark[1:5] == sought), None)
+
+    def take(self, mark: Mark) -> RunningProcess:
+        """Hand the process over to the caller."""
+        return self._processes.pop(mark)
+
+    async def end(self, mark: Mark) -> None:
+        """End the instance without draining it, unless it was taken over."""
+        process = self._processes.pop(mark, None)
+        if process is not None:
+            await process.end(GRACE_SECONDS)
+            self._listeners.forget(mark.port, str(mark))
+
+    async def drain_and_end(self, environment_id: int) -> None:
+        """Drain the instances of an environment, and end them."""
+        marks = [mark for mark in self._processes if mark.environment_id == environment_id]
+        targets = [Target(mark.port) for mark in marks if mark.port]
+        await drain(self._traffic, environment_id, targets, self._drain_seconds)
+        for mark in marks:
+            await self.end(mark)
+
+
+def find_pid(process: RunningProcess) -> int | None:
+    """Return the process ID while the process runs."""
+    return process.pid if process.is_running else None
 
 
 def choose_orphans(
@@ -47,7 +134,7 @@ def _find_leader(processes: Sequence[MarkedProcess], uid: int | None) -> MarkedP
 
 def _drop_crowds(leaders: dict[Mark, MarkedProcess]) -> None:
     claimed = Counter(mark.environment_id for mark, leader in leaders.items() if not leader.is_sealed)
-    crowds = {number for number, count in claimed.items() if count > _MOST_CLAIMED}
+    crowds = {number for number, count in claimed.items() if count > _MAX_CLAIMED}
     for mark, leader in list(leaders.items()):
         if mark.environment_id in crowds and not leader.is_sealed:
             del leaders[mark]
@@ -56,7 +143,7 @@ def _drop_crowds(leaders: dict[Mark, MarkedProcess]) -> None:
             "environment %d: %d processes claim to be instances, more than it can have (%d): they are ended",
             number,
             claimed[number],
-            _MOST_CLAIMED,
+            _MAX_CLAIMED,
         )
 
 
@@ -73,19 +160,19 @@ def _drop_disputed(leaders: dict[Mark, MarkedProcess], find_listener: FindUser) 
     for port, claims in by_port.items():
         if len(_environments(claims)) == 1:
             continue
-        kept = [mark for mark in claims if leaders[mark].is_sealed] or claims
-        if len(_environments(kept)) > 1:
+        rightful = [mark for mark in claims if leaders[mark].is_sealed] or claims
+        if len(_environments(rightful)) > 1:
             listening = find_listener(port)
-            kept = [mark for mark in kept if leaders[mark].uid == listening]
-        if len(_environments(kept)) > 1:
-            kept = []
-        for mark in set(claims).difference(kept):
+            rightful = [mark for mark in rightful if leaders[mark].uid == listening]
+        if len(_environments(rightful)) > 1:
+            rightful = []
+        for mark in set(claims).difference(rightful):
             del leaders[mark]
         logger.warning(
             "environments %s claim port %d, which only one of them was given: the instances of %s are ended",
             ", ".join(map(str, sorted(_environments(claims)))),
             port,
-            ", ".join(map(str, sorted(_environments(claims) - _environments(kept)))),
+            ", ".join(map(str, sorted(_environments(claims) - _environments(rightful)))),
         )
 
 

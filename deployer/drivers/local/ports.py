@@ -1,4 +1,4 @@
-"""Ports for processes: below those that the system gives to whoever asks for any."""
+"""Ports for processes, below the ephemeral ports of the system."""
 
 import errno
 import secrets
@@ -12,28 +12,28 @@ _RANGE = range(20_000, 32_000)
 _REMEMBERED = 4000
 # Each try binds two sockets, about 20 µs, while the event loop waits.
 _TRIES = 200
-_TRIES_OF_GIVEN = 100
+_REUSE_TRIES = 100
 _SCAN_SECONDS = 3.0
 _random = secrets.SystemRandom()
 
 
 class NoPort(OSError):
-    """All are taken."""
+    """All ports are taken."""
 
     def __init__(self) -> None:
         super().__init__(errno.EADDRINUSE, f"no port from {_RANGE.start} to {_RANGE.stop - 1} is free")
 
 
 class Ports:
-    """Gives each start of a process a port of its own. The last few thousand are not given again while there are
-    others: somebody may still send requests to their former owners, or wait there for the next one."""
+    """Gives each start of a process a port of its own. The last few thousand ports are not reused while others are
+    free: clients may still send requests to the former process, or another program may wait for the next one."""
 
     def __init__(self) -> None:
         self._given: deque[int] = deque(maxlen=_REMEMBERED)
         self._scan: _Scan | None = None
 
     def avoid(self, port: int) -> None:
-        """Do not give this port, which an earlier process of the deployer gave."""
+        """Do not give this port, which a former process of the deployer gave."""
         self._given.append(port)
 
     def give(self, taken: Set[int]) -> int:
@@ -47,7 +47,7 @@ class Ports:
             port = _find_free(self._scanned(avoided), avoided)
         if port is None:
             reusable = list(set(self._given) - taken)
-            port = _find_free(_random.sample(reusable, min(_TRIES_OF_GIVEN, len(reusable))), taken)
+            port = _find_free(_random.sample(reusable, min(_REUSE_TRIES, len(reusable))), taken)
         if port is None:
             raise NoPort
         if self._scan is not None:
@@ -92,8 +92,8 @@ def _find_free(ports: Iterable[int], avoided: Set[int]) -> int | None:
 
 
 def _is_free(port: int) -> bool:
-    """Whether no socket is bound to it, listening or not. Without SO_REUSEADDR: a program that has bound the port with
-    that option, and listens later, is found too."""
+    """Return True if no socket is bound to the port, listening or not. Probes without SO_REUSEADDR to find also
+    programs that have bound the port with that option and listen later."""
     return not _is_taken(socket.AF_INET, ("0.0.0.0", port)) and not (
         socket.has_dualstack_ipv6() and _is_taken(socket.AF_INET6, ("::", port))
     )

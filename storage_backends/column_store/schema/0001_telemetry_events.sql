@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS pharos.telemetry_events
 ENGINE = MergeTree
 PARTITION BY toDate(received_at)
 ORDER BY (environment_id, toDate(timestamp), type, timestamp)
-TTL toDateTime(received_at) + INTERVAL 90 DAY
+TTL toDateTime(received_at) + INTERVAL {telemetry_events}
 SETTINGS
     non_replicated_deduplication_window = 1000,
     fsync_after_insert = 1,

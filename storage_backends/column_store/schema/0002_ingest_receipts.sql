@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS pharos.ingest_receipts
 ENGINE = MergeTree
 PARTITION BY toMonday(received_at)
 ORDER BY receipt_id
-TTL toDateTime(received_at) + INTERVAL 30 DAY
+TTL toDateTime(received_at) + INTERVAL {ingest_receipts}
 SETTINGS
     index_granularity = 512,
     non_replicated_deduplication_window = 1000,

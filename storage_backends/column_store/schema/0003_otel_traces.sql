@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS pharos.otel_traces
 ENGINE = MergeTree
 PARTITION BY toDate(ReceivedAt)
 ORDER BY (EnvironmentId, toDate(Timestamp), ServiceName, SpanName, toDateTime(Timestamp), Timestamp)
-TTL toDateTime(ReceivedAt) + INTERVAL 30 DAY
+TTL toDateTime(ReceivedAt) + INTERVAL {otel_traces}
 SETTINGS
     non_replicated_deduplication_window = 1000,
     fsync_after_insert = 1,

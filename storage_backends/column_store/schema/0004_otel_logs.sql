@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS pharos.otel_logs
 ENGINE = MergeTree
 PARTITION BY toDate(ReceivedAt)
 ORDER BY (EnvironmentId, toDate(Timestamp), ServiceName, TimestampTime, Timestamp)
-TTL toDateTime(ReceivedAt) + INTERVAL 30 DAY
+TTL toDateTime(ReceivedAt) + INTERVAL {otel_logs}
 SETTINGS
     non_replicated_deduplication_window = 1000,
     fsync_after_insert = 1,

@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS pharos.otel_metrics_gauge
 ENGINE = MergeTree
 PARTITION BY toDate(ReceivedAt)
 ORDER BY (EnvironmentId, toDate(TimeUnix), MetricName, ServiceName, cityHash64(Attributes), TimeUnix)
-TTL toDateTime(ReceivedAt) + INTERVAL 30 DAY
+TTL toDateTime(ReceivedAt) + INTERVAL {otel_metrics}
 SETTINGS
     non_replicated_deduplication_window = 1000,
     fsync_after_insert = 1,
@@ -67,7 +67,7 @@ CREATE TABLE IF NOT EXISTS pharos.otel_metrics_sum
 ENGINE = MergeTree
 PARTITION BY toDate(ReceivedAt)
 ORDER BY (EnvironmentId, toDate(TimeUnix), MetricName, ServiceName, cityHash64(Attributes), TimeUnix)
-TTL toDateTime(ReceivedAt) + INTERVAL 30 DAY
+TTL toDateTime(ReceivedAt) + INTERVAL {otel_metrics}
 SETTINGS
     non_replicated_deduplication_window = 1000,
     fsync_after_insert = 1,
@@ -109,7 +109,7 @@ CREATE TABLE IF NOT EXISTS pharos.otel_metrics_histogram
 ENGINE = MergeTree
 PARTITION BY toDate(ReceivedAt)
 ORDER BY (EnvironmentId, toDate(TimeUnix), MetricName, ServiceName, cityHash64(Attributes), TimeUnix)
-TTL toDateTime(ReceivedAt) + INTERVAL 30 DAY
+TTL toDateTime(ReceivedAt) + INTERVAL {otel_metrics}
 SETTINGS
     non_replicated_deduplication_window = 1000,
     fsync_after_insert = 1,
@@ -156,7 +156,7 @@ CREATE TABLE IF NOT EXISTS pharos.otel_metrics_exponential_histogram
 ENGINE = MergeTree
 PARTITION BY toDate(ReceivedAt)
 ORDER BY (EnvironmentId, toDate(TimeUnix), MetricName, ServiceName, cityHash64(Attributes), TimeUnix)
-TTL toDateTime(ReceivedAt) + INTERVAL 30 DAY
+TTL toDateTime(ReceivedAt) + INTERVAL {otel_metrics}
 SETTINGS
     non_replicated_deduplication_window = 1000,
     fsync_after_insert = 1,
@@ -193,7 +193,7 @@ CREATE TABLE IF NOT EXISTS pharos.otel_metrics_summary
 ENGINE = MergeTree
 PARTITION BY toDate(ReceivedAt)
 ORDER BY (EnvironmentId, toDate(TimeUnix), MetricName, ServiceName, cityHash64(Attributes), TimeUnix)
-TTL toDateTime(ReceivedAt) + INTERVAL 30 DAY
+TTL toDateTime(ReceivedAt) + INTERVAL {otel_metrics}
 SETTINGS
     non_replicated_deduplication_window = 1000,
     fsync_after_insert = 1,

@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS pharos.queue_snapshots
 ENGINE = MergeTree
 PARTITION BY toMonday(received_at)
 ORDER BY (queue_id, observed_at, snapshot_id)
-TTL toDateTime(received_at) + INTERVAL 90 DAY
+TTL toDateTime(received_at) + INTERVAL {queue_history}
 SETTINGS
     non_replicated_deduplication_window = 1000,
     fsync_after_insert = 1,
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS pharos.queue_worker_updates
 ENGINE = MergeTree
 PARTITION BY toMonday(received_at)
 ORDER BY (queue_id, worker_id, sequence)
-TTL toDateTime(received_at) + INTERVAL 90 DAY
+TTL toDateTime(received_at) + INTERVAL {queue_history}
 SETTINGS
     non_replicated_deduplication_window = 1000,
     fsync_after_insert = 1,

@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS pharos.pageviews
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(received_at)
 ORDER BY (site_id, day, visit_id)
-TTL toDateTime(received_at) + INTERVAL 3 YEAR
+TTL toDateTime(received_at) + INTERVAL {pageviews}
 SETTINGS
     non_replicated_deduplication_window = 1000,
     fsync_after_insert = 1,
@@ -65,7 +65,7 @@ CREATE TABLE IF NOT EXISTS pharos.dropped_pageviews
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(received_at)
 ORDER BY (site_id, received_at)
-TTL toDateTime(received_at) + INTERVAL 90 DAY
+TTL toDateTime(received_at) + INTERVAL {dropped_pageviews}
 SETTINGS
     non_replicated_deduplication_window = 1000,
     fsync_after_insert = 1,
@@ -87,7 +87,7 @@ CREATE TABLE IF NOT EXISTS pharos.pageview_ids
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(received_at)
 ORDER BY (id, site_id)
-TTL stored_at + INTERVAL 4 DAY
+TTL stored_at + INTERVAL {pageview_ids}
 SETTINGS
     index_granularity = 256,
     non_replicated_deduplication_window = 1000,

@@ -1,6 +1,6 @@
--- The visits of each day, as `analytics_queries/visits/visit_days.sql` tells them from `pageviews`: reports read these instead
--- of grouping millions of events. A row is of one `run`; only runs that `told_days` names are read, so a run that was cut
--- short, or made twice, changes nothing.
+-- Daily rollups: the visits of each day, as `analytics_queries/visits/refresh_rollups.sql` computes them from `pageviews`.
+-- Reports read these instead of grouping millions of events. A row belongs to one `run`; only runs that `told_days` names are
+-- read, so unfinished or repeated runs change nothing.
 CREATE TABLE IF NOT EXISTS pharos.visit_days
 (
     site_id      UInt64 CODEC(ZSTD(1)),
@@ -36,18 +36,18 @@ CREATE TABLE IF NOT EXISTS pharos.visit_days
 ENGINE = MergeTree
 PARTITION BY toYear(day)
 ORDER BY (site_id, day, run)
-TTL day + INTERVAL 3 YEAR
+TTL day + INTERVAL {daily_rollups}
 SETTINGS ttl_only_drop_parts = 1;
 
--- The same of days that are not over: told anew for each report for which there is something new, and dropped soon.
+-- Rollups of days that have not ended: computed again for each report after new events, and dropped soon.
 CREATE TABLE IF NOT EXISTS pharos.open_visit_days AS pharos.visit_days
 ENGINE = MergeTree
 PARTITION BY toStartOfHour(told_at)
 ORDER BY (site_id, day, run)
-TTL told_at + INTERVAL 2 HOUR
+TTL told_at + INTERVAL {open_visit_days}
 SETTINGS ttl_only_drop_parts = 1;
 
--- What the lists of all visits of a day add up to: visitors are pairs of visitor and day, so days add up.
+-- The lists of all visits of a day. Visitors are pairs of visitor and day, so the lists of several days can be added.
 CREATE TABLE IF NOT EXISTS pharos.visit_day_lists
 (
     site_id   UInt64 CODEC(ZSTD(1)),
@@ -61,12 +61,12 @@ CREATE TABLE IF NOT EXISTS pharos.visit_day_lists
 ENGINE = MergeTree
 PARTITION BY toYear(day)
 ORDER BY (site_id, day, run, list)
-TTL day + INTERVAL 3 YEAR
+TTL day + INTERVAL {daily_rollups}
 SETTINGS ttl_only_drop_parts = 1;
 
--- Which run tells of a day, and how many events there were then: when there are more by now, the day is told anew. Two
--- counts, both of what may change the day's rows: `near_events` is exact, `far_events` takes whole days in UTC, which is
--- counted faster and holds once these are over. A day that is not over is told for a while only.
+-- The current run of each day, and the number of events that it was computed from: with more events the rollup is stale. Both
+-- counts include all events that may change the day: `near_events` is exact, `far_events` counts whole days in UTC, which is
+-- faster, and right once these days have ended. Rollups of days that have not ended are current for a while only.
 CREATE TABLE IF NOT EXISTS pharos.told_days
 (
     site_id      UInt64 CODEC(ZSTD(1)),
@@ -81,5 +81,5 @@ CREATE TABLE IF NOT EXISTS pharos.told_days
 ENGINE = ReplacingMergeTree(told_at)
 PARTITION BY toYear(day)
 ORDER BY (site_id, timezone, day)
-TTL day + INTERVAL 3 YEAR
+TTL day + INTERVAL {daily_rollups}
 SETTINGS ttl_only_drop_parts = 1;

@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS pharos.otel_traces_trace_id_ts
 ENGINE = MergeTree
 PARTITION BY toDate(ReceivedAt)
 ORDER BY (TraceId, EnvironmentId, Start)
-TTL toDateTime(ReceivedAt) + INTERVAL 30 DAY
+TTL toDateTime(ReceivedAt) + INTERVAL {otel_traces}
 SETTINGS
     non_replicated_deduplication_window = 10000,
     fsync_after_insert = 1,

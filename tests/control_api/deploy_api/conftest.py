@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from fastapi import Request
 
-from control_api import json_body
+from control_api.requests import json_body
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.support.deploy_platform import Platform, Prepared, open_platform
 from tests.support.prepared_platform import platform, prepared

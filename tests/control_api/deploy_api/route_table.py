@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from control_api.projects.roles import Right
+from control_domain.accounts.roles import Right
 from pipeline_contracts.credentials import CredentialKind
 from pipeline_contracts.identifiers import receipt_name, seal_receipt
 from tests.support.deploy_platform import RECEIPT_KEY, Tenant

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from control_api.audit.operations import Actor
-from control_api.deployments.decide import approve_deployment
-from control_api.deployments.queue_deployment import Wish, queue_deployment
-from control_api.deployments.tables import Deployment
-from control_api.projects.find import Place
-from control_api.projects.tables import Environment, Project
-from control_api.webhooks.waiting import supersede
+from control_domain.audit import Actor
+from control_domain.deployments.decide import approve_deployment
+from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.projects.find import Place
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Environment, Project
+from control_domain.webhooks.waiting import supersede
 from pipeline_contracts.deploy_states import ForbiddenMove
 from pipeline_contracts.errors import DeployRunning
 from tests.support.deploy_platform import Platform, add_deployment

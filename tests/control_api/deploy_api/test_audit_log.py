@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import select
 
-from control_api.accounts.tables import ApiToken
-from control_api.audit.tables import AuditEntry
+from control_domain.tables.accounts import ApiToken
+from control_domain.tables.audit import AuditEntry
 from pipeline_contracts.client_address import read_trusted
 from pipeline_contracts.credentials import digest_credential
 from tests.support.deploy_platform import Answer, Platform, environment_path

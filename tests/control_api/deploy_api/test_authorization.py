@@ -9,11 +9,11 @@ import pytest
 from fastapi.routing import iter_route_contexts
 from sqlalchemy import delete, update
 
-from control_api.accounts.operations import create_person
-from control_api.accounts.tables import Membership
-from control_api.projects.operations import create_ingest_key
-from control_api.projects.roles import Right
-from control_api.projects.tables import IngestKey, Project
+from control_domain.accounts.operations import create_person
+from control_domain.accounts.roles import Right
+from control_domain.projects.operations import create_ingest_key
+from control_domain.tables.accounts import Membership
+from control_domain.tables.projects import IngestKey, Project
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from tests.control_api.deploy_api.route_table import (
     OPEN,

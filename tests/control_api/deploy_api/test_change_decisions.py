@@ -8,13 +8,13 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.audit.operations import Actor
-from control_api.audit.tables import AuditEntry
-from control_api.projects.find import Place
-from control_api.projects.tables import Environment, Project
-from control_api.refusals import Refused
-from control_api.variables.operations import decide_change
-from control_api.variables.tables import VariableChange, VariableSet
+from control_domain.audit import Actor
+from control_domain.projects.find import Place
+from control_domain.refusals import Refused
+from control_domain.tables.audit import AuditEntry
+from control_domain.tables.projects import Environment, Project
+from control_domain.tables.variables import VariableChange, VariableSet
+from control_domain.variables.operations import decide_change
 from pipeline_contracts.deploy_states import ChangeState, ForbiddenMove
 from tests.support.deploy_platform import Platform, environment_path
 

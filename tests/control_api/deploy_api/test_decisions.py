@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from control_api.audit.operations import Actor
-from control_api.audit.tables import AuditEntry
-from control_api.deployments.decide import approve_deployment, cancel_deployment, reject_deployment
-from control_api.deployments.frozen import freeze, inputs_of
-from control_api.deployments.tables import Deployment, DeploymentLine
-from control_api.projects.tables import Environment, EnvironmentLock
-from control_api.refusals import Refused
-from control_api.variables.tables import VariableSet
+from control_domain.audit import Actor
+from control_domain.deployments.decide import approve_deployment, cancel_deployment, reject_deployment
+from control_domain.deployments.frozen import freeze, inputs_of
+from control_domain.refusals import Refused
+from control_domain.tables.audit import AuditEntry
+from control_domain.tables.deployments import Deployment, DeploymentLine
+from control_domain.tables.projects import Environment, EnvironmentLock
+from control_domain.tables.variables import VariableSet
 from pipeline_contracts.deploy_states import ACTIVE, FINAL, DeploymentStatus, ForbiddenMove
 from pipeline_contracts.errors import DeployRunning, EnvironmentLocked, EnvironmentNotReady, NotFound
 from tests.support.deploy_platform import Platform, add_deployment, environment_path

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select, update
 
-from control_api.deployments.tables import Deployment, DeploymentLine
-from control_api.environments.windows import DAYS, DeployWindow, stored_window
-from control_api.projects.tables import EnvironmentLock
-from control_api.repositories.tables import Repository
+from control_domain.environments.windows import DAYS, DeployWindow, stored_window
+from control_domain.tables.deployments import Deployment, DeploymentLine
+from control_domain.tables.projects import EnvironmentLock
+from control_domain.tables.repositories import Repository
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
 from tests.support.deploy_platform import Answer, Platform, add_deployment, environment_path
 

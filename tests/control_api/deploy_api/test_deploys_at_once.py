@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 from sqlalchemy import func, select
 
-from control_api.audit.tables import AuditEntry
-from control_api.deployments.tables import Deployment, DeploymentLine
-from control_api.idempotency.tables import IdempotentAnswer
-from control_api.recorded_deployments.tables import RecordedDeployment
+from control_domain.tables.audit import AuditEntry
+from control_domain.tables.deployments import Deployment, DeploymentLine
+from control_domain.tables.idempotency import IdempotentAnswer
+from control_domain.tables.recorded_deployments import RecordedDeployment
 from tests.support.deploy_platform import Answer, Platform, environment_path
 
 PEOPLE = ("owner", "admin", "maintainer", "deployer")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select
 
-from control_api import json_body
-from control_api.audit.tables import AuditEntry
-from control_api.projects.tables import Environment
-from control_api.variables.tables import VariableSet
+from control_api.requests import json_body
+from control_domain.tables.audit import AuditEntry
+from control_domain.tables.projects import Environment
+from control_domain.tables.variables import VariableSet
 from tests.support.deploy_platform import Answer, Platform, environment_path
 
 SCALE = ("PATCH", "scale", "replicas")

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, func, select
 
-from control_api.deployments.tables import Deployment
-from control_api.idempotency.forget_old import forget_old
-from control_api.idempotency.tables import IdempotentAnswer
-from control_api.projects.operations import create_ingest_key
-from control_api.projects.tables import ProjectRole
-from control_api.recorded_deployments.tables import RecordedDeployment
+from control_domain.projects.operations import create_ingest_key
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.idempotency import IdempotentAnswer
+from control_domain.tables.projects import ProjectRole
+from control_domain.tables.recorded_deployments import RecordedDeployment
+from control_workers.forget_idempotency_keys import forget_old
 from tests.support.deploy_platform import ALL_SCOPES, Answer, Platform, add_token, environment_path
 
 _REPLAYED = "Idempotent-Replayed"

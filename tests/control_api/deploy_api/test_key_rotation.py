@@ -4,13 +4,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from control_api.audit.operations import Actor
-from control_api.projects.find import Place
-from control_api.projects.tables import Environment, Project
-from control_api.variables.operations import decide_change, present_variables
-from control_api.variables.reseal import Resealed, reseal
-from control_api.variables.sealing import CannotOpen, Sealed, SealingKeys
-from control_api.variables.tables import VariableChange
+from control_domain.audit import Actor
+from control_domain.key_rotation import Resealed, reseal
+from control_domain.projects.find import Place
+from control_domain.sealing import CannotOpen, Sealed, SealingKeys
+from control_domain.tables.projects import Environment, Project
+from control_domain.tables.variables import VariableChange
+from control_domain.variables.operations import decide_change, present_variables
 from pipeline_contracts.deploy_states import ChangeState
 from tests.support.deploy_platform import Platform, environment_path
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
-from control_api.accounts.tables import Membership
-from control_api.database import Sessions
-from control_api.deployments.tables import Deployment
-from control_api.projects.operations import create_project
-from control_api.projects.tables import Project, ProjectRole
-from control_api.repositories.tables import Repository
+from control_domain.database.engine import Sessions
+from control_domain.projects.operations import create_project
+from control_domain.tables.accounts import Membership
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Project, ProjectRole
+from control_domain.tables.repositories import Repository
 from pipeline_contracts.identifiers import make_identifier
 from tests.support.deploy_platform import Platform, Tenant
 

@@ -13,9 +13,10 @@ import aiohttp
 import pytest
 from sqlalchemy import delete, insert, update
 
-from control_api.deployments import follow_log, log_streams
-from control_api.deployments.tables import Deployment, DeploymentLine
+from control_api.live_logs import log_streams
+from control_api.live_logs import stream_log as follow_log
 from control_api.request_session import end_transaction
+from control_domain.tables.deployments import Deployment, DeploymentLine
 from pipeline_contracts.deploy_states import FINAL
 from pipeline_contracts.times import format_time
 from tests.support.deploy_platform import Platform, add_deployment
@@ -292,7 +293,7 @@ async def test_too_many_live_logs_are_503_however_they_come(
         await end_transaction(session)
         await gate.wait()
 
-    monkeypatch.setattr("control_api.deployments.routes.end_transaction", end_together)
+    monkeypatch.setattr("control_api.routes.deployments.end_transaction", end_together)
     build, until = await _running(platform), asyncio.Event()
     asking = [asyncio.create_task(_status_of(platform, build, until)) for _ in range(12)]
     async with asyncio.timeout(_PATIENCE):

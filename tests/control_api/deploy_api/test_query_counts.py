@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import func, insert, select
 
-from control_api.accounts import operations as accounts
-from control_api.configuration.tables import Operation
-from control_api.deployments.tables import Deployment, DeploymentLine
-from control_api.projects.tables import Environment, Project, ProjectRole
-from control_api.repositories.tables import Repository
-from control_api.sites.tables import Goal, Site
+from control_domain.accounts import operations as accounts
+from control_domain.tables.configuration import Operation
+from control_domain.tables.deployments import Deployment, DeploymentLine
+from control_domain.tables.projects import Environment, Project, ProjectRole
+from control_domain.tables.repositories import Repository
+from control_domain.tables.sites import Goal, Site
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.times import format_time
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from control_api.audit.tables import AuditEntry
-from control_api.deployments.tables import Deployment, Release
-from control_api.projects.operations import create_environment
-from control_api.projects.tables import EnvironmentLock
-from control_api.repositories.tables import Repository
+from control_domain.projects.operations import create_environment
+from control_domain.tables.audit import AuditEntry
+from control_domain.tables.deployments import Deployment, Release
+from control_domain.tables.projects import EnvironmentLock
+from control_domain.tables.repositories import Repository
 from pipeline_contracts.deploy_states import DeploymentStatus
 from tests.support.deploy_platform import Answer, Platform, add_deployment, add_succeeded
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from control_api.projects.tables import Environment
-from control_api.variables.operations import present_variables
-from control_api.variables.sealing import Sealed, SealingKeys
-from control_api.variables.tables import VariableChange, VariableSet
+from control_domain.sealing import Sealed, SealingKeys
+from control_domain.tables.projects import Environment
+from control_domain.tables.variables import VariableChange, VariableSet
+from control_domain.variables.operations import present_variables
 from tests.support.deploy_platform import Answer, Platform, environment_path
 from tests.support.serve_control import VARIABLE_KEYS
 

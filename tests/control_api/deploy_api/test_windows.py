@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from control_api.environments.windows import (
+from control_domain.environments.windows import (
     DAYS,
     BadWindow,
     DeployWindow,

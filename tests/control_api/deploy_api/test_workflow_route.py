@@ -11,18 +11,18 @@ import pytest
 from fastapi import Request
 from sqlalchemy import delete, select
 
-from control_api import json_body
-from control_api.accounts.tables import Account
-from control_api.audit.operations import Actor
-from control_api.audit.tables import AuditEntry
-from control_api.projects.remove_project import remove_project
-from control_api.projects.tables import Environment
 from control_api.reference.load_document import load_document
-from control_api.workflows.faults import DocumentFault, Fault
-from control_api.workflows.refuse_document import refusing_document
-from control_api.workflows.strict_yaml import read_yaml
-from control_api.workflows.tables import Workflow
-from deployer.deployments.take_up import take_up
+from control_api.requests import json_body
+from control_api.responses.workflow_faults import refusing_document
+from control_domain.audit import Actor
+from control_domain.documents.faults import DocumentFault, Fault
+from control_domain.documents.strict_yaml import read_yaml
+from control_domain.removals.remove_project import remove_project
+from control_domain.tables.accounts import Account
+from control_domain.tables.audit import AuditEntry
+from control_domain.tables.projects import Environment
+from control_domain.tables.workflows import Workflow
+from deployer.deployments.begin_attempt import begin_attempt
 from deployer.identity import Identity
 from deployer.leases import take_lease
 from pipeline_contracts.errors import InvalidInput
@@ -100,7 +100,7 @@ async def test_the_next_deployment_gets_it(platform: Platform) -> None:
     identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
     lease = await take_lease(platform.sessions, identity, place.environment.id, "http://here")
     assert lease is not None
-    job = await take_up(platform.sessions, lease, VARIABLE_KEYS, number)
+    job = await begin_attempt(platform.sessions, lease, VARIABLE_KEYS, number)
     assert job is not None and job.workflow == TEXT
 
 

@@ -10,11 +10,10 @@ import yaml
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from control_api import git_refs
 from control_api.reference import load_document as loading
 from control_api.reference.load_document import PARTS, load_document
-from control_api.webhooks.outcome import Status
-from pipeline_contracts import errors
+from control_domain.webhooks.outcome import Status
+from pipeline_contracts import errors, git_refs
 
 DOCUMENT = load_document()
 _METHODS = ("get", "put", "post", "patch", "delete", "options", "head", "trace")

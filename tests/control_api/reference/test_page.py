@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 
 from control_api.app import build_control
-from control_api.database import open_engine, open_sessions
 from control_api.reference.load_document import load_document
+from control_domain.database.engine import open_engine, open_sessions
 from tests.support.chromium import Tab, until
 from tests.support.serve_control import serving_control
 from tests.support.tracked_visit import chromium_or_skip

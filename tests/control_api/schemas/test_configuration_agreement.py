@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control_api.configuration.documents.document import ConfigurationDocument
-from control_api.configuration.documents.read_document import read_configuration
-from control_api.git_refs import REF
 from control_api.schemas.load_schema import CONFIGURATION
-from control_api.workflows.faults import DocumentFault
+from control_domain.configurations.documents.document import ConfigurationDocument
+from control_domain.configurations.documents.read_document import read_configuration
+from control_domain.documents.faults import DocumentFault
+from pipeline_contracts.git_refs import REF
 from pipeline_contracts.origins import register_origin
 from tests.control_api.schemas.places import change_somewhere
 from tests.control_api.schemas.validated import faults, parse, validator

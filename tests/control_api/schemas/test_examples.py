@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from control_api.configuration.documents.bindings import BadBindings
-from control_api.configuration.documents.read_document import read_configuration
 from control_api.schemas.load_schema import CONFIGURATION, NAMES, WORKFLOW
-from control_api.workflows.read_workflow import read_workflow
+from control_domain.configurations.documents.bindings import BadBindings
+from control_domain.configurations.documents.read_document import read_configuration
+from control_domain.workflows.read_workflow import read_workflow
 from tests.control_api.schemas.validated import faults, parse, validator
 
 _DOCS = Path(__file__).parents[3] / "docs"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control_api.git_refs import REF
 from control_api.schemas.load_schema import WORKFLOW
-from control_api.workflows.faults import DocumentFault
-from control_api.workflows.read_workflow import read_workflow
+from control_domain.documents.faults import DocumentFault
+from control_domain.workflows.read_workflow import read_workflow
+from pipeline_contracts.git_refs import REF
 from tests.control_api.schemas.places import change_somewhere
 from tests.control_api.schemas.validated import faults, parse, validator
 

@@ -8,7 +8,7 @@ from typing import Any
 from jsonschema import Draft7Validator
 
 from control_api.schemas.load_schema import load_schema
-from control_api.workflows.strict_yaml import Node, read_yaml
+from control_domain.documents.strict_yaml import Node, read_yaml
 
 
 def parse(text: str) -> Any:

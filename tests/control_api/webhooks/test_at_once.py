@@ -7,22 +7,22 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import select, update
 
-from control_api.audit.operations import Actor
-from control_api.deployments.tables import Deployment
-from control_api.environments.remove_environment import remove_environment
-from control_api.projects.find import Place
-from control_api.projects.tables import Environment
-from control_api.refusals import Refused
-from control_api.repositories.tables import Repository
-from control_api.webhooks.tables import WaitingPush
-from control_api.webhooks.worker import WebhookWorker
+from control_domain.audit import Actor
+from control_domain.projects.find import Place
+from control_domain.refusals import Refused
+from control_domain.removals.remove_environment import remove_environment
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Environment
+from control_domain.tables.repositories import Repository
+from control_domain.tables.webhooks import WaitingPush
+from control_workers.waiting_pushes import WaitingPushWorker
 from pipeline_contracts.deploy_states import ACTIVE
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.webhooks import Hooked, pull, push
 
 
-def _worker(hooked: Hooked) -> WebhookWorker:
-    return WebhookWorker(hooked.platform.sessions, InProcessKeyDirectory())
+def _worker(hooked: Hooked) -> WaitingPushWorker:
+    return WaitingPushWorker(hooked.platform.sessions, InProcessKeyDirectory())
 
 
 async def _end_active(hooked: Hooked) -> None:
@@ -36,14 +36,14 @@ async def test_many_pushes_while_deployments_end_and_workers_look(github: Hooked
     async def deploy_on() -> None:
         for _ in range(15):
             await _end_active(github)
-            await asyncio.gather(*(_worker(github).look() for _ in range(2)))
+            await asyncio.gather(*(_worker(github).process_waiting() for _ in range(2)))
 
     pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 41)]
     told, _ = await asyncio.gather(asyncio.gather(*pushes), deploy_on())
     assert set(told) <= {(202, "queued"), (202, "waiting")}
     for _ in range(3):
         await _end_active(github)
-        await _worker(github).look()
+        await _worker(github).process_waiting()
     async with github.platform.sessions() as session:
         assert (await session.execute(select(WaitingPush.id))).all() == []
         query = select(Deployment.id).where(Deployment.trigger == "push")
@@ -70,7 +70,7 @@ async def test_an_environment_is_removed_while_pushes_come(github: Hooked) -> No
         raise AssertionError("it could not be removed")
 
     pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 31)]
-    looks = [_worker(github).look() for _ in range(10)]
+    looks = [_worker(github).process_waiting() for _ in range(10)]
     told, *_ = await asyncio.gather(asyncio.gather(*pushes), remove(), *looks)
     assert set(told) <= {(202, "queued"), (202, "waiting"), (409, "repository-not-ready")}
     assert await github.waiting() == []
@@ -104,7 +104,7 @@ async def test_a_repository_is_disconnected_while_pushes_come(github: Hooked) ->
             await session.execute(waiting)
 
     pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 31)]
-    looks = [_worker(github).look() for _ in range(10)]
+    looks = [_worker(github).process_waiting() for _ in range(10)]
     told, *_ = await asyncio.gather(asyncio.gather(*pushes), disconnect(), *looks)
     assert set(told) <= {(202, "queued"), (202, "waiting"), (404, "not-found")}
 

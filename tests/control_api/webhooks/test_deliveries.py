@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select, update
 
-from control_api.audit.operations import Actor
-from control_api.audit.tables import AuditEntry
-from control_api.deployments.tables import Deployment
-from control_api.engines import Engines
-from control_api.refusals import Refused
-from control_api.webhooks import deliveries
-from control_api.webhooks.deliveries import KEPT, Delivery, forget_deliveries, read_body
-from control_api.webhooks.replay import replay
-from control_api.webhooks.tables import WaitingPush, WebhookDelivery
+from control_domain.audit import Actor
+from control_domain.refusals import Refused
+from control_domain.tables.audit import AuditEntry
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.webhooks import WaitingPush, WebhookDelivery
+from control_domain.webhooks import deliveries
+from control_domain.webhooks.deliveries import KEPT, Delivery, forget_deliveries, read_body
+from control_domain.webhooks.replay import replay
+from operator_actions.actions.engines import Engines
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.serve_control import VARIABLE_KEYS
 from tests.support.webhooks import Hooked, Sent, pull, push
@@ -28,7 +28,9 @@ def _engines(hooked: Hooked) -> Engines:
 
 
 async def _replay(hooked: Hooked, number: int) -> WebhookDelivery:
-    return await replay(_engines(hooked), number, OPERATOR, datetime.now(UTC))
+    engines = _engines(hooked)
+    keys = engines.sealing_keys()
+    return await replay(engines.sessions, engines.directory, keys, number, OPERATOR, datetime.now(UTC))
 
 
 async def _age(hooked: Hooked, age: timedelta) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, update
 
-from control_api.deployments.tables import Deployment
-from control_api.webhooks.tables import WaitingPush
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.webhooks import WaitingPush
 from pipeline_contracts.deploy_states import ACTIVE
 from tests.support.webhooks import AFTER, NONE, SKIP, Hooked, Sent, as_sent, pull, push, sign
 

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import select
 
-from control_api.audit.operations import Actor
-from control_api.deployments.tables import Deployment
-from control_api.environments.remove_environment import remove_environment
-from control_api.projects.find import Place
-from control_api.projects.tables import Environment
-from control_api.webhooks.worker import WebhookWorker
+from control_domain.audit import Actor
+from control_domain.projects.find import Place
+from control_domain.removals.remove_environment import remove_environment
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Environment
+from control_workers.waiting_pushes import WaitingPushWorker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.webhooks import Hooked, as_sent, bitbucket_change, push
 
@@ -52,7 +52,10 @@ async def test_an_environment_with_a_gate_is_removed_while_pushes_come(github: H
             await remove_environment(session, Place(mine, place.project), Actor("test"), datetime.now(UTC))
 
     pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 21)]
-    looks = [WebhookWorker(github.platform.sessions, InProcessKeyDirectory()).look() for _ in range(5)]
+    looks = [
+        WaitingPushWorker(github.platform.sessions, InProcessKeyDirectory()).process_waiting()
+        for _ in range(5)
+    ]
     told, *_ = await asyncio.gather(asyncio.gather(*pushes), remove(), *looks)
     assert set(told) <= {(202, "queued"), (202, "waiting"), (409, "repository-not-ready")}
 

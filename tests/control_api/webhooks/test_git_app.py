@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from control_api.deployments.tables import Deployment
-from control_api.repositories.operations import connect_repository
-from control_api.repositories.tables import Repository
-from control_api.webhooks import follow_push
-from control_api.webhooks.notices import WebhookSecret
-from control_api.webhooks.tables import InstalledRepository
+from control_domain.repositories.operations import connect_repository
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.repositories import Repository
+from control_domain.tables.webhooks import InstalledRepository
+from control_domain.webhooks import follow_push
+from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import NotFound
 from tests.support.deploy_platform import Answer
 from tests.support.webhooks import Hooked, Sent, as_sent, pull, push

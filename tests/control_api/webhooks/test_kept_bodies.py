@@ -2,9 +2,10 @@
 
 import pytest
 
-from control_api.webhooks import accepted, deliveries
-from control_api.webhooks.accepted import AcceptedDeliveries
-from control_api.webhooks.deliveries import read_body, trim_bodies
+from control_api.limits import accepted_webhooks as accepted
+from control_api.limits.accepted_webhooks import AcceptedDeliveries
+from control_domain.webhooks import deliveries
+from control_domain.webhooks.deliveries import read_body, trim_bodies
 from pipeline_contracts.errors import TooManyRequests
 from pipeline_contracts.rate_limits import RateLimit
 from tests.support.webhooks import Hooked, as_sent

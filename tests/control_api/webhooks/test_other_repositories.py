@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from control_api.deployments.tables import Deployment
-from control_api.projects.tables import Environment
-from control_api.repositories.tables import Repository
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Environment
+from control_domain.tables.repositories import Repository
 from tests.hostile.foreign_webhooks import attack
 from tests.support.webhooks import KINDS, Hooked, Sent, as_sent, pull, push, uuid_of
 

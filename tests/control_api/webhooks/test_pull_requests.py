@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.deployments.tables import Deployment
-from control_api.projects.tables import Environment
-from control_api.webhooks import worker
-from control_api.webhooks.tables import ClosingPreview
-from control_api.webhooks.worker import WebhookWorker
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Environment
+from control_domain.tables.webhooks import ClosingPreview
+from control_workers import waiting_pushes as worker
+from control_workers.waiting_pushes import WaitingPushWorker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.webhooks import SKIP, WORKFLOW, Hooked, as_sent, pull
 
@@ -40,7 +40,7 @@ async def _set(hooked: Hooked, number: int, **values: str) -> None:
 
 
 async def _look(hooked: Hooked) -> None:
-    await WebhookWorker(hooked.platform.sessions, InProcessKeyDirectory()).look()
+    await WaitingPushWorker(hooked.platform.sessions, InProcessKeyDirectory()).process_waiting()
 
 
 async def test_a_pull_request_gets_a_preview(hooked: Hooked) -> None:

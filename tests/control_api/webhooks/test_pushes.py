@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from control_api.audit.operations import Actor
-from control_api.deployments.tables import Deployment, LiveRelease, Release
-from control_api.environments.locks import lock_environment
-from control_api.webhooks.worker import WebhookWorker
-from control_api.workflows.tables import Workflow
+from control_domain.audit import Actor
+from control_domain.environments.locks import lock_environment
+from control_domain.tables.deployments import Deployment, LiveRelease, Release
+from control_domain.tables.workflows import Workflow
+from control_workers.waiting_pushes import WaitingPushWorker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.webhooks import (
     AFTER,
@@ -42,7 +42,7 @@ async def _end(hooked: Hooked, number: int) -> None:
 
 
 async def _look(hooked: Hooked) -> None:
-    await WebhookWorker(hooked.platform.sessions, InProcessKeyDirectory()).look()
+    await WaitingPushWorker(hooked.platform.sessions, InProcessKeyDirectory()).process_waiting()
 
 
 async def _make_live(hooked: Hooked, *, held: bool) -> None:

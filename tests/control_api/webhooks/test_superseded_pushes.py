@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import select
 
-from control_api.deployments.tables import Deployment, DeploymentLine
-from control_api.webhooks.worker import WebhookWorker
+from control_domain.tables.deployments import Deployment, DeploymentLine
+from control_workers.waiting_pushes import WaitingPushWorker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.webhooks import Hooked, push
 
@@ -21,7 +21,7 @@ async def test_a_push_that_has_waited_calls_off_the_older_one(github: Hooked) ->
     rollback = await platform.call("POST", f"/v1/deployments/{live}/rollback")
     assert await github.told(push("github", before="a" * 40, after="b" * 40)) == (202, "waiting")
     await platform.settle()
-    await WebhookWorker(platform.sessions, InProcessKeyDirectory()).look()
+    await WaitingPushWorker(platform.sessions, InProcessKeyDirectory()).process_waiting()
     async with platform.sessions() as session:
         made = select(Deployment).where(Deployment.trigger == "push").order_by(Deployment.id)
         older, newer = (await session.execute(made)).scalars()

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 import pytest
 from sqlalchemy import update
 
-from control_api.webhooks.body_budget import BodyBudget, WebhookBodies
-from control_api.webhooks.senders import Senders
-from control_api.webhooks.tables import SealedWebhookSecret
+from control_api.limits.webhook_bodies import BodyBudget, WebhookBodies
+from control_api.limits.webhook_senders import Senders
+from control_domain.tables.webhooks import SealedWebhookSecret
 from pipeline_contracts.client_address import read_trusted
 from pipeline_contracts.errors import BadSignature, Unavailable
 from tests.hostile.unfinished_webhooks import attack, deliver
@@ -168,7 +168,7 @@ def test_proofs_of_one_webhook_make_only_its_own_forgotten() -> None:
 
 
 def test_proofs_are_bounded_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control_api.webhooks.senders._MOST_PROOFS", 4)
+    monkeypatch.setattr("control_api.limits.webhook_senders._MOST_PROOFS", 4)
     senders = Senders()
     for hook, network in [("a", HERE), ("b", HERE), ("c", HERE), ("c", THERE), ("c", "192.0.2.9")]:
         senders.note_proof(hook, network)
@@ -265,7 +265,7 @@ async def test_signed_deliveries_are_taken_while_bodies_without_an_end_fill_the_
 
 
 async def test_a_body_that_stops_is_ended(github: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control_api.webhooks.read_delivery._WINDOW_SECONDS", 0.2)
+    monkeypatch.setattr("control_api.requests.webhook_body._WINDOW_SECONDS", 0.2)
     where = urlsplit(github.platform.url)
     reader, writer = await asyncio.open_connection(where.hostname, where.port)
     head = f"POST /api/repositories/{github.repository_id}/webhook HTTP/1.1\r\nHost: x\r\nContent-Length: 90000\r\n"

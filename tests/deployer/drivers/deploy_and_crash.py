@@ -1,4 +1,4 @@
-"""Run by test_port_takeover.py without some rights: deploys, crashes and deploys again, and prints what works."""
+"""A program for test_port_takeover.py: deploys, crashes and deploys again without some rights; prints the results."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ async def main() -> None:
         await until(lambda: stage.web(1).state == "running")
         print("restarted")
         await stage.bring_live(1, stage.write_run(2, VICTIM, health="path: /"))
-        await stage.driver.keep(stage.tenancy(1), stage.runs[2], 1)
+        await stage.driver.reconcile(stage.tenancy(1), stage.runs[2], 1)
         assert await stage.ask(1) == (200, "mine")
         print("switched")
         port = stage.web(1).port

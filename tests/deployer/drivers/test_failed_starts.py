@@ -1,4 +1,4 @@
-"""What a deployment says about a release that did not become healthy."""
+"""The reason of a failed deployment if a release does not become healthy."""
 
 import asyncio
 import re
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from deployer.drivers.interface import WorkFailed
-from deployer.drivers.local.driver import _tell_output
-from deployer.uncut import end_tasks
+from deployer.drivers.interface import DeployFailed
+from deployer.drivers.local.driver import _quote_output
+from deployer.shield import end_tasks
 from tests.deployer.processes.sandbox import PYTHON
 from tests.support.driven import Driven, Heard, driven, until
 
@@ -102,38 +102,38 @@ FAILED_CHECKS = {
 
 
 async def _fail(stage: Driven, number: int, program: str, arguments: str, health: str) -> tuple[str, Heard]:
-    """How the start of an environment's only release fails."""
+    """Return the error of starting an environment's only release."""
     command = f"exec {PYTHON} app.py {arguments}"
     run = stage.write_run(number, program, health=health, command=command)
     log = Heard()
-    with pytest.raises(WorkFailed) as caught:
+    with pytest.raises(DeployFailed) as caught:
         await stage.driver.start(stage.tenancy(number), run, 1, log)
     return str(caught.value), log
 
 
-async def _explain(stage: Driven, number: int, program: str, arguments: str, wanted: str) -> None:
-    """Wait until an application that is probed would be reported so: programs may take long to start."""
+async def _explain(stage: Driven, number: int, program: str, arguments: str, expected: str) -> None:
+    """Wait until the instance has this explanation: programs may take long to start."""
     command = f"exec {PYTHON} app.py {arguments}"
     run = stage.write_run(number, program, health="path: /healthz, timeout_seconds: 3600", command=command)
     starting = asyncio.create_task(stage.driver.start(stage.tenancy(number), run, 1, Heard()))
     output = stage.folder / "outputs" / stage.tenancy(number).public_id / str(number) / "web.1.log"
-    told = ""
+    explanation = ""
     try:
         async with asyncio.timeout(60):
             while True:
                 await asyncio.sleep(0.1)
                 printed = output.read_text() if output.exists() else ""
                 found = re.search(r"listens at (\d+)\n", printed)
-                told = await stage.driver._fleets[number].instances[0].explain()
-                if re.fullmatch(wanted.replace(PORT_OF_APP, found[1] if found else "-"), told):
+                explanation = await stage.driver._fleets[number].instances[0].explain()
+                if re.fullmatch(expected.replace(PORT_OF_APP, found[1] if found else "-"), explanation):
                     return
     except TimeoutError:
-        raise AssertionError(f"{told!r} is not {wanted!r}") from None
+        raise AssertionError(f"{explanation!r} is not {expected!r}") from None
     finally:
         await end_tasks(starting)
 
 
-async def test_the_reason_of_a_failed_health_check_is_found() -> None:
+async def test_a_failed_health_check_is_explained() -> None:
     async with driven() as stage:
         await asyncio.gather(
             *(_explain(stage, number, *case) for number, case in enumerate(FAILED_CHECKS.values(), 1))
@@ -160,7 +160,7 @@ ENDS = {
 
 
 async def test_a_process_that_ends_is_reported_at_once() -> None:
-    """Long before the time of the health check is over."""
+    """Before the timeout of the health check."""
     async with driven() as stage:
         health = "path: /healthz, timeout_seconds: 3600"
         failing = [
@@ -168,12 +168,12 @@ async def test_a_process_that_ends_is_reported_at_once() -> None:
         ]
         async with asyncio.timeout(60):
             ended = await asyncio.gather(*failing)
-        assert [message for message, _ in ended] == [told for _, told in ENDS.values()]
+        assert [message for message, _ in ended] == [explanation for _, explanation in ENDS.values()]
         assert "no database" in ended[-1][1].text
 
 
 async def test_the_last_line_of_a_failed_process_is_a_whole_line() -> None:
-    """In the deployment's log, and in the file to which its next start appends."""
+    """Both in the deployment's log and in the file to which the next start appends."""
     async with driven() as stage:
         printing = "import sys\nprint('boots', end='', flush=True)\nsys.exit(3)\n"
         message, log = await _fail(stage, 1, printing, "", "path: /healthz, timeout_seconds: 3600")
@@ -188,8 +188,8 @@ async def test_the_last_line_of_a_process_that_still_runs_is_a_whole_line(tmp_pa
     """The deployment's log ends the last line with a line break: the process may print the rest of it later."""
     path, log = tmp_path / "web.1.log", Heard()
     path.write_text("one\nwaits for the databa")
-    await _tell_output(path, log)
+    await _quote_output(path, log)
     assert log.text == "» The last that web.1 printed:\none\nwaits for the databa\n"
     path.write_text("one\n")
-    await _tell_output(path, log)
+    await _quote_output(path, log)
     assert log.text.endswith("printed:\none\n")

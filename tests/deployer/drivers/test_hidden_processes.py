@@ -1,4 +1,4 @@
-"""A release that hides a process: a rollback ends it, as does stopping the environment."""
+"""A rollback and a stop of the environment end also a process that the release has hidden."""
 
 import os
 

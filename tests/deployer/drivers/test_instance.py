@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from control_api.workflows.document import Process
+from control_domain.workflows.document import Process
 from deployer.drivers.local import instance as instance_module
 from deployer.drivers.local.instance import Instance, Mark
 from deployer.listeners.owners import ListenerOwners
@@ -17,7 +17,7 @@ async def test_a_probe_that_fails_unexpectedly_is_repeated(monkeypatch: pytest.M
     faults = [ValueError("a defect")]
     ready = asyncio.Event()
 
-    async def probe(*_given: Any) -> None:
+    async def probe(*_args: Any) -> None:
         if faults:
             raise faults.pop()
 

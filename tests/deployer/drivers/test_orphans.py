@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from deployer.drivers.interface import LastLive
-from deployer.drivers.local import driver as driver_module
+from deployer.drivers.local import orphans as orphans_module
 from deployer.drivers.local.driver import LocalDriver
 from deployer.drivers.local.instance import Mark
 from deployer.drivers.local.orphans import choose_orphans
@@ -62,17 +62,17 @@ def _choose(
         f"dpl_x/{'9' * 30}/107/web/0/21007",
     ],
 )
-def test_a_mark_that_no_instance_was_given_is_none(text: str) -> None:
+def test_a_malformed_mark_is_not_read(text: str) -> None:
     assert Mark.read(text) is None
     assert _choose({text: [_process(1, RUNNERS[VICTIM])]}) == {}
 
 
-def test_the_mark_of_an_instance_is_read_as_it_was_written() -> None:
+def test_the_mark_of_an_instance_survives_writing_and_reading() -> None:
     mark = Mark("dpl_x", 7, 107, "web-2", 0, 0)
     assert Mark.read(str(mark)) == mark
 
 
-def test_the_command_is_taken_over_and_neither_a_worker_nor_another_user() -> None:
+def test_only_the_command_of_the_right_user_is_taken_over() -> None:
     mark = "dpl_x/7/107/web/0/21007"
     worker, stranger = _process(1, 107, is_leader=False), _process(2, 108)
     assert _choose({mark: [worker, stranger, _process(3, 107), _process(4, 107)]}) == {mark: 3}
@@ -83,7 +83,7 @@ def test_the_command_is_taken_over_and_neither_a_worker_nor_another_user() -> No
 
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize(
-    "is_sealed, listening, kept",
+    "is_sealed, listening, chosen_numbers",
     [
         (True, None, [VICTIM]),
         (True, RUNNERS[ATTACKER], [VICTIM]),
@@ -92,8 +92,8 @@ def test_the_command_is_taken_over_and_neither_a_worker_nor_another_user() -> No
         (False, None, []),
     ],
 )
-def test_of_two_environments_that_claim_a_port_one_gets_it_or_none(
-    is_first: bool, is_sealed: bool, listening: int | None, kept: list[int]
+def test_at_most_one_of_two_environments_gets_a_claimed_port(
+    is_first: bool, is_sealed: bool, listening: int | None, chosen_numbers: list[int]
 ) -> None:
     """The mount namespace decides, then the listener: an instance that does not listen gets no requests anyway."""
     marks = {VICTIM: f"dpl_x/7/107/web/0/{PORT}", ATTACKER: f"dpl_x/8/999/web/0/{PORT}"}
@@ -106,16 +106,16 @@ def test_of_two_environments_that_claim_a_port_one_gets_it_or_none(
     }
     chosen = _choose(marked if is_first else dict(reversed(marked.items())), listening=listening)
     disputed = {mark for mark in chosen if mark.endswith(f"/{PORT}")}
-    assert disputed == {marks[number] for number in kept}
-    assert len(chosen) == 3 + len(kept)
+    assert disputed == {marks[number] for number in chosen_numbers}
+    assert len(chosen) == 3 + len(chosen_numbers)
 
 
-def test_where_all_are_one_user_nobody_gets_a_port_that_two_claim() -> None:
+def test_without_separate_users_no_environment_gets_a_port_that_two_claim() -> None:
     marked = {f"dpl_x/{number}/107/web/0/{PORT}": [_process(number, 1000)] for number in (7, 8)}
     assert _choose(marked, listening=1000, runners={7: 1000, 8: 1000}) == {}
 
 
-def test_an_environment_that_claims_more_than_it_can_have_gets_nothing() -> None:
+def test_an_environment_that_claims_too_many_instances_gets_none() -> None:
     """Each claimed instance would take a descriptor of the deployer."""
     marked = {f"dpl_x/8/108/web/{number}/0": [_process(number, 108)] for number in range(2000)}
     marked["dpl_x/7/107/web/0/21007"] = [_process(3000, 107)]
@@ -172,7 +172,7 @@ class _Machine:
         return lambda: process.is_running
 
     async def succeed(self) -> LocalDriver:
-        """Return the driver of the next deployer after its scan for orphans."""
+        """Return the driver of the next deployer process after its search for orphans."""
         traffic: Any = None
         driver = LocalDriver(
             self.identity,
@@ -206,7 +206,7 @@ async def make_machine(tmp_path: Path) -> AsyncIterator[MakeMachine]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a user for each environment")
 @pytest.mark.parametrize("in_namespaces", [True, False])
-async def test_marks_that_an_application_writes_cost_its_neighbour_neither_port_nor_processes(
+async def test_forged_marks_take_neither_port_nor_processes_from_another_application(
     make_machine: MakeMachine, in_namespaces: bool
 ) -> None:
     machine = await make_machine(in_namespaces)
@@ -247,7 +247,7 @@ def _count_claims(claims: Sequence[str]) -> int:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a user for each environment")
-async def test_steps_of_the_deployer_before_are_ended(make_machine: MakeMachine) -> None:
+async def test_steps_of_a_former_deployer_process_are_ended(make_machine: MakeMachine) -> None:
     machine = await make_machine(False)
     id = machine.identity.id
     started = [machine.start(ATTACKER, f"{id}/step/{number}", "exec sleep 1000") for number in range(10)]
@@ -257,7 +257,7 @@ async def test_steps_of_the_deployer_before_are_ended(make_machine: MakeMachine)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a user for each environment")
-async def test_processes_that_cannot_be_ended_keep_no_deployer_from_its_start(
+async def test_a_deployer_starts_although_processes_cannot_be_ended(
     make_machine: MakeMachine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An application may start new processes with the mark again and again."""
@@ -269,7 +269,7 @@ async def test_processes_that_cannot_be_ended_keep_no_deployer_from_its_start(
     async def give_up(*_: object) -> int:
         raise StillRunning("2 processes could not be ended")
 
-    monkeypatch.setattr(driver_module, "end_exact_marks", give_up)
+    monkeypatch.setattr(orphans_module, "end_exact_marks", give_up)
     driver = await machine.succeed()
     assert "2 processes could not be ended" in caplog.text
     assert victim()

@@ -1,4 +1,4 @@
-"""An application takes the port of a neighbour that has crashed: it gets connections, but never a request."""
+"""An application that takes the port of a crashed one gets connections, but never a request."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from deployer.drivers.interface import WorkFailed
+from deployer.drivers.interface import DeployFailed
 from tests.support.driven import Driven, Heard, driven, until
 from tests.support.takeover_apps import ATTACKER, VICTIM
 
@@ -27,7 +27,7 @@ def _stolen(stage: Driven) -> Counter[str]:
 
 
 async def _ask_with_cookies(stage: Driven) -> list[tuple[int, str]]:
-    """Every other one asks for a WebSocket."""
+    """Send requests with cookies; every second one opens a WebSocket."""
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket"}
     asking = (
         stage.ask(VICTIM_ID, "/account", Cookie="session=secret", **(upgrade if number % 2 else {}))
@@ -36,7 +36,7 @@ async def _ask_with_cookies(stage: Driven) -> list[tuple[int, str]]:
     return list(await asyncio.gather(*asking))
 
 
-async def test_a_neighbour_that_takes_the_port_of_a_crashed_application_gets_no_request() -> None:
+async def test_an_application_on_the_port_of_a_crashed_one_gets_no_request() -> None:
     async with driven() as stage:
         await stage.bring_live(
             ATTACKER_ID, stage.write_run(2, ATTACKER, variables=stage.name_victim(VICTIM_ID))
@@ -60,8 +60,8 @@ async def test_a_neighbour_that_takes_the_port_of_a_crashed_application_gets_no_
         assert (stolen["cookie"], stolen["request"]) == (0, 0)
 
 
-async def test_a_program_on_the_port_of_an_application_that_starts_is_not_taken_for_it() -> None:
-    """Between the choice of the port and the application's own bind."""
+async def test_a_program_on_the_port_of_a_starting_application_gets_no_request() -> None:
+    """The program binds the port before the application does."""
     never_listens = "import time\ntime.sleep(1000)\n"
     async with driven() as stage:
         run = stage.write_run(1, never_listens, health="path: /, timeout_seconds: 2")
@@ -71,16 +71,16 @@ async def test_a_program_on_the_port_of_an_application_that_starts_is_not_taken_
         assert port is not None
         with socket.create_server(("127.0.0.1", port)) as squatter:
             squatter.settimeout(0)
-            with pytest.raises(WorkFailed, match=f"Another program listens at 127.0.0.1:{port}"):
+            with pytest.raises(DeployFailed, match=f"Another program listens at 127.0.0.1:{port}"):
                 await starting
             # Not even a connection, since the listener is examined first.
             with pytest.raises(BlockingIOError):
                 squatter.accept()
-        await stage.driver.keep(stage.tenancy(1), None, 0)
+        await stage.driver.reconcile(stage.tenancy(1), None, 0)
 
 
-async def test_deploys_and_restarts_work_for_a_root_without_the_right_to_trace() -> None:
-    """As in a container, where descriptors of other users' processes cannot be read: the user decides."""
+async def test_deploys_and_restarts_work_without_the_right_to_trace() -> None:
+    """As in a container: root cannot read descriptors of other users' processes, so the user of the socket decides."""
     program = Path(__file__).with_name("deploy_and_crash.py")
     dropped = "-sys_ptrace,-sys_admin"
     done = await asyncio.to_thread(

@@ -1,4 +1,4 @@
-"""Ports that are given to processes."""
+"""The ports of processes."""
 
 import socket
 import threading
@@ -20,10 +20,8 @@ def test_no_port_is_given_twice() -> None:
 
 @pytest.mark.parametrize("listens", [True, False])
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2", "0.0.0.0", "::1", "::"])
-def test_a_port_that_somebody_has_bound_is_not_given(
-    address: str, listens: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also with SO_REUSEADDR and without listening, to listen on it later."""
+def test_a_bound_port_is_not_given(address: str, listens: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the program has set SO_REUSEADDR and does not listen yet."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     port = free_port()
     monkeypatch.setattr(ports_module, "_RANGE", range(port, port + 1))
@@ -41,7 +39,7 @@ def test_a_port_that_somebody_has_bound_is_not_given(
     assert Ports().give(set()) == port
 
 
-def test_ports_in_use_and_of_an_earlier_deployer_are_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ports_in_use_and_of_a_former_deployer_process_are_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports_module, "_is_free", lambda _: True)
     monkeypatch.setattr(ports_module, "_RANGE", range(20_000, 20_003))
     ports = Ports()
@@ -53,7 +51,7 @@ def test_ports_in_use_and_of_an_earlier_deployer_are_not_given(monkeypatch: pyte
         ports.give({20_000, 20_001, 20_002})
 
 
-def test_few_ports_are_tried_for_one_start_and_all_by_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_tries_few_ports_and_a_thread_tries_all(monkeypatch: pytest.MonkeyPatch) -> None:
     caller, tried, free = threading.get_ident(), [], set[int]()
 
     def is_free(port: int) -> bool:

@@ -1,4 +1,4 @@
-"""Release steps: as which user they run, where they keep files, and what runs meanwhile."""
+"""The user, the files and the neighbours of release steps."""
 
 import asyncio
 import json
@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from control_api.workflows.read_workflow import read_workflow
-from deployer.drivers.interface import Run, Tenancy, WorkFailed
+from control_domain.workflows.read_workflow import read_workflow
+from deployer.drivers.interface import DeployFailed, Run, Tenancy
 from deployer.drivers.local.driver import LocalDriver
 from deployer.identity import Identity
 from deployer.listeners.owners import ListenerOwners
@@ -47,9 +47,9 @@ class _Log:
     async def write(self, stream: str, data: bytes) -> None:
         self.data += data
 
-    async def say(self, text: str) -> None: ...
+    async def write_line(self, text: str) -> None: ...
 
-    async def begin(self, step: Any) -> None: ...
+    async def begin_step(self, step: Any) -> None: ...
 
 
 @pytest.fixture
@@ -85,10 +85,12 @@ def _run(step: str, worker: str = "exec sleep 600") -> Run:
     return Run(1, "1", read_workflow(text), {})
 
 
-async def test_a_migration_is_found_by_the_application(driver: LocalDriver, tmp_path: Path) -> None:
-    """As an application without a database server does it: a file in its home."""
+async def test_the_application_finds_the_file_that_a_migration_wrote(
+    driver: LocalDriver, tmp_path: Path
+) -> None:
+    """An application without a database server stores files in its HOME."""
     log = _Log()
-    await driver.release(_TENANCY, _run(f"{_MIGRATE}; id -u; ! touch /srv/app/x 2>/dev/null"), log)
+    await driver.run_release_steps(_TENANCY, _run(f"{_MIGRATE}; id -u; ! touch /srv/app/x 2>/dev/null"), log)
     home = tmp_path / "folder" / "homes" / "env_public" / "run"
     assert sqlite3.connect(home / "db").execute("select name from sqlite_master").fetchall() == [("t",)]
     if os.geteuid() == 0:
@@ -96,28 +98,28 @@ async def test_a_migration_is_found_by_the_application(driver: LocalDriver, tmp_
     run = _run("true", "test -w ~/db && touch ~/seen && exec sleep 600")
     await driver.start(_TENANCY, run, 1, log)
     assert (home / "seen").exists()
-    await driver.keep(_TENANCY, None, 0)
+    await driver.reconcile(_TENANCY, None, 0)
 
 
-async def test_it_does_not_end_what_runs_as_the_same_user(driver: LocalDriver) -> None:
+async def test_a_release_step_does_not_end_running_instances_of_the_same_user(driver: LocalDriver) -> None:
     log = _Log()
     live = _run("true")
     await driver.start(_TENANCY, live, 1, log)
     fleet = driver._fleets[_TENANCY.environment_id]
     pid = fleet.instances[0].supervised.pid
-    with pytest.raises(WorkFailed, match="status 4"):
-        await driver.release(_TENANCY, _run("exit 4"), log)
+    with pytest.raises(DeployFailed, match="status 4"):
+        await driver.run_release_steps(_TENANCY, _run("exit 4"), log)
     assert (fleet.instances[0].supervised.pid, fleet.instances[0].supervised.restarts) == (pid, 0)
-    await driver.keep(_TENANCY, None, 0)
+    await driver.reconcile(_TENANCY, None, 0)
 
 
-async def test_the_end_of_what_runs_does_not_end_it(driver: LocalDriver, tmp_path: Path) -> None:
-    """An environment that is asleep, or was never live, is kept so while its first release is prepared."""
+async def test_ending_all_instances_does_not_end_a_release_step(driver: LocalDriver, tmp_path: Path) -> None:
+    """A hibernated environment, or one that was never live, is reconciled while its first release is prepared."""
     home = tmp_path / "folder" / "homes" / "env_public" / "run"
     step = "touch ~/begun; until [ -e ~/go ]; do sleep 0.02; done"
-    releasing = asyncio.ensure_future(driver.release(_TENANCY, _run(step), _Log()))
+    releasing = asyncio.ensure_future(driver.run_release_steps(_TENANCY, _run(step), _Log()))
     await wait_until(lambda: (home / "begun").exists() or releasing.done())
-    await driver.keep(_TENANCY, None, 0)
+    await driver.reconcile(_TENANCY, None, 0)
     assert not releasing.done()
     (home / "go").touch()
     await releasing

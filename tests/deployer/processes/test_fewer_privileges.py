@@ -107,7 +107,12 @@ async def test_a_nested_pharos_finds_only_its_own_processes(tmp_path: Path) -> N
     # A copy, since the command cannot see a repository in /tmp or in a home.
     app = sandbox.confinement.folder
     shutil.copytree(REPOSITORY / "deployer" / "processes", app / "deployer" / "processes")
-    for name in ("deployer/__init__.py", "storage_backends/__init__.py", "storage_backends/end_task.py"):
+    for name in (
+        "deployer/__init__.py",
+        "deployer/shield.py",
+        "storage_backends/__init__.py",
+        "storage_backends/end_task.py",
+    ):
         (app / name).parent.mkdir(exist_ok=True)
         shutil.copy(REPOSITORY / name, app / name)
     shutil.copy(Path(__file__).with_name("with_fewer_privileges.py"), app)

@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from deployer.drivers.interface import WorkFailed
+from deployer.drivers.interface import DeployFailed
 from deployer.drivers.local import folders as folders_module
 from deployer.drivers.local.folders import Folders
 from deployer.identity import Identity
@@ -31,7 +31,7 @@ def folders(tmp_path: Path) -> Folders:
 @pytest.fixture
 async def tree(folders: Folders, tmp_path: Path) -> Path:
     (tmp_path / "folder").mkdir()
-    return await folders.fresh_artefact("1")
+    return await folders.create_artefact("1")
 
 
 def _write_sparse(path: Path) -> None:
@@ -139,7 +139,7 @@ async def test_a_file_of_another_user_is_refused(folders: Folders, tree: Path) -
     (tree / "put\nthere").touch()
     chown_to_builder(tree)
     os.chown(tree / "put\nthere", 0, 0)
-    with pytest.raises(WorkFailed, match=r"has 'put\\nthere' of another user"):
+    with pytest.raises(DeployFailed, match=r"has 'put\\nthere' of another user"):
         await folders.seal(tree, _OWNER)
     assert folders.names("sealing") == []
     await folders.remove(tree)
@@ -150,7 +150,7 @@ async def test_sealing_fails_after_its_time_limit(
 ) -> None:
     (tree / "file").touch()
     monkeypatch.setattr(folders_module, "_SEAL_SECONDS", -1)
-    with pytest.raises(WorkFailed, match="could not be copied within"):
+    with pytest.raises(DeployFailed, match="could not be copied within"):
         await _seal(folders, tree)
     assert folders.names("sealing") == []
 

@@ -21,10 +21,10 @@ class _Away(FileSalts):
 
     away = False
 
-    async def find_or_make(self, day: int, now_ms: int, offer: bytes | None = None) -> bytes | None:
+    async def find_or_create(self, day: int, now_ms: int, offer: bytes | None = None) -> bytes | None:
         if self.away:
             raise StorageUnavailable("away")
-        return await super().find_or_make(day, now_ms, offer)
+        return await super().find_or_create(day, now_ms, offer)
 
 
 async def test_an_edge_has_the_salts_of_today_and_yesterday(tmp_path: Path) -> None:
@@ -115,10 +115,10 @@ class _Slow(FileSalts):
 
     asked = 0
 
-    async def find_or_make(self, day: int, now_ms: int, offer: bytes | None = None) -> bytes | None:
+    async def find_or_create(self, day: int, now_ms: int, offer: bytes | None = None) -> bytes | None:
         self.asked += 1
         await asyncio.sleep(0.01)
-        return await super().find_or_make(day, now_ms, offer)
+        return await super().find_or_create(day, now_ms, offer)
 
 
 async def test_no_request_of_a_new_day_goes_on_without_its_salt(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""Which daily rollups of a site's visits are current, and which are stale?"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from analytics_queries.visits.calendar_days import day_of, start_of_day, utc_days_around
+from pipeline_contracts.times import to_epoch_ms
+from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
+
+_SQL = read_sql(__file__)
+
+# Today and the two days before. Events of older days are counted by whole days in UTC, which have ended by then.
+_NEAR_DAYS = 3
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class StaleRollup:
+    """A day whose events have changed since its rollup was computed, or that has none."""
+
+    day: date
+    near: int
+    """Events that may change the rollup, counted exactly."""
+    far: int
+    """The same, counted by whole days in UTC."""
+    is_open: bool
+    """The day has not ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class DailyRollups:
+    """The rollups of some days of a site."""
+
+    runs: Mapping[date, int]
+    """Current runs by day; days without events have none."""
+    stale: Sequence[StaleRollup]
+
+
+async def check_rollups(
+    store: ColumnStore, site_id: int, timezone: str, days: Sequence[date], now: datetime
+) -> DailyRollups:
+    """Check the rollups of `days`, in order, of the time zone. Events from `now` on do not count. Raises
+    `StorageUnavailable`."""
+    today = day_of(now, timezone)
+    near = [today - number * _DAY for number in reversed(range(_NEAR_DAYS))]
+    near_begin = [start_of_day(day, timezone).date() for day in near]
+    result = await store.query(
+        _SQL,
+        {
+            "site_id": site_id,
+            "timezone": timezone,
+            "first": min(days[0], near[0]),
+            "last": days[-1],
+            "near_days": near,
+            "near_begin": near_begin,
+            "near_end_ms": [to_epoch_ms(start_of_day(day + _DAY, timezone)) for day in near],
+            "now_ms": to_epoch_ms(now),
+        },
+    )
+    stored: dict[date, tuple[int, int, int]] = {}
+    counts: defaultdict[tuple[str, date], int] = defaultdict(int)
+    for kind, day, run, events, far_events in result.rows:
+        if kind == "rollup":
+            stored[day] = (run, events, far_events)
+        else:
+            counts[kind, day] = events
+    begins = dict(zip(near, near_begin, strict=True))
+    runs, stale = {}, []
+    for day in days:
+        far = sum(counts["far", utc_day] for utc_day in utc_days_around([day], timezone))
+        begin = begins.get(day)
+        # Exact for the day itself, by whole days for the two before: its visits may have begun there.
+        exact = (
+            0 if begin is None else counts["near", day] + sum(counts["far", begin - n * _DAY] for n in (1, 2))
+        )
+        run, was_exact, was_far = stored.get(day, (0, -1, -1))
+        if was_far == far if begin is None else was_exact == exact:
+            runs[day] = run
+        elif far:
+            stale.append(StaleRollup(day, exact, far, day >= today))
+    return DailyRollups(runs, stale)

@@ -1,0 +1,90 @@
+"""Computes and stores daily rollups: of finished days for good, of unfinished days until new events arrive."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
+
+from analytics_queries.visits.calendar_days import utc_days_around, utc_days_of
+from analytics_queries.visits.daily_rollups import DailyRollups, StaleRollup, check_rollups
+from pipeline_contracts.times import to_epoch_ms
+from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_statements
+
+_SQL = read_statements(__file__)
+
+# Limits of one statement, which groups its events in memory. The events of a day include those of the days around it.
+_MOST_EVENTS = 2_000_000
+_MOST_DAYS = 31
+# Queries that still read the rows of a superseded run have ended by then.
+_KEEP_SUPERSEDED = timedelta(hours=1)
+
+
+async def refresh_rollups(
+    store: ColumnStore, site_id: int, timezone: str, days: Sequence[date], now: datetime
+) -> Mapping[date, int]:
+    """Return the current runs of `days` with all events before `now`; stale rollups are computed first.
+
+    Several processes may refresh the same days at once, and stop anywhere: readers read one run of each day. Raises
+    `StorageUnavailable`.
+    """
+    rollups = await check_rollups(store, site_id, timezone, days, now)
+    return await refresh_stale_rollups(store, site_id, timezone, rollups, now)
+
+
+async def refresh_stale_rollups(
+    store: ColumnStore, site_id: int, timezone: str, rollups: DailyRollups, now: datetime
+) -> Mapping[date, int]:
+    """Compute the stale ones of rollups that were checked before; return the current runs of all of them."""
+    runs = dict(rollups.runs)
+    for part in _parts(rollups):
+        # Differs from the runs of any other process.
+        run = time.time_ns()
+        days = [rollup.day for rollup in part]
+        is_open = part[0].is_open
+        visits = {
+            "table": "open_visit_days" if is_open else "visit_days",
+            "site_id": site_id,
+            "timezone": timezone,
+            "days": days,
+            "run": run,
+            "own_days": utc_days_of(days, timezone),
+            "read_days": utc_days_around(days, timezone),
+            "now_ms": to_epoch_ms(now),
+        }
+        await store.command(_SQL["insert_visits"], visits)
+        if not is_open:
+            await store.command(_SQL["insert_lists"], {"site_id": site_id, "days": days, "run": run})
+        marks = {
+            "site_id": site_id,
+            "timezone": timezone,
+            "days": days,
+            "run": run,
+            "near": [rollup.near for rollup in part],
+            "far": [rollup.far for rollup in part],
+            "is_open": is_open,
+        }
+        await store.command(_SQL["insert_marks"], marks)
+        runs |= {day: run + number for number, day in enumerate(days, start=1)}
+    return runs
+
+
+def _parts(rollups: DailyRollups) -> Iterator[list[StaleRollup]]:
+    part: list[StaleRollup] = []
+    events = 0
+    for rollup in rollups.stale:
+        if part and (
+            events + rollup.far > _MOST_EVENTS or len(part) == _MOST_DAYS or rollup.is_open != part[0].is_open
+        ):
+            yield part
+            part, events = [], 0
+        part.append(rollup)
+        events += rollup.far
+    if part:
+        yield part
+
+
+async def remove_superseded(store: ColumnStore, now: datetime) -> None:
+    """Remove the rows of superseded runs of all sites. Raises `StorageUnavailable`."""
+    before = to_epoch_ms(now - _KEEP_SUPERSEDED) * 1_000_000
+    for table in ("visit_days", "visit_day_lists"):
+        await store.command(_SQL["delete_superseded"], {"table": table, "before": before})

@@ -1,1 +1,0 @@
-"""Who changed what, when and from where."""

@@ -1,1 +1,0 @@
-"""The first answers to requests with an `Idempotency-Key`."""

@@ -1,8 +1,0 @@
-"""Projects as other documents name them."""
-
-from control_api.projects.tables import Project
-
-
-def name_project(project: Project) -> dict[str, str]:
-    """The public ID, the name and the slug."""
-    return {"id": project.public_id, "name": project.name, "slug": project.slug}

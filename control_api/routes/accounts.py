@@ -1,0 +1,33 @@
+"""`GET /v1/account` and `GET /v1/me`."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+
+from control_api.authentication import api_token
+from control_domain.accounts.describe import name_account, name_person
+from control_domain.accounts.operations import Caller
+
+router = APIRouter(tags=["Account"])
+
+
+@router.get("/v1/account")
+async def read_account(caller: Annotated[Caller, Depends(api_token("account:read"))]) -> dict[str, Any]:
+    """The account that the token belongs to."""
+    return {"data": name_account(caller.account)}
+
+
+@router.get("/v1/me")
+async def read_me(caller: Annotated[Caller, Depends(api_token("deploy:read"))]) -> dict[str, Any]:
+    """The person behind the token, and the organization with its plan."""
+    account = caller.account
+    limits = {"ingest_events_per_second": account.ingest_rate, "ingest_burst": account.ingest_burst}
+    return {
+        "data": {
+            "person": name_person(caller.person),
+            "organization": {
+                **name_account(account),
+                "plan": {"name": account.plan, "limits": limits},
+            },
+        }
+    }

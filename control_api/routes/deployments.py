@@ -1,0 +1,89 @@
+"""`GET /v1/deployments…`, `POST …/rollback` and `POST …/promote`."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Depends, Request, Response
+
+from control_api.authentication import actor_of, api_token
+from control_api.idempotency import Answer, answer_once
+from control_api.live_logs.stream_log import follow, wants_stream
+from control_api.request_session import Session, end_transaction
+from control_api.requests.deploy_bodies import read_promote
+from control_domain.accounts.operations import Caller
+from control_domain.accounts.roles import Right
+from control_domain.database.public_ids import read_number
+from control_domain.deployments import operations
+from control_domain.deployments.describe import describe_deployment, describe_log
+from control_domain.deployments.listing import list_deployments
+from control_domain.paging import DEFAULT_LIMIT, Cursors, Page, read_page
+
+router = APIRouter(tags=["Deploy"])
+
+_Reader = Annotated[Caller, Depends(api_token("deploy:read"))]
+_Writer = Annotated[Caller, Depends(api_token("deploy:write"))]
+
+
+@router.get("/v1/deployments")
+async def read_deployments(request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
+    """A page of deployments, newest first."""
+    cursors = Cursors(request.app.state.cursor_key, caller.account.public_id, "deployments")
+    # There may be hundreds of thousands: a caller who asks for no page gets the first.
+    page = read_page(request.query_params.multi_items(), cursors) or Page(DEFAULT_LIMIT, None)
+    rows, has_more = await list_deployments(session, caller, page)
+    return {
+        "data": [describe_deployment(*listed) for listed in rows],
+        "next_cursor": cursors.write(rows[-1][0].id) if has_more else None,
+    }
+
+
+@router.get("/v1/deployments/{build}")
+async def read_deployment(build: str, caller: _Reader, session: Session) -> dict[str, Any]:
+    """One deployment."""
+    seen, _ = await operations.find_deployment(session, caller, read_number(build), Right.READ)
+    return {"data": describe_deployment(*seen)}
+
+
+@router.get("/v1/deployments/{build}/log", response_model=None)
+async def read_log(build: str, request: Request, caller: _Reader, session: Session) -> Response:
+    """The last 1,000 lines of a deployment's log; as an event stream, all from here on until it is finished."""
+    (deployment, _), _ = await operations.find_deployment(session, caller, read_number(build), Right.READ)
+    if wants_stream(request):
+        await end_transaction(session)
+        return follow(request, deployment)
+    lines, is_truncated = await operations.tail_log(session, deployment.id)
+    document = {"data": describe_log(deployment, lines, is_truncated)}
+    return Response(orjson.dumps(document), media_type="application/json")
+
+
+@router.post("/v1/deployments/{build}/rollback", status_code=202)
+async def roll_back(build: str, request: Request, caller: _Writer, session: Session) -> Response:
+    """Queue that the deployment's release becomes live again."""
+    number = read_number(build)
+    await operations.find_deployment(session, caller, number, Right.DEPLOY)
+
+    async def queue() -> Answer:
+        seen = await operations.roll_back(
+            session, caller, number, actor_of(request, caller), datetime.now(UTC)
+        )
+        return 202, {"data": describe_deployment(*seen)}
+
+    return await answer_once(request, session, caller.key, b"", queue)
+
+
+@router.post("/v1/deployments/{build}/promote", status_code=202)
+async def promote(build: str, request: Request, caller: _Writer, session: Session) -> Response:
+    """Queue that a later environment gets what the deployment built."""
+    number = read_number(build)
+    await operations.find_deployment(session, caller, number, Right.DEPLOY)
+    await end_transaction(session)
+    body, target, note = await read_promote(request)
+
+    async def queue() -> Answer:
+        seen = await operations.promote(
+            session, caller, number, target, note, actor_of(request, caller), datetime.now(UTC)
+        )
+        return 202, {"data": describe_deployment(*seen)}
+
+    return await answer_once(request, session, caller.key, body, queue)

@@ -1,0 +1,38 @@
+"""`GET /v1/projects` and `GET /v1/projects/{project}`."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+
+from control_api.authentication import api_token
+from control_api.request_session import Session
+from control_domain.accounts.operations import Caller
+from control_domain.accounts.roles import Right
+from control_domain.environments.describe import describe_project
+from control_domain.paging import Cursors, read_page
+from control_domain.projects.find import find_project
+from control_domain.projects.listing import list_projects, read_project
+
+router = APIRouter(tags=["Deploy"])
+
+_Reader = Annotated[Caller, Depends(api_token("deploy:read"))]
+
+
+@router.get("/v1/projects")
+async def read_projects(request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
+    """The projects in which the person may use Deploy, newest first: all, or a page where `limit` or `cursor` asks
+    for one."""
+    cursors = Cursors(request.app.state.cursor_key, caller.account.public_id, "projects")
+    page = read_page(request.query_params.multi_items(), cursors)
+    listed, has_more = await list_projects(session, caller, page)
+    answer: dict[str, Any] = {"data": [describe_project(*found) for found in listed]}
+    if page is not None:
+        answer["next_cursor"] = cursors.write(listed[-1][0].id) if has_more else None
+    return answer
+
+
+@router.get("/v1/projects/{project}")
+async def read_one(project: str, caller: _Reader, session: Session) -> dict[str, Any]:
+    """One project with its environments."""
+    found = await find_project(session, caller, project, Right.READ)
+    return {"data": describe_project(*await read_project(session, found))}

@@ -1,0 +1,63 @@
+"""`GET /v1/analytics/sites` and `GET /v1/analytics/sites/{site}/report`."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+
+from analytics_queries.visits.last_events import last_events
+from control_api.authentication import api_token
+from control_api.limits.report_queue import make_in_turn
+from control_api.request_session import Session, end_transaction
+from control_domain.accounts.operations import Caller
+from control_domain.database.public_ids import read_number
+from control_domain.sites.describe_site import describe_site
+from control_domain.sites.make_report import make_report
+from control_domain.sites.operations import goals_of, site_of_account, sites_of_account
+from control_domain.sites.report_query import read_report_query
+from pipeline_contracts.errors import NotFound, StorageUnavailable, Unavailable
+
+router = APIRouter(tags=["Analytics"])
+
+_Reader = Annotated[Caller, Depends(api_token("analytics:read"))]
+_AWAY = "The column store does not answer now."
+
+
+@router.get("/v1/analytics/sites")
+async def read_sites(request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
+    """The sites that the token can read. 429 where too many reports of the account wait."""
+    sites = await sites_of_account(session, caller.account)
+    await end_transaction(session)
+    site_ids = [seen.site.id for seen in sites]
+    store = request.app.state.report_store
+    try:
+        # It reads as many rows as a short report.
+        last = await make_in_turn(
+            request, caller.account.id, lambda: last_events(store, site_ids, datetime.now(UTC))
+        )
+    except StorageUnavailable as error:
+        raise Unavailable(_AWAY) from error
+    return {"data": [describe_site(seen, last.get(seen.site.id)) for seen in sites]}
+
+
+@router.get("/v1/analytics/sites/{site}/report")
+async def read_report(site: str, request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
+    """Visits of a site: figures, series, lists, goals and page speed. 404 for another account's site, 422 for a query
+    that cannot be read, 429 where too many of the account wait."""
+    number = read_number(site)
+    seen = None if number is None else await site_of_account(session, caller.account, number)
+    if seen is None:
+        raise NotFound("The account has no such site.")
+    query = read_report_query(request.query_params.multi_items())
+    goals = await goals_of(session, seen.site)
+    await end_transaction(session)
+    store = request.app.state.report_store
+    try:
+        report = await make_in_turn(
+            request,
+            caller.account.id,
+            lambda: make_report(store, seen.site, goals, query, datetime.now(UTC)),
+        )
+    except StorageUnavailable as error:
+        raise Unavailable(_AWAY) from error
+    return {"data": report}

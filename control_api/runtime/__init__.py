@@ -1,1 +1,0 @@
-"""What runs of each environment, as the deployer tells it, and which deployer it is."""

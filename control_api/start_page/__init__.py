@@ -1,1 +1,0 @@
-"""The page at `/`: what runs here, and where to go from here."""

@@ -1,1 +1,0 @@
-"""Tells Git hosts what became of their commits."""

@@ -1,1 +1,0 @@
-"""The Git hosts whose webhooks are understood: a module a host."""

@@ -1,0 +1,90 @@
+"""Writes and reads the audit log."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.tables.accounts import Account, Person
+from control_domain.tables.audit import AuditEntry
+from pipeline_contracts.times import format_time
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who does something, and from where."""
+
+    source: str
+    """An address, or `operator` and the user's name on the machine."""
+    person_id: int | None = None
+    token_id: int | None = None
+    request_id: str | None = None
+
+
+def operator(wanted: Mapping[str, Any], person_id: int | None = None) -> Actor:
+    """The operator who runs a command: `wanted["operator"]` is the user's name on that machine."""
+    user = "".join(c for c in str(wanted.get("operator") or "") if c.isprintable())
+    return Actor(source=f"operator {user}".strip()[:100], person_id=person_id)
+
+
+def record(
+    session: AsyncSession,
+    actor: Actor,
+    account_id: int | None,
+    action: str,
+    subject: str,
+    now: datetime,
+    details: Mapping[str, Any] | None = None,
+) -> None:
+    """Note a write in its own transaction: it is in the log if, and only if, it was carried out. `account_id` is None
+    for what is done to all accounts. `details` are for people to read; no secret and no value of a variable goes in."""
+    session.add(
+        AuditEntry(
+            account_id=account_id,
+            at=now,
+            person_id=actor.person_id,
+            token_id=actor.token_id,
+            action=action,
+            subject=subject,
+            details=json.dumps(details or {}),
+            source=actor.source[:100],
+            request_id=actor.request_id,
+        )
+    )
+
+
+async def newest_entries(
+    session: AsyncSession, limit: int, subject: str | None = None
+) -> Sequence[dict[str, Any]]:
+    """The newest entries of all accounts, newest first; of one `subject` where it is given, a kind and an ID or the
+    ID alone."""
+    # Account scope: the operator reads the log of all accounts.
+    query = (
+        select(AuditEntry, Account.public_id, Person.email)
+        .outerjoin(Account, Account.id == AuditEntry.account_id)
+        .outerjoin(Person, Person.id == AuditEntry.person_id)
+        .order_by(AuditEntry.id.desc())
+        .limit(limit)
+    )
+    if subject is not None:
+        of_kind = AuditEntry.subject.endswith(f" {subject}", autoescape=True)
+        query = query.where((AuditEntry.subject == subject) | of_kind)
+    return [
+        {
+            "id": entry.id,
+            "at": format_time(entry.at),
+            "account_id": account,
+            "person": person,
+            "token_id": entry.token_id,
+            "action": entry.action,
+            "subject": entry.subject,
+            "details": json.loads(entry.details),
+            "source": entry.source,
+            "request_id": entry.request_id,
+        }
+        for entry, account, person in await session.execute(query)
+    ]

@@ -1,0 +1,104 @@
+"""Reads a site of a configuration document, with its goals."""
+
+from collections.abc import Mapping
+
+from control_domain.configurations.addresses import GOALS, write_address
+from control_domain.configurations.documents.document import Wanted
+from control_domain.configurations.documents.read_settings import (
+    BAD_NAME,
+    Read,
+    find_bound,
+    is_called,
+    obey,
+    read_name,
+    read_settings,
+    read_timezone,
+)
+from control_domain.configurations.values import Value
+from control_domain.documents.field import Field
+from control_domain.sites import read_wanted
+from control_domain.sites.read_wanted import MOST_DOMAINS
+from pipeline_contracts.origins import register_origin
+
+MOST_GOALS = 100
+LONGEST_ORIGIN = 300
+
+_LONGEST_TARGET = {"event": 255, "path": 2048}
+_NO_ORIGIN = "is no origin: write https://shop.example, or https://*.shop.example"
+_NO_TARGET = {
+    "event": "is no name of an event that visitors make",
+    "path": "is no path: one begins with / and is of printable characters, like /welcome",
+}
+
+
+def read_site(name: str, field: Field) -> Wanted:
+    """The site, each goal a field of it."""
+    if not is_called(name):
+        field.refuse(BAD_NAME)
+    members = field.known_members((*_SETTINGS, GOALS), allow_null=True) or {}
+    fields, bound = read_settings(members, _SETTINGS), find_bound(members, _SETTINGS)
+    if GOALS in members:
+        goals, bound_goals = _read_goals(members[GOALS])
+        fields, bound = fields | goals, bound | bound_goals
+    return Wanted(("sites", name), fields, field.node.line, bound)
+
+
+def _read_domains(field: Field) -> list[str]:
+    domains: list[str] = []
+    for item in field.items(MOST_DOMAINS, least=1) or ():
+        given = item.text(LONGEST_ORIGIN)
+        domain = None if given is None else obey(item, register_origin, given, _NO_ORIGIN)
+        if domain in domains:
+            item.refuse("is in the list already")
+        elif domain is not None:
+            domains.append(domain)
+    return domains
+
+
+def _read_goals(field: Field) -> tuple[dict[str, Value], frozenset[str]]:
+    """The goals as `goals.NAME`; and which of them a binding gave something to."""
+    goals: dict[str, Value] = {}
+    bound: set[str] = set()
+    for item in field.items(MOST_GOALS, allow_null=True) or ():
+        members = item.known_members(("name", *_LONGEST_TARGET), needed=("name",)) or {}
+        name = _read_goal_name(members["name"]) if "name" in members else None
+        target = _read_target(item, members)
+        if name is None:
+            continue
+        called = write_address((GOALS, name))
+        if called in goals:
+            members["name"].refuse("is the name of another goal of the site already")
+        goals[called] = target
+        if find_bound(members, _LONGEST_TARGET):
+            bound.add(called)
+    return goals, frozenset(bound)
+
+
+def _read_goal_name(field: Field) -> str | None:
+    # Plans are full of it.
+    if field.node.bound:
+        field.refuse("is shown everywhere: a binding cannot give any of it")
+        return None
+    return read_name(field)
+
+
+def _read_target(goal: Field, members: Mapping[str, Field]) -> dict[str, str] | None:
+    given = [key for key in _LONGEST_TARGET if key in members]
+    if len(given) != 1:
+        # Of what is no mapping that was said.
+        if members:
+            goal.refuse("counts either an event or a path: give one of them")
+        return None
+    (key,) = given
+    text = members[key].text(_LONGEST_TARGET[key])
+    if text is None:
+        return None
+    # Blanks around it are cut off, as from the command line.
+    target = {key: text.strip()}
+    if not target[key]:
+        members[key].refuse(_NO_TARGET[key])
+        return None
+    return target if obey(members[key], read_wanted.read_goal_target, target, _NO_TARGET[key]) else None
+
+
+_SETTINGS: Mapping[str, Read] = {"domains": _read_domains, "timezone": read_timezone}

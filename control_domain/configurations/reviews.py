@@ -1,0 +1,120 @@
+"""Plans, and reviews: plans that are frozen for a quarter of an hour."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.audit import Actor, record
+from control_domain.configurations.documents.read_document import collect_configuration
+from control_domain.configurations.plan import Plan, find_project_faults, make_plan
+from control_domain.configurations.read_state import read_state
+from control_domain.configurations.sealed_actions import seal_actions
+from control_domain.projects.hold import hold_project
+from control_domain.sealing import SealingKeys
+from control_domain.tables.configuration import Review
+from control_domain.tables.projects import Project
+from pipeline_contracts.errors import NotFound
+from pipeline_contracts.times import format_time
+
+VALID = timedelta(minutes=15)
+_KEPT = timedelta(days=30)
+_PROTECTION = frozenset({"locked", "window", "approval.deploys", "approval.variables"})
+
+
+async def plan_project(
+    session: AsyncSession, keys: SealingKeys, project: Project, text: str, bindings: Mapping[str, Any]
+) -> Plan:
+    """What the document changes in the project as it is now. Raises `DocumentFault`, `BadBindings`, `BadConfiguration`
+    (each with all faults, those that only this project has too) and `CannotOpen`."""
+    document, faults = collect_configuration(
+        text, bindings, lambda value: keys.digest(value, project.public_id)
+    )
+    if document is None:
+        faults.check()
+    assert document is not None
+    state = await read_state(session, keys, project)
+    known = [*faults.document]
+    faults.document.extend(find_project_faults(document, state, known))
+    faults.check()
+    return make_plan(document, state)
+
+
+async def open_review(
+    session: AsyncSession, keys: SealingKeys, project: Project, plan: Plan, actor: Actor, now: datetime
+) -> Review:
+    """Freeze the plan. Its secrets are kept sealed, and only until it was applied or has expired. Raises `NotFound`
+    where the project was removed since it was looked for."""
+    await hold_project(session, project)
+    sealed = seal_actions(keys, plan.actions, project.public_id)
+    review = Review(
+        project_id=project.id,
+        fingerprint=plan.fingerprint,
+        plan=json.dumps(plan.to_json()),
+        key_id=sealed.key_id,
+        sealed=sealed.data,
+        made_by_id=actor.person_id,
+        created_at=now,
+        expires_at=now + VALID,
+    )
+    session.add(review)
+    await session.flush()
+    subject, details = f"project {project.public_id}", {"review": review.id, **plan.to_json()["summary"]}
+    record(session, actor, project.account_id, "configuration.review", subject, now, details)
+    await session.flush()
+    return review
+
+
+async def find_review(session: AsyncSession, project: Project, number: int | None) -> Review:
+    """The project's review of this number, as it is now. Raises `NotFound`."""
+    query = select(Review).where(Review.project_id == project.id, Review.id == number)
+    found = await session.execute(query.execution_options(populate_existing=True))
+    review = found.scalar_one_or_none()
+    if review is None:
+        raise NotFound("The project has no such review.")
+    return review
+
+
+def describe_review(review: Review, now: datetime) -> dict[str, Any]:
+    """As the public API has it."""
+    return {
+        "id": review.id,
+        "plan": json.loads(review.plan),
+        "created_at": format_time(review.created_at),
+        "expires_at": format_time(review.expires_at),
+        "status": _status(review, now),
+    }
+
+
+def _status(review: Review, now: datetime) -> str:
+    if review.applied_at is not None:
+        return "applied"
+    return "expired" if now >= review.expires_at else "open"
+
+
+def actions_of(review: Review) -> Sequence[Mapping[str, Any]]:
+    """Those of its plan, as the public API has them."""
+    actions: Sequence[Mapping[str, Any]] = json.loads(review.plan)["actions"]
+    return actions
+
+
+def touches_protection(actions: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether these, as the public API has them, remove something, or change what keeps people from deploying: that is
+    not for everybody who may deploy."""
+    return any(
+        action["action"] == "delete"
+        or (action["action"] == "update" and any(one["field"] in _PROTECTION for one in action["changes"]))
+        for action in actions
+    )
+
+
+async def forget_reviews(session: AsyncSession, now: datetime) -> None:
+    """Give up the secrets of reviews that have expired, and after 30 days those that nobody applied."""
+    # Account scope: expired reviews of every account are cleaned up.
+    expired = (Review.expires_at <= now) & Review.sealed.is_not(None)
+    await session.execute(update(Review).where(expired).values(sealed=None, key_id=None))
+    old = (Review.expires_at <= now - _KEPT) & Review.applied_at.is_(None)
+    await session.execute(delete(Review).where(old))

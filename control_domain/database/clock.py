@@ -1,0 +1,38 @@
+"""The database's clock, for times that several machines compare: each machine's own clock may be off, or be set."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Float, bindparam
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+from control_domain.database.engine import Moment
+
+
+class database_now(FunctionElement[datetime]):
+    """SQL for the time of the statement plus so many seconds. Milliseconds on SQLite, microseconds on Postgres.
+
+    Not the time of the transaction, which may have waited for a lock since.
+    """
+
+    type = Moment()
+    inherit_cache = True
+    name = "database_now"
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        super().__init__(bindparam(None, float(seconds), type_=Float))
+
+
+@compiles(database_now, "sqlite")
+def _on_sqlite(element: database_now, compiler: SQLCompiler, **options: Any) -> str:
+    seconds = compiler.process(element.clauses, **options)
+    # As SQLAlchemy writes times, which are compared as texts: with six digits of a second.
+    return f"strftime('%Y-%m-%d %H:%M:%f000', 'now', {seconds} || ' seconds')"
+
+
+@compiles(database_now, "postgresql")
+def _on_postgres(element: database_now, compiler: SQLCompiler, **options: Any) -> str:
+    seconds = compiler.process(element.clauses, **options)
+    return f"(clock_timestamp() + make_interval(secs => {seconds}))"

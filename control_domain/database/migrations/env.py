@@ -1,0 +1,14 @@
+"""Alembic's entry: runs on the connection that `upgrade.py` hands over."""
+
+from alembic import context
+
+from control_domain.database.engine import Base
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=Base.metadata,
+    # SQLite alters tables by copying them.
+    render_as_batch=True,
+)
+with context.begin_transaction():
+    context.run_migrations()

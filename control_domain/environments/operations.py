@@ -1,0 +1,85 @@
+"""What is asked of an environment through the API: replicas, state, and that pushes deploy again. The deployer brings
+about what is wanted."""
+
+from datetime import datetime
+
+from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.audit import Actor, record
+from control_domain.environments.hold import hold_environment, hold_off_deployer
+from control_domain.projects.find import Place
+from control_domain.tables.deployments import LiveRelease
+from control_domain.tables.projects import Environment, Project
+from pipeline_contracts.deploy_states import EnvironmentState, check_move
+
+MOST_REPLICAS = 20
+
+
+async def scale(session: AsyncSession, place: Place, replicas: int, actor: Actor, now: datetime) -> None:
+    """Want this many replicas, 1 to 20. Raises `NotFound` where the environment was removed meanwhile."""
+    environment = place.environment
+    await hold_environment(session, environment)
+    details = {"from": environment.desired_replicas, "to": replicas}
+    environment.desired_replicas = replicas
+    subject = f"environment {environment.public_id}"
+    record(session, actor, place.project.account_id, "environment.scale", subject, now, details)
+    await session.flush()
+
+
+async def change_state(
+    session: AsyncSession, place: Place, state: EnvironmentState, actor: Actor, now: datetime
+) -> None:
+    """Want the environment to run, or to hibernate; what it is already changes nothing. Raises `NotFound` where it was
+    removed meanwhile."""
+    environment = place.environment
+    await hold_environment(session, environment)
+    was = EnvironmentState(environment.state)
+    if was is state:
+        return
+    check_move(was, state)
+    environment.state = state.value
+    subject = f"environment {environment.public_id}"
+    details = {"from": was.value, "to": state.value}
+    record(session, actor, place.project.account_id, "environment.state", subject, now, details)
+    await session.flush()
+
+
+async def resume_pushes(session: AsyncSession, place: Place, actor: Actor, now: datetime) -> bool:
+    """Let pushes deploy over the release that somebody has rolled back to; False where there is no such one, which
+    changes nothing. Raises `NotFound` where the environment was removed meanwhile."""
+    environment = place.environment
+    # A deployer that switches to another release writes the same row.
+    await hold_off_deployer(session, environment)
+    await hold_environment(session, environment)
+    resumed = await session.execute(
+        update(LiveRelease)
+        .where(LiveRelease.environment_id == environment.id, LiveRelease.held)
+        .values(held=False)
+        .returning(LiveRelease.deployment_id)
+        .execution_options(synchronize_session=False)
+    )
+    row = resumed.one_or_none()
+    if row is None:
+        return False
+    subject, details = f"environment {environment.public_id}", {"deployment": row.deployment_id}
+    record(session, actor, place.project.account_id, "environment.resume", subject, now, details)
+    await session.flush()
+    return True
+
+
+async def wake_environment(session: AsyncSession, environment_id: int, actor: Actor, now: datetime) -> None:
+    """Want an environment to run that hibernates and may be woken by requests; else nothing changes."""
+    # Account scope: the proxy has found the environment by the host of a request.
+    query = (
+        select(Environment, Project)
+        .join(Project, Project.id == Environment.project_id)
+        .where(
+            Environment.id == environment_id,
+            Environment.state == EnvironmentState.HIBERNATED,
+            Environment.wake_on_request,
+        )
+    )
+    row = (await session.execute(query)).one_or_none()
+    if row is not None:
+        await change_state(session, Place(*row), EnvironmentState.RUNNING, actor, now)

@@ -1,0 +1,175 @@
+"""What the first start makes, so that there is something to send to: an account, a person, a project, a production
+environment, a heartbeat, a queue, their keys, and a site."""
+
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.accounts.operations import (
+    DEFAULT_LIMIT,
+    SCOPES,
+    create_account,
+    create_api_token,
+    create_person,
+    set_ingest_limit,
+)
+from control_domain.database.engine import Sessions
+from control_domain.first_account.monitors import ensure_first_monitors
+from control_domain.first_account.site import ensure_first_site
+from control_domain.projects.operations import create_environment, create_ingest_key, create_project
+from control_domain.tables.accounts import Account, Membership, Person
+from control_domain.tables.projects import Environment, Project
+from pipeline_contracts.rate_limits import RateLimit
+from pipeline_contracts.settings import PREFIX, BadSettings, Settings
+
+# What the column holds in Postgres.
+_MAX_BURST = 2**31 - 1
+_KEYS = ("account_id", "api_token", "project_id", "environment_id", "ingest_key")
+
+
+async def ensure_first_account(
+    sessions: Sessions, settings: Settings, path: Path, base_url: str
+) -> dict[str, Any]:
+    """The credentials in `path`, made with the account where they are missing.
+
+    A start that was cut short between the database and the file leaves an account whose secrets nobody has
+    seen: it gets new ones. A rate or burst in the settings replaces the account's. Several processes may do this
+    at once: they get one account, each with keys of its own. Raises `BadSettings` for a burst that does not fit.
+    """
+    if settings.ingest_burst is not None and settings.ingest_burst > _MAX_BURST:
+        raise BadSettings(f"{PREFIX}INGEST_BURST: at most {_MAX_BURST}")
+    present = _read(path)
+    try:
+        made = await _ensure(sessions, settings, present)
+    except IntegrityError:
+        # Another process has made the account since this one looked: now it is there.
+        made = await _ensure(sessions, settings, present)
+    credentials = {**present, **made}
+    credentials = {"base_url": base_url, **{k: v for k, v in credentials.items() if k != "base_url"}}
+    write_private(path, json.dumps(credentials, indent=2) + "\n")
+    return credentials
+
+
+async def _ensure(sessions: Sessions, settings: Settings, present: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What has to be added to the credentials, in one transaction. Raises `IntegrityError` where another was faster."""
+    # Account scope: this looks for any account, to create the first one.
+    now = datetime.now(UTC)
+    async with sessions() as session, session.begin():
+        account = (await session.execute(select(Account).order_by(Account.id).limit(1))).scalar_one_or_none()
+        made: dict[str, Any] = {}
+        environment: Environment | None
+        if account is None or not all(name in present for name in _KEYS):
+            made, environment = await _make(session, account, settings, now)
+        else:
+            environment = await _first_environment(session, account)
+            if settings.ingest_rate is not None or settings.ingest_burst is not None:
+                limit = _limit(settings, RateLimit(account.ingest_rate, account.ingest_burst))
+                await set_ingest_limit(session, account.public_id, limit)
+        # None: the environments were all removed. What is known stays, and nothing new is made.
+        if environment is not None:
+            made.update(await ensure_first_monitors(session, environment, present, now))
+            made.update(await ensure_first_site(session, environment, present, now))
+        return made
+
+
+def _limit(settings: Settings, otherwise: RateLimit) -> RateLimit:
+    return RateLimit(
+        otherwise.rate if settings.ingest_rate is None else settings.ingest_rate,
+        otherwise.burst if settings.ingest_burst is None else settings.ingest_burst,
+    )
+
+
+async def _make(
+    session: AsyncSession, account: Account | None, settings: Settings, now: datetime
+) -> tuple[dict[str, Any], Environment]:
+    if account is None:
+        account = await create_account(
+            session, "My account", "my-account", _limit(settings, DEFAULT_LIMIT), now
+        )
+        person = await create_person(session, account, "Owner", "owner@localhost", "owner", now)
+        environment = await _make_environment(session, account, now)
+    else:
+        person = (
+            await session.execute(
+                select(Person)
+                .join(Membership, Membership.person_id == Person.id)
+                .where(Membership.account_id == account.id)
+                .order_by(Person.id)
+                .limit(1)
+            )
+        ).scalar_one()
+        environment = await _first_environment(session, account) or await _make_environment(
+            session, account, now
+        )
+    project_id = select(Project.public_id).where(Project.id == environment.project_id)
+    made = {
+        "account_id": account.public_id,
+        "api_token": await create_api_token(session, account, person, "first start", SCOPES, now),
+        "project_id": (await session.execute(project_id)).scalar_one(),
+        "environment_id": environment.public_id,
+        "ingest_key": await create_ingest_key(session, environment, now),
+    }
+    return made, environment
+
+
+async def _make_environment(session: AsyncSession, account: Account, now: datetime) -> Environment:
+    """An environment of an account that has none, in its first project."""
+    first = select(Project).where(Project.account_id == account.id).order_by(Project.id).limit(1)
+    project = (await session.execute(first)).scalar_one_or_none()
+    if project is None:
+        project = await create_project(session, account, "My project", "my-project", now)
+    return await create_environment(session, project, "Production", "production", "production", now)
+
+
+async def _first_environment(session: AsyncSession, account: Account) -> Environment | None:
+    """The first environment of the account's first project that has one."""
+    query = (
+        select(Environment)
+        .join(Project, Project.id == Environment.project_id)
+        .where(Project.account_id == account.id)
+        .order_by(Project.id, Environment.id)
+        .limit(1)
+    )
+    return (await session.execute(query)).scalar_one_or_none()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def ensure_secret(path: Path) -> str:
+    """The secret in `path`, made at the first call: 43 characters, 256 bits."""
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        secret = secrets.token_urlsafe(32)
+        write_private(path, secret + "\n")
+        return secret
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace the file as a whole, readable by its owner only from the first byte on."""
+    # A name of its own: another process may be writing the same file.
+    descriptor, new = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".new", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    except BaseException:
+        os.unlink(new)
+        raise

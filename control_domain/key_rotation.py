@@ -1,0 +1,188 @@
+"""Everything that is sealed is sealed again, so that an older key is needed no more."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, null, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import InstrumentedAttribute
+
+from control_domain.configurations.renew_actions import Renewal, read_renewal
+from control_domain.configurations.sealed_actions import open_actions, seal_actions
+from control_domain.monitors.operations import ping_key_owner
+from control_domain.repositories.webhook_secrets import sealed_for
+from control_domain.sealing import Sealed, SealingKeys
+from control_domain.tables.configuration import Application, Operation, Review
+from control_domain.tables.monitors import MonitorKey
+from control_domain.tables.projects import Environment, Project
+from control_domain.tables.variables import VariableChange, VariableSet
+from control_domain.tables.webhooks import SealedWebhookSecret
+
+_Variables = type[VariableSet] | type[VariableChange]
+_Table = _Variables | type[Review] | type[Operation] | type[SealedWebhookSecret]
+_TABLES: Sequence[_Table] = (VariableSet, VariableChange, Review, Operation, SealedWebhookSecret)
+
+
+@dataclass(frozen=True, slots=True)
+class Resealed:
+    """How many rows were sealed again, and how many are left."""
+
+    done: int
+    left: int
+
+
+async def reseal(session: AsyncSession, keys: SealingKeys, most: int) -> Resealed:
+    """Seal again, with the present key, up to `most` rows of each table that an older one has sealed: variables,
+    changes of them, what configurations are about to do, the secrets of webhooks, and ping keys.
+
+    Until nothing is left the older key is needed. Raises `CannotOpen` for one whose key is gone.
+    """
+    done = [
+        await _reseal_variables(session, keys, VariableSet, most),
+        await _reseal_variables(session, keys, VariableChange, most),
+        # In the order in which a review's application changes them: on Postgres the two would wait crosswise.
+        await reseal_operations(session, keys, most),
+        await reseal_reviews(session, keys, most),
+        await _reseal_secrets(session, keys, most),
+        await reseal_ping_keys(session, keys, most),
+    ]
+    queries = [select(func.count()).select_from(table).where(_is_stale(table, keys)) for table in _TABLES]
+    left = [(await session.execute(query)).scalar_one() for query in queries]
+    return Resealed(sum(done), sum(left) + await count_stale_ping_keys(session, keys))
+
+
+def _is_stale(table: _Table, keys: SealingKeys) -> ColumnElement[bool]:
+    return table.sealed.is_not(None) & (table.key_id != keys.key_id)
+
+
+async def _reseal_variables(session: AsyncSession, keys: SealingKeys, table: _Variables, most: int) -> int:
+    # What it is sealed for.
+    owner = select(Environment.public_id).where(Environment.id == table.environment_id).scalar_subquery()
+    query = select(table.id, table.key_id, table.sealed, owner).where(_is_stale(table, keys))
+    rows = (await session.execute(query.order_by(table.id).limit(most))).all()
+    return await _reseal(session, keys, table, table.id, rows)
+
+
+async def _reseal_secrets(session: AsyncSession, keys: SealingKeys, most: int) -> int:
+    table = SealedWebhookSecret
+    query = select(table.repository_id, table.key_id, table.sealed).where(_is_stale(table, keys))
+    found = (await session.execute(query.order_by(table.repository_id).limit(most))).all()
+    rows = [(*row, sealed_for(row.repository_id)) for row in found]
+    return await _reseal(session, keys, table, table.repository_id, rows)
+
+
+async def _reseal(
+    session: AsyncSession,
+    keys: SealingKeys,
+    table: _Variables | type[SealedWebhookSecret],
+    number: InstrumentedAttribute[int],
+    rows: Sequence[Any],
+) -> int:
+    """Of rows of number, key, what is sealed, and for whom."""
+    done = 0
+    for its_number, key_id, sealed, owner in rows:
+        fresh = keys.seal(keys.open(Sealed(key_id, sealed), owner), owner)
+        # As it was read: what was decided on or replaced meanwhile, even under the older key, must not come back.
+        written = await session.execute(
+            update(table)
+            .where(number == its_number, table.sealed == sealed)
+            .values(key_id=fresh.key_id, sealed=fresh.data)
+            .returning(number)
+            .execution_options(synchronize_session=False)
+        )
+        done += len(written.all())
+    return done
+
+
+_REVIEWS = select(Review.id, Review.key_id, Review.sealed, Review.fingerprint, Project).join(
+    Project, Project.id == Review.project_id
+)
+_OPERATIONS = (
+    select(Operation.id, Operation.key_id, Operation.sealed, null(), Project)
+    .join(Application, Application.id == Operation.application_id)
+    .join(Project, Project.id == Application.project_id)
+)
+
+
+async def reseal_reviews(session: AsyncSession, keys: SealingKeys, most: int) -> int:
+    """Seal again, with the present key, up to `most` reviews that an older one has sealed; gives how many. They stay
+    what they are: of a project that has not changed. Raises `CannotOpen`."""
+    return await _reseal_row(session, keys, Review, _REVIEWS, most)
+
+
+async def reseal_operations(session: AsyncSession, keys: SealingKeys, most: int) -> int:
+    """The same of operations."""
+    return await _reseal_row(session, keys, Operation, _OPERATIONS, most)
+
+
+async def _reseal_row(
+    session: AsyncSession,
+    keys: SealingKeys,
+    table: type[Review] | type[Operation],
+    query: Select[int, Any, Any, Any, Project],
+    most: int,
+) -> int:
+    stale = query.where(table.sealed.is_not(None), table.key_id != keys.key_id).order_by(table.id).limit(most)
+    renewals: dict[tuple[int, str], Renewal] = {}
+    done = 0
+    for number, key_id, data, fingerprint, project in (await session.execute(stale)).all():
+        actions = open_actions(keys, Sealed(key_id, data), project.public_id)
+        of = (project.id, key_id)
+        if of not in renewals:
+            renewals[of] = await read_renewal(session, keys, project, key_id)
+        fresh = seal_actions(keys, renewals[of].renew(actions), project.public_id)
+        values = {"key_id": fresh.key_id, "sealed": fresh.data}
+        if fingerprint is not None:
+            values["fingerprint"] = renewals[of].renew_fingerprint(fingerprint)
+        # As it was read: what was applied or carried out meanwhile must not get its secrets back.
+        written = await session.execute(
+            update(table)
+            .where(table.id == number, table.key_id == key_id)
+            .values(**values)
+            .returning(table.id)
+            .execution_options(synchronize_session=False)
+        )
+        done += len(written.all())
+    return done
+
+
+async def reseal_ping_keys(session: AsyncSession, keys: SealingKeys, most: int) -> int:
+    """Seal up to `most` ping keys with the present key that an older one has sealed; gives how many. Raises
+    `CannotOpen`."""
+    # Account scope: a rotated key has sealed values of every account.
+    query = (
+        select(MonitorKey.id, MonitorKey.sealing_key_id, MonitorKey.sealed, MonitorKey.heartbeat_id)
+        .where(_is_stale_ping_key(keys))
+        .order_by(MonitorKey.id)
+        .limit(most)
+    )
+    done = 0
+    rows: Sequence[Any] = (await session.execute(query)).all()
+    for number, key_id, sealed, heartbeat_id in rows:
+        owner = ping_key_owner(heartbeat_id)
+        fresh = keys.seal(keys.open(Sealed(key_id, sealed), owner), owner)
+        written = await session.execute(
+            update(MonitorKey)
+            .where(MonitorKey.id == number, MonitorKey.sealed == sealed)
+            .values(sealing_key_id=fresh.key_id, sealed=fresh.data)
+            .returning(MonitorKey.id)
+            .execution_options(synchronize_session=False)
+        )
+        done += len(written.all())
+    return done
+
+
+async def count_stale_ping_keys(session: AsyncSession, keys: SealingKeys) -> int:
+    """Return how many ping keys still need an older key."""
+    query = select(func.count()).select_from(MonitorKey).where(_is_stale_ping_key(keys))
+    return (await session.execute(query)).scalar_one()
+
+
+def _is_stale_ping_key(keys: SealingKeys) -> ColumnElement[bool]:
+    # A revoked key is shown no more, so one whose sealing key is lost is revoked to get the rotation done.
+    return (
+        MonitorKey.sealed.is_not(None)
+        & MonitorKey.revoked_at.is_(None)
+        & (MonitorKey.sealing_key_id != keys.key_id)
+    )

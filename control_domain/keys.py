@@ -1,0 +1,83 @@
+"""What keys of all kinds have in common: whether they work, how the edges know them, how they end."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Protocol
+
+from sqlalchemy import ColumnElement, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.tables.accounts import Account
+from pipeline_contracts.credentials import CredentialKind
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.rate_limits import RateLimit
+from pipeline_contracts.times import to_epoch_ms
+from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
+
+
+class KeyRow(Protocol):
+    """A row of a table of keys."""
+
+    id: Any
+    digest: Any
+    expires_at: Any
+    revoked_at: Any
+
+
+def is_live(key: KeyRow, now: datetime) -> bool:
+    """Whether the key works now."""
+    return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
+
+
+def key_entry(
+    key: KeyRow,
+    kind: CredentialKind,
+    account: Account,
+    project_id: str,
+    environment_id: str,
+    monitor: str | None = None,
+) -> KeyEntry:
+    """The key as the edges know it; IDs are the public ones."""
+    return KeyEntry(
+        digest=key.digest,
+        kind=kind,
+        account_id=account.public_id,
+        project_id=project_id,
+        environment_id=environment_id,
+        limit=RateLimit(account.ingest_rate, account.ingest_burst),
+        expires_ms=None if key.expires_at is None else to_epoch_ms(key.expires_at),
+        monitor=monitor,
+    )
+
+
+async def end_key(
+    session: AsyncSession, table: type[KeyRow], key_id: int, now: datetime, *conditions: ColumnElement[bool]
+) -> bytes | None:
+    """Mark the key as revoked; gives its digest, or None where there is no such key. Again changes nothing."""
+    found = select(table.digest).where(table.id == key_id, *conditions)
+    digest: bytes | None = (await session.execute(found)).scalar_one_or_none()
+    if digest is not None:
+        await session.execute(
+            update(table).where(table.id == key_id, table.revoked_at.is_(None)).values(revoked_at=now)
+        )
+    return digest
+
+
+@contextmanager
+def telling_edges(told: dict[str, Any]) -> Iterator[None]:
+    """For telling the key directory, after the commit: where it cannot be told now, `told` gets a `warning`."""
+    try:
+        yield
+    except StorageUnavailable as error:
+        told["warning"] = (
+            f"The edges could not be told: {error} They go on as before until a control plane has published all keys "
+            "again: seconds after Redis' return, at most a minute."
+        )
+
+
+async def forget_keys(directory: KeyDirectory, digests: Sequence[bytes], told: dict[str, Any]) -> None:
+    """After the commit: they work nowhere within 5 s. Where that cannot be told now, `told` gets a `warning`."""
+    with telling_edges(told):
+        for digest in digests:
+            await directory.revoke(digest)

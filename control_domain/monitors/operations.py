@@ -1,0 +1,218 @@
+"""What is done with heartbeats and queues in the database: made, listed, looked at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.keys import is_live, key_entry
+from control_domain.tables.accounts import Account
+from control_domain.tables.monitors import (
+    Heartbeat,
+    HeartbeatRun,
+    HeartbeatState,
+    MonitorKey,
+    MonitorProgress,
+    Queue,
+    QueueState,
+    QueueWorker,
+)
+from control_domain.tables.projects import Environment, Project
+from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from pipeline_contracts.schedules import Schedule
+from pipeline_contracts.times import to_epoch_ms
+from storage_backends.key_directory.interface import KeyEntry
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatSettings:
+    """What is configured of a heartbeat. Its schedule has been checked."""
+
+    name: str
+    schedule: Schedule
+    grace_seconds: int = 300
+    max_runtime_seconds: int = 3600
+    failures_before_down: int = 1
+
+    def columns(self) -> dict[str, Any]:
+        """What is written of it, the name left out."""
+        return {
+            "period_seconds": self.schedule.period_seconds,
+            "cron": self.schedule.cron,
+            "timezone": self.schedule.timezone,
+            "grace_seconds": self.grace_seconds,
+            "max_runtime_seconds": self.max_runtime_seconds,
+            "failures_before_down": self.failures_before_down,
+        }
+
+
+def settings_of(heartbeat: Heartbeat) -> HeartbeatSettings:
+    """What is configured of the heartbeat."""
+    return HeartbeatSettings(
+        heartbeat.name,
+        Schedule(heartbeat.period_seconds, heartbeat.cron, heartbeat.timezone),
+        heartbeat.grace_seconds,
+        heartbeat.max_runtime_seconds,
+        heartbeat.failures_before_down,
+    )
+
+
+async def create_heartbeat(
+    session: AsyncSession, environment: Environment, settings: HeartbeatSettings, now: datetime
+) -> Heartbeat:
+    """A new heartbeat, which waits for its first signal."""
+    heartbeat = Heartbeat(
+        environment_id=environment.id,
+        name=settings.name,
+        **settings.columns(),
+        paused=False,
+        created_at=now,
+    )
+    session.add(heartbeat)
+    await session.flush()
+    session.add(
+        HeartbeatState(
+            heartbeat_id=heartbeat.id,
+            state="new",
+            since_ms=to_epoch_ms(now),
+            failures_in_row=0,
+            open_runs=0,
+            version=0,
+        )
+    )
+    await session.flush()
+    return heartbeat
+
+
+async def create_queue(session: AsyncSession, environment: Environment, name: str, now: datetime) -> Queue:
+    """A new queue."""
+    queue = Queue(environment_id=environment.id, name=name, created_at=now)
+    session.add(queue)
+    await session.flush()
+    return queue
+
+
+async def create_monitor_key(
+    session: AsyncSession, now: datetime, *, heartbeat_id: int | None = None, queue_id: int | None = None
+) -> tuple[int, str]:
+    """A new key of one monitor: its ID, and its secret, which is given here and never again."""
+    secret = make_credential(CredentialKind.MONITOR_KEY)
+    key = MonitorKey(
+        heartbeat_id=heartbeat_id, queue_id=queue_id, digest=digest_credential(secret), created_at=now
+    )
+    session.add(key)
+    await session.flush()
+    return key.id, secret
+
+
+async def live_monitor_keys(
+    session: AsyncSession, now: datetime, key_id: int | None = None, *, account_id: int | None = None
+) -> Sequence[KeyEntry]:
+    """Every monitor key that works now, or the one of this ID, or those of an account, as the edges need it."""
+    # Account scope: the edges need the keys of every account.
+    environment_id = func.coalesce(Heartbeat.environment_id, Queue.environment_id)
+    query = (
+        select(MonitorKey, Environment.public_id, Project.public_id, Account)
+        .outerjoin(Heartbeat, Heartbeat.id == MonitorKey.heartbeat_id)
+        .outerjoin(Queue, Queue.id == MonitorKey.queue_id)
+        .join(Environment, Environment.id == environment_id)
+        .join(Project, Project.id == Environment.project_id)
+        .join(Account, Account.id == Project.account_id)
+        .where(MonitorKey.revoked_at.is_(None))
+    )
+    if key_id is not None:
+        query = query.where(MonitorKey.id == key_id)
+    if account_id is not None:
+        query = query.where(Account.id == account_id)
+    return [
+        key_entry(
+            key,
+            CredentialKind.MONITOR_KEY if key.sealed is None else CredentialKind.PING_KEY,
+            account,
+            project,
+            environment,
+            f"heartbeat/{key.heartbeat_id}" if key.queue_id is None else f"queue/{key.queue_id}",
+        )
+        for key, environment, project, account in await session.execute(query)
+        if is_live(key, now)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenHeartbeat:
+    """A heartbeat with its present state and the public ID of its environment."""
+
+    heartbeat: Heartbeat
+    state: HeartbeatState
+    environment_id: str
+
+
+async def find_heartbeats(session: AsyncSession, heartbeat_id: int | None = None) -> Sequence[SeenHeartbeat]:
+    """All heartbeats, or the one of this ID, in the order of their IDs."""
+    # Account scope: the operator's commands read the heartbeats of all accounts.
+    query = (
+        select(Heartbeat, HeartbeatState, Environment.public_id)
+        .join(HeartbeatState, HeartbeatState.heartbeat_id == Heartbeat.id)
+        .join(Environment, Environment.id == Heartbeat.environment_id)
+        .order_by(Heartbeat.id)
+    )
+    if heartbeat_id is not None:
+        query = query.where(Heartbeat.id == heartbeat_id)
+    return [SeenHeartbeat(*row) for row in await session.execute(query)]
+
+
+async def newest_runs(session: AsyncSession, heartbeat_id: int, most: int) -> Sequence[HeartbeatRun]:
+    """The runs of a heartbeat, the newest first."""
+    query = (
+        select(HeartbeatRun)
+        .where(HeartbeatRun.heartbeat_id == heartbeat_id)
+        .order_by(HeartbeatRun.first_ms.desc(), HeartbeatRun.run_id)
+        .limit(most)
+    )
+    return (await session.execute(query)).scalars().all()
+
+
+@dataclass(frozen=True, slots=True)
+class SeenQueue:
+    """A queue with its newest snapshot, if there is one, and its workers."""
+
+    queue: Queue
+    state: QueueState | None
+    workers: Sequence[QueueWorker]
+    environment_id: str
+
+
+async def find_queues(session: AsyncSession, queue_id: int | None = None) -> Sequence[SeenQueue]:
+    """All queues, or the one of this ID, in the order of their IDs."""
+    # Account scope: the operator's commands read the queues of all accounts.
+    query = (
+        select(Queue, QueueState, Environment.public_id)
+        .outerjoin(QueueState, QueueState.queue_id == Queue.id)
+        .join(Environment, Environment.id == Queue.environment_id)
+        .order_by(Queue.id)
+    )
+    workers = select(QueueWorker).order_by(QueueWorker.worker_id)
+    if queue_id is not None:
+        query = query.where(Queue.id == queue_id)
+        workers = workers.where(QueueWorker.queue_id == queue_id)
+    by_queue: dict[int, list[QueueWorker]] = {}
+    for worker in (await session.execute(workers)).scalars():
+        by_queue.setdefault(worker.queue_id, []).append(worker)
+    return [
+        SeenQueue(queue, state, by_queue.get(queue.id, []), environment)
+        for queue, state, environment in await session.execute(query)
+    ]
+
+
+async def applied_through_ms(session: AsyncSession, topic: str) -> int | None:
+    """Through which time of receipt a topic's reports are all applied; None if none ever was."""
+    query = select(func.min(MonitorProgress.applied_through_ms)).where(MonitorProgress.topic == topic)
+    return (await session.execute(query)).scalar_one()
+
+
+def ping_key_owner(heartbeat_id: int | None) -> str:
+    """Return the owner that a heartbeat's ping keys are sealed for: for another one they do not open."""
+    return f"heartbeat {heartbeat_id}"

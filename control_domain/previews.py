@@ -1,0 +1,282 @@
+"""Previews: an environment of its own for a branch or a pull request, made to be deployed at once, and removed when
+it is done with."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import delete, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.audit import Actor, record
+from control_domain.database.errors import BrokenReference
+from control_domain.deployments.decide import cancel_deployment
+from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.environments.gate_copies import add_gate
+from control_domain.environments.hold import hold_environment, hold_off_deployer
+from control_domain.environments.operations import change_state
+from control_domain.projects.find import Place
+from control_domain.projects.operations import create_environment
+from control_domain.refusals import Refused
+from control_domain.removals.remove_environment import Removed, remove_environment
+from control_domain.sealing import CannotOpen, SealingKeys
+from control_domain.slugs import LONGEST_NAME, LONGEST_SLUG, make_slug
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Environment, Project
+from control_domain.tables.webhooks import ClosingPreview
+from control_domain.variables.operations import replace_variables
+from control_domain.variables.protection import open_for_preview
+from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus, EnvironmentState
+from pipeline_contracts.errors import NotFound, RepositoryNotReady
+
+PREVIEW = "preview"
+
+
+class StillStarting(Refused):
+    """A preview cannot be closed yet: its deployment is past its build."""
+
+
+async def open_preview(
+    session: AsyncSession, project: Project, branch: str, actor: Actor, now: datetime
+) -> Place:
+    """The environment of the branch, made where there is none yet, and awake. Nothing is deployed by this.
+
+    Raises `Refused` where somebody else makes the same at this moment.
+    """
+    # Choose the slug before searching. If another request opens a preview of this branch in between, the search finds
+    # it or the unique slug refuses ours. In the other order we would pick a second slug and open a second preview.
+    slug = await _free_slug(session, project, branch)
+    found = await find_previews(session, project, branch)
+    if found:
+        place = Place(found[0], project)
+        await _use_again(session, place, branch, actor, now)
+        return place
+    made = await _make(session, project, _shorten(f"Preview of {branch}"), slug, branch, actor, now)
+    if made is None:
+        raise Refused(f"Somebody else has just made the environment {project.slug}/{slug}: try again.")
+    return made
+
+
+async def open_pull_request_preview(
+    session: AsyncSession,
+    project: Project,
+    number: int,
+    ref: str,
+    source: Place,
+    keys: SealingKeys,
+    actor: Actor,
+    now: datetime,
+) -> tuple[Place, bool]:
+    """The environment `pr-<number>`, to which `ref` is deployed, awake; True with it where there was none and it was
+    made, with the variables of `source` that are not protected. Nothing is deployed by this.
+
+    Raises `RepositoryNotReady`, and then has written nothing: where an environment of that slug is no preview, where
+    somebody else makes the same at this moment, and where the variables cannot be opened.
+    """
+    slug = _pull_request_slug(number)
+    found = await _find_by_slug(session, project, slug)
+    if found is not None and found.type != PREVIEW:
+        raise RepositoryNotReady(
+            f"The environment {project.slug}/{slug} is no preview: give it another slug, or remove it."
+        )
+    if found is not None:
+        try:
+            await _use_again(session, Place(found, project), ref, actor, now)
+            return Place(found, project), False
+        except NotFound:
+            # It was closed since it was looked for. The next one may get its number.
+            session.expunge(found)
+    values = await _open_for_pull_request(session, keys, source)
+    made = await _make(session, project, f"Pull request {number}", slug, ref, actor, now)
+    if made is None:
+        raise RepositoryNotReady(f"Somebody else has just made the environment {project.slug}/{slug}.")
+    await replace_variables(session, keys, made, values, actor, now)
+    await _note_source(session, made, values, source, actor, now)
+    return made, True
+
+
+async def find_pull_request_preview(
+    session: AsyncSession, project: Project, number: int
+) -> Environment | None:
+    """The preview of the pull request of this number; None where there is none."""
+    found = await _find_by_slug(session, project, _pull_request_slug(number))
+    return found if found is not None and found.type == PREVIEW else None
+
+
+def _pull_request_slug(number: int) -> str:
+    return f"pr-{number}"
+
+
+async def _find_by_slug(session: AsyncSession, project: Project, slug: str) -> Environment | None:
+    query = select(Environment).where(Environment.project_id == project.id, Environment.slug == slug)
+    return (await session.execute(query)).scalar_one_or_none()
+
+
+async def _open_for_pull_request(session: AsyncSession, keys: SealingKeys, source: Place) -> dict[str, str]:
+    try:
+        return await open_for_preview(session, keys, source.environment)
+    except CannotOpen:
+        called = f"{source.project.slug}/{source.environment.slug}"
+        raise RepositoryNotReady(
+            f"The variables of {called} cannot be opened: `pharos variables show {called}` tells what to do."
+        ) from None
+
+
+async def _use_again(session: AsyncSession, place: Place, branch: str, actor: Actor, now: datetime) -> None:
+    """Let a preview run that is there, of this branch; one that was about to be closed stays. Raises `NotFound` where
+    it was removed meanwhile."""
+    environment = place.environment
+    await hold_environment(session, environment)
+    closing = ClosingPreview.environment_id == environment.id
+    await session.execute(delete(ClosingPreview).where(closing).execution_options(synchronize_session=False))
+    if environment.branch != branch:
+        details = {"branch": {"from": environment.branch, "to": branch}}
+        environment.branch = branch
+        account, subject = place.project.account_id, f"environment {environment.public_id}"
+        record(session, actor, account, "environment.set", subject, now, details)
+        await session.flush()
+    await change_state(session, place, EnvironmentState.RUNNING, actor, now)
+
+
+async def _make(
+    session: AsyncSession, project: Project, name: str, slug: str, branch: str, actor: Actor, now: datetime
+) -> Place | None:
+    """None where somebody else has just made one of this slug."""
+    try:
+        # A savepoint: on Postgres a statement that fails would end the transaction.
+        async with session.begin_nested():
+            made = await create_environment(session, project, name, slug, PREVIEW, now)
+    except BrokenReference:
+        # The project was removed.
+        raise
+    except IntegrityError:
+        return None
+    made.branch = branch
+    made.wake_on_request = True
+    subject = f"environment {made.public_id}"
+    details = {
+        "project": project.public_id,
+        "name": made.name,
+        "slug": slug,
+        "type": PREVIEW,
+        "branch": branch,
+    }
+    record(session, actor, project.account_id, "environment.create", subject, now, details)
+    await session.flush()
+    return Place(made, project)
+
+
+async def find_previews(session: AsyncSession, project: Project, branch: str) -> Sequence[Environment]:
+    """The environments of type preview that this branch is deployed to, the oldest first."""
+    query = (
+        select(Environment)
+        .where(
+            Environment.project_id == project.id, Environment.type == PREVIEW, Environment.branch == branch
+        )
+        .order_by(Environment.id)
+    )
+    return (await session.execute(query)).scalars().all()
+
+
+async def _free_slug(session: AsyncSession, project: Project, branch: str) -> str:
+    """`preview-` and the branch; where that is another environment's, or too long, with a part of the branch's hash:
+    `feature/a` and `feature-a` are two branches."""
+    # Of 40 bits: among a thousand previews of a project no two are alike.
+    digest = hashlib.sha256(branch.encode()).hexdigest()[:10]
+    words = make_slug(branch)
+    slug = f"{PREVIEW}-{words}" if words else f"{PREVIEW}-{digest}"
+    taken = select(Environment.id).where(Environment.project_id == project.id, Environment.slug == slug)
+    if len(slug) <= LONGEST_SLUG and await session.scalar(taken) is None:
+        return slug
+    return f"{slug[: LONGEST_SLUG - len(digest) - 1].rstrip('-')}-{digest}"
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+async def copy_variables(
+    session: AsyncSession, keys: SealingKeys, source: Place, place: Place, actor: Actor, now: datetime
+) -> int:
+    """Copy the current variables of `source`, except protected ones, to the next release of `place`; return how many.
+
+    The copy decrypts and encrypts each variable again: a sealed variable opens only for its own environment. Call
+    `keep_source` before creating or locking `place`. Raises `CannotOpen`.
+    """
+    values = await open_for_preview(session, keys, source.environment)
+    await replace_variables(session, keys, place, values, actor, now)
+    await _note_source(session, place, values, source, actor, now)
+    return len(values)
+
+
+async def _note_source(
+    session: AsyncSession,
+    place: Place,
+    values: Mapping[str, str],
+    source: Place,
+    actor: Actor,
+    now: datetime,
+) -> None:
+    """Store the source of a preview's variables, and turn approvals on for the preview if the source has them on: code
+    gets the variables only after an approval."""
+    if not values:
+        return
+    place.environment.variables_of_id = source.environment.id
+    gated = select(Environment.deploys_need_approval).where(Environment.id == source.environment.id)
+    if await session.scalar(gated) and not place.environment.deploys_need_approval:
+        add_gate(session, place, source, actor, now)
+    await session.flush()
+
+
+async def deploy_preview(
+    session: AsyncSession, place: Place, actor: Actor, now: datetime, wish: Wish | None = None
+) -> Deployment:
+    """Queue a deployment of the preview's branch, or what is wished for. One of the same branch that is queued already
+    serves: it takes what the branch has when it is taken up. Raises what `queue_deployment` raises."""
+    wish = Wish("api") if wish is None else wish
+    query = select(Deployment).where(
+        Deployment.environment_id == place.environment.id, Deployment.status == DeploymentStatus.QUEUED
+    )
+    queued = (await session.execute(query)).scalar_one_or_none()
+    if queued is not None and _is_served(wish, queued, place.environment):
+        return queued
+    return await queue_deployment(session, place, wish, actor, now)
+
+
+def _is_served(wish: Wish, queued: Deployment, environment: Environment) -> bool:
+    """Whether what is queued brings the same: not a commit that is known already, as a rollback does."""
+    same = (queued.ref or environment.branch) == (wish.ref or environment.branch)
+    return same and queued.revision is None and wish.revision is None
+
+
+async def close_preview(
+    session: AsyncSession,
+    place: Place,
+    actor: Actor,
+    now: datetime,
+    agreed: Mapping[str, Any] | None = None,
+) -> Removed:
+    """Cancel what is queued or being built for it, and remove it.
+
+    `agreed`: see `remove_environment`.
+
+    Raises `StillStarting` while a deployment of it is past that, and `NotFound` and `ForbiddenMove` where
+    somebody else was quicker.
+    """
+    environment = place.environment
+    await hold_off_deployer(session, environment)
+    await hold_environment(session, environment)
+    query = select(Deployment).where(
+        Deployment.environment_id == environment.id, Deployment.status.in_(ACTIVE)
+    )
+    active = (await session.execute(query.with_for_update())).scalar_one_or_none()
+    if active is not None and active.status == DeploymentStatus.RUNNING:
+        raise StillStarting(
+            f"Deployment {active.id} of {place.project.slug}/{environment.slug} is past its build and is being "
+            "started: wait until it is finished, then close the preview."
+        )
+    if active is not None:
+        await cancel_deployment(session, active, actor, now)
+    return await remove_environment(session, place, actor, now, agreed)

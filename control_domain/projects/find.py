@@ -1,0 +1,69 @@
+"""Finds what a path names: in the caller's account, by either of its IDs, and with the right to it."""
+
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.accounts.operations import Caller
+from control_domain.accounts.roles import Right, is_allowed
+from control_domain.database.public_ids import named
+from control_domain.tables.projects import Environment, Project, ProjectRole
+from pipeline_contracts.errors import DeployNotAllowed, NotFound
+
+_CAN = {Right.READ: "use Deploy", Right.DEPLOY: "deploy", Right.DECIDE: "decide"}
+
+
+def role_of(caller: Caller) -> ColumnElement[bool]:
+    """That a role is the caller's in the project of the query."""
+    return (ProjectRole.project_id == Project.id) & (ProjectRole.person_id == caller.person.id)
+
+
+def require(caller: Caller, project_role: str | None, right: Right) -> None:
+    """Raises `DeployNotAllowed` unless the person has the right."""
+    if not is_allowed(caller.role, project_role, right):
+        raise DeployNotAllowed(
+            f"{caller.person.name} may not {_CAN[right]} in this project: ask somebody who manages the account for a "
+            "role in it."
+        )
+
+
+async def find_project(session: AsyncSession, caller: Caller, given: str, right: Right) -> Project:
+    """The project. Raises `NotFound` for one of another account too, and `DeployNotAllowed`."""
+    row = (
+        await session.execute(
+            select(Project, ProjectRole.role)
+            .outerjoin(ProjectRole, role_of(caller))
+            .where(Project.account_id == caller.account.id, named(Project.id, Project.public_id, given))
+        )
+    ).one_or_none()
+    if row is None:
+        raise NotFound("The account has no such project.")
+    require(caller, row[1], right)
+    return row[0]
+
+
+class Place(NamedTuple):
+    """An environment and the project that it is of."""
+
+    environment: Environment
+    project: Project
+
+
+async def find_environment(session: AsyncSession, caller: Caller, given: str, right: Right) -> Place:
+    """The environment. Raises `NotFound` for one of another account too, and `DeployNotAllowed`."""
+    row = (
+        await session.execute(
+            select(Environment, Project, ProjectRole.role)
+            .join(Project, Project.id == Environment.project_id)
+            .outerjoin(ProjectRole, role_of(caller))
+            .where(
+                Project.account_id == caller.account.id,
+                named(Environment.id, Environment.public_id, given),
+            )
+        )
+    ).one_or_none()
+    if row is None:
+        raise NotFound("The account has no such environment.")
+    require(caller, row[2], right)
+    return Place(row[0], row[1])

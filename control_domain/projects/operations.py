@@ -1,0 +1,131 @@
+"""What is done with projects, environments and ingest keys."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import delete, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.keys import is_live, key_entry
+from control_domain.tables.accounts import Account, Person
+from control_domain.tables.projects import Environment, IngestKey, Project, ProjectRole
+from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from pipeline_contracts.identifiers import make_identifier
+from pipeline_contracts.times import to_epoch_ms
+from storage_backends.key_directory.interface import KeyEntry
+
+POSITIONS = {"preview": 0, "development": 1, "staging": 2, "production": 3}
+"""The types of environments; a deployment is promoted to a higher number."""
+
+
+async def create_project(
+    session: AsyncSession, account: Account, name: str, slug: str, now: datetime
+) -> Project:
+    """A new project of the account."""
+    project = Project(
+        public_id=make_identifier("prj", to_epoch_ms(now)),
+        account_id=account.id,
+        name=name,
+        slug=slug,
+        created_at=now,
+    )
+    session.add(project)
+    await session.flush()
+    return project
+
+
+async def give_role(session: AsyncSession, project: Project, person: Person, role: str) -> str | None:
+    """Give the person this role in the project; gives the one before, None where there was none."""
+    held = await session.get(ProjectRole, (project.id, person.id))
+    was = None if held is None else held.role
+    if held is None:
+        session.add(ProjectRole(project_id=project.id, person_id=person.id, role=role))
+    else:
+        held.role = role
+    await session.flush()
+    return was
+
+
+async def take_role(session: AsyncSession, project: Project, person: Person) -> str | None:
+    """Take the person's role in the project; gives it, None where there was none."""
+    mine = (ProjectRole.project_id == project.id) & (ProjectRole.person_id == person.id)
+    taken = await session.execute(delete(ProjectRole).where(mine).returning(ProjectRole.role))
+    return taken.scalar_one_or_none()
+
+
+async def create_environment(
+    session: AsyncSession, project: Project, name: str, slug: str, type_: str, now: datetime
+) -> Environment:
+    """A new environment of the project, in the order of its type."""
+    environment = Environment(
+        public_id=make_identifier("env", to_epoch_ms(now)),
+        project_id=project.id,
+        name=name,
+        slug=slug,
+        type=type_,
+        position=POSITIONS[type_],
+        created_at=now,
+    )
+    session.add(environment)
+    await session.flush()
+    return environment
+
+
+async def create_ingest_key(session: AsyncSession, environment: Environment, now: datetime) -> str:
+    """A new ingest key of the environment; its secret is given here and never again."""
+    secret = make_credential(CredentialKind.INGEST_KEY)
+    session.add(IngestKey(environment_id=environment.id, digest=digest_credential(secret), created_at=now))
+    await session.flush()
+    return secret
+
+
+UNKNOWN_KEY = "This key is not known, has expired, or was revoked."
+"""What whoever sends an ingest key is told that opens nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedEnvironment:
+    """The environment that an ingest key opens."""
+
+    public_id: str
+    account_id: int
+
+
+async def find_by_ingest_key(session: AsyncSession, digest: bytes, now: datetime) -> OpenedEnvironment | None:
+    """The environment that this key opens now; None for a key unknown, expired or revoked."""
+    # Account scope: the key decides which account calls.
+    row = (
+        await session.execute(
+            select(IngestKey, Environment.public_id, Project.account_id)
+            .join(Environment, Environment.id == IngestKey.environment_id)
+            .join(Project, Project.id == Environment.project_id)
+            .where(IngestKey.digest == digest)
+        )
+    ).one_or_none()
+    if row is None or not is_live(row[0], now):
+        return None
+    return OpenedEnvironment(public_id=row[1], account_id=row[2])
+
+
+async def live_ingest_keys(
+    session: AsyncSession, now: datetime, key_id: int | None = None, *, account_id: int | None = None
+) -> Sequence[KeyEntry]:
+    """Every ingest key that works now, or the one of this ID, or those of an account, as the edges need it."""
+    # Account scope: the edges need the keys of every account.
+    query = (
+        select(IngestKey, Environment.public_id, Project.public_id, Account)
+        .join(Environment, Environment.id == IngestKey.environment_id)
+        .join(Project, Project.id == Environment.project_id)
+        .join(Account, Account.id == Project.account_id)
+        .where(IngestKey.revoked_at.is_(None))
+    )
+    if key_id is not None:
+        query = query.where(IngestKey.id == key_id)
+    if account_id is not None:
+        query = query.where(Account.id == account_id)
+    return [
+        key_entry(key, CredentialKind.INGEST_KEY, account, project_id, environment_id)
+        for key, environment_id, project_id, account in await session.execute(query)
+        if is_live(key, now)
+    ]

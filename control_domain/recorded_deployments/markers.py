@@ -1,0 +1,58 @@
+"""Deployments as marks on telemetry: which version was live when something first happened.
+
+Reports of `POST /v1/deployments` and Pharos' own deployments are rows of the same table. A report's ID is a UUID, an
+own deployment's is its number after a prefix.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.database.engine import insert_unless_there
+from control_domain.tables.recorded_deployments import RecordedDeployment
+
+_OWN = "pharos/"
+_SHORT = 12
+# A shorter prefix names too many commits.
+_SHORTEST_COMMIT = 7
+
+
+async def mark_deployment(
+    session: AsyncSession, environment_id: int, deployment_id: int, revision: str, now: datetime
+) -> None:
+    """Mark that this deployment of Pharos makes the revision live now. A repetition changes nothing."""
+    values = {
+        "environment_id": environment_id,
+        "deployment_id": f"{_OWN}{deployment_id}",
+        "version": revision[:_SHORT],
+        "commit_sha": revision,
+        "deployed_at": now,
+        "recorded_at": now,
+    }
+    await session.execute(insert_unless_there(session, RecordedDeployment, values))
+
+
+def version_at(recorded: Sequence[RecordedDeployment], moment: datetime) -> str | None:
+    """The version that was live at this moment, None before the first deployment. `recorded`: one environment's, the
+    oldest first.
+
+    An own deployment has the name that a report gave its commit: a deployment that both tell of counts as one.
+    """
+    before = [deployment for deployment in recorded if deployment.deployed_at <= moment]
+    if not before:
+        return None
+    live = before[-1]
+    if not _is_own(live):
+        return live.version
+    reported = [other for other in recorded if not _is_own(other) and _have_one_commit(live, other)]
+    return reported[-1].version if reported else live.version
+
+
+def _is_own(deployment: RecordedDeployment) -> bool:
+    return deployment.deployment_id.startswith(_OWN)
+
+
+def _have_one_commit(own: RecordedDeployment, reported: RecordedDeployment) -> bool:
+    commit = (reported.commit_sha or reported.version).lower()
+    return len(commit) >= _SHORTEST_COMMIT and (own.commit_sha or "").startswith(commit)

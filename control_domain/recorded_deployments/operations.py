@@ -1,0 +1,105 @@
+"""What is done with recorded deployments."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from msgspec import Struct
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.database.engine import insert_unless_there
+from control_domain.database.errors import BrokenReference
+from control_domain.projects.operations import UNKNOWN_KEY
+from control_domain.tables.projects import Environment
+from control_domain.tables.recorded_deployments import RecordedDeployment
+from pipeline_contracts.errors import InvalidCredential
+from pipeline_contracts.times import format_time
+
+
+class DeploymentReport(Struct):
+    """What was reported, as the public API has it."""
+
+    deployment_id: UUID
+    version: str
+    service: str | None = None
+    service_namespace: str | None = None
+    commit_sha: str | None = None
+    note: str | None = None
+    deployed_at: datetime | None = None
+
+
+async def record_deployment(
+    session: AsyncSession, environment_public_id: str, report: DeploymentReport, now: datetime
+) -> tuple[RecordedDeployment, bool]:
+    """The deployment of this ID as it was first reported, and whether that was now.
+
+    Of any number of reports at once exactly one is the first. Raises `InvalidCredential` where the environment was
+    removed, and its keys with it, since the key was looked for.
+    """
+    # Account scope: the caller's ingest key has named the environment.
+    # On Postgres nobody removes it from here on; on SQLite somebody may until the insert.
+    found = select(Environment.id).where(Environment.public_id == environment_public_id)
+    environment_id = (
+        await session.execute(found.with_for_update(read=True, key_share=True))
+    ).scalar_one_or_none()
+    if environment_id is None:
+        raise InvalidCredential(UNKNOWN_KEY)
+    values = {
+        "environment_id": environment_id,
+        "deployment_id": str(report.deployment_id),
+        "version": report.version,
+        "service": report.service,
+        "service_namespace": report.service_namespace,
+        "commit_sha": report.commit_sha,
+        "note": report.note,
+        "deployed_at": report.deployed_at or now,
+        "recorded_at": now,
+    }
+    statement = insert_unless_there(session, RecordedDeployment, values)
+    try:
+        result = await session.execute(statement.returning(RecordedDeployment.id))
+    except BrokenReference:
+        raise InvalidCredential(UNKNOWN_KEY) from None
+    is_new = result.scalar_one_or_none() is not None
+    stored = await session.execute(
+        select(RecordedDeployment)
+        .join(Environment, Environment.id == RecordedDeployment.environment_id)
+        .where(
+            Environment.public_id == environment_public_id,
+            RecordedDeployment.deployment_id == str(report.deployment_id),
+        )
+    )
+    return stored.scalar_one(), is_new
+
+
+async def list_recorded(
+    session: AsyncSession, environment_public_ids: Sequence[str]
+) -> Mapping[str, Sequence[RecordedDeployment]]:
+    """The recorded deployments of each of these environments, the oldest first."""
+    rows = await session.execute(
+        select(Environment.public_id, RecordedDeployment)
+        .join(Environment, Environment.id == RecordedDeployment.environment_id)
+        .where(Environment.public_id.in_(environment_public_ids))
+        .order_by(RecordedDeployment.deployed_at, RecordedDeployment.id)
+    )
+    recorded: dict[str, list[RecordedDeployment]] = {}
+    for environment, deployment in rows:
+        recorded.setdefault(environment, []).append(deployment)
+    return recorded
+
+
+def describe_recorded(deployment: RecordedDeployment, environment_id: str) -> dict[str, Any]:
+    """The document of the public API."""
+    return {
+        "deployment_id": deployment.deployment_id,
+        "version": deployment.version,
+        "service": deployment.service,
+        "service_namespace": deployment.service_namespace,
+        "commit_sha": deployment.commit_sha,
+        "note": deployment.note,
+        "deployed_at": format_time(deployment.deployed_at),
+        "environment_id": environment_id,
+        "recorded_at": format_time(deployment.recorded_at),
+    }

@@ -1,0 +1,106 @@
+"""Addresses of Git repositories: what may be cloned from, and who hosts it.
+
+An address is handed to `git` later, and shown to whoever may see the project. So it holds no secret, is no option of a
+command line, and names no transport that runs a program (`ext::`, gitremote-helpers(7)).
+"""
+
+import re
+from urllib.parse import SplitResult, urlsplit
+
+from control_domain.refusals import Refused
+from git_hosts.all_hosts import HOSTS
+
+_LONGEST = 500
+_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
+_PLAIN_HOST = re.compile(_HOST)
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+# `git@host:path`, as ssh's copying program writes it.
+_SCP = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]*@(?P<host>{_HOST}|\[[0-9A-Fa-f:.]+\]):(?!-|:)[^\s]+")
+_KINDS = {domain: host.kind for host in HOSTS.values() for domain in host.domains}
+# Their SSH behind port 443 is elsewhere.
+_OTHER_NAMES = ("www.", "ssh.", "altssh.")
+# `https://host/owner/name.git`, `ssh://git@host:22/owner/name`, `git@host:owner/name`.
+_NAMED = re.compile(r"(?:https|ssh)://[^/]+/+(.+)|[^/:@]+@(?:\[[^\]]+\]|[^/:]+):/*(.+)")
+
+_FORMS = "write it as https://host/path, ssh://git@host/path, git@host:path, or as an absolute path of this machine"
+
+
+def read_url(given: str) -> tuple[str, str | None]:
+    """The address, and the kind of its host where it is a known one. Raises `Refused`, which repeats no secret."""
+    url = given.strip()
+    if not url or len(url) > _LONGEST:
+        raise Refused(f"A repository's address has 1 to {_LONGEST} characters: {_FORMS}.")
+    if not url.isprintable() or "\\" in url:
+        raise Refused(f"A repository's address has no control characters and no backslashes: {_FORMS}.")
+    if url.startswith("/") and url.strip("/"):
+        return url, None
+    if (copied := _SCP.fullmatch(url)) and "://" not in url:
+        return url, _kind_of(copied["host"])
+    parts = _split(url)
+    # Git knows schemes in small letters alone.
+    url = parts.scheme + url[len(parts.scheme) :]
+    match parts.scheme:
+        case "file":
+            _check_file(parts)
+            return url, None
+        case "https" | "ssh":
+            _check_remote(parts)
+            return url, _kind_of(parts.hostname or "")
+    raise Refused(f"Repositories are not taken from {parts.scheme}: {_FORMS}.")
+
+
+def full_name(url: str) -> str | None:
+    """`owner/name` in small letters, as the repository's host calls it in what it sends; None for a folder of the
+    machine. `url` is an address as `read_url` gives it."""
+    found = _NAMED.fullmatch(url)
+    if found is None:
+        return None
+    name = (found[1] or found[2]).strip("/").removesuffix(".git").lower()
+    # Some letters become two when they are made small: no host has such names.
+    return name if len(name) <= _LONGEST else None
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        # Read now: it raises what is wrong with it.
+        _ = parts.port
+    except ValueError:
+        parts = SplitResult("", "", "", "", "")
+    if not parts.scheme or "://" not in url or " " in url:
+        raise Refused(f"This is no repository's address: {_FORMS}.")
+    return parts
+
+
+def _check_file(parts: SplitResult) -> None:
+    if parts.netloc not in ("", "localhost") or not parts.path.strip("/") or parts.query or parts.fragment:
+        raise Refused("An address of this machine has no host: write it as file:///srv/shop.git.")
+
+
+def _check_remote(parts: SplitResult) -> None:
+    if parts.password is not None or (parts.scheme == "https" and parts.username is not None):
+        raise Refused(
+            "The address holds a password or a token, which everybody who sees the project would see: leave it out, "
+            "and give the machine that deploys a deploy key or a Git credential instead."
+        )
+    if parts.query or parts.fragment:
+        raise Refused("A repository's address ends with its path: leave out what follows ? and #.")
+    if parts.username is not None and _USER.fullmatch(parts.username) is None:
+        raise Refused(f"The user in the address has characters that no user has: {_FORMS}.")
+    host = parts.hostname or ""
+    if _PLAIN_HOST.fullmatch(host) is None and not _is_bracketed(parts):
+        raise Refused(f"The address names no host: {_FORMS}.")
+    if not parts.path.strip("/"):
+        raise Refused(f"The address names no repository on its host: {_FORMS}.")
+
+
+def _is_bracketed(parts: SplitResult) -> bool:
+    """Whether the host is an IPv6 address, which `urlsplit` has looked at."""
+    return re.fullmatch(r"[0-9a-f:.]+", parts.hostname or "") is not None and "[" in parts.netloc
+
+
+def _kind_of(host: str) -> str | None:
+    name = host.lower()
+    for prefix in _OTHER_NAMES:
+        name = name.removeprefix(prefix)
+    return _KINDS.get(name)

@@ -1,0 +1,31 @@
+"""Rows of the audit log."""
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, Index, String, Text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from control_domain.database.engine import Base, Moment
+
+
+class AuditEntry(Base):
+    """One write that was carried out, written in its own transaction."""
+
+    __tablename__ = "audit_entries"
+    __table_args__ = (Index("ix_audit_entries_account_id", "account_id", "id"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    account_id: Mapped[int | None] = mapped_column(ForeignKey("accounts.id"))
+    at: Mapped[datetime] = mapped_column(Moment)
+    person_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
+    """Null: an operator who named nobody."""
+    token_id: Mapped[int | None] = mapped_column(ForeignKey("api_tokens.id"))
+    action: Mapped[str] = mapped_column(String(60))
+    """`deployment.queue`, `variables.replace`, …"""
+    subject: Mapped[str] = mapped_column(String(100))
+    """What was changed: a kind and an ID, `environment env_01jz…`."""
+    details: Mapped[str] = mapped_column(Text)
+    """A JSON object. No secret and no value of a variable is ever in it."""
+    source: Mapped[str] = mapped_column(String(100))
+    """The caller's address, or `operator` and the name of the user on the machine."""
+    request_id: Mapped[str | None] = mapped_column(String(128))

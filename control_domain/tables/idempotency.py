@@ -1,0 +1,27 @@
+"""Rows of answers that are given again."""
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import Index, LargeBinary, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from control_domain.database.engine import Base, Moment
+
+RETENTION = timedelta(hours=24)
+"""How long a key's first answer is repeated."""
+
+
+class IdempotentAnswer(Base):
+    """What a key's first request was, by its digest, and what it was answered."""
+
+    __tablename__ = "idempotent_answers"
+    __table_args__ = (Index("ix_idempotent_answers_created_at", "created_at"),)
+
+    caller: Mapped[str] = mapped_column(String(100), primary_key=True)
+    """Whose key it is: two callers may choose the same."""
+    key: Mapped[str] = mapped_column(String(255), primary_key=True)
+    request_digest: Mapped[bytes] = mapped_column(LargeBinary(32))
+    status: Mapped[int | None]
+    """Null only inside the transaction of the first request."""
+    body: Mapped[bytes | None] = mapped_column(LargeBinary)
+    created_at: Mapped[datetime] = mapped_column(Moment)

@@ -1,0 +1,158 @@
+"""Rows of heartbeats and queues. What people configure is written here by the control plane; the rows of present state
+(`*_states`, `heartbeat_runs`, `queue_workers`, `monitor_progress`) are written by the consumers, through
+`storage_backends.monitor_states`, and have times in milliseconds since 1970, UTC."""
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, LargeBinary, String, Text, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from control_domain.database.engine import Base, Moment
+
+
+class Heartbeat(Base):
+    """A scheduled job that reports its runs: due each `period_seconds`, or by `cron` in `timezone`."""
+
+    __tablename__ = "heartbeats"
+    __table_args__ = (
+        UniqueConstraint("environment_id", "name"),
+        CheckConstraint("(period_seconds IS NULL) <> (cron IS NULL)", name="ck_heartbeats_one_schedule"),
+        # Signals of one that was removed may still be under way.
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"))
+    name: Mapped[str] = mapped_column(String(100))
+    period_seconds: Mapped[int | None]
+    cron: Mapped[str | None] = mapped_column(String(200))
+    timezone: Mapped[str] = mapped_column(String(64))
+    grace_seconds: Mapped[int]
+    max_runtime_seconds: Mapped[int]
+    failures_before_down: Mapped[int]
+    paused: Mapped[bool]
+    created_at: Mapped[datetime] = mapped_column(Moment)
+
+
+class HeartbeatState(Base):
+    """Where a heartbeat stands now. `version` rises with each change: whoever changes it names the one it has seen."""
+
+    __tablename__ = "heartbeat_states"
+
+    heartbeat_id: Mapped[int] = mapped_column(
+        ForeignKey("heartbeats.id"), primary_key=True, autoincrement=False
+    )
+    state: Mapped[str] = mapped_column(String(10))
+    since_ms: Mapped[int] = mapped_column(BigInteger)
+    due_ms: Mapped[int | None] = mapped_column(BigInteger)
+    """When the next run has to begin."""
+    deadline_ms: Mapped[int | None] = mapped_column(BigInteger, index=True)
+    """When the state changes by itself unless a signal comes; None: never."""
+    last_signal_ms: Mapped[int | None] = mapped_column(BigInteger)
+    last_success_ms: Mapped[int | None] = mapped_column(BigInteger)
+    last_end_ms: Mapped[int | None] = mapped_column(BigInteger)
+    failures_in_row: Mapped[int]
+    open_runs: Mapped[int]
+    oldest_start_ms: Mapped[int | None] = mapped_column(BigInteger)
+    """Of the open runs."""
+    version: Mapped[int]
+    judged_from_ms: Mapped[int | None] = mapped_column(BigInteger)
+    """When it was last resumed; None: it never was paused."""
+    missed_ms: Mapped[str | None] = mapped_column(Text)
+    """Failures of which there is no run, by their times: a JSON list."""
+    pings: Mapped[str | None] = mapped_column(Text)
+    """State that pairs pings without a run ID (`pipeline_contracts.ping_pairs`), as JSON."""
+
+
+class HeartbeatRun(Base):
+    """One run, told by the ID that the job gave it. Each time is that of the first such signal's receipt."""
+
+    __tablename__ = "heartbeat_runs"
+
+    heartbeat_id: Mapped[int] = mapped_column(
+        ForeignKey("heartbeats.id"), primary_key=True, autoincrement=False
+    )
+    run_id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    first_ms: Mapped[int] = mapped_column(BigInteger, index=True)
+    started_ms: Mapped[int | None] = mapped_column(BigInteger)
+    succeeded_ms: Mapped[int | None] = mapped_column(BigInteger)
+    failed_ms: Mapped[int | None] = mapped_column(BigInteger)
+    timed_out_ms: Mapped[int | None] = mapped_column(BigInteger)
+    exit_status: Mapped[int | None]
+    output: Mapped[str | None] = mapped_column(Text)
+    """Output of the job, from the body of a ping."""
+
+
+class Queue(Base):
+    """A queue of jobs whose length and workers are reported."""
+
+    __tablename__ = "queues"
+    # The column store has the history of those that were removed.
+    __table_args__ = (UniqueConstraint("environment_id", "name"), {"sqlite_autoincrement": True})
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"))
+    name: Mapped[str] = mapped_column(String(100))
+    created_at: Mapped[datetime] = mapped_column(Moment)
+
+
+class QueueState(Base):
+    """The newest snapshot of a queue, by the time at which it was observed."""
+
+    __tablename__ = "queue_states"
+
+    queue_id: Mapped[int] = mapped_column(ForeignKey("queues.id"), primary_key=True, autoincrement=False)
+    snapshot_id: Mapped[str] = mapped_column(String(36))
+    observed_us: Mapped[int] = mapped_column(BigInteger)
+    """Microseconds since 1970: senders may give that many digits."""
+    received_ms: Mapped[int] = mapped_column(BigInteger)
+    pending: Mapped[int] = mapped_column(BigInteger)
+    delayed: Mapped[int | None] = mapped_column(BigInteger)
+    reserved: Mapped[int | None] = mapped_column(BigInteger)
+    failed: Mapped[int | None] = mapped_column(BigInteger)
+    oldest_wait_seconds: Mapped[int | None] = mapped_column(BigInteger)
+
+
+class QueueWorker(Base):
+    """A worker of a queue as its update with the highest sequence left it; `received_ms` is when it was last heard."""
+
+    __tablename__ = "queue_workers"
+
+    queue_id: Mapped[int] = mapped_column(ForeignKey("queues.id"), primary_key=True, autoincrement=False)
+    worker_id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    sequence: Mapped[int] = mapped_column(BigInteger)
+    status: Mapped[str] = mapped_column(String(10))
+    job_id: Mapped[str | None] = mapped_column(String(36))
+    received_ms: Mapped[int] = mapped_column(BigInteger)
+
+
+class MonitorProgress(Base):
+    """Through which time of receipt a partition's signals are all in the tables above. Scans trust no later clock."""
+
+    __tablename__ = "monitor_progress"
+
+    topic: Mapped[str] = mapped_column(String(100), primary_key=True)
+    partition: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    applied_through_ms: Mapped[int] = mapped_column(BigInteger)
+
+
+class MonitorKey(Base):
+    """A key that opens one heartbeat or one queue: the digest of its secret and its life.
+
+    A ping key can be shown again: its secret is kept, sealed. `sealed` is None for every other key.
+    """
+
+    __tablename__ = "monitor_keys"
+    __table_args__ = (
+        CheckConstraint("(heartbeat_id IS NULL) <> (queue_id IS NULL)", name="ck_monitor_keys_one_monitor"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    heartbeat_id: Mapped[int | None] = mapped_column(ForeignKey("heartbeats.id"), index=True)
+    queue_id: Mapped[int | None] = mapped_column(ForeignKey("queues.id"), index=True)
+    digest: Mapped[bytes] = mapped_column(LargeBinary(32), unique=True)
+    created_at: Mapped[datetime] = mapped_column(Moment)
+    expires_at: Mapped[datetime | None] = mapped_column(Moment)
+    revoked_at: Mapped[datetime | None] = mapped_column(Moment)
+    sealing_key_id: Mapped[str | None] = mapped_column(String(8))
+    sealed: Mapped[bytes | None] = mapped_column(LargeBinary)

@@ -1,0 +1,65 @@
+"""Rows of variables: sealed as a whole, a row a version."""
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, Index, LargeBinary, String, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from control_domain.database.engine import Base, Moment, partial_index
+from pipeline_contracts.deploy_states import ChangeState
+
+_IS_PENDING = f"state = {ChangeState.PENDING.value!r}"
+
+
+class VariableSet(Base):
+    """All variables of an environment as they were from some moment on. The newest version counts; releases keep
+    those that they ran with."""
+
+    __tablename__ = "variable_sets"
+    __table_args__ = (UniqueConstraint("environment_id", "version"), {"sqlite_autoincrement": True})
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"))
+    version: Mapped[int]
+    """From 1 in each environment."""
+    count: Mapped[int]
+    key_id: Mapped[str] = mapped_column(String(8))
+    """Which key sealed it."""
+    sealed: Mapped[bytes] = mapped_column(LargeBinary)
+    set_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
+    created_at: Mapped[datetime] = mapped_column(Moment)
+
+
+class VariableChange(Base):
+    """New variables that wait for a second person, and what became of them."""
+
+    __tablename__ = "variable_changes"
+    __table_args__ = (
+        Index("ix_variable_changes_environment_id", "environment_id", "id"),
+        partial_index("uq_variable_changes_pending", "environment_id", condition=_IS_PENDING, unique=True),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"))
+    state: Mapped[str] = mapped_column(String(12))
+    """A `ChangeState`."""
+    count: Mapped[int]
+    key_id: Mapped[str | None] = mapped_column(String(8))
+    sealed: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """Null once it was decided."""
+    asked_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
+    decided_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
+    created_at: Mapped[datetime] = mapped_column(Moment)
+    decided_at: Mapped[datetime | None] = mapped_column(Moment)
+
+
+class ProtectedVariable(Base):
+    """The name of a variable that no preview gets."""
+
+    __tablename__ = "protected_variables"
+
+    environment_id: Mapped[int] = mapped_column(
+        ForeignKey("environments.id"), primary_key=True, autoincrement=False
+    )
+    name: Mapped[str] = mapped_column(String(255), primary_key=True)

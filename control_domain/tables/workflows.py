@@ -1,0 +1,25 @@
+"""Rows of workflow documents: a row a version."""
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, Text, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from control_domain.database.engine import Base, Moment
+
+
+class Workflow(Base):
+    """The workflow document of a project as it was from some moment on. The newest version counts; releases keep the
+    one that they were built by."""
+
+    __tablename__ = "workflows"
+    __table_args__ = (UniqueConstraint("project_id", "version"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    project_id: Mapped[int] = mapped_column(ForeignKey("projects.id"))
+    version: Mapped[int]
+    """From 1 in each project."""
+    text: Mapped[str] = mapped_column(Text)
+    """As it was given: YAML."""
+    set_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
+    created_at: Mapped[datetime] = mapped_column(Moment)

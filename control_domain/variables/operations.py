@@ -1,0 +1,146 @@
+"""What is done with variables: replaced, proposed, decided on, opened."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from sqlalchemy import func, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.audit import Actor, record
+from control_domain.environments.hold import hold_environment
+from control_domain.projects.find import Place
+from control_domain.projects.members import check_second
+from control_domain.sealing import Sealed, SealingKeys
+from control_domain.tables.accounts import Person
+from control_domain.tables.projects import Environment
+from control_domain.tables.variables import VariableChange, VariableSet
+from pipeline_contracts.deploy_states import ChangeState, ForbiddenMove, check_move
+
+
+async def replace_variables(
+    session: AsyncSession,
+    keys: SealingKeys,
+    place: Place,
+    values: Mapping[str, str],
+    actor: Actor,
+    now: datetime,
+) -> int | None:
+    """Make these all the variables that the environment has, for the next release: None. Where it wants a second
+    person: the ID of the change that waits for one; an earlier one that waits is superseded."""
+    environment, project = place
+    sealed = keys.seal(values, environment.public_id)
+    subject, details = f"environment {environment.public_id}", {"names": sorted(values)}
+    await hold_environment(session, environment)
+    # All variables are replaced: one that waits must not bring older ones back later.
+    await _supersede(session, environment, now)
+    if not environment.variables_need_approval:
+        await _add_version(session, environment, sealed, len(values), actor.person_id, now)
+        record(session, actor, project.account_id, "variables.replace", subject, now, details)
+        await session.flush()
+        return None
+    change = VariableChange(
+        environment_id=environment.id,
+        state=ChangeState.PENDING.value,
+        count=len(values),
+        key_id=sealed.key_id,
+        sealed=sealed.data,
+        asked_by_id=actor.person_id,
+        created_at=now,
+    )
+    session.add(change)
+    record(session, actor, project.account_id, "variables.propose", subject, now, details)
+    await session.flush()
+    return change.id
+
+
+async def _supersede(session: AsyncSession, environment: Environment, now: datetime) -> None:
+    pending = (VariableChange.environment_id == environment.id) & (
+        VariableChange.state == ChangeState.PENDING.value
+    )
+    check_move(ChangeState.PENDING, ChangeState.SUPERSEDED)
+    await session.execute(
+        update(VariableChange)
+        .where(pending)
+        .values(state=ChangeState.SUPERSEDED.value, sealed=None, key_id=None, decided_at=now)
+    )
+
+
+async def _add_version(
+    session: AsyncSession,
+    environment: Environment,
+    sealed: Sealed,
+    count: int,
+    person_id: int | None,
+    now: datetime,
+) -> None:
+    before = select(func.coalesce(func.max(VariableSet.version), 0)).where(
+        VariableSet.environment_id == environment.id
+    )
+    session.add(
+        VariableSet(
+            environment_id=environment.id,
+            version=(await session.execute(before)).scalar_one() + 1,
+            count=count,
+            key_id=sealed.key_id,
+            sealed=sealed.data,
+            set_by_id=person_id,
+            created_at=now,
+        )
+    )
+    await session.flush()
+
+
+async def decide_change(
+    session: AsyncSession,
+    change: VariableChange,
+    place: Place,
+    to: ChangeState,
+    person: Person,
+    actor: Actor,
+    now: datetime,
+    reason: str | None = None,
+) -> None:
+    """Apply a change that waits, or reject it for a reason. Raises `Refused` for the one who asked, and `ForbiddenMove`
+    for a change that was decided already."""
+    environment, project = place
+    await hold_environment(session, environment)
+    # Locked: it must not be sealed under another key meanwhile.
+    await session.refresh(change, with_for_update=True)
+    check_second(change.asked_by_id, person)
+    sealed = change.sealed
+    check_move(ChangeState(change.state), to)
+    if sealed is None or change.key_id is None:
+        raise ForbiddenMove(ChangeState(change.state), to)
+    if to is ChangeState.APPLIED:
+        # Whose variables they are is who asked; who agreed stands in the change.
+        of = change.asked_by_id
+        await _add_version(session, environment, Sealed(change.key_id, sealed), change.count, of, now)
+    change.state = to.value
+    change.sealed = change.key_id = None
+    change.decided_by_id = person.id
+    change.decided_at = now
+    action = "variables.approve" if to is ChangeState.APPLIED else "variables.reject"
+    subject, details = f"environment {environment.public_id}", {"change": change.id, "reason": reason}
+    record(session, actor, project.account_id, action, subject, now, details)
+    await session.flush()
+
+
+async def present_variables(session: AsyncSession, environment: Environment) -> VariableSet | None:
+    """The environment's newest version; None: it has never had any."""
+    query = (
+        select(VariableSet)
+        .where(VariableSet.environment_id == environment.id)
+        .order_by(VariableSet.version.desc())
+        .limit(1)
+    )
+    return (await session.execute(query)).scalar_one_or_none()
+
+
+def open_variables(
+    keys: SealingKeys, row: VariableSet | VariableChange | None, environment_id: str
+) -> dict[str, str]:
+    """What a version, or a change, holds of the environment with this public ID; nothing where there is none, or the
+    change is decided. Raises `CannotOpen`."""
+    if row is None or row.sealed is None or row.key_id is None:
+        return {}
+    return keys.open(Sealed(row.key_id, row.sealed), environment_id)

@@ -1,0 +1,122 @@
+"""Protected variables: names of an environment's variables that no preview gets a copy of.
+
+The marks belong to names: variables are replaced as a whole, and whatever is set under a marked name is protected too.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.audit import Actor, record
+from control_domain.database.engine import insert_unless_there
+from control_domain.environments.hold import hold_environment
+from control_domain.projects.find import Place
+from control_domain.refusals import Refused
+from control_domain.sealing import SealingKeys
+from control_domain.tables.projects import Environment
+from control_domain.tables.variables import ProtectedVariable, VariableSet
+from control_domain.variables.dotenv import BAD_NAME, MAX_VARIABLES, NAME
+from control_domain.variables.operations import open_variables
+
+# No name holds one.
+_BETWEEN = ","
+
+
+def read_names(wanted: Mapping[str, Any]) -> Sequence[str]:
+    """The variables that are named, each once, sorted. Raises `Refused`, which repeats nothing: what is no name may be
+    a value."""
+    given = wanted.get("names")
+    names = [str(name) for name in given] if isinstance(given, list | tuple) else []
+    if not 1 <= len(names) <= MAX_VARIABLES:
+        raise Refused(f"Name 1 to {MAX_VARIABLES} variables.")
+    for number, name in enumerate(names, 1):
+        if NAME.fullmatch(name) is None:
+            raise Refused(f"Number {number} of the names is none: {BAD_NAME}. Nothing was changed.")
+    return sorted(set(names))
+
+
+async def protect_variables(
+    session: AsyncSession, place: Place, names: Sequence[str], actor: Actor, now: datetime
+) -> Sequence[str]:
+    """Let no preview get variables of these names; gives those that were not protected before. Raises `NotFound` where
+    the environment was removed meanwhile."""
+    await hold_environment(session, place.environment)
+    added = []
+    for name in names:
+        values = {"environment_id": place.environment.id, "name": name}
+        made = insert_unless_there(session, ProtectedVariable, values).returning(ProtectedVariable.name)
+        if (await session.execute(made)).scalar_one_or_none() is not None:
+            added.append(name)
+    await _note(session, place, "variables.protect", added, actor, now)
+    return added
+
+
+async def unprotect_variables(
+    session: AsyncSession,
+    place: Place,
+    names: Sequence[str],
+    actor: Actor,
+    now: datetime,
+    agreed: Mapping[str, Any] | None = None,
+) -> Sequence[str]:
+    """Let previews get variables of these names; gives those that were protected. Raises `NotFound` where the
+    environment was removed meanwhile. `agreed`: what the audit log is to say of the second person."""
+    await hold_environment(session, place.environment)
+    mine = ProtectedVariable.environment_id == place.environment.id
+    removed = await session.execute(
+        delete(ProtectedVariable)
+        .where(mine, ProtectedVariable.name.in_(names))
+        .returning(ProtectedVariable.name)
+        .execution_options(synchronize_session=False)
+    )
+    gone = sorted(removed.scalars())
+    await _note(session, place, "variables.unprotect", gone, actor, now, agreed)
+    return gone
+
+
+async def _note(
+    session: AsyncSession,
+    place: Place,
+    action: str,
+    names: Sequence[str],
+    actor: Actor,
+    now: datetime,
+    agreed: Mapping[str, Any] | None = None,
+) -> None:
+    if not names:
+        return
+    subject, details = f"environment {place.environment.public_id}", {"names": names, **(agreed or {})}
+    record(session, actor, place.project.account_id, action, subject, now, details)
+    await session.flush()
+
+
+async def protected_names(session: AsyncSession, environment: Environment) -> Sequence[str]:
+    """The names that are protected, sorted; there need not be a variable of each."""
+    query = select(ProtectedVariable.name).where(ProtectedVariable.environment_id == environment.id)
+    return sorted((await session.execute(query)).scalars())
+
+
+async def open_for_preview(
+    session: AsyncSession, keys: SealingKeys, environment: Environment
+) -> dict[str, str]:
+    """The variables that a preview gets of the environment: those that it has now and that are not protected. Raises
+    `CannotOpen`."""
+    marked = (
+        select(func.aggregate_strings(ProtectedVariable.name, _BETWEEN))
+        .where(ProtectedVariable.environment_id == environment.id)
+        .scalar_subquery()
+    )
+    # One statement, as of one moment: of two, the second might see a secret whose mark the first did not see yet.
+    query = (
+        select(VariableSet, marked)
+        .where(VariableSet.environment_id == environment.id)
+        .order_by(VariableSet.version.desc())
+        .limit(1)
+    )
+    present, names = (await session.execute(query)).one_or_none() or (None, None)
+    hidden = set(names.split(_BETWEEN)) if names else set()
+    values = open_variables(keys, present, environment.public_id)
+    return {name: value for name, value in values.items() if name not in hidden}

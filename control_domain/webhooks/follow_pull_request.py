@@ -1,0 +1,144 @@
+"""A pull request gets a preview, which changes with it and goes with it."""
+
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.audit import Actor
+from control_domain.database.engine import insert_unless_there
+from control_domain.deployments.queue_deployment import Wish
+from control_domain.previews import (
+    StillStarting,
+    close_preview,
+    deploy_preview,
+    find_pull_request_preview,
+    open_pull_request_preview,
+)
+from control_domain.projects.find import Place
+from control_domain.sealing import SealingKeys
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Environment
+from control_domain.tables.webhooks import ClosingPreview
+from control_domain.webhooks.follow_push import is_skipped
+from control_domain.webhooks.outcome import Outcome, Status, ignored
+from control_domain.webhooks.targets import Target, find_place, find_triggers, taking_deploys
+from control_domain.webhooks.waiting import drop_waiting, let_wait, supersede
+from git_hosts.webhook_events import PullRequest
+from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus, ForbiddenMove
+from pipeline_contracts.errors import DeployRunning, NotFound, RepositoryNotReady
+from pipeline_contracts.git_refs import is_commit
+
+
+async def follow_pull_request(
+    session: AsyncSession, target: Target, pull: PullRequest, keys: SealingKeys, actor: Actor, now: datetime
+) -> Outcome:
+    """Make, deploy or remove the preview. Raises `RepositoryNotReady`."""
+    if pull.action == "closed":
+        return await _close(session, target, pull, actor, now)
+    triggers = await find_triggers(session, target.project)
+    if triggers.pull_requests is None:
+        return ignored("The workflow makes no previews of pull requests.")
+    if pull.is_fork and not target.repository.allows_forks:
+        return ignored(
+            "It comes from a fork, which anybody may write: `pharos repository set "
+            f"{target.repository.id} --forks on` allows that."
+        )
+    ref = pull.ref if pull.is_fork else pull.branch
+    if ref is None:
+        return ignored("It comes from a fork, of which this host keeps no branch in the repository.")
+    if is_skipped(triggers, pull.message):
+        return Outcome("skipped", reason=f"The head commit has {triggers.skip}.")
+    source = await find_place(session, target.project, triggers.pull_requests.from_)
+    place, is_new = await open_pull_request_preview(
+        session, target.project, pull.number, ref, source, keys, actor, now
+    )
+    is_opened = is_new or pull.action == "opened"
+    return await _deploy(session, target, pull, place, ref, is_opened, actor, now)
+
+
+async def _deploy(
+    session: AsyncSession,
+    target: Target,
+    pull: PullRequest,
+    place: Place,
+    ref: str,
+    is_opened: bool,
+    actor: Actor,
+    now: datetime,
+) -> Outcome:
+    there = await _deployed_already(session, place.environment, pull.revision)
+    if there is not None:
+        return Outcome("preview_updated", there.id, reason="This commit is there already.")
+    by = "" if pull.by is None else f" by {pull.by}"
+    wish = Wish(
+        "pull_request",
+        repository_id=target.repository.id,
+        ref=ref,
+        note=f"pull request {pull.number}{by}",
+        pushed_revision=pull.revision if pull.revision is not None and is_commit(pull.revision) else None,
+    )
+    status: Status = "preview_queued" if is_opened else "preview_updated"
+    await drop_waiting(session, place.environment, ref)
+    try:
+        with taking_deploys(place.environment):
+            deployment = await deploy_preview(session, place, actor, now, wish)
+        # One that was queued already builds this, too.
+        deployment.pushed_revision = wish.pushed_revision
+        await supersede(session, deployment, now)
+    except DeployRunning:
+        await let_wait(session, place, wish, ref, actor, now)
+        return Outcome(status, reason=f"{place.environment.slug} is being deployed to.", is_accepted=True)
+    return Outcome(status, deployment.id, is_accepted=True)
+
+
+async def _deployed_already(
+    session: AsyncSession, environment: Environment, revision: str | None
+) -> Deployment | None:
+    """The newest deployment, where it has brought this commit, or is about to: hosts also tell of changes that are none
+    of the code."""
+    query = (
+        select(Deployment)
+        .where(Deployment.environment_id == environment.id)
+        .order_by(Deployment.id.desc())
+        .limit(1)
+    )
+    newest = (await session.execute(query)).scalar_one_or_none()
+    if newest is None or revision is None or newest.status not in (*ACTIVE, DeploymentStatus.SUCCEEDED):
+        return None
+    return newest if (newest.revision or "").startswith(revision) else None
+
+
+async def _close(
+    session: AsyncSession, target: Target, pull: PullRequest, actor: Actor, now: datetime
+) -> Outcome:
+    environment = await find_pull_request_preview(session, target.project, pull.number)
+    if environment is None:
+        return ignored("It has no preview.")
+    if await _is_kept(session, target):
+        return ignored("The workflow keeps previews of closed pull requests.")
+    place = Place(environment, target.project)
+    try:
+        removed = await close_preview(session, place, actor, now)
+    except (StillStarting, ForbiddenMove):
+        await _close_later(session, environment, actor, now)
+        reason = "A deployment of it is being started; it is removed behind that."
+        return Outcome("preview_closed", reason=reason, is_accepted=True)
+    except NotFound:
+        return ignored("Its preview was removed already.")
+    return Outcome("preview_closed", forget=tuple(removed.digests))
+
+
+async def _is_kept(session: AsyncSession, target: Target) -> bool:
+    try:
+        pulls = (await find_triggers(session, target.project)).pull_requests
+    except RepositoryNotReady:
+        # What was opened is closed, whatever became of the workflow since.
+        return False
+    return pulls is not None and pulls.close == "keep"
+
+
+async def _close_later(session: AsyncSession, environment: Environment, actor: Actor, now: datetime) -> None:
+    await drop_waiting(session, environment)
+    values = {"environment_id": environment.id, "source": actor.source[:100], "created_at": now}
+    await session.execute(insert_unless_there(session, ClosingPreview, values))

@@ -1,0 +1,181 @@
+"""Pushes that wait behind an active deployment: the newest of each branch."""
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import delete, exists, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.audit import Actor, record
+from control_domain.database.engine import insert_into
+from control_domain.deployments.moves import add_line, move_deployment
+from control_domain.deployments.queue_deployment import Trigger, Wish, queue_deployment
+from control_domain.environments.check_open import check_open
+from control_domain.projects.find import Place
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Environment, Project
+from control_domain.tables.repositories import Repository
+from control_domain.tables.webhooks import WaitingPush
+from control_domain.webhooks.targets import is_held
+from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
+from pipeline_contracts.errors import InvalidInput, NotFound
+
+logger = logging.getLogger(__name__)
+
+
+async def let_wait(
+    session: AsyncSession, place: Place, wish: Wish, branch: str, actor: Actor, now: datetime
+) -> None:
+    """Keep this push until nothing is active in the environment; it takes the place of an older one of the branch."""
+    values = {
+        "environment_id": place.environment.id,
+        "repository_id": wish.repository_id,
+        "branch": branch,
+        "trigger": wish.trigger,
+        "pushed_revision": wish.pushed_revision,
+        "pushed_from": wish.pushed_from,
+        "note": wish.note,
+        "source": actor.source[:100],
+        "created_at": now,
+    }
+    newest = insert_into(session, WaitingPush).values(values)
+    await session.execute(
+        newest.on_conflict_do_update(
+            index_elements=[WaitingPush.environment_id, WaitingPush.branch],
+            set_={name: newest.excluded[name] for name in values},
+        )
+    )
+
+
+async def drop_waiting(session: AsyncSession, environment: Environment, branch: str | None = None) -> None:
+    """Deploy it no more: what waits for the environment, or the push of one branch."""
+    dropped = delete(WaitingPush).where(WaitingPush.environment_id == environment.id)
+    if branch is not None:
+        dropped = dropped.where(WaitingPush.branch == branch)
+    await session.execute(dropped.execution_options(synchronize_session=False))
+
+
+async def drop_waiting_of_branch(session: AsyncSession, repository_id: int, branch: str) -> None:
+    """Deploy the pushes of this branch no more, whatever environments they wait for."""
+    waiting = select(WaitingPush.id).where(
+        WaitingPush.repository_id == repository_id,
+        WaitingPush.branch == branch,
+        WaitingPush.trigger == "push",
+    )
+    # Skip locked pushes: another transaction is queuing or replacing them. Waiting for that transaction could deadlock,
+    # as it locks the environment, which another change of this delivery may need.
+    dropped = delete(WaitingPush).where(WaitingPush.id.in_(waiting.with_for_update(skip_locked=True)))
+    await session.execute(dropped.execution_options(synchronize_session=False))
+
+
+async def find_due(session: AsyncSession) -> Sequence[int]:
+    """The IDs of the pushes that nothing is active before, the oldest first."""
+    # Account scope: the worker polls the pushes of every account.
+    active = exists().where(
+        Deployment.environment_id == WaitingPush.environment_id, Deployment.status.in_(ACTIVE)
+    )
+    query = select(WaitingPush.id).where(~active).order_by(WaitingPush.id)
+    return (await session.execute(query)).scalars().all()
+
+
+async def queue_waiting(session: AsyncSession, number: int, now: datetime) -> Deployment | None:
+    """Queue what this push waits for; None where it goes on waiting, or is given up because somebody rolled back
+    meanwhile or turned push deploys off.
+
+    Raises `DeployRunning` where somebody else was quicker: the transaction is to be rolled back, so that it waits on.
+    """
+    found = await _find(session, number)
+    if found is None:
+        return None
+    waiting, place, repository = found
+    try:
+        # Before anything is written: what is locked may be so for days.
+        await check_open(session, place.environment, now)
+    except (InvalidInput, NotFound):
+        return None
+    if not await _claim(session, waiting):
+        return None
+    actor = Actor(waiting.source)
+    reason = await _why_not(session, place, repository)
+    if reason is not None:
+        branch = waiting.branch
+        details = {"environment": place.environment.public_id, "branch": branch, "reason": reason}
+        subject = f"repository {repository.id}"
+        record(session, actor, place.project.account_id, "push.give_up", subject, now, details)
+        logger.info("the waiting push of %s is given up: %s", branch, reason)
+        return None
+    deployment = await queue_deployment(session, place, _wish(waiting), actor, now)
+    await supersede(session, deployment, now)
+    return deployment
+
+
+def _wish(waiting: WaitingPush) -> Wish:
+    trigger: Trigger = waiting.trigger  # type: ignore[assignment]
+    return Wish(
+        trigger,
+        repository_id=waiting.repository_id,
+        ref=waiting.branch,
+        note=waiting.note,
+        pushed_revision=waiting.pushed_revision,
+        pushed_from=waiting.pushed_from,
+    )
+
+
+async def _find(session: AsyncSession, number: int) -> tuple[WaitingPush, Place, Repository] | None:
+    """Return a waiting push, its environment and its repository. Locks the latter two against removal, and the
+    environment against deployments of other pushes, until the end of the transaction."""
+    # Account scope: the worker has found the push in its poll.
+    # Lock both before the push, in the same order as webhooks: on Postgres a concurrent removal would deadlock.
+    held = select(Environment.id).join(WaitingPush, WaitingPush.environment_id == Environment.id)
+    await session.execute(
+        held.where(WaitingPush.id == number).with_for_update(key_share=True, of=Environment)
+    )
+    row = (
+        await session.execute(
+            select(WaitingPush, Environment, Project, Repository)
+            .join(Environment, Environment.id == WaitingPush.environment_id)
+            .join(Project, Project.id == Environment.project_id)
+            .join(Repository, Repository.id == WaitingPush.repository_id)
+            .where(WaitingPush.id == number)
+            .with_for_update(read=True, key_share=True, of=Repository)
+        )
+    ).one_or_none()
+    return None if row is None else (row[0], Place(row[1], row[2]), row[3])
+
+
+async def supersede(session: AsyncSession, newest: Deployment, now: datetime) -> None:
+    """Where it waits for a second person, call off older ones of the same branch that do so: of a branch's pushes only
+    the newest is of interest."""
+    if newest.status != DeploymentStatus.AWAITING_APPROVAL:
+        return
+    older = select(Deployment).where(
+        Deployment.environment_id == newest.environment_id,
+        Deployment.status == DeploymentStatus.AWAITING_APPROVAL,
+        Deployment.trigger == newest.trigger,
+        Deployment.ref == newest.ref,
+        Deployment.id < newest.id,
+    )
+    # In one order: two newer pushes at once would wait crosswise.
+    for deployment in (await session.execute(older.order_by(Deployment.id).with_for_update())).scalars():
+        await move_deployment(session, deployment, DeploymentStatus.CANCELED, now)
+        add_line(session, deployment.id, f"Canceled: deployment {newest.id} is of a newer push.", now)
+
+
+async def _claim(session: AsyncSession, waiting: WaitingPush) -> bool:
+    """Whether this is still the newest push; of two control planes one gets it."""
+    claimed = await session.execute(
+        delete(WaitingPush)
+        .where(WaitingPush.id == waiting.id, WaitingPush.created_at == waiting.created_at)
+        .returning(WaitingPush.id)
+        .execution_options(synchronize_session=False)
+    )
+    return claimed.first() is not None
+
+
+async def _why_not(session: AsyncSession, place: Place, repository: Repository) -> str | None:
+    if await is_held(session, place.environment):
+        return f"{place.environment.slug} was rolled back"
+    if repository.disconnected_at is not None or not repository.push_deploys:
+        return "push deploys were turned off"
+    return None

@@ -1,0 +1,150 @@
+"""Reads the workflow document, version 1; every rule of it is here."""
+
+import re
+from collections.abc import Mapping
+from typing import cast
+
+from control_domain.documents.faults import DocumentFault, Fault, quote
+from control_domain.documents.field import Field
+from control_domain.documents.strict_yaml import collect_yaml
+from control_domain.workflows.document import (
+    HEALTH_SECONDS,
+    RETAINED,
+    STEPS_SECONDS,
+    VERSION,
+    Close,
+    Health,
+    Process,
+    PullRequests,
+    Steps,
+    Triggers,
+    WorkflowDocument,
+)
+from pipeline_contracts.git_refs import is_ref
+
+LONGEST_COMMAND = 4096
+MOST_STEPS = 50
+MOST_PROCESSES = 20
+MOST_REPLICAS = 20
+MOST_RETAINED = 50
+MOST_STEPS_SECONDS = 7200
+MOST_HEALTH_SECONDS = 3600
+LONGEST_PATH = 2000
+LONGEST_SKIP = 100
+
+WEB = "web"
+_KEYS = ("version", "build", "release", "processes", "triggers", "retain")
+_PROCESS_NAME = re.compile("[a-z][a-z0-9-]{0,29}")
+# As it stands in the first line of a request.
+_PATH = re.compile(r"/[!-\"$-~]*")
+
+
+def read_workflow(text: str) -> WorkflowDocument:
+    """The document that this YAML is, with defaults for what it leaves out. Raises `DocumentFault`."""
+    faults: list[Fault] = []
+    root = collect_yaml(text, faults)
+    document = None if root is None else _read_document(Field(root, faults))
+    if document is None or faults:
+        raise DocumentFault(faults)
+    return document
+
+
+def _read_document(root: Field) -> WorkflowDocument | None:
+    """With something in place of what is at fault."""
+    members = root.members()
+    if members is None:
+        return None
+    version = members.get("version")
+    if version is not None and not version.is_version(VERSION, "workflow"):
+        # Another version has other keys: more need not be said.
+        return None
+    known = root.known_members(_KEYS, needed=("version", "processes")) or {}
+    retain = known.get("retain")
+    return WorkflowDocument(
+        build=_read_steps(known.get("build")),
+        release=_read_steps(known.get("release")),
+        processes=_read_processes(known.get("processes")),
+        triggers=_read_triggers(known.get("triggers")),
+        retain=RETAINED if retain is None else retain.integer(1, MOST_RETAINED) or RETAINED,
+    )
+
+
+def _read_steps(field: Field | None) -> Steps:
+    members = None if field is None else field.known_members(("steps", "timeout_seconds"))
+    if not members:
+        return Steps()
+    items = members["steps"].items(MOST_STEPS) if "steps" in members else None
+    read = [item.text(LONGEST_COMMAND, allowed="\t\n") for item in items or ()]
+    return Steps(
+        steps=tuple(step for step in read if step is not None),
+        timeout_seconds=_read_seconds(members, STEPS_SECONDS, MOST_STEPS_SECONDS),
+    )
+
+
+def _read_seconds(members: Mapping[str, Field], default: int, most: int) -> int:
+    given = members.get("timeout_seconds")
+    return default if given is None else given.integer(1, most) or default
+
+
+def _read_processes(field: Field | None) -> Mapping[str, Process]:
+    members = None if field is None else field.members()
+    if field is None or members is None:
+        return {}
+    if not 1 <= len(members) <= MOST_PROCESSES:
+        field.refuse(f"has {len(members):,} processes: 1 to {MOST_PROCESSES} are taken")
+        return {}
+    return {called: _read_process(called, member) for called, member in members.items()}
+
+
+def _read_process(called: str, field: Field) -> Process:
+    if _PROCESS_NAME.fullmatch(called) is None:
+        field.refuse("a process is called by 1 to 30 of a-z, 0-9 and hyphens, a letter first")
+    members = field.known_members(("command", "replicas", "health"), needed=("command",)) or {}
+    command = members["command"].text(LONGEST_COMMAND, allowed="\t") if "command" in members else None
+    replicas, health = members.get("replicas"), members.get("health")
+    if called == WEB and replicas is not None:
+        replicas.refuse("how many of web run is said by the environment: leave it out")
+    if called != WEB and health is not None:
+        health.refuse("only web has one, because only web is asked: leave it out")
+    return Process(
+        name=called,
+        command=command or "",
+        replicas=1 if called == WEB or replicas is None else replicas.integer(1, MOST_REPLICAS) or 1,
+        health=None if called != WEB or health is None else _read_health(health),
+    )
+
+
+def _read_health(field: Field) -> Health:
+    members = field.known_members(("path", "timeout_seconds"), needed=("path",)) or {}
+    path = members["path"].text(LONGEST_PATH) if "path" in members else None
+    if path is not None and _PATH.fullmatch(path) is None:
+        members["path"].refuse("must begin with / and be of ASCII characters, without blanks and #")
+    return Health(path or "/", _read_seconds(members, HEALTH_SECONDS, MOST_HEALTH_SECONDS))
+
+
+def _read_triggers(field: Field | None) -> Triggers:
+    members = None if field is None else field.known_members(("push", "pull_requests", "skip"))
+    if not members:
+        return Triggers(push={})
+    push = (members["push"].members() if "push" in members else None) or {}
+    pulls, skip = members.get("pull_requests"), members.get("skip")
+    return Triggers(
+        push={branch: _read_push(branch, slug) for branch, slug in push.items()},
+        pull_requests=None if pulls is None else _read_pull_requests(pulls),
+        skip=None if skip is None else skip.text(LONGEST_SKIP),
+    )
+
+
+def _read_push(branch: str, field: Field) -> str:
+    if not is_ref(branch):
+        field.refuse(f"{quote(branch)} is no name of a branch that Git allows")
+    return field.slug() or ""
+
+
+def _read_pull_requests(field: Field) -> PullRequests:
+    members = field.known_members(("from", "close"), needed=("from",)) or {}
+    close = members["close"].choice(("destroy", "keep")) if "close" in members else None
+    return PullRequests(
+        from_=(members["from"].slug() if "from" in members else None) or "",
+        close=cast(Close, close or "destroy"),
+    )

@@ -1,0 +1,72 @@
+"""Assembles the background workers of a control plane."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from control_domain.database.engine import Sessions
+from control_domain.sealing import SealingKeys
+from control_workers.commit_statuses.report_periodically import running_status_reports
+from control_workers.configuration_runs import ConfigurationRunWorker, running_configuration_worker
+from control_workers.forget_idempotency_keys import forget_keys_periodically
+from control_workers.publish_keys import publish_keys_periodically
+from control_workers.refresh_daily_rollups import refresh_rollups_periodically
+from control_workers.waiting_pushes import WaitingPushWorker, running_push_worker
+from pipeline_contracts.settings import Settings
+from storage_backends.column_store.interface import ColumnStore
+from storage_backends.end_task import end_task
+from storage_backends.key_directory.interface import KeyDirectory
+
+
+class ControlWorkers:
+    """All background workers of one control plane. Several control planes may share a database."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        sessions: Sessions,
+        directory: KeyDirectory,
+        store: ColumnStore,
+        sealing_keys: SealingKeys,
+    ) -> None:
+        """`store` is read and written by the rollup worker alone."""
+        self._settings = settings
+        self._sessions = sessions
+        self._directory = directory
+        self._store = store
+        self._configuration_runs = ConfigurationRunWorker(sessions, directory, sealing_keys)
+
+    def wake_configuration_runs(self) -> None:
+        """Start a configuration run that was just committed without waiting for the next poll."""
+        self._configuration_runs.wake()
+
+    @asynccontextmanager
+    async def running(self, *, is_alone: bool) -> AsyncIterator[None]:
+        """Run the workers; at exit, wait for the steps in progress. Raises `BadSettings`.
+
+        `is_alone`: no other control plane uses the database and the key directory. Leases of an earlier process are
+        then released at once, and the keys need not be published again while it runs.
+        """
+        stop = asyncio.Event()
+        async with AsyncExitStack() as stack:
+            if not is_alone:
+                publishing = publish_keys_periodically(self._sessions, self._directory, stop)
+                stack.push_async_callback(_finish, stop, asyncio.create_task(publishing, name="publish keys"))
+            for name, loop in (
+                ("daily rollups", refresh_rollups_periodically(self._sessions, self._store, stop)),
+                ("idempotency keys", forget_keys_periodically(self._sessions, stop)),
+            ):
+                stack.push_async_callback(end_task, asyncio.create_task(loop, name=name))
+            await stack.enter_async_context(
+                running_configuration_worker(self._configuration_runs, is_alone=is_alone)
+            )
+            await stack.enter_async_context(
+                running_push_worker(WaitingPushWorker(self._sessions, self._directory))
+            )
+            await stack.enter_async_context(running_status_reports(self._sessions, self._settings))
+            yield
+
+
+async def _finish(stop: asyncio.Event, task: "asyncio.Task[None]") -> None:
+    stop.set()
+    await task

@@ -1,0 +1,58 @@
+"""Reports deployments to Git hosts as commit statuses in the background."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from control_domain.database.engine import Sessions
+from control_workers.commit_statuses.report_deployments import Hosts, Reporter
+from control_workers.run_periodically import run_periodically
+from git_hosts.all_hosts import HOSTS
+from pipeline_contracts.settings import Settings
+from storage_backends.end_task import end_task
+
+logger = logging.getLogger(__name__)
+
+_EVERY_SECONDS = 2.0
+_FAULT_SECONDS = 60.0
+# Let a report in progress finish, so that the next start does not repeat it.
+_END_SECONDS = 3.0
+
+
+async def report_periodically(
+    sessions: Sessions, hosts: Hosts, stop: asyncio.Event, *, every: float = _EVERY_SECONDS
+) -> None:
+    """Report the commit statuses that are due every `every` seconds, until `stop` is set."""
+    reporter = Reporter(sessions, hosts)
+    await run_periodically(
+        lambda: reporter.report(stop),
+        stop,
+        every=every,
+        logger=logger,
+        outage="commit statuses cannot be reported: the database is unreachable",
+        fault="commit statuses could not be reported",
+        after_fault=_FAULT_SECONDS,
+    )
+
+
+@asynccontextmanager
+async def running_status_reports(sessions: Sessions, settings: Settings) -> AsyncIterator[None]:
+    """Report to every Git host that the settings have a token for. Raises `BadSettings`."""
+    async with AsyncExitStack() as stack:
+        hosts = {
+            kind: await stack.enter_async_context(client)
+            for kind, host in HOSTS.items()
+            if (client := host.open_commit_statuses(settings)) is not None
+        }
+        if not hosts:
+            yield
+            return
+        stop = asyncio.Event()
+        task = asyncio.create_task(report_periodically(sessions, hosts, stop), name="commit statuses")
+        try:
+            yield
+        finally:
+            stop.set()
+            await asyncio.wait({task}, timeout=_END_SECONDS)
+            await end_task(task)

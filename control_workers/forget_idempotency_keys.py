@@ -1,0 +1,35 @@
+"""Deletes expired idempotency keys."""
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+
+from sqlalchemy import delete
+
+from control_domain.database.engine import Sessions
+from control_domain.tables.idempotency import RETENTION, IdempotentAnswer
+from control_workers.run_periodically import run_periodically
+
+logger = logging.getLogger(__name__)
+
+_EVERY_SECONDS = 3600.0
+
+
+async def forget_old(sessions: Sessions, now: datetime) -> None:
+    """Delete keys older than `RETENTION`. Only this deletes the keys of callers who never return."""
+    async with sessions() as session, session.begin():
+        await session.execute(delete(IdempotentAnswer).where(IdempotentAnswer.created_at < now - RETENTION))
+
+
+async def forget_keys_periodically(
+    sessions: Sessions, stop: asyncio.Event, *, every: float = _EVERY_SECONDS
+) -> None:
+    """Delete expired keys every hour, until `stop` is set."""
+    await run_periodically(
+        lambda: forget_old(sessions, datetime.now(UTC)),
+        stop,
+        every=every,
+        logger=logger,
+        outage="expired idempotency keys cannot be deleted: the database is unreachable",
+        fault="expired idempotency keys could not be deleted",
+    )

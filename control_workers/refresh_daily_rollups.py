@@ -1,0 +1,57 @@
+"""Refreshes the daily rollups of visits in the background, so that no report has to wait for it."""
+
+import asyncio
+import logging
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from analytics_queries.visits.calendar_days import day_of, days_between
+from analytics_queries.visits.refresh_rollups import refresh_rollups, remove_superseded
+from control_domain.database.engine import Sessions
+from control_domain.sites.operations import find_sites
+from control_workers.run_periodically import run_periodically
+from pipeline_contracts.errors import StorageUnavailable
+from storage_backends.column_store.interface import ColumnStore, QueryRefused
+
+logger = logging.getLogger(__name__)
+
+_EVERY_SECONDS = 300.0
+# As far back as a report of 365 days and its previous period go.
+_DAYS = 730
+
+
+async def refresh_finished_days(sessions: Sessions, store: ColumnStore, now: datetime) -> None:
+    """Refresh every site's stale rollups of past days. Raises `StorageUnavailable` and database errors."""
+    async with sessions() as session:
+        sites = [(seen.site.id, seen.site.timezone) for seen in await find_sites(session)]
+    for site_id, timezone in sites:
+        yesterday = day_of(now, timezone) - timedelta(days=1)
+        days = days_between(yesterday - timedelta(days=_DAYS), yesterday)
+        await refresh_rollups(store, site_id, timezone, days, now)
+
+
+async def refresh_rollups_periodically(
+    sessions: Sessions, store: ColumnStore, stop: asyncio.Event, *, every: float = _EVERY_SECONDS
+) -> None:
+    """Refresh stale rollups every `every` seconds and delete superseded rows once a day, until `stop` is set."""
+    cleaned_on = None
+
+    async def refresh() -> None:
+        nonlocal cleaned_on
+        now = datetime.now(UTC)
+        await refresh_finished_days(sessions, store, now)
+        if now.date() != cleaned_on:
+            await remove_superseded(store, now)
+            cleaned_on = now.date()
+
+    # Reports refresh the rollups that they need; this only spares them the wait.
+    await run_periodically(
+        refresh,
+        stop,
+        every=every,
+        logger=logger,
+        outage="daily rollups cannot be refreshed now",
+        fault="daily rollups could not be refreshed",
+        transient=(StorageUnavailable, QueryRefused, SQLAlchemyError),
+    )

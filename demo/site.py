@@ -1,0 +1,121 @@
+"""The demo's shop as a real site: a few pages with the tracker's tag, served on an origin of their own."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from html import escape
+from pathlib import Path
+from socket import socket
+from string import Template
+
+from aiohttp import web
+
+from demo.journeys import CARE_GUIDE, POSTS, PRODUCTS
+from ingest_edge.listening import PortInUse, bind
+
+_HOST = "127.0.0.1"
+_FOLDER = Path(__file__).parent / "pages"
+_ON_HOME = 3
+_MARK_MISSING = '<meta name="pharos" content="404">'
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def running_demo_site(tracker_url: str, tracker_id: str, port: int = 8080) -> AsyncIterator[str]:
+    """Serve the pages on 127.0.0.1, on `port` or, if it is taken, on any free one; gives their origin.
+
+    `tracker_url` is the address of the tracker's script, `tracker_id` what its `data-site` says.
+    """
+    app = web.Application()
+    for path, text in _pages(tracker_url, tracker_id).items():
+        app.router.add_get(path, _page(text))
+    app.router.add_get(CARE_GUIDE, _file((_FOLDER / "care-guide.pdf").read_bytes(), "application/pdf"))
+    app.router.add_get("/{path:.*}", _page(_missing_page(tracker_url, tracker_id), status=404))
+    app.on_response_prepare.append(_forbid_guessing)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        server = _bind(port)
+        await web.SockSite(runner, server).start()
+        yield f"http://{_HOST}:{server.getsockname()[1]}"
+    finally:
+        await runner.cleanup()
+
+
+def _bind(port: int) -> socket:
+    try:
+        return bind(_HOST, port)
+    except PortInUse:
+        return bind(_HOST, 0)
+
+
+def _page(text: str, status: int = 200) -> _Handler:
+    async def show(request: web.Request) -> web.StreamResponse:
+        return web.Response(text=text, status=status, content_type="text/html", charset="utf-8")
+
+    return show
+
+
+def _file(body: bytes, content_type: str) -> _Handler:
+    async def give(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=body, content_type=content_type)
+
+    return give
+
+
+async def _forbid_guessing(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers["X-Content-Type-Options"] = "nosniff"
+
+
+def _pages(tracker_url: str, tracker_id: str) -> dict[str, str]:
+    """The pages by path."""
+
+    def framed(title: str, content: str) -> str:
+        return _framed(tracker_url, tracker_id, title, content)
+
+    product, post = _template("product"), _template("post")
+    products = [
+        f'<li><a href="/products/{slug}">{escape(name)}</a> {price:.2f} EUR</li>'
+        for slug, (name, price) in PRODUCTS.items()
+    ]
+    posts = [f'<li><a href="/blog/{slug}">{escape(title)}</a></li>' for slug, title in POSTS.items()]
+    home = _template("home").substitute(products="\n".join(products[:_ON_HOME]), posts="\n".join(posts))
+    pages = {
+        "/": framed("Light for long evenings", home),
+        "/products": framed("Products", _template("products").substitute(products="\n".join(products))),
+    }
+    for path, title in (
+        ("/cart", "Your cart"),
+        ("/checkout", "Checkout"),
+        ("/thanks", "Thank you"),
+        ("/about", "About us"),
+    ):
+        pages[path] = framed(title, _template(path[1:]).substitute())
+    for slug, (name, price) in PRODUCTS.items():
+        content = product.substitute(
+            name=escape(name), price=f"{price:.2f}", revenue=price, care_guide=CARE_GUIDE
+        )
+        pages[f"/products/{slug}"] = framed(name, content)
+    for slug, title in POSTS.items():
+        pages[f"/blog/{slug}"] = framed(title, post.substitute(name=escape(title)))
+    return pages
+
+
+def _missing_page(tracker_url: str, tracker_id: str) -> str:
+    content = _template("missing").substitute()
+    return _framed(tracker_url, tracker_id, "Not found", content, _MARK_MISSING)
+
+
+def _framed(tracker_url: str, tracker_id: str, title: str, content: str, head: str = "") -> str:
+    """A whole page; `content` and `head` are HTML, the rest is text."""
+    return _template("frame").substitute(
+        title=escape(title),
+        head=head,
+        tracker_url=escape(tracker_url),
+        tracker_id=escape(tracker_id),
+        content=content,
+    )
+
+
+def _template(name: str) -> Template:
+    return Template((_FOLDER / f"{name}.html").read_text(encoding="utf-8"))

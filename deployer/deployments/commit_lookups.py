@@ -1,0 +1,285 @@
+"""Looks up the commits of deployments that await approval: the revision, and its subject and author."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from sqlalchemy import ColumnElement, and_, func, or_, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from control_domain.database.clock import database_now
+from control_domain.database.engine import Sessions
+from control_domain.repositories.operations import choose_ref
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Environment
+from control_domain.tables.repositories import Repository
+from deployer.checkout.failures import CheckOutFailed
+from deployer.checkout.read_commit import read_commit
+from deployer.checkout.resolve_ref import resolve_ref
+from deployer.database_memory import DatabaseRefused
+from deployer.log_lines.control_characters import remove_controls
+from deployer.shield import end_tasks, shielded
+from pipeline_contracts.deploy_states import DeploymentStatus
+
+logger = logging.getLogger(__name__)
+
+MAX_BYTES = 512 * 1024 * 1024
+_POLL_SECONDS, _FAILED_SECONDS = 1.0, 30.0
+_TIMEOUT_SECONDS = 60.0
+# Longer than two time limits: a look-up has ended by then. Doubled with the deployment's age.
+_RETRY_SECONDS = tuple(300.0 * 2**doublings for doublings in range(7))
+_LONGEST_RETRY_SECONDS = 6 * 3600.0
+_MAX_RUNNING, _MAX_RUNNING_OF_HOST = 4, 2
+_PAGE_ROWS = 200
+_LONGEST_FAULT = 500
+# Between attempts to store the result of a look-up.
+_WRITE_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitLookup:
+    """A deployment whose commit is to be looked up."""
+
+    deployment_id: int
+    account_id: int
+    url: str
+    ref: str
+    revision: str | None
+    tried_at: datetime | None = None
+    """When it was last looked up; None: never."""
+
+    @property
+    def host(self) -> str:
+        """The host of the repository; empty for a folder of this machine."""
+        return urlsplit(self.url).hostname or self.url.partition(":")[0]
+
+
+class CommitLookups:
+    """Looks up commits: one at a time for each account and few for each host, so that a slow host delays no other
+    account. Deployments without an earlier attempt come first, then those with the oldest attempt."""
+
+    def __init__(self, sessions: Sessions, holder: str, check: Callable[[], Awaitable[None]]) -> None:
+        """`check`: raises `DatabaseRefused` for a database that must not be written."""
+        self._sessions = sessions
+        self._holder = holder
+        self._check = check
+        self._is_failure_logged = False
+        self._running: dict[asyncio.Task[None], CommitLookup] = {}
+        self._claimed: dict[int, datetime] = {}
+        """When the running look-ups were claimed, by deployment."""
+
+    async def run(self) -> None:
+        """Look up commits until cancelled. Cancelled look-ups are due again at once."""
+        try:
+            while True:
+                pause = await self._poll()
+                await asyncio.sleep(pause)
+        finally:
+            await end_tasks(*self._running)
+            await self._release_claims([lookup for task, lookup in self._running.items() if task.cancelled()])
+
+    async def _poll(self) -> float:
+        """Start the due look-ups, and return the number of seconds until the next poll."""
+        try:
+            await self.start_due()
+            self._is_failure_logged = False
+        except DatabaseRefused:
+            # The deployer logs the reason.
+            return _POLL_SECONDS
+        except SQLAlchemyError as error:
+            if not self._is_failure_logged:
+                logger.warning("the commits to look up cannot be read from the database: %s", error)
+            self._is_failure_logged = True
+        except Exception:
+            # One bad row must not end the look-ups of all others.
+            logger.exception("the commits to look up could not be read")
+            return _FAILED_SECONDS
+        return _POLL_SECONDS
+
+    async def start_due(self) -> None:
+        """Start the due look-ups, as far as the limits allow. Raises `DatabaseRefused` and database errors."""
+        self._running = {task: lookup for task, lookup in self._running.items() if not task.done()}
+        self._claimed = {
+            lookup.deployment_id: self._claimed[lookup.deployment_id] for lookup in self._running.values()
+        }
+        if len(self._running) >= _MAX_RUNNING:
+            return
+        page = 0
+        while found := await self._find_due(page):
+            # Do not claim rows of another database or an older backup.
+            await self._check()
+            for lookup in found:
+                if self._can_start(lookup):
+                    await self._start(lookup)
+            if len(found) < _PAGE_ROWS or len(self._running) >= _MAX_RUNNING:
+                return
+            # Rows claimed since are no longer due, so the page may skip some rows until the next poll.
+            page += 1
+
+    def _can_start(self, lookup: CommitLookup) -> bool:
+        busy = self._running.values()
+        return (
+            len(busy) < _MAX_RUNNING
+            and sum(other.host == lookup.host for other in busy) < _MAX_RUNNING_OF_HOST
+            and all(other.account_id != lookup.account_id for other in busy)
+        )
+
+    async def _find_due(self, page: int) -> list[CommitLookup]:
+        """Return one page of due look-ups: for each repository the one without an attempt, or with the oldest."""
+        order = (Deployment.commit_looked_up_at.asc().nulls_first(), Deployment.id)
+        rank = func.row_number().over(partition_by=Deployment.repository_id, order_by=order)
+        due = select(Deployment.id, rank.label("rank")).where(*_due()).subquery()
+        query = (
+            select(
+                Deployment.id,
+                Deployment.account_id,
+                Repository.url,
+                Deployment.ref,
+                Environment.branch,
+                Repository.branch,
+                Deployment.revision,
+                Deployment.commit_looked_up_at,
+            )
+            .join(due, due.c.id == Deployment.id)
+            .join(Repository, Repository.id == Deployment.repository_id)
+            .join(Environment, Environment.id == Deployment.environment_id)
+            .where(
+                due.c.rank == 1,
+                Repository.disconnected_at.is_(None),
+                Deployment.account_id.not_in([lookup.account_id for lookup in self._running.values()]),
+            )
+            .order_by(*order)
+            .offset(page * _PAGE_ROWS)
+            .limit(_PAGE_ROWS)
+        )
+        async with self._sessions() as session:
+            rows = (await session.execute(query)).all()
+        return [
+            CommitLookup(number, account_id, url, choose_ref(ref, own, branch), revision, tried_at)
+            for number, account_id, url, ref, own, branch, revision, tried_at in rows
+        ]
+
+    @shielded
+    async def _start(self, lookup: CommitLookup) -> None:
+        """Start a task that looks the commit up, unless another deployer has claimed the look-up."""
+        claimed_at = await self._claim(lookup)
+        if claimed_at is not None:
+            self._claimed[lookup.deployment_id] = claimed_at
+            self._running[asyncio.create_task(self._look_up(lookup))] = lookup
+
+    async def _claim(self, lookup: CommitLookup) -> datetime | None:
+        """Claim the look-up, and return the time of the claim; None if another deployer has claimed it."""
+        async with self._sessions() as session, session.begin():
+            claimed = await session.execute(
+                update(Deployment)
+                .where(Deployment.id == lookup.deployment_id, *_due())
+                .values(commit_looked_up_at=database_now())
+                .returning(Deployment.commit_looked_up_at)
+                .execution_options(synchronize_session=False)
+            )
+            return claimed.scalar_one_or_none()
+
+    @shielded
+    async def _release_claims(self, cancelled: Sequence[CommitLookup]) -> None:
+        """Make the cancelled look-ups due again: nobody can approve a deployment without a commit."""
+        try:
+            for lookup in cancelled:
+                await self._check()
+                async with self._sessions() as session, session.begin():
+                    await session.execute(
+                        update(Deployment)
+                        .where(
+                            Deployment.id == lookup.deployment_id,
+                            Deployment.commit_looked_up_at == self._claimed[lookup.deployment_id],
+                        )
+                        .values(commit_looked_up_at=lookup.tried_at)
+                        .execution_options(synchronize_session=False)
+                    )
+        except (SQLAlchemyError, DatabaseRefused) as error:
+            logger.warning("cancelled look-ups of commits are repeated later: %s", error)
+
+    async def _look_up(self, lookup: CommitLookup) -> None:
+        revision = lookup.revision
+        values: dict[str, str | None]
+        mark = f"{self._holder}/git/{lookup.deployment_id}"
+        try:
+            if revision is None:
+                revision = await resolve_ref(
+                    lookup.url,
+                    lookup.ref,
+                    mark=mark,
+                    timeout_seconds=_TIMEOUT_SECONDS,
+                    most_bytes=MAX_BYTES,
+                )
+            subject, author = await read_commit(
+                lookup.url, revision, mark=mark, timeout_seconds=_TIMEOUT_SECONDS, most_bytes=MAX_BYTES
+            )
+            values = {"commit_subject": subject, "commit_author": author, "commit_fault": None}
+        except CheckOutFailed as error:
+            values = {"commit_fault": remove_controls(str(error))[:_LONGEST_FAULT]}
+        except Exception:
+            logger.exception("the commit of deployment %d could not be looked up", lookup.deployment_id)
+            values = {
+                "commit_fault": "The deployer failed while it looked the commit up: its own log says why."
+            }
+        try:
+            await self._write_with_retries(lookup, revision, values)
+        except (SQLAlchemyError, DatabaseRefused) as error:
+            logger.warning(
+                "the commit of deployment %d could not be stored and is looked up again later: %s",
+                lookup.deployment_id,
+                error,
+            )
+        except Exception:
+            logger.exception("the commit of deployment %d could not be written", lookup.deployment_id)
+
+    async def _write_with_retries(
+        self, lookup: CommitLookup, revision: str | None, values: dict[str, str | None]
+    ) -> None:
+        """Retry the write while the database is unavailable for a moment: the next look-up is due minutes later."""
+        for pause in _WRITE_PAUSES:
+            try:
+                await self._check()
+                return await self._write(lookup, revision, values)
+            except SQLAlchemyError:
+                await asyncio.sleep(pause)
+        await self._check()
+        await self._write(lookup, revision, values)
+
+    async def _write(self, lookup: CommitLookup, revision: str | None, values: dict[str, str | None]) -> None:
+        is_same = (
+            Deployment.revision.is_(None) if lookup.revision is None else Deployment.revision == revision
+        )
+        async with self._sessions() as session, session.begin():
+            await session.execute(
+                update(Deployment)
+                .where(
+                    Deployment.id == lookup.deployment_id,
+                    Deployment.status == DeploymentStatus.AWAITING_APPROVAL,
+                    is_same,
+                )
+                .values(revision=revision, **values)
+                .execution_options(synchronize_session=False)
+            )
+
+
+def _due() -> tuple[ColumnElement[bool], ...]:
+    began = Deployment.commit_looked_up_at
+    return (
+        Deployment.status == DeploymentStatus.AWAITING_APPROVAL,
+        # The branch of the environment determines the commit.
+        Deployment.environment_id.is_not(None),
+        or_(Deployment.revision.is_(None), Deployment.commit_subject.is_(None)),
+        or_(
+            began.is_(None),
+            # Roughly a quarter of the deployment's age: no column counts the attempts.
+            *(
+                and_(Deployment.created_at > database_now(-4 * seconds), began < database_now(-seconds))
+                for seconds in _RETRY_SECONDS
+            ),
+            began < database_now(-_LONGEST_RETRY_SECONDS),
+        ),
+    )

@@ -1,0 +1,105 @@
+"""What GitHub tells about installations of an application."""
+
+from typing import Literal
+
+from msgspec.json import Decoder
+
+from git_hosts.payloads.body import decode
+from git_hosts.payloads.unusable import unusable
+from git_hosts.payloads.values import (
+    HostNumber,
+    InstallationId,
+    Payload,
+    clean_name,
+    read_full_name,
+    read_host_id,
+)
+from git_hosts.webhook_events import HostedRepository, Ignored, Installation, WebhookEvent
+
+_CHANGES: dict[str, Literal["created", "deleted", "suspended", "unsuspended"]] = {
+    "created": "created",
+    "deleted": "deleted",
+    "suspend": "suspended",
+    "unsuspend": "unsuspended",
+}
+
+
+class _Action(Payload):
+    action: str
+
+
+class _Account(Payload):
+    login: str
+
+
+class _Installation(Payload):
+    id: InstallationId
+    account: _Account
+
+
+class _Repository(Payload):
+    full_name: str
+    id: HostNumber | None = None
+
+
+class _InstallationEvent(Payload):
+    installation: _Installation
+    repositories: list[_Repository] | None = None
+
+
+class _RepositoriesEvent(Payload):
+    installation: _Installation
+    repositories_added: list[_Repository]
+    repositories_removed: list[_Repository]
+
+
+_ACTION = Decoder(_Action)
+_INSTALLATION = Decoder(_InstallationEvent)
+_REPOSITORIES = Decoder(_RepositoriesEvent)
+
+
+def read_installation(json: bytes) -> WebhookEvent:
+    """The event `installation`. Raises `PayloadNotUsable`."""
+    change = _CHANGES.get(decode(_ACTION, json).action)
+    if change is None:
+        return Ignored("Of installations, only that they come, go, or rest is followed.")
+    told = decode(_INSTALLATION, json)
+    repositories = _read(told.repositories or [], "repositories")
+    return Installation(
+        told.installation.id,
+        _login(told.installation),
+        change,
+        added=repositories if change == "created" else (),
+        removed=repositories if change == "deleted" else (),
+    )
+
+
+def read_repositories(json: bytes) -> WebhookEvent:
+    """The event `installation_repositories`. Raises `PayloadNotUsable`."""
+    if decode(_ACTION, json).action not in ("added", "removed"):
+        return Ignored("Of an installation's repositories, only that they come or go is followed.")
+    told = decode(_REPOSITORIES, json)
+    return Installation(
+        told.installation.id,
+        _login(told.installation),
+        "repositories",
+        added=_read(told.repositories_added, "repositories_added"),
+        removed=_read(told.repositories_removed, "repositories_removed"),
+    )
+
+
+def _login(installation: _Installation) -> str:
+    login = clean_name(installation.account.login)
+    if login is None:
+        raise unusable("installation.account.login", "must have a printable character")
+    return login
+
+
+def _read(repositories: list[_Repository], path: str) -> tuple[HostedRepository, ...]:
+    return tuple(
+        HostedRepository(
+            read_full_name(repository.full_name, f"{path}[{number}].full_name"),
+            read_host_id(repository.id, f"{path}[{number}].id"),
+        )
+        for number, repository in enumerate(repositories)
+    )

@@ -1,0 +1,113 @@
+"""Accounts as an operator handles them: made with an owner, listed, shown, and given limits."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.accounts.describe import describe_account, name_person
+from control_domain.accounts.members import admit, list_members
+from control_domain.accounts.operations import DEFAULT_LIMIT, create_account, lock_account, set_ingest_limit
+from control_domain.audit import operator, record
+from control_domain.keys import telling_edges
+from control_domain.projects.choose import choose_account
+from control_domain.projects.describe import name_project
+from control_domain.published_keys import republish_account
+from control_domain.refusals import Refused
+from control_domain.slugs import read_name, read_slug
+from control_domain.tables.accounts import Account, Membership
+from control_domain.tables.projects import Project
+from operator_actions.actions.engines import Action, Engines, Wanted
+from operator_actions.actions.read_account import read_email, read_limit
+
+
+async def _list_accounts(engines: Engines, wanted: Wanted, now: datetime) -> Sequence[dict[str, Any]]:
+    """Every account, with how many people and projects it has."""
+    async with engines.sessions() as session:
+        accounts = (await session.execute(select(Account).order_by(Account.id))).scalars().all()
+        people = await _count(session, Membership)
+        projects = await _count(session, Project)
+    return [
+        {
+            **describe_account(account),
+            "people_count": people.get(account.id, 0),
+            "project_count": projects.get(account.id, 0),
+        }
+        for account in accounts
+    ]
+
+
+async def _count(session: AsyncSession, table: type[Membership] | type[Project]) -> Mapping[int, int]:
+    """How many rows each account has."""
+    counted = select(table.account_id, func.count()).group_by(table.account_id)
+    return dict((await session.execute(counted)).all())
+
+
+async def _show_account(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
+    """One account with its people and projects. `wanted`: id (may be left out where there is one)."""
+    async with engines.sessions() as session:
+        account = await choose_account(session, wanted.get("id"))
+        people = [
+            {**name_person(member.person), "role": member.role}
+            for member in await list_members(session, account)
+        ]
+        found = select(Project).where(Project.account_id == account.id).order_by(Project.id)
+        projects = [name_project(project) for project in (await session.execute(found)).scalars()]
+    return {**describe_account(account), "people": people, "projects": projects}
+
+
+async def _create_account(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
+    """A new account and its owner, who may be known from another. `wanted`: name, slug (made from the name),
+    owner_name, owner_email."""
+    name = read_name(wanted)
+    slug = read_slug(wanted, name)
+    email, owner_name = read_email(wanted, "owner_email"), read_name(wanted, "owner_name")
+    async with engines.sessions() as session, session.begin():
+        try:
+            account = await create_account(session, name, slug, DEFAULT_LIMIT, now)
+        except IntegrityError:
+            raise Refused(
+                f"There is an account of the slug {slug!r} already: choose another with --slug."
+            ) from None
+        person = await admit(session, account, email, owner_name, "owner", now)
+        details = {"slug": slug, "owner": person.public_id}
+        subject = f"account {account.public_id}"
+        record(session, operator(wanted), account.id, "account.create", subject, now, details)
+    told = {**describe_account(account), "owner": name_person(person)}
+    return told if person.name == owner_name else {**told, "warning": known_as(email, person.name)}
+
+
+def known_as(email: str, name: str) -> str:
+    """Why somebody is not called as it was asked for."""
+    return f"{email} is known as {name} from another account, and stays so."
+
+
+async def _set_limit(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
+    """Another limit, at every edge within 5 s. `wanted`: id, rate, burst."""
+    limit = read_limit(wanted)
+    async with engines.sessions() as session, session.begin():
+        account = await choose_account(session, wanted.get("id"))
+        await lock_account(session, account)
+        details = {
+            "from": {"rate": account.ingest_rate, "burst": account.ingest_burst},
+            "to": {"rate": limit.rate, "burst": limit.burst},
+        }
+        await set_ingest_limit(session, account.public_id, limit)
+        await session.refresh(account)
+        subject = f"account {account.public_id}"
+        record(session, operator(wanted), account.id, "account.limit", subject, now, details)
+    told = describe_account(account)
+    with telling_edges(told):
+        await republish_account(engines.sessions, engines.directory, account.id, now)
+    return told
+
+
+ACTIONS: Mapping[str, Action] = {
+    "accounts/list": _list_accounts,
+    "accounts/show": _show_account,
+    "accounts/create": _create_account,
+    "accounts/limit": _set_limit,
+}

@@ -1,0 +1,224 @@
+"""Configurations as an operator handles them: planned, reviewed, applied, followed, exported."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.accounts.roles import Right
+from control_domain.audit import Actor
+from control_domain.configurations.addresses import write_address
+from control_domain.configurations.application_status import WISHES
+from control_domain.configurations.applications import describe_application, describe_operation, operations_of
+from control_domain.configurations.apply_review import apply_review
+from control_domain.configurations.control_operation import control_operation
+from control_domain.configurations.documents.bindings import BadBindings
+from control_domain.configurations.documents.faults import BadConfiguration
+from control_domain.configurations.documents.read_document import read_configuration
+from control_domain.configurations.documents.write_document import write_document
+from control_domain.configurations.read_state import read_state
+from control_domain.configurations.reviews import describe_review, open_review, plan_project
+from control_domain.documents.faults import DocumentFault
+from control_domain.projects.choose import choose_project
+from control_domain.projects.describe import name_project
+from control_domain.projects.members import check_second, choose_asker, choose_member
+from control_domain.refusals import Refused, refusing
+from control_domain.sealing import CannotOpen
+from control_domain.tables.configuration import Application, Operation, Review
+from control_domain.tables.projects import Project
+from operator_actions.actions.engines import Action, Engines, Wanted, read_id
+
+_MOST_LISTED = 50
+
+
+async def _plan(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """`wanted`: project_id (may be left out where there is one), document (YAML), bindings."""
+    keys = engines.sealing_keys()
+    async with engines.sessions() as session:
+        project = await choose_project(session, wanted.get("project_id"))
+        with _refusing():
+            plan = await plan_project(session, keys, project, *_read(wanted))
+    return {"project": name_project(project), "plan": plan.to_json()}
+
+
+async def _review(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """The same, and the plan is frozen for 15 minutes. `wanted`: as for a plan, and by (an e-mail address, which may be
+    left out)."""
+    keys = engines.sealing_keys()
+    async with engines.sessions() as session, session.begin():
+        project = await choose_project(session, wanted.get("project_id"))
+        actor = await choose_asker(session, project, wanted)
+        with _refusing():
+            plan = await plan_project(session, keys, project, *_read(wanted))
+        review = await open_review(session, keys, project, plan, actor, now)
+        return {"project": name_project(project), "review": describe_review(review, now)}
+
+
+def _read(wanted: Wanted) -> tuple[str, Mapping[str, Any]]:
+    return str(wanted.get("document") or ""), wanted.get("bindings") or {}
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except DocumentFault as error:
+        lines = ["The document cannot be used:", *(f"  {fault}" for fault in error.faults)]
+        if isinstance(error, BadConfiguration):
+            lines += _tell_bindings(error.binding_faults)
+        raise Refused("\n".join(lines)) from error
+    except BadBindings as error:
+        raise Refused("\n".join(_tell_bindings(error.faults))) from error
+    except CannotOpen as error:
+        raise Refused(str(error)) from error
+
+
+def _tell_bindings(faults: Sequence[tuple[str, str]]) -> list[str]:
+    told = (f"  {name}: {why}" if name else f"  {why}" for name, why in faults)
+    return ["The bindings cannot be used:", *told]
+
+
+async def _apply(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """Start a review's application. `wanted`: review_id, by (an e-mail address; needed where variables are changed for
+    which a second person has to agree), approved_by (needed where a gate is lowered)."""
+    keys = engines.sealing_keys()
+    number = read_id(wanted, "review_id")
+    async with engines.sessions() as session, session.begin():
+        project, review = await _find(session, Review, number, "review")
+        actor = await choose_asker(session, project, wanted)
+        if actor.person_id is None:
+            await _check_askable(session, engines, project, review)
+        with _refusing(), refusing("The review", "make a new one."):
+            second_id = await _choose_second(session, project, actor, wanted)
+            application = await apply_review(session, keys, project, number, actor, now, second_id)
+        return await _described(session, project, application)
+
+
+async def _choose_second(session: AsyncSession, project: Project, actor: Actor, wanted: Wanted) -> int | None:
+    called = wanted.get("approved_by")
+    if called is None:
+        return None
+    second = await choose_member(session, project, str(called), Right.DECIDE)
+    check_second(actor.person_id, second)
+    return second.id
+
+
+async def _check_askable(session: AsyncSession, engines: Engines, project: Project, review: Review) -> None:
+    """Whoever asks must not be the one who agrees."""
+    state = await read_state(session, engines.sealing_keys(), project)
+    guarded = {
+        write_address(address)
+        for address, present in state.resources.items()
+        if present.fields.get("approval.variables")
+    }
+    for action in json.loads(review.plan)["actions"]:
+        sets_variables = any(change["field"].startswith("variables.") for change in action["changes"])
+        if sets_variables and action["action"] == "update" and action["resource"] in guarded:
+            raise Refused(
+                f"A second person has to agree to variables of {action['resource']}: say who asks for them with --by "
+                "EMAIL."
+            )
+
+
+async def _find(session: AsyncSession, table: Any, number: int, kind: str) -> tuple[Project, Any]:
+    query = select(Project, table).join(table, table.project_id == Project.id).where(table.id == number)
+    row = (await session.execute(query)).one_or_none()
+    if row is None:
+        raise Refused(f"There is no {kind} {number}; `pharos config applications` shows what was applied.")
+    return row[0], row[1]
+
+
+async def _described(session: AsyncSession, project: Project, application: Application) -> dict[str, Any]:
+    operations = await operations_of(session, application.id)
+    return {"project": name_project(project), **describe_application(application, operations)}
+
+
+async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """An application with its operations. `wanted`: id."""
+    async with engines.sessions() as session:
+        project, application = await _find(session, Application, read_id(wanted, "id"), "application")
+        return await _described(session, project, application)
+
+
+async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """The newest applications, the newest first, each with the `counts` of its operations by status. `wanted`:
+    project_id, which may be left out."""
+    async with engines.sessions() as session:
+        newest = select(Application, Project).join(Project, Project.id == Application.project_id)
+        if (called := wanted.get("project_id")) is not None:
+            newest = newest.where(Project.id == (await choose_project(session, called)).id)
+        rows = (await session.execute(newest.order_by(Application.id.desc()).limit(_MOST_LISTED))).all()
+        counts: dict[int, dict[str, int]] = {application.id: {} for application, _ in rows}
+        by_status = (
+            select(Operation.application_id, Operation.status, func.count())
+            .where(Operation.application_id.in_(counts))
+            .group_by(Operation.application_id, Operation.status)
+        )
+        for number, status, count in await session.execute(by_status):
+            counts[number][status] = count
+    listed = []
+    for application, project in rows:
+        told = {"project": name_project(project), **describe_application(application, [])}
+        del told["operations"]
+        listed.append({**told, "counts": counts[application.id]})
+    return listed
+
+
+async def _operate(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """Cancel an operation, or have it tried again. `wanted`: application_id, operation_id, action, by (an e-mail
+    address; needed where a gate is lowered)."""
+    wish = str(wanted.get("action"))
+    if wish not in WISHES:
+        raise Refused(f"An operation takes {' or '.join(sorted(WISHES))}.")
+    numbers = read_id(wanted, "application_id"), read_id(wanted, "operation_id")
+    async with engines.sessions() as session, session.begin():
+        project, _ = await _find(session, Application, numbers[0], "application")
+        actor: Actor = await choose_asker(session, project, wanted)
+        keys = engines.sealing_keys() if wish == "retry" else None
+        agreed_by_id = await _find_decider(session, project, wanted)
+        with _refusing(), refusing("The operation", "`pharos config show` says how it is."):
+            operation = await control_operation(
+                session, project, *numbers, wish, actor, now, keys, agreed_by_id
+            )
+        return describe_operation(operation)
+
+
+async def _find_decider(session: AsyncSession, project: Project, wanted: Wanted) -> int | None:
+    """The person whom `by` names, where that one may decide in the project."""
+    if wanted.get("by") is None:
+        return None
+    try:
+        return (await choose_member(session, project, str(wanted["by"]), Right.DECIDE)).id
+    except Refused:
+        return None
+
+
+async def _export(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """The project as it is, as a document. `wanted`: project_id. `fault` says why it would not be taken: there may be
+    more in a project than a document may say; else it is null."""
+    keys = engines.sealing_keys()
+    async with engines.sessions() as session:
+        project = await choose_project(session, wanted.get("project_id"))
+        with _refusing():
+            document = write_document(await read_state(session, keys, project))
+    fault = None
+    try:
+        read_configuration(document, {}, lambda value: keys.digest(value, project.public_id))
+    except DocumentFault as error:
+        fault = f"The document would not be taken as it is: {error}."
+    return {"project": name_project(project), "document": document, "fault": fault}
+
+
+ACTIONS: Mapping[str, Action] = {
+    "configuration/plan": _plan,
+    "configuration/review": _review,
+    "configuration/apply": _apply,
+    "configuration/show": _show,
+    "configuration/list": _list,
+    "configuration/operate": _operate,
+    "configuration/export": _export,
+}

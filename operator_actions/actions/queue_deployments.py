@@ -1,0 +1,178 @@
+"""What an operator brings to an environment: a deploy, the release before, what another environment has."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.deployments.operations import queue_promotion, queue_rollback
+from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.projects.choose import choose_environment, choose_place
+from control_domain.projects.find import Place
+from control_domain.projects.members import choose_asker
+from control_domain.refusals import Refused, refusing
+from control_domain.tables.deployments import Deployment, LiveRelease, Release
+from control_domain.tables.projects import Environment
+from operator_actions.actions.choose_deployment import Chosen, choose_deployment, describe_chosen
+from operator_actions.actions.engines import Action, Engines, Wanted, read_id
+from pipeline_contracts.deploy_states import DeploymentStatus
+from pipeline_contracts.errors import NotPromotable
+from pipeline_contracts.git_refs import is_ref
+
+_LONGEST_NOTE = 500
+_ADVICE = "run the command again."
+
+
+async def _deploy(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """Queue what a branch, tag or commit has. `wanted`: environment_id, ref, by (an e-mail address); each may be left
+    out."""
+    ref = _read_ref(wanted)
+    async with engines.sessions() as session, session.begin():
+        place = await choose_place(session, wanted.get("environment_id"))
+        actor = await choose_asker(session, place.project, wanted)
+        with refusing(_called(place), _ADVICE):
+            made = await queue_deployment(session, place, Wish("api", ref=ref), actor, now)
+        return await _queued(session, Chosen(made, *place))
+
+
+async def _roll_back(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """Queue that an earlier release becomes live again. `wanted`: environment_id, to (a deployment's number; left out:
+    the release before the live one), by."""
+    async with engines.sessions() as session, session.begin():
+        chosen = await _what_to_bring_back(session, wanted)
+        actor = await choose_asker(session, chosen.project, wanted)
+        with refusing(f"Deployment {chosen.deployment.id}", _ADVICE):
+            made = await queue_rollback(session, chosen.deployment, chosen.place, actor, now)
+        return await _queued(session, Chosen(made, chosen.environment, chosen.project))
+
+
+async def _promote(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """Queue that a later environment gets what another one has. `wanted`: what (a deployment's number, or an
+    environment: what is live there), to (an environment of the same project), note, by."""
+    note = _read_note(wanted)
+    async with engines.sessions() as session, session.begin():
+        chosen = await _what_to_promote(session, str(wanted["what"]))
+        to = await choose_environment(session, str(wanted["to"]), chosen.project)
+        actor = await choose_asker(session, chosen.project, wanted)
+        try:
+            with refusing(f"Deployment {chosen.deployment.id}", _ADVICE):
+                made, place = await queue_promotion(
+                    session, chosen.deployment, chosen.place, to.public_id, note, actor, now
+                )
+        except Refused as refusal:
+            raise _told(refusal, to) from refusal.__cause__
+        return await _queued(session, Chosen(made, *place))
+
+
+async def _queued(session: AsyncSession, made: Chosen) -> dict[str, Any]:
+    check_asked(made.deployment)
+    await session.flush()
+    return describe_chosen(made)
+
+
+def check_asked(deployment: Deployment) -> None:
+    """Raises `Refused`, which is to take back what was written, where a second person has to agree to a deployment and
+    nobody is named as the first."""
+    if deployment.needs_approval and deployment.asked_by_id is None:
+        raise Refused(
+            "A second person has to agree to deploys to this environment: say who asks for it with --by EMAIL."
+        )
+
+
+async def _what_to_bring_back(session: AsyncSession, wanted: Wanted) -> Chosen:
+    called = wanted.get("environment_id")
+    if wanted.get("to") is None:
+        place = await choose_place(session, called)
+        return await choose_deployment(session, await _before_the_live_one(session, place))
+    chosen = await choose_deployment(session, read_id(wanted, "to"))
+    if called is not None:
+        place = await choose_place(session, called)
+        if chosen.deployment.environment_id != place.environment.id:
+            went = "an environment that was removed" if chosen.place is None else _called(chosen.place)
+            raise Refused(
+                f"Deployment {chosen.deployment.id} went to {went}, not to {_called(place)}: `pharos deployments "
+                f"--environment {_called(place)}` shows those that did."
+            )
+    return chosen
+
+
+async def _before_the_live_one(session: AsyncSession, place: Place) -> int:
+    """The deployment whose release was made last before the one that is live. Raises `Refused` where none is kept."""
+    live = await _live_release(session, place)
+    query = (
+        select(Release.deployment_id)
+        .join(Deployment, Deployment.id == Release.deployment_id)
+        .where(
+            Release.environment_id == place.environment.id,
+            Release.id < live.id,
+            Release.removed_at.is_(None),
+            Deployment.status == DeploymentStatus.SUCCEEDED,
+        )
+        .order_by(Release.id.desc())
+        .limit(1)
+    )
+    number = (await session.execute(query)).scalar_one_or_none()
+    if number is None:
+        raise Refused(
+            f"{_called(place)} has no release that is kept and older than the live one, which deployment "
+            f"{live.deployment_id} has built: there is nothing to go back to."
+        )
+    return number
+
+
+async def _live_release(session: AsyncSession, place: Place) -> Release:
+    query = (
+        select(Release)
+        .join(LiveRelease, LiveRelease.release_id == Release.id)
+        .where(LiveRelease.environment_id == place.environment.id)
+    )
+    live = (await session.execute(query)).scalar_one_or_none()
+    if live is None:
+        raise Refused(
+            f"Nothing is live in {_called(place)}: `pharos deploy {_called(place)}` brings something there."
+        )
+    return live
+
+
+async def _what_to_promote(session: AsyncSession, what: str) -> Chosen:
+    if what.isdecimal():
+        return await choose_deployment(session, read_id({"what": what}, "what"))
+    place = await choose_place(session, what)
+    return await choose_deployment(session, (await _live_release(session, place)).deployment_id)
+
+
+def _told(refusal: Refused, to: Environment) -> Refused:
+    """The API names the field that is wrong; an operator is told in words."""
+    cause = refusal.__cause__
+    if isinstance(cause, NotPromotable) and cause.errors[0].field == "target_environment_id":
+        return Refused(
+            f"The environment {to.slug} {cause.errors[0].message}: promote to one of a higher order."
+        )
+    return refusal
+
+
+def _called(place: Place) -> str:
+    return f"{place.project.slug}/{place.environment.slug}"
+
+
+def _read_ref(wanted: Wanted) -> str | None:
+    ref = wanted.get("ref")
+    if ref is not None and not is_ref(str(ref)):
+        raise Refused(f"{str(ref)[:100]!r} is no branch, tag or commit that Git allows; one is main.")
+    return None if ref is None else str(ref)
+
+
+def _read_note(wanted: Wanted) -> str | None:
+    note = str(wanted.get("note") or "").strip()
+    if len(note) > _LONGEST_NOTE or not note.isprintable():
+        raise Refused(f"A note has up to {_LONGEST_NOTE} printable characters: give a shorter one.")
+    return note or None
+
+
+ACTIONS: Mapping[str, Action] = {
+    "deployments/deploy": _deploy,
+    "deployments/roll-back": _roll_back,
+    "deployments/promote": _promote,
+}

@@ -1,0 +1,142 @@
+-- Statements of `postgres.py`. A list of values is one array parameter per column. The columns of heartbeats and runs are in
+-- the order in which `rows.py` reads them.
+
+-- name: lock_heartbeats
+-- Lock these heartbeats, in the order of their IDs.
+SELECT FROM heartbeat_states WHERE heartbeat_id = ANY($1::int[]) ORDER BY heartbeat_id FOR UPDATE;
+
+-- name: read_heartbeats
+-- What are the settings and the states of these heartbeats?
+SELECT
+    s.heartbeat_id, e.public_id, h.period_seconds, h.cron, h.timezone, h.grace_seconds, h.max_runtime_seconds,
+    h.failures_before_down, h.paused, s.state, s.since_ms, s.due_ms, s.deadline_ms, s.last_signal_ms,
+    s.last_success_ms, s.last_end_ms, s.failures_in_row, s.open_runs, s.oldest_start_ms, s.version,
+    s.judged_from_ms, s.missed_ms, s.pings
+FROM heartbeat_states AS s
+JOIN heartbeats AS h ON h.id = s.heartbeat_id
+JOIN environments AS e ON e.id = h.environment_id
+WHERE s.heartbeat_id = ANY($1::int[]);
+
+-- name: read_due_heartbeats
+-- Which heartbeats have a deadline that has passed, the earliest first? Without a lock: `write_states` leaves out those whose
+-- version has changed since.
+SELECT
+    s.heartbeat_id, e.public_id, h.period_seconds, h.cron, h.timezone, h.grace_seconds, h.max_runtime_seconds,
+    h.failures_before_down, h.paused, s.state, s.since_ms, s.due_ms, s.deadline_ms, s.last_signal_ms,
+    s.last_success_ms, s.last_end_ms, s.failures_in_row, s.open_runs, s.oldest_start_ms, s.version,
+    s.judged_from_ms, s.missed_ms, s.pings
+FROM heartbeat_states AS s
+JOIN heartbeats AS h ON h.id = s.heartbeat_id
+JOIN environments AS e ON e.id = h.environment_id
+WHERE s.deadline_ms <= $1
+ORDER BY s.deadline_ms
+LIMIT $2;
+
+-- name: read_runs
+-- What is known of these runs, each named by its heartbeat and its ID?
+SELECT
+    heartbeat_id, run_id, first_ms, started_ms, succeeded_ms, failed_ms, timed_out_ms, exit_status, output
+FROM heartbeat_runs
+JOIN unnest($1::int[], $2::text[]) AS requested (heartbeat, run) ON heartbeat_id = heartbeat AND run_id = run;
+
+-- name: read_run_times
+-- What are the times of all runs of a heartbeat? Without exit status and output, which no count depends on.
+SELECT heartbeat_id, run_id, first_ms, started_ms, succeeded_ms, failed_ms, timed_out_ms
+FROM heartbeat_runs
+WHERE heartbeat_id = $1;
+
+-- name: read_open_runs
+-- Which runs of these heartbeats have started and not ended?
+SELECT
+    heartbeat_id, run_id, first_ms, started_ms, succeeded_ms, failed_ms, timed_out_ms, exit_status, output
+FROM heartbeat_runs
+WHERE heartbeat_id = ANY($1::int[])
+    AND started_ms IS NOT NULL AND succeeded_ms IS NULL AND failed_ms IS NULL AND timed_out_ms IS NULL;
+
+-- name: read_prunable_runs
+-- Which runs whose first signal is older than $1 may be removed? Not the open ones that are still judged, nor the newest
+-- success: the failures in a row are counted from it.
+SELECT r.heartbeat_id, run_id, first_ms, started_ms, succeeded_ms, failed_ms, timed_out_ms
+FROM heartbeat_runs AS r
+JOIN heartbeat_states AS s ON s.heartbeat_id = r.heartbeat_id
+WHERE NOT (
+        started_ms IS NOT NULL AND succeeded_ms IS NULL AND failed_ms IS NULL AND timed_out_ms IS NULL
+        AND started_ms > coalesce(s.judged_from_ms, -1)
+    )
+    AND NOT (succeeded_ms IS NOT NULL AND succeeded_ms >= coalesce(s.last_success_ms, 0))
+    AND first_ms < $1
+LIMIT $2;
+
+-- name: write_states
+-- Write these states, except those of heartbeats whose version has changed since it was read. Returns the IDs that were
+-- written.
+UPDATE heartbeat_states AS s SET state = n.state, since_ms = n.since_ms, due_ms = n.due_ms,
+    deadline_ms = n.deadline_ms, last_signal_ms = n.last_signal_ms, last_success_ms = n.last_success_ms,
+    last_end_ms = n.last_end_ms, failures_in_row = n.failures_in_row, open_runs = n.open_runs,
+    oldest_start_ms = n.oldest_start_ms, missed_ms = n.missed_ms, pings = n.pings, version = s.version + 1
+FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::int[],
+    $9::int[], $10::bigint[], $11::text[], $12::text[], $13::int[], $14::int[])
+    AS n (state, since_ms, due_ms, deadline_ms, last_signal_ms, last_success_ms, last_end_ms, failures_in_row,
+        open_runs, oldest_start_ms, missed_ms, pings, heartbeat_id, version)
+WHERE s.heartbeat_id = n.heartbeat_id AND s.version = n.version
+RETURNING s.heartbeat_id;
+
+-- name: write_runs
+-- Add these runs, or replace what is known of them.
+INSERT INTO heartbeat_runs
+    (heartbeat_id, run_id, first_ms, started_ms, succeeded_ms, failed_ms, timed_out_ms, exit_status, output)
+SELECT * FROM unnest($1::int[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+    $8::int[], $9::text[])
+ON CONFLICT (heartbeat_id, run_id) DO UPDATE SET first_ms = excluded.first_ms, started_ms = excluded.started_ms,
+    succeeded_ms = excluded.succeeded_ms, failed_ms = excluded.failed_ms, timed_out_ms = excluded.timed_out_ms,
+    exit_status = excluded.exit_status, output = excluded.output;
+
+-- name: delete_runs
+-- Remove these runs, each named by its heartbeat and its ID.
+DELETE FROM heartbeat_runs USING unnest($1::int[], $2::text[]) AS old (heartbeat, run)
+WHERE heartbeat_id = heartbeat AND run_id = run;
+
+-- name: mark_unknown
+-- Make the heartbeats unknown that are not down and whose deadline lies after $2, at $3 at the latest.
+UPDATE heartbeat_states SET state = 'unknown', since_ms = $1, version = version + 1
+WHERE deadline_ms > $2 AND deadline_ms <= $3 AND state NOT IN ('unknown', 'down');
+
+-- name: read_progress
+-- Up to which time is each partition of a topic applied?
+SELECT partition, applied_through_ms FROM monitor_progress WHERE topic = $1;
+
+-- name: write_progress
+-- Note up to which time a partition is applied; an earlier time than the stored one changes nothing.
+INSERT INTO monitor_progress AS p (topic, partition, applied_through_ms) VALUES ($1, $2, $3)
+ON CONFLICT (topic, partition)
+DO UPDATE SET applied_through_ms = greatest(p.applied_through_ms, excluded.applied_through_ms);
+
+-- name: delete_progress
+-- Remove the progress of all partitions of a topic except these.
+DELETE FROM monitor_progress WHERE topic = $1 AND partition <> ALL($2::int[]);
+
+-- name: write_snapshot
+-- Store the snapshot of a queue if it is newer than the stored one and the queue belongs to the environment $10.
+INSERT INTO queue_states AS q (queue_id, snapshot_id, observed_us, received_ms, pending, delayed, reserved, failed,
+    oldest_wait_seconds)
+SELECT $1::int, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint, $9::bigint
+WHERE EXISTS (
+    SELECT 1 FROM queues JOIN environments ON environments.id = queues.environment_id
+    WHERE queues.id = $1 AND environments.public_id = $10
+)
+ON CONFLICT (queue_id) DO UPDATE SET snapshot_id = excluded.snapshot_id, observed_us = excluded.observed_us,
+    received_ms = excluded.received_ms, pending = excluded.pending, delayed = excluded.delayed,
+    reserved = excluded.reserved, failed = excluded.failed, oldest_wait_seconds = excluded.oldest_wait_seconds
+WHERE (excluded.observed_us, excluded.snapshot_id) > (q.observed_us, q.snapshot_id);
+
+-- name: write_worker
+-- Store the update of a worker if its sequence is above the stored one and the queue belongs to the environment $7.
+INSERT INTO queue_workers AS w (queue_id, worker_id, sequence, status, job_id, received_ms)
+SELECT $1::int, $2::text, $3::bigint, $4::text, $5::text, $6::bigint
+WHERE EXISTS (
+    SELECT 1 FROM queues JOIN environments ON environments.id = queues.environment_id
+    WHERE queues.id = $1 AND environments.public_id = $7
+)
+ON CONFLICT (queue_id, worker_id) DO UPDATE SET sequence = excluded.sequence, status = excluded.status,
+    job_id = excluded.job_id, received_ms = excluded.received_ms
+WHERE excluded.sequence > w.sequence;

@@ -1,0 +1,126 @@
+-- Statements of `sqlite.py`. A list of values is one parameter, a JSON array. The columns of heartbeats and runs are in the
+-- order in which `rows.py` reads them.
+
+-- name: read_heartbeats
+-- What are the settings and the states of these heartbeats?
+SELECT
+    s.heartbeat_id, e.public_id, h.period_seconds, h.cron, h.timezone, h.grace_seconds, h.max_runtime_seconds,
+    h.failures_before_down, h.paused, s.state, s.since_ms, s.due_ms, s.deadline_ms, s.last_signal_ms,
+    s.last_success_ms, s.last_end_ms, s.failures_in_row, s.open_runs, s.oldest_start_ms, s.version,
+    s.judged_from_ms, s.missed_ms, s.pings
+FROM heartbeat_states AS s
+JOIN heartbeats AS h ON h.id = s.heartbeat_id
+JOIN environments AS e ON e.id = h.environment_id
+WHERE s.heartbeat_id IN (SELECT value FROM json_each(?));
+
+-- name: read_due_heartbeats
+-- Which heartbeats have a deadline that has passed, the earliest first?
+SELECT
+    s.heartbeat_id, e.public_id, h.period_seconds, h.cron, h.timezone, h.grace_seconds, h.max_runtime_seconds,
+    h.failures_before_down, h.paused, s.state, s.since_ms, s.due_ms, s.deadline_ms, s.last_signal_ms,
+    s.last_success_ms, s.last_end_ms, s.failures_in_row, s.open_runs, s.oldest_start_ms, s.version,
+    s.judged_from_ms, s.missed_ms, s.pings
+FROM heartbeat_states AS s
+JOIN heartbeats AS h ON h.id = s.heartbeat_id
+JOIN environments AS e ON e.id = h.environment_id
+WHERE s.deadline_ms <= ?
+ORDER BY s.deadline_ms
+LIMIT ?;
+
+-- name: read_runs
+-- What is known of these runs, each named by [heartbeat, ID]?
+SELECT
+    heartbeat_id, run_id, first_ms, started_ms, succeeded_ms, failed_ms, timed_out_ms, exit_status, output
+FROM heartbeat_runs
+WHERE (heartbeat_id, run_id) IN
+    (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?));
+
+-- name: read_run_times
+-- What are the times of all runs of a heartbeat? Without exit status and output, which no count depends on.
+SELECT heartbeat_id, run_id, first_ms, started_ms, succeeded_ms, failed_ms, timed_out_ms
+FROM heartbeat_runs
+WHERE heartbeat_id = ?;
+
+-- name: read_open_runs
+-- Which runs of these heartbeats have started and not ended?
+SELECT
+    heartbeat_id, run_id, first_ms, started_ms, succeeded_ms, failed_ms, timed_out_ms, exit_status, output
+FROM heartbeat_runs
+WHERE heartbeat_id IN (SELECT value FROM json_each(?))
+    AND started_ms IS NOT NULL AND succeeded_ms IS NULL AND failed_ms IS NULL AND timed_out_ms IS NULL;
+
+-- name: read_prunable_runs
+-- Which runs whose first signal is older than the first parameter may be removed? Not the open ones that are still judged, nor
+-- the newest success: the failures in a row are counted from it.
+SELECT r.heartbeat_id, run_id, first_ms, started_ms, succeeded_ms, failed_ms, timed_out_ms
+FROM heartbeat_runs AS r
+JOIN heartbeat_states AS s ON s.heartbeat_id = r.heartbeat_id
+WHERE NOT (
+        started_ms IS NOT NULL AND succeeded_ms IS NULL AND failed_ms IS NULL AND timed_out_ms IS NULL
+        AND started_ms > coalesce(s.judged_from_ms, -1)
+    )
+    AND NOT (succeeded_ms IS NOT NULL AND succeeded_ms >= coalesce(s.last_success_ms, 0))
+    AND first_ms < ?
+LIMIT ?;
+
+-- name: write_state
+-- Write the state of a heartbeat whose version has not changed since it was read.
+UPDATE heartbeat_states SET state = ?, since_ms = ?, due_ms = ?, deadline_ms = ?, last_signal_ms = ?,
+    last_success_ms = ?, last_end_ms = ?, failures_in_row = ?, open_runs = ?, oldest_start_ms = ?, missed_ms = ?,
+    pings = ?, version = version + 1
+WHERE heartbeat_id = ? AND version = ?;
+
+-- name: write_run
+-- Add a run, or replace what is known of it.
+INSERT OR REPLACE INTO heartbeat_runs
+    (heartbeat_id, run_id, first_ms, started_ms, succeeded_ms, failed_ms, timed_out_ms, exit_status, output)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: delete_run
+-- Remove a run.
+DELETE FROM heartbeat_runs WHERE heartbeat_id = ? AND run_id = ?;
+
+-- name: mark_unknown
+-- Make the heartbeats unknown that are not down and whose deadline lies after the second parameter, at the third at the
+-- latest.
+UPDATE heartbeat_states SET state = 'unknown', since_ms = ?, version = version + 1
+WHERE deadline_ms > ? AND deadline_ms <= ? AND state NOT IN ('unknown', 'down');
+
+-- name: read_progress
+-- Up to which time is each partition of a topic applied?
+SELECT "partition", applied_through_ms FROM monitor_progress WHERE topic = ?;
+
+-- name: write_progress
+-- Note up to which time a partition is applied; an earlier time than the stored one changes nothing.
+INSERT INTO monitor_progress (topic, "partition", applied_through_ms) VALUES (?, ?, ?)
+ON CONFLICT (topic, "partition") DO UPDATE SET applied_through_ms = max(applied_through_ms, excluded.applied_through_ms);
+
+-- name: delete_progress
+-- Remove the progress of all partitions of a topic except these.
+DELETE FROM monitor_progress WHERE topic = ? AND "partition" NOT IN (SELECT value FROM json_each(?));
+
+-- name: write_snapshot
+-- Store the snapshot of a queue if it is newer than the stored one and the queue belongs to the environment ?10.
+INSERT INTO queue_states (queue_id, snapshot_id, observed_us, received_ms, pending, delayed, reserved, failed,
+    oldest_wait_seconds)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
+WHERE EXISTS (
+    SELECT 1 FROM queues JOIN environments ON environments.id = queues.environment_id
+    WHERE queues.id = ?1 AND environments.public_id = ?10
+)
+ON CONFLICT (queue_id) DO UPDATE SET snapshot_id = excluded.snapshot_id, observed_us = excluded.observed_us,
+    received_ms = excluded.received_ms, pending = excluded.pending, delayed = excluded.delayed,
+    reserved = excluded.reserved, failed = excluded.failed, oldest_wait_seconds = excluded.oldest_wait_seconds
+WHERE (excluded.observed_us, excluded.snapshot_id) > (queue_states.observed_us, queue_states.snapshot_id);
+
+-- name: write_worker
+-- Store the update of a worker if its sequence is above the stored one and the queue belongs to the environment ?7.
+INSERT INTO queue_workers (queue_id, worker_id, sequence, status, job_id, received_ms)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6
+WHERE EXISTS (
+    SELECT 1 FROM queues JOIN environments ON environments.id = queues.environment_id
+    WHERE queues.id = ?1 AND environments.public_id = ?7
+)
+ON CONFLICT (queue_id, worker_id) DO UPDATE SET sequence = excluded.sequence, status = excluded.status,
+    job_id = excluded.job_id, received_ms = excluded.received_ms
+WHERE excluded.sequence > queue_workers.sequence;

@@ -1,0 +1,185 @@
+"""Daily rollups stay true: the next report includes later events, in whatever order they arrive."""
+
+import asyncio
+import random
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from analytics_queries.visits.calendar_days import days_between
+from analytics_queries.visits.daily_rollups import DailyRollups, StaleRollup, check_rollups
+from analytics_queries.visits.refresh_rollups import refresh_rollups, refresh_stale_rollups, remove_superseded
+from analytics_queries.visits.report_request import Goals, ReportRequest, VisitFilters
+from analytics_queries.visits.site_report import site_report
+from control_domain.sites.describe_report import ReportedSite, describe_report
+from pipeline_contracts.errors import StorageUnavailable
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore
+from tests.analytics_queries.oracle.report import report as oracle_report
+from tests.analytics_queries.oracle.sent import Filters, Sent, Site
+from tests.analytics_queries.oracle.traffic import random_traffic
+from tests.support.site_traffic import records_of, store_records
+
+_ZONES = ("Europe/Oslo", "America/New_York", "Pacific/Auckland", "Asia/Kathmandu", "UTC")
+_NOW = datetime(2026, 11, 20, 14, 30, tzinfo=UTC)
+
+
+async def _report(store: ChdbColumnStore, site: Site, days: int, now: datetime) -> dict[str, Any]:
+    request = ReportRequest(site.id, site.timezone, VisitFilters(), Goals(), now)
+    report = await site_report(store, request, days)
+    return describe_report(ReportedSite(site.id, site.name, site.timezone, ()), request.filters, report)
+
+
+def _site(site_id: int, zone: str) -> Site:
+    return Site(site_id, "Shop", zone, frozenset({"shop.example"}), ())
+
+
+def _view(at: datetime, minutes_ago: int = 0, address: str = "203.0.113.7") -> Sent:
+    occurred = at - timedelta(minutes=minutes_ago)
+    number = f"{int(at.timestamp()):012x}"
+    identity = f"00000000-0000-4000-8000-{number}"
+    event = {"id": identity, "type": "pageview", "path": "/", "occurred_at": occurred.isoformat()}
+    return Sent(int(at.timestamp() * 1000), address, "Firefox", None, event)
+
+
+# Each seed takes 5 s of CPU: `make test` has one zone behind UTC and one ahead of it, both with a clock change.
+_SEEDS = [seed if seed in (0, 1) else pytest.param(seed, marks=pytest.mark.full) for seed in range(15)]
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+async def test_events_after_a_report_are_in_the_next(seed: int, column_store: ChdbColumnStore) -> None:
+    rng = random.Random(seed)
+    site = _site(20_000 + seed, _ZONES[seed % len(_ZONES)])
+    # Young enough for every table to keep it.
+    sent = [one for one in random_traffic(rng, site.timezone, _NOW) if one.received_ms > 1_720_000_000_000]
+    records = records_of(site.id, ("https://shop.example",), sent)
+    cuts = sorted(rng.sample(range(1, len(records)), 3))
+    # The last days' traffic bit by bit: rollups between the parts are soon stale.
+    cuts += [cut for cut in range(len(records) - 40, len(records), 10) if cut > cuts[-1]]
+    begin = 0
+    for end in [*cuts, len(records)]:
+        await store_records(column_store, f"rollups/{seed}", records[begin:end])
+        begin = end
+        for days in (7, 90):
+            expected = oracle_report(sent[:end], site, days, Filters(), int(_NOW.timestamp() * 1000))
+            assert await _report(column_store, site, days, _NOW) == expected
+
+
+async def test_a_finished_day_is_computed_once_and_again_after_a_late_event(
+    column_store: ChdbColumnStore,
+) -> None:
+    site = _site(21_000, "Europe/Oslo")
+    yesterday = date(2026, 11, 19)
+    views = [_view(_NOW - timedelta(days=1, minutes=minutes)) for minutes in (50, 40)]
+    log = "rollups/late"
+    await store_records(column_store, log, records_of(site.id, (), views))
+    first = await refresh_rollups(column_store, site.id, site.timezone, [yesterday], _NOW)
+    assert await refresh_rollups(column_store, site.id, site.timezone, [yesterday], _NOW) == first
+    late = records_of(site.id, (), [*views, _view(_NOW, minutes_ago=23 * 60)])[2:]
+    await store_records(column_store, log, late)
+    state = await check_rollups(column_store, site.id, site.timezone, [yesterday], _NOW)
+    assert [rollup.day for rollup in state.stale] == [yesterday]
+    again = await refresh_rollups(column_store, site.id, site.timezone, [yesterday], _NOW)
+    assert again.keys() == first.keys() and again != first
+    assert (await _report(column_store, site, 7, _NOW))["metrics"]["pageviews"]["value"] == 3
+
+
+async def test_concurrent_refreshes_of_a_day_count_it_once(column_store: ChdbColumnStore) -> None:
+    site = _site(21_001, "UTC")
+    views = [_view(_NOW - timedelta(days=3, minutes=number)) for number in range(5)]
+    await store_records(column_store, "rollups/twice", records_of(site.id, (), views))
+    await asyncio.gather(*(_report(column_store, site, 7, _NOW) for _ in range(4)))
+    assert (await _report(column_store, site, 7, _NOW))["metrics"]["pageviews"]["value"] == 5
+
+
+class _StoreUntil:
+    """The store, which fails from one command on."""
+
+    def __init__(self, store: ChdbColumnStore, commands: int) -> None:
+        self._store = store
+        self._left = commands
+
+    async def command(self, sql: str, parameters: Any = None) -> None:
+        if not self._left:
+            raise StorageUnavailable("away")
+        self._left -= 1
+        await self._store.command(sql, parameters)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+async def test_an_unfinished_run_does_not_count(column_store: ChdbColumnStore) -> None:
+    views = [_view(datetime(2026, 11, day, 12, tzinfo=UTC)) for day in (16, 17)]
+    for commands in range(3):
+        site = _site(21_010 + commands, "UTC")
+        await store_records(column_store, f"rollups/cut/{commands}", records_of(site.id, (), views))
+        with pytest.raises(StorageUnavailable):
+            await _report(_StoreUntil(column_store, commands), site, 7, _NOW)  # type: ignore[arg-type]
+        assert (await _report(column_store, site, 7, _NOW))["metrics"]["pageviews"]["value"] == 2
+
+
+async def test_rows_of_today_are_not_kept_for_good(column_store: ChdbColumnStore) -> None:
+    site = _site(21_020, "UTC")
+    days = [_NOW.date() - timedelta(days=1), _NOW.date()]
+    views = [_view(_NOW - timedelta(days=1)), _view(_NOW - timedelta(minutes=9))]
+    await store_records(column_store, "rollups/today", records_of(site.id, (), views))
+    assert list(await refresh_rollups(column_store, site.id, "UTC", days, _NOW)) == days
+    kept = "SELECT DISTINCT day FROM pharos.visit_days WHERE site_id = {site:UInt64}"
+    assert (await column_store.query(kept, {"site": site.id})).rows == [[days[0]]]
+
+
+async def test_an_event_ahead_of_the_clock_counts_once_its_time_has_come(
+    column_store: ChdbColumnStore,
+) -> None:
+    site = _site(21_021, "UTC")
+    views = [_view(_NOW), _view(_NOW + timedelta(seconds=1), minutes_ago=-4)]
+    await store_records(column_store, "rollups/ahead", records_of(site.id, (), views))
+    for minutes, counted in ((1, 1), (5, 2)):
+        report = await _report(column_store, site, 7, _NOW + timedelta(minutes=minutes))
+        assert report["metrics"]["pageviews"]["value"] == counted
+
+
+async def test_a_late_event_makes_the_next_two_days_stale_too(column_store: ChdbColumnStore) -> None:
+    site = _site(21_022, "UTC")
+    days = days_between(date(2026, 11, 18), date(2026, 11, 20))
+    views = [_view(datetime(2026, 11, day, 12, tzinfo=UTC)) for day in (18, 19, 20)]
+    views.append(_view(datetime(2026, 11, 18, 13, tzinfo=UTC)))
+    records = records_of(site.id, (), views)
+    await store_records(column_store, "rollups/renewed", records[:3])
+    await refresh_rollups(column_store, site.id, "UTC", days, _NOW)
+    await store_records(column_store, "rollups/renewed", records[3:])
+    state = await check_rollups(column_store, site.id, "UTC", days, _NOW)
+    assert [rollup.day for rollup in state.stale] == days
+
+
+async def test_many_stale_days_are_refreshed_in_parts(column_store: ChdbColumnStore) -> None:
+    days = days_between(date(2026, 6, 1), date(2026, 11, 10))
+    rollups = DailyRollups({}, [StaleRollup(day, 0, 1, is_open=False) for day in days])
+    assert list(await refresh_stale_rollups(column_store, 21_023, "UTC", rollups, _NOW)) == list(days)
+
+
+async def test_another_time_zone_refreshes_all_days(column_store: ChdbColumnStore) -> None:
+    views = [_view(datetime(2026, 11, 19, hour, 30, tzinfo=UTC)) for hour in (2, 12, 22)]
+    await store_records(column_store, "rollups/zone", records_of(21_002, (), views))
+    for zone, by_day in (("UTC", [0, 3, 0]), ("Asia/Tokyo", [0, 2, 1]), ("America/New_York", [1, 2, 0])):
+        series = (await _report(column_store, _site(21_002, zone), 7, _NOW))["series"]
+        assert [one["pageviews"] for one in series if "2026-11-18" <= one["at"] <= "2026-11-20"] == by_day
+
+
+async def test_superseded_rows_are_removed_after_an_hour(column_store: ChdbColumnStore) -> None:
+    site = _site(21_003, "UTC")
+    days = days_between(date(2026, 11, 10), date(2026, 11, 12))
+    views = [_view(datetime(2026, 11, 11, 12, number, tzinfo=UTC)) for number in range(4)]
+    log = "rollups/removed"
+    records = records_of(site.id, (), views)
+    for part in (records[:2], records[2:]):
+        await store_records(column_store, log, part)
+        await refresh_rollups(column_store, site.id, site.timezone, days, _NOW)
+    runs = "SELECT uniqExact(run) FROM pharos.visit_days WHERE site_id = {site:UInt64}"
+    assert (await column_store.query(runs, {"site": site.id})).rows == [[2]]
+    await remove_superseded(column_store, datetime.now(UTC))
+    assert (await column_store.query(runs, {"site": site.id})).rows == [[2]]
+    await remove_superseded(column_store, datetime.now(UTC) + timedelta(hours=2))
+    assert (await column_store.query(runs, {"site": site.id})).rows == [[1]]
+    assert (await _report(column_store, site, 30, _NOW))["metrics"]["pageviews"]["value"] == 4

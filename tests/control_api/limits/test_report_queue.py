@@ -1,0 +1,270 @@
+"""Turns of reports: few at once, fair between accounts, bounded in number and time."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from starlette.requests import ClientDisconnect
+
+from control_api.limits.fair_queue import FairQueue, QueueFull, QueueLimits, WaitedTooLong
+from control_api.limits.report_queue import make_in_turn, report_limits
+from pipeline_contracts.errors import TooManyRequests, Unavailable
+from storage_backends.column_store.chdb_embedded import _Handles
+
+_LIMITS = QueueLimits(running=2, running_each=1, waiting=4, waiting_each=3, wait_seconds=60.0)
+
+
+class Entries:
+    """Entries of a queue under names like `a1`: the letter is the key."""
+
+    def __init__(self, limits: QueueLimits = _LIMITS) -> None:
+        self.queue = FairQueue(limits)
+        self.started: list[str] = []
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def enter(self, *names: str) -> None:
+        """Have them enter one after the other."""
+        for name in names:
+            self.tasks[name] = asyncio.create_task(self._run(name))
+            await self.settle()
+
+    async def leave(self, *names: str) -> None:
+        """End the turns of these."""
+        for name in names:
+            self.queue.leave(name[0])
+            await self.settle()
+
+    async def settle(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    async def _run(self, name: str) -> None:
+        await self.queue.enter(name[0])
+        self.started.append(name)
+
+    def refused(self) -> list[str]:
+        return [
+            n for n, task in self.tasks.items() if task.done() and isinstance(task.exception(), QueueFull)
+        ]
+
+    async def end(self) -> None:
+        for task in self.tasks.values():
+            task.cancel()
+        await asyncio.gather(*self.tasks.values(), return_exceptions=True)
+
+
+async def test_turns_go_to_the_keys_one_after_the_other() -> None:
+    entries = Entries()
+    await entries.enter("a1", "a2", "a3", "b1", "b2", "c1")
+    # One of each key, two in all; the third key waits although nothing of it runs.
+    assert entries.started == ["a1", "b1"]
+    await entries.leave("a1")
+    assert entries.started[2:] == ["a2"]
+    await entries.leave("b1", "a2")
+    assert entries.started[3:] == ["b2", "c1"]
+    await entries.leave("b2", "c1", "a3")
+    assert (entries.started[5:], entries.queue.running, entries.queue.waiting) == (["a3"], 0, 0)
+
+
+async def test_a_full_queue_refuses_and_always_has_room_for_another_key() -> None:
+    entries = Entries()
+    await entries.enter("a1", "a2", "a3", "a4", "a5", "b1", "b2")
+    # Three of a key wait at most.
+    assert entries.refused() == ["a5"]
+    assert entries.queue.waiting == 4
+    # Full: the newest of the key with the most has to go.
+    await entries.enter("c1")
+    assert entries.refused() == ["a4", "a5"]
+    await entries.enter("d1")
+    assert entries.refused() == ["a3", "a4", "a5"]
+    # Each key has one entry now, and gets no second one.
+    await entries.enter("b3", "e1")
+    assert entries.refused() == ["a3", "a4", "a5", "b3", "e1"]
+    await entries.end()
+    assert entries.queue.waiting == 0
+
+
+async def test_whoever_is_cancelled_leaves_no_turn_behind() -> None:
+    entries = Entries()
+    await entries.enter("a1", "a2", "a3")
+    entries.tasks["a2"].cancel()
+    await entries.settle()
+    assert entries.queue.waiting == 1
+    # Cancelled in the same moment in which the turn is given.
+    entries.queue.leave("a")
+    entries.tasks["a3"].cancel()
+    await entries.settle()
+    assert (entries.started, entries.queue.running, entries.queue.waiting) == (["a1"], 0, 0)
+
+
+async def test_the_wait_is_bounded() -> None:
+    queue = FairQueue(QueueLimits(1, 1, 4, 4, 0.01))
+    await queue.enter("a")
+    with pytest.raises(WaitedTooLong):
+        await queue.enter("b")
+    assert (queue.running, queue.waiting) == (1, 0)
+
+
+async def test_a_reserve_is_for_keys_of_which_nothing_runs() -> None:
+    queue = FairQueue(QueueLimits(2, 2, 4, 4, 0.01, reserve=1))
+    for key in ("a", "a", "b"):
+        await queue.enter(key)
+    for key in ("b", "c"):
+        with pytest.raises(WaitedTooLong):
+            await queue.enter(key)
+    queue.leave("a")
+    await queue.enter("c")
+    assert queue.running == 3
+
+
+class Caller:
+    """A request of which only the connection matters."""
+
+    def __init__(self, queue: FairQueue) -> None:
+        self.app = SimpleNamespace(state=SimpleNamespace(report_queue=queue))
+        self.left = asyncio.Event()
+        self._told = False
+
+    async def receive(self) -> dict[str, Any]:
+        if not self._told:
+            self._told = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+
+def _ask(caller: Caller, account_id: int, make: Callable[[], Awaitable[str]]) -> "asyncio.Task[str]":
+    request: Any = caller
+    return asyncio.create_task(make_in_turn(request, account_id, make))
+
+
+async def _ready() -> str:
+    return "a report"
+
+
+async def test_a_report_is_given_and_its_faults_are_raised() -> None:
+    queue = FairQueue(report_limits(2))
+
+    async def fail() -> str:
+        raise OSError("no disk")
+
+    assert await _ask(Caller(queue), 1, _ready) == "a report"
+    with pytest.raises(OSError, match="no disk"):
+        await _ask(Caller(queue), 1, fail)
+    assert (queue.running, queue.waiting) == (0, 0)
+
+
+async def test_a_caller_that_leaves_is_worked_for_no_more_whether_it_waits_or_not() -> None:
+    queue = FairQueue(report_limits(2))
+    ended = []
+
+    async def last() -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cancelled")
+        return "never"
+
+    running, waiting = Caller(queue), Caller(queue)
+    first, second = _ask(running, 1, last), _ask(waiting, 1, _ready)
+    while not queue.waiting:
+        await asyncio.sleep(0)
+    waiting.left.set()
+    with pytest.raises(ClientDisconnect):
+        await second
+    assert (queue.running, queue.waiting, ended) == (1, 0, [])
+    running.left.set()
+    with pytest.raises(ClientDisconnect):
+        await first
+    while queue.running:
+        await asyncio.sleep(0)
+    assert (queue.running, queue.waiting, ended) == (0, 0, ["cancelled"])
+
+
+class HeldEngine:
+    """Handles of a store in whose sessions every query takes until `go_on`, as a long one of chDB does."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.begun: list[str] = []
+        session = SimpleNamespace(query=self._query, close=lambda: None)
+        self.store = _Handles([session] * 3)
+
+    def _query(self, sql: str, **_options: Any) -> Any:
+        self.begun.append(sql)
+        if sql != "short":
+            assert self.go_on.wait(60)
+        return SimpleNamespace(column_names=["sql"], result_rows=[[sql]])
+
+    async def report(self, *queries: str) -> str:
+        for sql in queries:
+            await self.store.query(sql)
+        return "a report"
+
+
+async def test_an_account_whose_callers_leave_keeps_its_turn_until_the_running_query_has_ended() -> None:
+    queue, engine = FairQueue(report_limits(2)), HeldEngine()
+    callers = [Caller(queue) for _ in range(4)]
+    async with asyncio.timeout(60):
+        reports = []
+        for number, caller in enumerate(callers):
+            reports.append(_ask(caller, 1, lambda n=number: engine.report(f"first of {n}", "never")))
+            while not (queue.waiting or engine.begun):
+                await asyncio.sleep(0)
+            caller.left.set()
+            with pytest.raises(ClientDisconnect):
+                await reports[-1]
+        # The query of the first one runs, and nothing else of the account has been asked.
+        assert (engine.begun, queue.running, queue.waiting) == (["first of 0"], 1, 0)
+        assert await _ask(Caller(queue), 2, lambda: engine.report("short")) == "a report"
+        engine.go_on.set()
+        while queue.running:
+            await asyncio.sleep(0.001)
+        assert engine.begun == ["first of 0", "short"]
+        assert await _ask(Caller(queue), 1, _ready) == "a report"
+    await engine.store.close()
+
+
+async def test_a_query_that_no_thread_has_begun_is_dropped_with_its_caller() -> None:
+    queue, engine = FairQueue(report_limits(4)), HeldEngine()
+    async with asyncio.timeout(60):
+        first = [_ask(Caller(queue), n, lambda: engine.report("long")) for n in (1, 2)]
+        while len(engine.begun) < 2:
+            await asyncio.sleep(0)
+        caller = Caller(queue)
+        third = _ask(caller, 3, lambda: engine.report("late"))
+        while queue.running < 3:
+            await asyncio.sleep(0)
+        caller.left.set()
+        with pytest.raises(ClientDisconnect):
+            await third
+        while queue.running > 2:
+            await asyncio.sleep(0)
+        engine.go_on.set()
+        assert await asyncio.gather(*first) == ["a report"] * 2
+    await engine.store.close()
+    assert engine.begun == ["long", "long"]
+
+
+async def test_too_many_reports_of_an_account_are_429_and_a_long_wait_is_503() -> None:
+    queue = FairQueue(QueueLimits(1, 1, 4, 1, 0.05))
+    go_on = asyncio.Event()
+
+    async def slow() -> str:
+        await go_on.wait()
+        return "late"
+
+    first, second = _ask(Caller(queue), 1, slow), _ask(Caller(queue), 1, _ready)
+    while not queue.waiting:
+        await asyncio.sleep(0)
+    with pytest.raises(TooManyRequests) as refused:
+        await _ask(Caller(queue), 1, _ready)
+    assert refused.value.headers == {"Retry-After": "5"}
+    with pytest.raises(Unavailable) as waited:
+        await second
+    assert waited.value.headers == {"Retry-After": "5"}
+    go_on.set()
+    assert await first == "late"

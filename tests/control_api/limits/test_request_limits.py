@@ -1,0 +1,280 @@
+"""Limits of requests: by account once its token is known, else by address; in number at once and per second."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from starlette.responses import JSONResponse, StreamingResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from control_api.http.layers import LimitedRequests, RequestIds
+from control_api.limits.request_limits import RequestBounds, RequestLimits
+from control_domain.accounts.operations import create_api_token, create_person, revoke_api_token
+from control_domain.database.engine import Sessions
+from control_domain.keys import end_key
+from control_domain.projects.operations import create_ingest_key
+from control_domain.tables.accounts import ApiToken
+from control_domain.tables.projects import IngestKey
+from pipeline_contracts.client_address import ClientAddresses, read_trusted
+from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from pipeline_contracts.errors import TooManyRequests
+from pipeline_contracts.rate_limits import RateLimit
+from tests.support.accounts import make_acme
+from tests.support.cheap_engines import build_control
+from tests.support.serve_control import VARIABLE_KEYS
+
+_BOUNDS = RequestBounds(account=RateLimit(1, 4), address=RateLimit(1, 2), at_once=1)
+_TOKEN = make_credential(CredentialKind.API_TOKEN)
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def _pass(limits: RequestLimits, token: str | None, address: str = "192.0.2.1") -> bool:
+    """Whether a request is let in, which then ends."""
+    try:
+        key = await limits.enter(None if token is None else digest_credential(token), address)
+    except TooManyRequests:
+        return False
+    limits.leave(key)
+    return True
+
+
+async def _passed(limits: RequestLimits, token: str | None, times: int, address: str = "192.0.2.1") -> int:
+    return [await _pass(limits, token, address) for _ in range(times)].count(True)
+
+
+async def test_an_account_has_one_rate_with_all_of_its_tokens_and_an_address_another() -> None:
+    clock = Clock()
+    limits = RequestLimits(_BOUNDS, clock)
+    second, invented = make_credential(CredentialKind.API_TOKEN), make_credential(CredentialKind.API_TOKEN)
+    limits.remember(digest_credential(_TOKEN), "account 1")
+    limits.remember(digest_credential(second), "account 1")
+    # Invented tokens count towards the address, together with requests without one.
+    assert [await _passed(limits, token, 2) for token in (None, invented)] == [2, 0]
+    assert await _passed(limits, None, 3, "192.0.2.2") == 2
+    assert [await _passed(limits, token, 3) for token in (_TOKEN, second)] == [3, 1]
+    clock.now += 2
+    assert [await _passed(limits, token, 9) for token in (_TOKEN, None)] == [2, 2]
+
+
+async def test_a_refusal_says_when_to_come_back() -> None:
+    limits = RequestLimits(_BOUNDS, Clock())
+    assert await _passed(limits, None, 2) == 2
+    with pytest.raises(
+        TooManyRequests, match="The address may send 1 requests a second, 2 at once"
+    ) as refused:
+        await limits.enter(None, "192.0.2.1")
+    assert refused.value.headers == {"Retry-After": "1"}
+
+
+async def test_requests_over_those_at_once_wait_and_too_many_are_refused() -> None:
+    limits = RequestLimits(RequestBounds(at_once=1), Clock())
+    limits.remember(digest_credential(_TOKEN), "account 1")
+    first = await limits.enter(digest_credential(_TOKEN), "192.0.2.1")
+    waiting = [asyncio.create_task(_pass(limits, _TOKEN)) for _ in range(8)]
+    await asyncio.sleep(0)
+    assert not await _pass(limits, _TOKEN)
+    # Nobody else waits for that.
+    assert await _pass(limits, None)
+    limits.leave(first)
+    assert await asyncio.gather(*waiting) == [True] * 8
+
+
+async def test_a_forgotten_credential_holds_no_place_of_its_former_owner() -> None:
+    limits = RequestLimits(RequestBounds(at_once=2), Clock())
+    revoked, good = digest_credential(_TOKEN), digest_credential(make_credential(CredentialKind.API_TOKEN))
+    for digest in (revoked, good):
+        limits.remember(digest, "account 1")
+    running = [await limits.enter(revoked, "192.0.2.1") for _ in range(2)]
+    waiting = asyncio.create_task(limits.enter(revoked, "192.0.2.1"))
+    mine = asyncio.create_task(limits.enter(good, "192.0.2.2"))
+    await asyncio.sleep(0)
+    assert not mine.done()
+    limits.forget(revoked)
+    async with asyncio.timeout(60):
+        admitted = [await waiting, await mine]
+        # Another one of the account finds a place, because only one of them counts towards it.
+        admitted.append(await limits.enter(good, "192.0.2.2"))
+    # The three with the forgotten credential count towards their address, which has no place left until two end.
+    late = asyncio.create_task(limits.enter(revoked, "192.0.2.1"))
+    limits.leave(running.pop())
+    await asyncio.sleep(0)
+    assert not late.done()
+    limits.leave(running.pop())
+    async with asyncio.timeout(60):
+        admitted.append(await late)
+    for admission in admitted:
+        limits.leave(admission)
+    assert (limits._queue.running, limits._queue.waiting, dict(limits._in_flight)) == (0, 0, {})
+
+
+async def _application(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers at once, but for a stream, which begins at once and ends never."""
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"begun"
+        await asyncio.Event().wait()
+
+    is_stream = scope["path"] == "/stream"
+    response: Any = StreamingResponse(endless()) if is_stream else JSONResponse({"path": scope["path"]})
+    await response(scope, receive, send)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Calls an application in this process."""
+
+    app: ASGIApp
+
+    async def ask(self, path: str, **headers: str) -> tuple[int, dict[str, str], Any]:
+        """Status, headers and JSON of the answer; header names have `_` for `-`."""
+        raw = [(name.replace("_", "-").lower().encode(), text.encode()) for name, text in headers.items()]
+        scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "headers": raw}
+        scope |= {
+            "client": ("127.0.0.1", 1),
+            "query_string": b"",
+            "root_path": "",
+            "state": {},
+            "scheme": "http",
+        }
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await self.app(scope, receive, send)
+        told = {name.decode(): text.decode() for name, text in sent[0]["headers"]}
+        return sent[0]["status"], told, json.loads(b"".join(one["body"] for one in sent[1:]))
+
+    async def statuses(self, path: str, times: int, **headers: str) -> list[int]:
+        return [(await self.ask(path, **headers))[0] for _ in range(times)]
+
+
+def _client(limits: RequestLimits, addresses: str | None = None) -> Client:
+    trusted = ClientAddresses(()) if addresses is None else read_trusted(addresses)
+    return Client(RequestIds(LimitedRequests(_application, limits, trusted)))
+
+
+async def test_a_refused_request_is_answered_with_a_problem_and_its_id() -> None:
+    client = _client(RequestLimits(_BOUNDS, Clock()))
+    assert await client.statuses("/api/v1/accounts", 2) == [200, 200]
+    status, headers, problem = await client.ask("/api/v1/accounts", X_Request_Id="mine")
+    assert (status, problem["status"], problem["type"]) == (429, 429, "/problems/too-many-requests")
+    assert headers["content-type"] == "application/problem+json"
+    assert (headers["x-request-id"], headers["retry-after"]) == ("mine", "1")
+    # Health and webhooks are never refused here.
+    for path in ("/health/ready", "/api/repositories/1/webhook", "/api/git-app/webhook"):
+        assert await client.statuses(path, 9) == [200] * 9
+
+
+async def test_behind_a_trusted_proxy_each_client_has_limits_of_its_own() -> None:
+    client = _client(RequestLimits(_BOUNDS, Clock()), "127.0.0.1")
+    for address in ("192.0.2.1", "2001:db8::1"):
+        assert await client.statuses("/", 3, X_Forwarded_For=address) == [200, 200, 429]
+    # The same /64 network.
+    assert await client.statuses("/", 1, X_Forwarded_For="2001:db8::2") == [429]
+    believing_nobody = _client(RequestLimits(_BOUNDS, Clock()))
+    told = [(await believing_nobody.ask("/", X_Forwarded_For=f"192.0.2.{n}"))[0] for n in range(3)]
+    assert told == [200, 200, 429]
+
+
+async def test_a_stream_counts_only_until_its_answer_begins() -> None:
+    limits = RequestLimits(RequestBounds(at_once=1), Clock())
+    layer = LimitedRequests(_application, limits, ClientAddresses(()))
+    begun = asyncio.Event()
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            begun.set()
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    scope = {"type": "http", "method": "GET", "path": "/stream", "headers": [], "client": ("192.0.2.1", 1)}
+    stream = asyncio.create_task(layer(scope, receive, send))
+    await begun.wait()
+    assert await _pass(limits, None)
+    stream.cancel()
+    await asyncio.gather(stream, return_exceptions=True)
+    assert await _pass(limits, None)
+
+
+async def test_only_a_token_that_the_database_knows_gets_the_limit_of_its_account(sessions: Sessions) -> None:
+    now = datetime.now(UTC)
+    async with sessions() as session, session.begin():
+        account, _, _ = await make_acme(session, now)
+        person = await create_person(session, account, "Ada", "ada@example.com", "owner", now)
+        token = await create_api_token(session, account, person, "x", ["account:read"], now)
+    limits = RequestLimits(RequestBounds(RateLimit(0.001, 50), RateLimit(0.001, 4), 4), Clock())
+    store: Any = None
+    app = build_control(
+        sessions, store, b"a receipt key of the test suite, 32+", VARIABLE_KEYS, request_limits=limits
+    )
+    client = Client(app)
+
+    async def ask(credential: str) -> int:
+        return (await client.ask("/api/v1/account", Authorization=f"Bearer {credential}"))[0]
+
+    assert [await ask(token) for _ in range(9)] == [200] * 9
+    invented = [make_credential(CredentialKind.API_TOKEN) for _ in range(5)]
+    assert [await ask(one) for one in invented] == [401, 401, 401, 429, 429]
+    assert await ask(token) == 200
+
+
+async def test_a_revoked_credential_uses_up_nothing_of_its_owners_limits(sessions: Sessions) -> None:
+    now = datetime.now(UTC)
+    async with sessions() as session, session.begin():
+        account, _, environment = await make_acme(session, now)
+        person = await create_person(session, account, "Ada", "ada@example.com", "owner", now)
+        leaked, good = [
+            await create_api_token(session, account, person, name, ["account:read"], now) for name in "ab"
+        ]
+        old_key, key = [await create_ingest_key(session, environment, now) for _ in range(2)]
+    bounds = RequestBounds(RateLimit(0.001, 4), RateLimit(0.001, 1000), 4)
+    store: Any = None
+    client = Client(
+        build_control(
+            sessions,
+            store,
+            b"a receipt key of the test suite, 32+",
+            VARIABLE_KEYS,
+            request_limits=RequestLimits(bounds, Clock()),
+        )
+    )
+
+    async def ask(path: str, credential: str, times: int) -> list[int]:
+        return await client.statuses(path, times, Authorization=f"Bearer {credential}")
+
+    token_path, key_path = "/api/v1/account", "/api/v1/ingest/receipts/none"
+    for credential in (leaked, good):
+        assert await ask(token_path, credential, 1) == [200]
+    for credential in (old_key, key):
+        assert await ask(key_path, credential, 1) == [404]
+    async with sessions() as session, session.begin():
+        ids = {
+            digest: number for number, digest in await session.execute(select(ApiToken.id, ApiToken.digest))
+        }
+        assert await revoke_api_token(session, ids[digest_credential(leaked)], now)
+        keys = await session.execute(select(IngestKey.id, IngestKey.digest))
+        await end_key(session, IngestKey, {d: n for n, d in keys}[digest_credential(old_key)], now)
+    assert await ask(token_path, leaked, 20) == [401] * 20
+    assert await ask(key_path, old_key, 20) == [401] * 20
+    # The first refusal of each counted towards the owner, which has four requests at once, whatever it sends them with.
+    assert await ask(token_path, good, 1) == [200]
+    assert await ask(key_path, key, 3) == [404, 429, 429]

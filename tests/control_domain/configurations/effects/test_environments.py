@@ -1,0 +1,273 @@
+"""Environments made, changed and removed by a configuration, on both databases."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from control_domain.configurations.effects.carry_out import CannotCarryOut, ToTell
+from control_domain.configurations.plan import Action, Change
+from control_domain.configurations.values import FIELDS, MASK
+from control_domain.environments.operations import scale
+from control_domain.previews import PREVIEW
+from control_domain.projects.choose import choose_place
+from control_domain.projects.operations import create_environment
+from control_domain.tables.projects import Environment, EnvironmentLock, IngestKey
+from tests.support.changed_project import PRODUCTION, SOURCE, STAGING, ChangedProject
+from tests.support.operated import NOW
+
+WINDOW = {"days": ["mon", "thu"], "from": "09:00", "to": "16:00", "timezone": "Europe/Oslo"}
+OTHERWISE: dict[str, Any] = {
+    "name": "Live",
+    "type": "staging",
+    "order": 9,
+    "branch": "release",
+    "replicas": 3,
+    "state": "hibernated",
+    "locked": True,
+    "window": WINDOW,
+    "approval.deploys": True,
+    "approval.variables": True,
+    "wake_on_request": True,
+}
+"""Another value than that of `production` for each field."""
+MEANWHILE: dict[str, Any] = {
+    "name": ("Shop", "Main"),
+    "type": ("staging", "development"),
+    "order": (9, 8),
+    "branch": ("release", "main"),
+    "replicas": (3, 5),
+    "window": (WINDOW, {**WINDOW, "to": "17:00"}),
+}
+"""What is wanted, and what somebody else makes of it first. Of what is true or false, they want the same."""
+
+
+async def test_one_is_made_with_all_that_the_document_says(configured: ChangedProject) -> None:
+    said = {**OTHERWISE, "variables.A": configured.secret("one"), "approval.variables": False}
+    assert await configured.bring_about(STAGING, said) == ToTell()
+    assert await configured.fields(STAGING) == said
+    # Nobody could be told a key.
+    assert await configured.operated.count(IngestKey) == 0
+    environment = await configured.environment("staging")
+    settings = {name: value for name, value in said.items() if name not in ("locked", "variables.A")}
+    assert await configured.audited() == [
+        ("environment.create", {"project": configured.project.public_id, "slug": "staging", **settings}),
+        ("variables.replace", {"names": ["A"]}),
+        ("environment.lock", {"reason": "Locked by the configuration."}),
+    ]
+    (_, subject, person, source, _), *_ = await configured.operated.audited()
+    assert (subject, person, source) == (
+        f"environment {environment.public_id}",
+        "deployer@acme.example",
+        SOURCE,
+    )
+
+
+async def test_what_the_document_leaves_out_of_a_new_one_has_its_default(configured: ChangedProject) -> None:
+    await configured.bring_about(("environments", "qa-2"), {"type": "development"})
+    assert await configured.fields(("environments", "qa-2")) == {
+        **FIELDS["environment"],
+        "name": "Qa-2",
+        "type": "development",
+        "order": 1,
+    }
+
+
+async def test_a_gate_reaches_the_previews_with_copies_of_its_variables(configured: ChangedProject) -> None:
+    operated = configured.operated
+    await operated.act("variables/set", environment_id="production", text="SECRET=1")
+    opened = await operated.act("previews/open", branch="feature", **{"from": "production"})
+    await configured.bring_about(PRODUCTION, {"approval.deploys": True})
+    assert (await configured.environment(opened["environment"])).deploys_need_approval
+
+
+async def test_to_make_one_again_changes_nothing(configured: ChangedProject) -> None:
+    action = await configured.plan_one(STAGING, {**OTHERWISE, "variables.A": configured.secret("one")})
+    await configured.carry_out(action)
+    assert await configured.repeated(action) == ToTell()
+
+
+async def test_one_that_somebody_else_has_made_otherwise_is_left_alone(configured: ChangedProject) -> None:
+    action = await configured.plan_one(STAGING, {"type": "staging", "branch": "main", "replicas": 2})
+    await configured.operated.act("environments/create", name="Staging", type="staging")
+    assert await configured.refused(action) == (
+        "environments.staging is there already, with another branch, replicas; make a new review."
+    )
+
+
+async def test_one_that_somebody_else_has_made_alike_serves(configured: ChangedProject) -> None:
+    action = await configured.plan_one(STAGING, {"type": "staging", "branch": "main"})
+    await configured.operated.act(
+        "environments/create", name="Any", type="staging", slug="staging", branch="main"
+    )
+    await configured.repeated(action)
+
+
+@pytest.mark.both_databases
+async def test_one_that_somebody_else_is_making_is_waited_for(configured: ChangedProject) -> None:
+    action = await configured.plan_one(STAGING, {"type": "staging", "branch": "main"})
+    async with configured.while_uncommitted(action) as session:
+        await create_environment(session, configured.project, "Staging", "staging", "staging", NOW)
+
+
+async def test_a_preview_of_that_slug_is_in_the_way(configured: ChangedProject) -> None:
+    action = await configured.plan_one(STAGING, {"type": "staging"})
+    async with configured.operated.engines.sessions() as session, session.begin():
+        await create_environment(session, configured.project, "Preview", "staging", PREVIEW, NOW)
+    assert (await configured.refused(action)).startswith(
+        "environments.staging cannot be made: something of that"
+    )
+
+
+@pytest.mark.parametrize("field", OTHERWISE)
+async def test_each_field_is_changed_and_changed_back(configured: ChangedProject, field: str) -> None:
+    present = await configured.fields(PRODUCTION)
+    assert present is not None
+    for wanted in (OTHERWISE[field], present[field]):
+        action = await configured.plan_one(PRODUCTION, {field: wanted})
+        assert await configured.carry_out(action) == ToTell()
+        assert await configured.fields(PRODUCTION) == {**present, field: wanted}
+        await configured.repeated(action)
+    assert len(await configured.audited()) == 2
+
+
+async def test_all_are_changed_at_once(configured: ChangedProject) -> None:
+    await configured.bring_about(PRODUCTION, OTHERWISE)
+    assert await configured.fields(PRODUCTION) == OTHERWISE
+    own = ("replicas", "state", "locked")
+    present = {**FIELDS["environment"], "name": "Production", "type": "production", "order": 3}
+    assert await configured.audited() == [
+        (
+            "environment.set",
+            {
+                field: {"from": present[field], "to": wanted}
+                for field, wanted in OTHERWISE.items()
+                if field not in own
+            },
+        ),
+        ("environment.scale", {"from": 1, "to": 3}),
+        ("environment.state", {"from": "running", "to": "hibernated"}),
+        ("environment.lock", {"reason": "Locked by the configuration."}),
+    ]
+
+
+@pytest.mark.parametrize("field", MEANWHILE)
+async def test_a_field_that_was_changed_meanwhile_is_left_alone_with_all_others(
+    configured: ChangedProject, field: str
+) -> None:
+    wanted, others = MEANWHILE[field]
+    action = await configured.plan_one(PRODUCTION, {field: wanted, "wake_on_request": True})
+    await configured.bring_about(PRODUCTION, {field: others})
+    assert await configured.refused(action) == (
+        f"environments.production was changed meanwhile: {field}; make a new review."
+    )
+
+
+async def test_all_fields_that_were_changed_are_named_up_to_a_few(configured: ChangedProject) -> None:
+    action = await configured.plan_one(
+        PRODUCTION, {field: wanted for field, (wanted, _) in MEANWHILE.items()}
+    )
+    await configured.bring_about(PRODUCTION, {field: others for field, (_, others) in MEANWHILE.items()})
+    assert await configured.refused(action) == (
+        "environments.production was changed meanwhile: name, type, order, branch, replicas and 1 more; make a new "
+        "review."
+    )
+
+
+async def test_only_what_is_not_so_already_is_changed(configured: ChangedProject) -> None:
+    action = await configured.plan_one(PRODUCTION, {"replicas": 3, "branch": "main", "locked": True})
+    await configured.operated.act("environments/scale", id="production", replicas=3)
+    await configured.operated.act("environments/lock", id="production", reason="sale")
+    await configured.carry_out(action)
+    assert await configured.audited() == [("environment.set", {"branch": {"from": None, "to": "main"}})]
+    async with configured.operated.engines.sessions() as session:
+        assert (await session.execute(select(EnvironmentLock.reason))).scalar_one() == "sale"
+
+
+@pytest.mark.both_databases
+async def test_who_scales_at_the_same_moment_is_waited_for(configured: ChangedProject) -> None:
+    action = await configured.plan_one(PRODUCTION, {"replicas": 3})
+    async with configured.while_uncommitted(action) as session:
+        place = await choose_place(session, "production")
+        await scale(session, place, 5, configured.others(), NOW)
+    assert (await configured.environment()).desired_replicas == 5
+
+
+@pytest.mark.both_databases
+async def test_of_two_who_scale_at_once_neither_is_lost(configured: ChangedProject) -> None:
+    for _ in range(5):
+        await configured.operated.change_environment(desired_replicas=1)
+        action = await configured.plan_one(PRODUCTION, {"replicas": 3})
+        told, _ = await asyncio.gather(
+            configured.carry_out(action),
+            configured.operated.act("environments/scale", id="production", replicas=5),
+            return_exceptions=True,
+        )
+        assert isinstance(told, ToTell | CannotCarryOut), told
+        # Either it came first, and the operator saw it, or it was refused.
+        assert (await configured.environment()).desired_replicas == 5
+
+
+async def test_one_that_was_removed_meanwhile_is_not_changed(configured: ChangedProject) -> None:
+    action = await configured.plan_one(PRODUCTION, {"replicas": 3})
+    await configured.operated.act("environments/remove", id="production")
+    gone = "environments.production was removed meanwhile; make a new review."
+    assert await configured.refused(action) == gone
+    async with configured.operated.engines.sessions() as session, session.begin():
+        await create_environment(session, configured.project, "Preview", "production", PREVIEW, NOW)
+    assert await configured.refused(action) == gone
+
+
+@pytest.mark.both_databases
+async def test_one_that_is_being_removed_is_not_changed(configured: ChangedProject) -> None:
+    action = await configured.plan_one(PRODUCTION, {"replicas": 3})
+    async with configured.while_uncommitted(action) as session:
+        await session.delete(await session.get_one(Environment, configured.operated.environment.id))
+
+
+async def test_what_a_binding_gave_is_nowhere_in_the_audit_log(configured: ChangedProject) -> None:
+    said = {"name": "tops3cret", "state": "hibernated", "branch": "release-tops3cret"}
+    await configured.bring_about(PRODUCTION, said, bound=said)
+    await configured.bring_about(STAGING, {"type": "staging", **said}, bound=said)
+    made = await configured.fields(STAGING)
+    assert made is not None
+    assert {field: made[field] for field in said} == said
+    text = await configured.audit_text()
+    assert "tops3cret" not in text and "hibernated" not in text
+    masked = {field: {"from": MASK, "to": MASK, "sensitive": True} for field in said}
+    masked["branch"] = {"from": None, "to": MASK, "sensitive": True}  # type: ignore[dict-item]
+    assert await configured.audited() == [
+        ("environment.set", masked),
+        (
+            "environment.create",
+            {
+                "project": configured.project.public_id,
+                "slug": "staging",
+                "type": "staging",
+                **dict.fromkeys(said, MASK),
+            },
+        ),
+    ]
+
+
+async def test_what_a_binding_gave_is_in_no_refusal(configured: ChangedProject) -> None:
+    action = await configured.plan_one(PRODUCTION, {"branch": "tops3cret"}, bound=["branch"])
+    await configured.bring_about(PRODUCTION, {"branch": "anoth3r"}, bound=["branch"])
+    assert await configured.refused(action) == (
+        "environments.production was changed meanwhile: branch; make a new review."
+    )
+
+
+async def test_environments_of_other_projects_are_not_touched(configured: ChangedProject) -> None:
+    await configured.operated.act("projects/create", name="Blog", account_id="acme")
+    other = await configured.operated.act(
+        "environments/create", name="Staging", type="staging", project_id="blog"
+    )
+    action = Action("update", STAGING, [Change("replicas", 1, 3)])
+    assert "was removed meanwhile" in await configured.refused(action)
+    removed = Action("delete", STAGING, [])
+    await configured.repeated(removed)
+    await configured.bring_about(STAGING, {"type": "staging", "replicas": 2})
+    told = await configured.operated.act("environments/show", id=other["id"])
+    assert (told["slug"], told["desired_replicas"]) == ("staging", 1)

@@ -1,0 +1,254 @@
+"""Heartbeats and queues made, changed and removed by a configuration, on both databases."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from control_domain.configurations.effects.carry_out import ToTell
+from control_domain.configurations.values import FIELDS, MASK
+from control_domain.tables.monitors import (
+    Heartbeat,
+    HeartbeatRun,
+    HeartbeatState,
+    MonitorKey,
+    Queue,
+    QueueState,
+    QueueWorker,
+)
+from pipeline_contracts.credentials import digest_credential
+from pipeline_contracts.times import to_epoch_ms
+from tests.support.changed_project import PRODUCTION, STAGING, ChangedProject
+from tests.support.operated import NOW
+
+BACKUP = (*PRODUCTION, "heartbeats", "Nightly backup")
+MAIL = (*PRODUCTION, "queues", "mail")
+HOURLY = {"cron": None, "period": "1h"}
+NIGHTLY = {"cron": "0 3 * * *", "period": None}
+OTHERWISE: dict[str, dict[str, Any]] = {
+    "schedule": NIGHTLY,
+    "period": {"period": "90s"},
+    "timezone": {"timezone": "Europe/Oslo"},
+    "grace": {"grace": "0s"},
+    "max_runtime": {"max_runtime": "2h"},
+    "failures_before_down": {"failures_before_down": 3},
+    "paused": {"paused": True},
+}
+"""Other settings than those of an hourly heartbeat."""
+
+
+async def _state(configured: ChangedProject) -> HeartbeatState:
+    async with configured.operated.engines.sessions() as session:
+        return (await session.execute(select(HeartbeatState))).scalar_one()
+
+
+async def _number(configured: ChangedProject) -> int:
+    async with configured.operated.engines.sessions() as session:
+        return (await session.execute(select(Heartbeat.id))).scalar_one()
+
+
+async def test_a_heartbeat_is_made_without_a_key(configured: ChangedProject) -> None:
+    action = await configured.plan_one(BACKUP, {**NIGHTLY, "grace": "30m"})
+    assert await configured.carry_out(action) == ToTell()
+    assert await configured.fields(BACKUP) == {**FIELDS["heartbeat"], **NIGHTLY, "grace": "30m"}
+    assert await configured.operated.count(MonitorKey) == 0
+    assert (await _state(configured)).state == "new"
+    details = {
+        "environment": configured.operated.environment.public_id,
+        "name": "Nightly backup",
+        "cron": "0 3 * * *",
+        "grace": "30m",
+    }
+    assert await configured.audited() == [("heartbeat.create", details)]
+    assert await configured.repeated(action) == ToTell()
+
+
+async def test_a_heartbeat_is_made_with_all_that_the_document_says(configured: ChangedProject) -> None:
+    said = {
+        **HOURLY,
+        "timezone": "Europe/Oslo",
+        "grace": "10s",
+        "max_runtime": "1d",
+        "failures_before_down": 2,
+        "paused": True,
+    }
+    action = await configured.plan_one(BACKUP, said)
+    await configured.carry_out(action)
+    assert await configured.fields(BACKUP) == said
+    assert (await _state(configured)).state == "paused"
+    await configured.repeated(action)
+
+
+async def test_a_heartbeat_that_somebody_else_has_made_otherwise_is_left_alone(
+    configured: ChangedProject,
+) -> None:
+    action = await configured.plan_one(BACKUP, {**HOURLY, "grace": "1m"})
+    await configured.operated.act("heartbeats/create", name="Nightly backup", period_seconds=60)
+    assert await configured.refused(action) == (
+        'environments.production.heartbeats["Nightly backup"] is there already, with another period, grace; make a new '
+        "review."
+    )
+
+
+@pytest.mark.parametrize("which", OTHERWISE)
+async def test_each_setting_is_changed_and_changed_back(configured: ChangedProject, which: str) -> None:
+    await configured.bring_about(BACKUP, HOURLY)
+    present = await configured.fields(BACKUP)
+    assert present is not None
+    wanted = OTHERWISE[which]
+    for said in (wanted, {field: present[field] for field in wanted}):
+        action = await configured.plan_one(BACKUP, said)
+        assert await configured.carry_out(action) == ToTell()
+        assert await configured.fields(BACKUP) == {**present, **said}
+        await configured.repeated(action)
+    first, second = [details for name, details in await configured.audited() if name == "heartbeat.set"]
+    assert first == {field: {"from": present[field], "to": wanted[field]} for field in wanted}
+    assert second == {field: {"from": wanted[field], "to": present[field]} for field in wanted}
+
+
+async def test_what_is_known_of_a_heartbeat_stays_where_its_settings_change(
+    configured: ChangedProject,
+) -> None:
+    await configured.bring_about(BACKUP, HOURLY)
+    now_ms = to_epoch_ms(NOW)
+    async with configured.operated.engines.sessions() as session, session.begin():
+        await session.execute(
+            update(HeartbeatState).values(
+                state="up", last_signal_ms=now_ms, last_success_ms=now_ms, last_end_ms=now_ms, version=4
+            )
+        )
+    await configured.bring_about(BACKUP, {"cron": None, "period": "2h", "failures_before_down": 2})
+    state = await _state(configured)
+    assert (state.state, state.last_success_ms, state.due_ms) == ("up", now_ms, now_ms + 7_200_000)
+    # A consumer that has read the settings from before must not write what they came to.
+    assert state.version > 4
+
+
+async def test_a_heartbeat_that_is_paused_and_changed_at_once_is_both(configured: ChangedProject) -> None:
+    await configured.bring_about(BACKUP, HOURLY)
+    await configured.bring_about(BACKUP, {**NIGHTLY, "paused": True})
+    assert (await _state(configured)).state == "paused"
+    await configured.bring_about(BACKUP, {**HOURLY, "paused": False})
+    state = await _state(configured)
+    assert (state.state, state.due_ms, state.deadline_ms) == ("new", None, None)
+
+
+@pytest.mark.parametrize(
+    ("columns", "fields"),
+    [
+        ({"grace_seconds": 1}, "grace"),
+        ({"period_seconds": None, "cron": "5 5 * * *"}, "cron"),
+        ({"paused": True, "max_runtime_seconds": 5}, "max_runtime"),
+    ],
+)
+async def test_a_heartbeat_that_was_changed_meanwhile_is_left_alone(
+    configured: ChangedProject, columns: dict[str, Any], fields: str
+) -> None:
+    await configured.bring_about(BACKUP, HOURLY)
+    said = {**NIGHTLY, "grace": "2m", "max_runtime": "2h", "paused": True}
+    action = await configured.plan_one(BACKUP, said)
+    removal = await configured.plan_one(BACKUP)
+    await configured.operated.change(Heartbeat, await _number(configured), **columns)
+    changed = 'environments.production.heartbeats["Nightly backup"] was changed meanwhile: '
+    assert await configured.refused(action) == f"{changed}{fields}; make a new review."
+    assert (await configured.refused(removal)).startswith(changed)
+
+
+@pytest.mark.both_databases
+async def test_who_pauses_a_heartbeat_at_the_same_moment_is_waited_for(configured: ChangedProject) -> None:
+    await configured.bring_about(BACKUP, HOURLY)
+    await configured.bring_about(BACKUP, {"paused": True})
+    action = await configured.plan_one(BACKUP)
+    async with configured.while_uncommitted(action) as session:
+        state = await session.get_one(HeartbeatState, await _number(configured), with_for_update=True)
+        state.version += 1
+        await session.flush()
+        await session.execute(update(Heartbeat).values(paused=False))
+
+
+async def test_a_heartbeat_that_was_removed_meanwhile_is_not_changed(configured: ChangedProject) -> None:
+    await configured.bring_about(BACKUP, HOURLY)
+    change = await configured.plan_one(BACKUP, {"grace": "2m"})
+    removal = await configured.plan_one(BACKUP)
+    await configured.bring_about(BACKUP)
+    gone = 'environments.production.heartbeats["Nightly backup"] was removed meanwhile; make a new review.'
+    assert await configured.refused(change) == gone
+    assert await configured.repeated(removal) == ToTell()
+    # Nor where its environment is gone with it.
+    await configured.operated.act("environments/remove", id="production")
+    assert await configured.refused(change) == gone
+    assert await configured.repeated(removal) == ToTell()
+
+
+@pytest.mark.parametrize(("address", "fields"), [(BACKUP, HOURLY), (MAIL, {})])
+async def test_nothing_is_made_in_an_environment_that_is_gone(
+    configured: ChangedProject, address: tuple[str, ...], fields: dict[str, Any]
+) -> None:
+    action = await configured.plan_one(address, fields)
+    await configured.operated.act("environments/remove", id="production")
+    message = await configured.refused(action)
+    assert message.endswith("cannot be made: there is no environment production any more; make a new review.")
+
+
+async def test_a_heartbeat_is_removed_with_its_keys_and_all_that_is_known_of_it(
+    configured: ChangedProject,
+) -> None:
+    made = await configured.operated.act("heartbeats/create", name="Nightly backup", period_seconds=3600)
+    another = await configured.operated.act("monitor-keys/create", kind="heartbeat", id=made["id"])
+    async with configured.operated.engines.sessions() as session, session.begin():
+        session.add(HeartbeatRun(heartbeat_id=made["id"], run_id="r1", first_ms=1, started_ms=1))
+    told = await configured.bring_about(BACKUP)
+    assert sorted(told.forget) == sorted(
+        digest_credential(key) for key in (made["key"], made["ping_key"], another["key"])
+    )
+    for table in (Heartbeat, HeartbeatState, HeartbeatRun, MonitorKey):
+        assert await configured.operated.count(table) == 0, table
+    assert await configured.audited() == [("heartbeat.remove", {"name": "Nightly backup", "keys": 3})]
+
+
+async def test_a_queue_is_made_and_removed(configured: ChangedProject) -> None:
+    action = await configured.plan_one(MAIL, {})
+    assert await configured.carry_out(action) == ToTell()
+    assert await configured.operated.count(MonitorKey) == 0
+    await configured.repeated(action)
+    (queue,) = await configured.operated.act("queues/list")
+    key = await configured.operated.act("monitor-keys/create", kind="queue", id=queue["id"])
+    async with configured.operated.engines.sessions() as session, session.begin():
+        session.add(
+            QueueState(queue_id=queue["id"], snapshot_id="s1", observed_us=1, received_ms=1, pending=1)
+        )
+        session.add(
+            QueueWorker(queue_id=queue["id"], worker_id="w1", sequence=1, status="idle", received_ms=1)
+        )
+    action = await configured.plan_one(MAIL)
+    assert list((await configured.carry_out(action)).forget) == [digest_credential(key["key"])]
+    for table in (Queue, QueueState, QueueWorker, MonitorKey):
+        assert await configured.operated.count(table) == 0, table
+    assert await configured.repeated(action) == ToTell()
+    details = {"environment": configured.operated.environment.public_id, "name": "mail"}
+    assert await configured.audited() == [
+        ("queue.create", details),
+        ("queue.remove", {"name": "mail", "keys": 1}),
+    ]
+
+
+async def test_those_of_the_same_name_in_another_environment_stay(configured: ChangedProject) -> None:
+    await configured.bring_about(STAGING, {"type": "staging"})
+    others = (*STAGING, *BACKUP[2:]), (*STAGING, *MAIL[2:])
+    for heartbeat, queue in (others, (BACKUP, MAIL)):
+        await configured.bring_about(heartbeat, HOURLY)
+        await configured.bring_about(queue, {})
+    await configured.bring_about(BACKUP, {"grace": "1m"})
+    await configured.bring_about(BACKUP)
+    await configured.bring_about(MAIL)
+    assert await configured.fields(others[0]) == {**FIELDS["heartbeat"], **HOURLY}
+    assert await configured.fields(others[1]) == {}
+
+
+async def test_what_a_binding_gave_is_nowhere_in_the_audit_log(configured: ChangedProject) -> None:
+    await configured.bring_about(BACKUP, {**NIGHTLY, "timezone": "Asia/Tokyo"}, bound=["cron", "timezone"])
+    await configured.bring_about(BACKUP, {"timezone": "Asia/Seoul"}, bound=["timezone"])
+    text = await configured.audit_text()
+    assert "Asia" not in text and "0 3" not in text
+    masked = {"timezone": {"from": MASK, "to": MASK, "sensitive": True}}
+    assert (await configured.audited())[-1] == ("heartbeat.set", masked)

@@ -1,0 +1,97 @@
+"""Environments removed by a configuration, on both databases."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from control_domain.configurations.effects.carry_out import ToTell
+from control_domain.environments.hold import hold_environment
+from control_domain.tables.projects import Environment
+from control_domain.tables.runtime import EnvironmentLease
+from pipeline_contracts.credentials import digest_credential
+from tests.support.carried_out import hold_lease
+from tests.support.changed_project import PRODUCTION, ChangedProject
+from tests.support.operated import NOW
+
+
+async def test_one_is_removed_with_its_keys_and_monitors(configured: ChangedProject) -> None:
+    act = configured.operated.act
+    heartbeat = await act("heartbeats/create", name="backup", period_seconds=60)
+    keys = [
+        (await act("keys/create", environment_id="production"))["ingest_key"],
+        heartbeat["key"],
+        heartbeat["ping_key"],
+        (await act("queues/create", name="mail"))["key"],
+    ]
+    await configured.bring_about(
+        PRODUCTION, {"locked": True, "replicas": 2, "variables.A": configured.secret("one")}
+    )
+    action = await configured.plan_one(PRODUCTION)
+    told = await configured.carry_out(action)
+    assert sorted(told.forget) == sorted(map(digest_credential, keys))
+    assert told.sites == ()
+    assert await configured.fields(PRODUCTION) is None
+    name, _ = (await configured.audited())[-1]
+    assert name == "environment.remove"
+    # What is gone already is as it shall be.
+    assert await configured.repeated(action) == ToTell()
+
+
+async def test_one_with_an_active_deployment_stays(configured: ChangedProject) -> None:
+    number = await configured.operated.queue()
+    action = await configured.plan_one(PRODUCTION)
+    assert await configured.refused(action) == (
+        f"environments.production cannot be removed: Deployment {number} of this environment is queued: wait until it "
+        f"is finished, or end it with `pharos cancel {number}`."
+    )
+    await configured.operated.act("deployments/cancel", id=number)
+    await configured.carry_out(action)
+    assert await configured.fields(PRODUCTION) is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [({"replicas": 2}, "replicas"), ({"branch": "main"}, "branch"), ({"locked": True}, "locked")],
+)
+async def test_one_that_was_changed_meanwhile_is_not_removed(
+    configured: ChangedProject, changed: dict[str, Any], field: str
+) -> None:
+    action = await configured.plan_one(PRODUCTION)
+    await configured.bring_about(PRODUCTION, changed)
+    assert await configured.refused(action) == (
+        f"environments.production was changed meanwhile: {field}; make a new review."
+    )
+
+
+async def test_one_that_got_a_variable_meanwhile_is_not_removed(configured: ChangedProject) -> None:
+    action = await configured.plan_one(PRODUCTION)
+    await configured.operated.act("variables/set", environment_id="production", text="A=1")
+    assert "variables.A" in await configured.refused(action)
+
+
+async def test_one_whose_branch_was_taken_away_meanwhile_is_removed(configured: ChangedProject) -> None:
+    await configured.bring_about(PRODUCTION, {"branch": "main"})
+    action = await configured.plan_one(PRODUCTION)
+    await configured.bring_about(PRODUCTION, {"branch": None})
+    await configured.carry_out(action)
+    assert await configured.fields(PRODUCTION) is None
+
+
+@pytest.mark.both_databases
+async def test_a_deployer_that_writes_meanwhile_is_waited_for(configured: ChangedProject) -> None:
+    """It holds its lease before the environment, and so does this: neither waits for the other crosswise."""
+    number = configured.operated.environment.id
+    sessions = configured.operated.engines.sessions
+    async with sessions() as session, session.begin():
+        await hold_lease(session, number, NOW)
+    action = await configured.plan_one(PRODUCTION)
+    async with sessions() as session, session.begin():
+        await session.execute(update(EnvironmentLease).values(fence=2))
+        removing = asyncio.create_task(configured.carry_out(action))
+        await asyncio.sleep(0.2)
+        assert not removing.done()
+        await hold_environment(session, await session.get_one(Environment, number))
+    await removing
+    assert await configured.fields(PRODUCTION) is None

@@ -1,0 +1,211 @@
+"""Sites and their goals made, changed and removed by a configuration, on both databases."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from control_domain.configurations.effects.carry_out import ToTell
+from control_domain.configurations.values import MASK
+from control_domain.sites.operations import add_goal, create_site
+from control_domain.tables.sites import Goal, Site
+from pipeline_contracts.credentials import digest_credential
+from tests.support.changed_project import ChangedProject
+from tests.support.operated import NOW
+
+WWW = ("sites", "www")
+DOMAINS = ["https://shop.example", "https://*.shop.example"]
+SIGN_UP = 'goals["Sign up"]'
+SAID: dict[str, Any] = {
+    "domains": DOMAINS,
+    "timezone": "Europe/Oslo",
+    "goals.Purchase": {"event": "purchase"},
+    SIGN_UP: {"path": "/welcome"},
+}
+
+
+async def _site(configured: ChangedProject) -> Site:
+    async with configured.operated.engines.sessions() as session:
+        return (
+            await session.execute(select(Site).where(Site.project_id == configured.project.id))
+        ).scalar_one()
+
+
+async def _goals(configured: ChangedProject) -> dict[str, tuple[int, str | None, str | None]]:
+    """By name: the number, and what is counted."""
+    async with configured.operated.engines.sessions() as session:
+        goals = (await session.execute(select(Goal))).scalars()
+        return {goal.name: (goal.id, goal.event, goal.path) for goal in goals}
+
+
+async def test_a_site_is_made_with_its_goals(configured: ChangedProject) -> None:
+    action = await configured.plan_one(WWW, SAID)
+    told = await configured.carry_out(action)
+    site = await _site(configured)
+    assert told == ToTell(sites=[site.id])
+    assert await configured.fields(WWW) == SAID
+    assert {name: goal[1:] for name, goal in (await _goals(configured)).items()} == {
+        "Purchase": ("purchase", None),
+        "Sign up": (None, "/welcome"),
+    }
+    details = {"project": configured.project.public_id, "name": "www", **SAID}
+    assert await configured.audited() == [("site.create", details)]
+    # Whoever has made it may have ended before the edges were told.
+    assert await configured.repeated(action) == told
+
+
+async def test_what_the_document_leaves_out_of_a_new_site_has_its_default(configured: ChangedProject) -> None:
+    await configured.bring_about(WWW, {"domains": DOMAINS})
+    assert await configured.fields(WWW) == {"domains": DOMAINS, "timezone": "UTC"}
+
+
+async def test_a_site_that_somebody_else_has_made_otherwise_is_left_alone(configured: ChangedProject) -> None:
+    action = await configured.plan_one(WWW, SAID)
+    await configured.operated.act("sites/create", name="www", domains=DOMAINS)
+    assert await configured.refused(action) == (
+        f"sites.www is there already, with another timezone, goals.Purchase, {SIGN_UP}; make a new review."
+    )
+
+
+@pytest.mark.both_databases
+async def test_a_site_that_somebody_else_is_making_is_waited_for(configured: ChangedProject) -> None:
+    action = await configured.plan_one(WWW, SAID)
+    async with configured.while_uncommitted(action) as session:
+        await create_site(session, configured.project.id, "www", "UTC", DOMAINS, NOW)
+
+
+async def test_the_edges_are_told_of_other_domains_and_of_nothing_else(configured: ChangedProject) -> None:
+    await configured.bring_about(WWW, SAID)
+    site = await _site(configured)
+    action = await configured.plan_one(WWW, {"domains": ["https://www.example"], "timezone": "UTC"})
+    assert await configured.carry_out(action) == ToTell(sites=[site.id])
+    assert await configured.repeated(action) == ToTell(sites=[site.id])
+    action = await configured.plan_one(WWW, {"timezone": "Europe/Oslo", "goals.Purchase": {"event": "paid"}})
+    assert await configured.carry_out(action) == ToTell()
+    await configured.repeated(action)
+    assert await configured.fields(WWW) == {
+        **SAID,
+        "domains": ["https://www.example"],
+        "goals.Purchase": {"event": "paid"},
+    }
+    after = await _site(configured)
+    assert (after.id, after.public_id) == (site.id, site.public_id)
+
+
+async def test_goals_are_added_retargeted_and_removed(configured: ChangedProject) -> None:
+    await configured.bring_about(WWW, SAID)
+    before = await _goals(configured)
+    said = {"goals.Purchase": {"path": "/paid"}, "goals.Contact": {"event": "contact"}}
+    (action,) = await configured.plan({WWW: said}, deleted=[(*WWW, "goals", "Sign up")])
+    assert await configured.carry_out(action) == ToTell()
+    after = await _goals(configured)
+    assert after == {
+        "Purchase": (before["Purchase"][0], None, "/paid"),
+        "Contact": (after["Contact"][0], "contact", None),
+    }
+    await configured.repeated(action)
+    assert (await configured.audited())[-1] == (
+        "site.set",
+        {
+            "goals.Contact": {"from": None, "to": {"event": "contact"}},
+            "goals.Purchase": {"from": {"event": "purchase"}, "to": {"path": "/paid"}},
+            SIGN_UP: {"from": {"path": "/welcome"}, "to": None},
+        },
+    )
+
+
+MEANWHILE: dict[str, dict[str, Any]] = {
+    "domains": {"domains": ["https://shop.example"]},
+    "timezone": {"timezone": "Asia/Tokyo"},
+    "goals.Purchase": {"goals.Purchase": {"path": "/paid"}},
+    "goals.Contact": {"goals.Contact": {"path": "/contact"}},
+}
+
+
+@pytest.mark.parametrize("field", MEANWHILE)
+async def test_a_site_that_was_changed_meanwhile_is_left_alone(
+    configured: ChangedProject, field: str
+) -> None:
+    await configured.bring_about(WWW, SAID)
+    said = {
+        "domains": ["https://www.example"],
+        "timezone": "UTC",
+        "goals.Purchase": {"event": "paid"},
+        "goals.Contact": {"event": "contact"},
+    }
+    action, removal = await configured.plan_one(WWW, said), await configured.plan_one(WWW)
+    await configured.bring_about(WWW, MEANWHILE[field])
+    changed = f"sites.www was changed meanwhile: {field}; make a new review."
+    assert await configured.refused(action) == changed
+    assert await configured.refused(removal) == changed
+
+
+@pytest.mark.both_databases
+async def test_a_goal_that_somebody_else_removes_at_the_same_moment_is_waited_for(
+    configured: ChangedProject,
+) -> None:
+    await configured.bring_about(WWW, SAID)
+    (action,) = await configured.plan({WWW: {"goals.Purchase": {"event": "paid"}}})
+    async with configured.while_uncommitted(action) as session:
+        goal = (await session.execute(select(Goal).where(Goal.name == "Purchase"))).scalar_one()
+        await session.delete(goal)
+
+
+@pytest.mark.both_databases
+async def test_a_goal_that_somebody_else_adds_at_the_same_moment_is_waited_for(
+    configured: ChangedProject,
+) -> None:
+    await configured.bring_about(WWW, {"domains": DOMAINS})
+    (action,) = await configured.plan({WWW: {"goals.Purchase": {"event": "paid"}}})
+    async with configured.while_uncommitted(action) as session:
+        await add_goal(session, await _site(configured), "Purchase", "bought", None, NOW)
+
+
+@pytest.mark.both_databases
+async def test_who_changes_domains_at_the_same_moment_is_waited_for(configured: ChangedProject) -> None:
+    await configured.bring_about(WWW, SAID)
+    action = await configured.plan_one(WWW, {"domains": ["https://www.example"]})
+    async with configured.while_uncommitted(action) as session:
+        await session.execute(update(Site).values(domains='["https://other.example"]'))
+
+
+async def test_a_site_that_was_removed_meanwhile_is_not_changed(configured: ChangedProject) -> None:
+    await configured.bring_about(WWW, SAID)
+    action = await configured.plan_one(WWW, {"timezone": "UTC"})
+    await configured.bring_about(WWW)
+    assert await configured.refused(action) == "sites.www was removed meanwhile; make a new review."
+
+
+async def test_a_site_is_removed_with_its_goals(configured: ChangedProject) -> None:
+    await configured.bring_about(WWW, SAID)
+    site = await _site(configured)
+    action = await configured.plan_one(WWW)
+    told = await configured.carry_out(action)
+    assert (list(told.forget), list(told.sites)) == ([digest_credential(site.public_id)], [])
+    assert await configured.operated.count(Site) == await configured.operated.count(Goal) == 0
+    name, details = (await configured.audited())[-1]
+    assert (name, details["name"]) == ("site.remove", "www")
+    assert await configured.repeated(action) == ToTell()
+
+
+async def test_sites_of_other_projects_are_not_touched(configured: ChangedProject) -> None:
+    await configured.operated.act("projects/create", name="Blog", account_id="acme")
+    await configured.operated.act("sites/create", name="www", domains=DOMAINS, project_id="blog")
+    action = await configured.plan_one(WWW, SAID)
+    await configured.carry_out(action)
+    await configured.bring_about(WWW, {"timezone": "Asia/Tokyo"})
+    await configured.bring_about(WWW)
+    (left,) = await configured.operated.act("sites/list")
+    assert (left["name"], left["timezone"], left["domains"]) == ("www", "UTC", DOMAINS)
+
+
+async def test_what_a_binding_gave_is_nowhere_in_the_audit_log_of_a_change(
+    configured: ChangedProject,
+) -> None:
+    said = {"domains": ["https://tops3cret.example"], "goals.Purchase": {"event": "tops3cret"}}
+    await configured.bring_about(WWW, {**said, "timezone": "UTC"}, bound=said)
+    again = {"domains": ["https://tops3cret.example", *DOMAINS], "goals.Purchase": {"path": "/tops3cret"}}
+    await configured.bring_about(WWW, again, bound=again)
+    assert "tops3cret" not in await configured.audit_text()
+    masked = {"from": MASK, "to": MASK, "sensitive": True}
+    assert (await configured.audited())[-1] == ("site.set", dict.fromkeys(again, masked))

@@ -1,0 +1,249 @@
+"""Variables set by a configuration among those that it leaves alone, on both databases."""
+
+import pytest
+from sqlalchemy import select
+
+from control_domain.configurations.effects.carry_out import ToTell
+from control_domain.configurations.plan import Action, Change
+from control_domain.configurations.values import Secret
+from control_domain.projects.choose import choose_place
+from control_domain.sealing import SealingKeys
+from control_domain.tables.projects import Environment
+from control_domain.tables.variables import VariableChange, VariableSet
+from control_domain.variables.dotenv import MAX_VARIABLES
+from control_domain.variables.operations import open_variables, present_variables, replace_variables
+from pipeline_contracts.deploy_states import ChangeState
+from tests.support.changed_project import PRODUCTION, STAGING, ChangedProject
+from tests.support.operated import NOW
+
+A, B, C = (("environments", "production", "variables", name) for name in "ABC")
+
+
+async def _values(configured: ChangedProject, slug: str = "production") -> dict[str, str]:
+    """Those that count."""
+    environment = await configured.environment(slug)
+    async with configured.operated.engines.sessions() as session:
+        present = await present_variables(session, environment)
+        return open_variables(configured.keys, present, environment.public_id)
+
+
+async def _waiting(configured: ChangedProject) -> list[tuple[str, dict[str, str], int | None]]:
+    """The changes for a second person: the state of each, its variables, and who has asked for it."""
+    query = (
+        select(VariableChange, Environment.public_id)
+        .join(Environment, Environment.id == VariableChange.environment_id)
+        .order_by(VariableChange.id)
+    )
+    async with configured.operated.engines.sessions() as session:
+        return [
+            (change.state, open_variables(configured.keys, change, of), change.asked_by_id)
+            for change, of in await session.execute(query)
+        ]
+
+
+async def _set(configured: ChangedProject, text: str, by: str | None = None) -> int | None:
+    """As an operator; gives the number of the change that waits."""
+    wanted = {"environment_id": "production", "text": text, **({} if by is None else {"by": by})}
+    told = await configured.operated.act("variables/set", **wanted)
+    change: int | None = told["change_id"]
+    return change
+
+
+async def test_they_are_set_among_those_that_the_document_leaves_out(configured: ChangedProject) -> None:
+    await _set(configured, "B=1\nA=1\nD=1")
+    said = {"variables.A": configured.secret("two"), "variables.C": configured.secret("")}
+    action = await configured.plan_one(PRODUCTION, said)
+    assert await configured.carry_out(action) == ToTell()
+    assert list((await _values(configured)).items()) == [("B", "1"), ("A", "two"), ("D", "1"), ("C", "")]
+    assert await configured.audited() == [("variables.replace", {"names": ["A", "B", "C", "D"]})]
+    async with configured.operated.engines.sessions() as session:
+        newest = (
+            (await session.execute(select(VariableSet).order_by(VariableSet.id.desc()))).scalars().first()
+        )
+    assert newest is not None
+    deployer = configured.operated.people["deployer"].id
+    assert (newest.version, newest.count, newest.set_by_id) == (2, 4, deployer)
+    await configured.repeated(action)
+
+
+async def test_they_are_removed(configured: ChangedProject) -> None:
+    await _set(configured, "A=1\nB=1\nC=1")
+    (action,) = await configured.plan({PRODUCTION: {"variables.B": configured.secret("2")}}, deleted=[A, C])
+    await configured.carry_out(action)
+    assert await _values(configured) == {"B": "2"}
+    await configured.repeated(action)
+    (action,) = await configured.plan(deleted=[B])
+    await configured.carry_out(action)
+    assert await _values(configured) == {}
+
+
+async def test_those_that_have_their_values_already_make_no_version(configured: ChangedProject) -> None:
+    action = await configured.plan_one(
+        PRODUCTION, {"variables.A": configured.secret("1"), "replicas": 2, "branch": "main"}
+    )
+    await _set(configured, "A=1\nB=2")
+    await configured.carry_out(action)
+    assert await configured.operated.count(VariableSet) == 1
+    assert [name for name, _ in await configured.audited()] == ["environment.set", "environment.scale"]
+
+
+async def test_settings_can_be_changed_where_variables_cannot_be_opened(configured: ChangedProject) -> None:
+    action = await configured.plan_one(PRODUCTION, {"replicas": 2})
+    await _set(configured, "A=1")
+    await configured.carry_out(action, SealingKeys([b"x" * 32]))
+    assert (await configured.environment()).desired_replicas == 2
+
+
+async def test_those_that_cannot_be_opened_are_left_alone(configured: ChangedProject) -> None:
+    await _set(configured, "A=tops3cret")
+    action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("n3w")})
+    message = await configured.refused(action, SealingKeys([b"x" * 32]))
+    assert message.startswith("environments.production cannot be changed: The secrets of env_")
+    assert "PHAROS_VARIABLES_KEY" in message
+
+
+@pytest.mark.parametrize("meanwhile", ["A=2", "A=", ""])
+async def test_one_that_was_changed_meanwhile_is_left_alone(
+    configured: ChangedProject, meanwhile: str
+) -> None:
+    await _set(configured, "A=1")
+    said = {"variables.A": configured.secret("3"), "variables.B": configured.secret("3"), "replicas": 2}
+    action = await configured.plan_one(PRODUCTION, said)
+    await _set(configured, meanwhile)
+    assert await configured.refused(action) == (
+        "environments.production was changed meanwhile: variables.A; make a new review."
+    )
+
+
+async def test_one_that_was_changed_meanwhile_is_not_removed(configured: ChangedProject) -> None:
+    await _set(configured, "A=1")
+    (action,) = await configured.plan(deleted=[A])
+    await _set(configured, "A=2")
+    assert "variables.A" in await configured.refused(action)
+    await _set(configured, "B=2")
+    await configured.repeated(action)
+
+
+async def test_others_that_were_changed_meanwhile_stay_changed(configured: ChangedProject) -> None:
+    await _set(configured, "A=1\nB=1")
+    action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("2")})
+    await _set(configured, "A=1\nB=5\nC=5")
+    await configured.carry_out(action)
+    assert await _values(configured) == {"A": "2", "B": "5", "C": "5"}
+
+
+@pytest.mark.both_databases
+async def test_who_sets_them_at_the_same_moment_is_waited_for(configured: ChangedProject) -> None:
+    await _set(configured, "A=1")
+    action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("2")})
+    async with configured.while_uncommitted(action) as session:
+        place = await choose_place(session, "production")
+        await replace_variables(session, configured.keys, place, {"A": "5"}, configured.others(), NOW)
+    assert await _values(configured) == {"A": "5"}
+
+
+@pytest.mark.both_databases
+async def test_where_a_second_person_has_to_agree_they_wait(configured: ChangedProject) -> None:
+    await _set(configured, "A=1")
+    await configured.bring_about(PRODUCTION, {"approval.variables": True})
+    action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("2")})
+    await configured.carry_out(action)
+    assert await _values(configured) == {"A": "1"}
+    deployer = configured.operated.people["deployer"].id
+    assert await _waiting(configured) == [("pending", {"A": "2"}, deployer)]
+    # What waits is as it shall be.
+    await configured.repeated(action)
+    assert await configured.fields(PRODUCTION) == {
+        **(await configured.fields(PRODUCTION) or {}),
+        "variables.A": configured.secret("2"),
+    }
+    (change,) = await configured.operated.act("variables/waiting")
+    await configured.operated.act("variables/approve", id=change["id"], by="maintainer@acme.example")
+    assert await _values(configured) == {"A": "2"}
+    await configured.repeated(action)
+
+
+async def test_no_document_gets_round_the_second_person(configured: ChangedProject) -> None:
+    await _set(configured, "A=1")
+    await configured.bring_about(PRODUCTION, {"approval.variables": True})
+    said = {"approval.variables": False, "variables.A": configured.secret("2")}
+    await configured.bring_about(PRODUCTION, said)
+    assert await _values(configured) == {"A": "1"}
+    assert [waiting[:2] for waiting in await _waiting(configured)] == [("pending", {"A": "2"})]
+
+
+async def test_a_document_that_asks_for_a_second_person_sets_its_own_variables_first(
+    configured: ChangedProject,
+) -> None:
+    said = {"approval.variables": True, "variables.A": configured.secret("2")}
+    await configured.bring_about(PRODUCTION, said)
+    assert await _values(configured) == {"A": "2"}
+    assert await _waiting(configured) == []
+
+
+async def test_new_ones_come_on_top_of_those_that_wait(configured: ChangedProject) -> None:
+    await _set(configured, "A=1\nB=1")
+    await configured.bring_about(PRODUCTION, {"approval.variables": True})
+    await _set(configured, "A=2\nC=2", by="owner@acme.example")
+    await configured.bring_about(PRODUCTION, {"variables.D": configured.secret("3")})
+    deployer = configured.operated.people["deployer"].id
+    assert (await _waiting(configured))[1:] == [("pending", {"A": "2", "C": "2", "D": "3"}, deployer)]
+    assert (await _waiting(configured))[0][0] == ChangeState.SUPERSEDED
+    assert await _values(configured) == {"A": "1", "B": "1"}
+
+
+async def test_what_waited_and_was_turned_down_meanwhile_is_another_value(configured: ChangedProject) -> None:
+    await _set(configured, "A=1")
+    await configured.bring_about(PRODUCTION, {"approval.variables": True})
+    change = await _set(configured, "A=2", by="owner@acme.example")
+    action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("3")})
+    await configured.operated.act("variables/reject", id=change, by="maintainer@acme.example", reason="no")
+    assert "variables.A" in await configured.refused(action)
+
+
+async def test_a_new_environment_has_its_first_variables_at_once(configured: ChangedProject) -> None:
+    said = {"type": "staging", "approval.variables": True, "variables.A": configured.secret("1")}
+    action = await configured.plan_one(STAGING, said)
+    await configured.carry_out(action)
+    assert await _values(configured, "staging") == {"A": "1"}
+    assert await _waiting(configured) == []
+    await configured.repeated(action)
+
+
+async def test_no_environment_gets_more_than_it_may_have(configured: ChangedProject) -> None:
+    await _set(configured, "\n".join(f"N{number}=1" for number in range(MAX_VARIABLES)))
+    said = {"variables.A": configured.secret("1"), "variables.N0": configured.secret("2")}
+    action = await configured.plan_one(PRODUCTION, said)
+    assert await configured.refused(action) == (
+        "environments.production would have 1001 variables, and may have 1000: delete some that are there already, and "
+        "make a new review."
+    )
+    gone = ("environments", "production", "variables", "N1")
+    (action,) = await configured.plan({PRODUCTION: said}, deleted=[gone])
+    await configured.carry_out(action)
+    assert len(await _values(configured)) == MAX_VARIABLES
+
+
+async def test_a_value_that_is_not_kept_is_not_set(configured: ChangedProject) -> None:
+    digest = configured.secret("1").digest
+    action = Action("update", PRODUCTION, [Change("variables.A", None, Secret(digest), True)])
+    assert await configured.refused(action) == (
+        "environments.production.variables.A has no value that could be set; make a new review."
+    )
+
+
+async def test_no_value_is_in_the_audit_log_or_a_message(configured: ChangedProject) -> None:
+    values = ["tops3cret", "anoth3r", "th1rd"]
+    said = {"type": "staging", "variables.A": configured.secret(values[0])}
+    await configured.bring_about(STAGING, said)
+    action = await configured.plan_one(STAGING, {"variables.A": configured.secret(values[1])})
+    await configured.bring_about(STAGING, {"variables.A": configured.secret(values[2])})
+    told = [await configured.refused(action)]
+    created = Action("create", STAGING, [Change("variables.A", None, configured.secret(values[0]), True)])
+    told.append(await configured.refused(created))
+    removed = await configured.plan_one(STAGING)
+    await configured.bring_about(STAGING, {"variables.A": configured.secret(values[1])})
+    told.append(await configured.refused(removed))
+    told.append(await configured.audit_text())
+    digests = [configured.secret(value).digest[:8] for value in values]
+    assert not [word for word in (*values, *digests) if any(word in text for text in told)]

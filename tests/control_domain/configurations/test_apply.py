@@ -1,0 +1,387 @@
+"""Reviews are applied: which of them, by whom, how often, and what keeps them from it."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from control_domain.audit import Actor
+from control_domain.configurations.apply_review import apply_review
+from control_domain.configurations.reviews import forget_reviews
+from control_domain.database.engine import open_engine, open_sessions
+from control_domain.tables.audit import AuditEntry
+from control_domain.tables.configuration import Application, Operation, Review
+from pipeline_contracts.errors import ReviewExpired
+from tests.support.deploy_platform import Platform, Prepared, open_platform, prepared_after
+from tests.support.other_changes import CHANGES, NO_CHANGES, make_before
+from tests.support.reviewed_project import ReviewedProject, statuses
+
+DOCUMENT = """\
+environments:
+  staging:
+    name: Test
+    queues: {first: {}, second: {}}
+"""
+OTHER = "environments: {production: {name: Live}}\n"
+WINDOW = "{days: [mon], from: '09:00', to: '16:00', timezone: UTC}"
+
+
+@pytest.fixture
+def shop(platform: Platform) -> ReviewedProject:
+    """In which everybody has the role that is called like them."""
+    return ReviewedProject(platform, "shop")
+
+
+@pytest.fixture(scope="module")
+async def prepared_changes(
+    prepared: Prepared, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Prepared]:
+    async with prepared_after(prepared, tmp_path_factory.mktemp("changes"), make_before) as made:
+        yield made
+
+
+@pytest.fixture
+async def changing(prepared_changes: Prepared, tmp_path: Path) -> AsyncIterator[ReviewedProject]:
+    """The same, ready for any of the changes."""
+    async with open_platform(prepared_changes, tmp_path) as platform:
+        yield ReviewedProject(platform, "shop")
+
+
+@pytest.fixture(scope="module")
+async def prepared_protected(
+    prepared: Prepared, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Prepared]:
+    async def bring_about(platform: Platform) -> None:
+        assert (await ReviewedProject(platform, "shop").bring_about(_BEFORE))["status"] == "succeeded"
+
+    async with prepared_after(prepared, tmp_path_factory.mktemp("protected"), bring_about) as made:
+        yield made
+
+
+@pytest.fixture
+async def protected(prepared_protected: Prepared, tmp_path: Path) -> AsyncIterator[ReviewedProject]:
+    """The same with `_BEFORE`."""
+    async with open_platform(prepared_protected, tmp_path) as platform:
+        yield ReviewedProject(platform, "shop")
+
+
+async def _same_after(shop: ReviewedProject, review: int, **options: Any) -> tuple[int, str]:
+    """How the review is refused; nothing is changed by that."""
+    before = await shop.platform.contents()
+    answer = await shop.apply(review, **options)
+    assert await shop.platform.contents() == before
+    return answer.problem
+
+
+@pytest.mark.both_databases
+async def test_an_application_has_an_operation_for_each_action(shop: ReviewedProject) -> None:
+    review = await shop.ask("reviews", DOCUMENT)
+    answer = await shop.apply(review.data["id"], who="deployer")
+    assert answer.status == 200
+    told = answer.data
+    assert set(told) == {"id", "review_id", "status", "created_at", "finished_at", "operations"}
+    assert (told["review_id"], told["status"], told["finished_at"]) == (review.data["id"], "running", None)
+    actions = review.data["plan"]["actions"]
+    assert len(actions) == 3
+    for operation, action in zip(told["operations"], actions, strict=True):
+        assert operation == {
+            "id": operation["id"],
+            **action,
+            "status": "pending",
+            "error": None,
+            "attempts": 0,
+            "started_at": None,
+            "finished_at": None,
+        }
+    assert [one["id"] for one in told["operations"]] == sorted(one["id"] for one in told["operations"])
+    # That is what is read of it, by everybody who may read.
+    path = f"applications/{told['id']}"
+    assert (await shop.call("GET", path, who="viewer")).data == told
+    # Nothing is carried out by this.
+    assert (await shop.fields("environments", "staging") or {})["name"] == "Staging"
+
+
+async def test_who_applies_it_is_kept(shop: ReviewedProject) -> None:
+    review = await shop.review(DOCUMENT)
+    path = f"/v1/projects/{shop.project.public_id}/configuration/reviews/{review}/apply"
+    token = shop.platform.acme.token("deployer")
+    answer = await shop.platform.call("POST", path, token=token, headers={"X-Request-Id": "req-7"})
+    (application,) = await shop.rows(Application, Application.id == answer.data["id"])
+    entry = (await shop.rows(AuditEntry))[-1]
+    assert (entry.action, entry.subject) == ("configuration.apply", f"project {shop.project.public_id}")
+    assert application.person_id == entry.person_id == shop.platform.acme.people["deployer"].id
+    assert application.token_id == entry.token_id
+    assert application.request_id == entry.request_id == "req-7"
+    assert application.source == entry.source == "127.0.0.1"
+
+
+async def test_a_review_that_has_expired_is_409(shop: ReviewedProject) -> None:
+    review = await shop.review(DOCUMENT)
+    await shop.age(review, timedelta(minutes=15))
+    assert await _same_after(shop, review) == (409, "review-expired")
+    assert await _same_after(shop, review, key="k") == (409, "review-expired")
+    # The minute before it has not.
+    other = await shop.review(DOCUMENT)
+    await shop.age(other, timedelta(minutes=14))
+    assert (await shop.apply(other)).status == 200
+
+
+async def test_one_that_was_given_up_by_another_clock_has_expired_too(shop: ReviewedProject) -> None:
+    review = await shop.review(DOCUMENT)
+    async with shop.platform.sessions() as session, session.begin():
+        await forget_reviews(session, datetime.now(UTC) + timedelta(minutes=16))
+    assert await _same_after(shop, review) == (409, "review-expired")
+
+
+async def test_it_is_valid_for_fifteen_minutes_to_the_microsecond(shop: ReviewedProject) -> None:
+    number = await shop.review(DOCUMENT)
+    (review,) = await shop.rows(Review, Review.id == number)
+    assert review.expires_at == review.created_at + timedelta(minutes=15)
+    project = shop.project
+    async with shop.platform.sessions() as session:
+        with pytest.raises(ReviewExpired):
+            await apply_review(session, shop.keys, project, number, Actor("test"), review.expires_at)
+    last = review.expires_at - timedelta(microseconds=1)
+    async with shop.platform.sessions() as session, session.begin():
+        await apply_review(session, shop.keys, project, number, Actor("test"), last)
+
+
+async def test_a_review_is_applied_once(shop: ReviewedProject) -> None:
+    review = await shop.review(DOCUMENT)
+    application = (await shop.apply(review)).data
+    answer = await shop.apply(review)
+    assert answer.problem == (409, "review-applied")
+    assert answer.json()["application_id"] == application["id"]
+    assert (await shop.work(application["id"]))["status"] == "succeeded"
+    # That it has expired since is not the reason.
+    await shop.age(review, timedelta(minutes=15))
+    assert await _same_after(shop, review) == (409, "review-applied")
+
+
+@pytest.mark.both_databases
+async def test_of_a_hundred_who_apply_it_at_once_one_does(shop: ReviewedProject) -> None:
+    review = await shop.review(DOCUMENT)
+    before = {table: await shop.count(table) for table in (Application, Operation, AuditEntry)}
+    people = ("owner", "admin", "maintainer", "deployer")
+    # Half of them with keys, each of its own.
+    answers = await asyncio.gather(
+        *(
+            shop.apply(review, who=people[n % len(people)], key=f"key {n}" if n % 2 else None)
+            for n in range(100)
+        )
+    )
+    assert Counter(answer.status for answer in answers) == {200: 1, 409: 99}
+    [taken] = [answer.data["id"] for answer in answers if answer.status == 200]
+    for answer in answers:
+        if answer.status == 409:
+            assert answer.problem == (409, "review-applied")
+            assert answer.json()["application_id"] == taken
+    after = {table: await shop.count(table) for table in before}
+    assert {table: after[table] - before[table] for table in before} == {
+        Application: 1,
+        Operation: 3,
+        AuditEntry: 1,
+    }
+
+
+@pytest.mark.both_databases
+async def test_of_many_reviews_that_are_applied_at_once_one_is(shop: ReviewedProject) -> None:
+    reviews = [await shop.review(document) for document in (DOCUMENT, OTHER, "") for _ in range(4)]
+    # No worker is there: the one that starts stays running, but for one that changes nothing.
+    before = await shop.applications()
+    answers = await asyncio.gather(*(shop.apply(review) for review in reviews * 4))
+    good = [answer.data for answer in answers if answer.status == 200]
+    assert len(good) == 1
+    assert await shop.applications() == before + 1
+    expected = "application-running" if good[0]["operations"] else "project-changed"
+    kinds = Counter(answer.problem[1] for answer in answers if answer.status != 200)
+    assert kinds == {expected: 44, "review-applied": 3}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_project_that_has_changed_is_409(changing: ReviewedProject, change: str) -> None:
+    review = await changing.review(OTHER)
+    await CHANGES[change](changing.platform)
+    assert await _same_after(changing, review) == (409, "project-changed")
+    # And again, whoever sends it: the review stays open, and its project changed.
+    assert await _same_after(changing, review, key="k") == (409, "project-changed")
+    assert (await changing.apply(await changing.review(OTHER))).status == 200
+
+
+@pytest.mark.parametrize("change", NO_CHANGES)
+async def test_what_a_plan_does_not_see_changes_nothing(changing: ReviewedProject, change: str) -> None:
+    review = await changing.review(OTHER)
+    await NO_CHANGES[change](changing.platform)
+    assert (await changing.apply(review)).status == 200
+
+
+async def test_of_two_reviews_of_one_state_one_is_applied(shop: ReviewedProject) -> None:
+    """Although the other one's plan would be the same again."""
+    first, second = [await shop.review(DOCUMENT) for _ in range(2)]
+    application = (await shop.apply(first)).data
+    before = await shop.platform.contents()
+    answer = await shop.apply(second)
+    assert answer.problem == (409, "application-running")
+    assert answer.json()["application_id"] == application["id"]
+    assert await shop.platform.contents() == before
+    assert (await shop.work(application["id"]))["status"] == "succeeded"
+    assert await _same_after(shop, second) == (409, "project-changed")
+
+
+async def test_another_project_of_the_account_has_its_own(shop: ReviewedProject) -> None:
+    blog = ReviewedProject(shop.platform, "blog")
+    reviews = await shop.review(DOCUMENT), await blog.review(DOCUMENT)
+    assert (await shop.apply(reviews[0])).status == 200
+    assert (await blog.apply(reviews[0])).problem == (404, "not-found")
+    assert (await shop.apply(reviews[1])).problem == (404, "not-found")
+    assert (await blog.apply(reviews[1])).status == 200
+
+
+async def test_while_one_is_running_none_is_started(shop: ReviewedProject) -> None:
+    application = await shop.begin(DOCUMENT)
+    # Planned with it in sight.
+    review = await shop.review(OTHER)
+    answer = await shop.apply(review)
+    assert answer.problem == (409, "application-running")
+    assert answer.json()["application_id"] == application["id"]
+    await shop.work(application["id"])
+    assert (await shop.apply(await shop.review(OTHER))).status == 200
+
+
+async def test_a_plan_of_nothing_succeeds_at_once(shop: ReviewedProject) -> None:
+    older = await shop.review(OTHER)
+    plan = await shop.ask("reviews", "")
+    assert plan.data["plan"]["actions"] == []
+    told = (await shop.apply(plan.data["id"])).data
+    assert (told["status"], told["operations"]) == ("succeeded", [])
+    assert told["finished_at"] == told["created_at"]
+    assert await shop.read(told["id"]) == told
+    # Whoever reviewed the other one before has not seen it.
+    assert await _same_after(shop, older) == (409, "project-changed")
+
+
+@pytest.mark.both_databases
+async def test_what_is_applied_again_with_its_key_is_applied_once(shop: ReviewedProject) -> None:
+    review, other = await shop.review(DOCUMENT), await shop.review(OTHER)
+    before = await shop.applications()
+    answers = await asyncio.gather(*(shop.apply(review, key="k") for _ in range(20)))
+    assert {(answer.status, answer.body) for answer in answers} == {(200, answers[0].body)}
+    replayed = Counter(answer.headers.get("Idempotent-Replayed") for answer in answers)
+    assert replayed == {None: 1, "true": 19}
+    assert await shop.applications() == before + 1
+    # The first answer, whatever has become of it.
+    await shop.work(answers[0].data["id"])
+    again = await shop.apply(review, key="k")
+    assert (again.body, again.data["status"]) == (answers[0].body, "running")
+    # A key serves one review.
+    answer = await shop.apply(other, key="k")
+    assert (answer.problem, answer.fields) == ((422, "validation-failed"), ["Idempotency-Key"])
+    # And is nobody else's.
+    assert await _same_after(shop, review, key="k", who="deployer") == (409, "review-applied")
+
+
+def _count_pending(url: str) -> int:
+    """How many operations wait, as another process sees it. Nothing else goes on meanwhile."""
+
+    async def count() -> int:
+        engine = open_engine(url)
+        async with open_sessions(engine)() as session:
+            query = select(func.count()).where(Operation.status == "pending")
+            found = (await session.execute(query)).scalar_one()
+        await engine.dispose()
+        return found
+
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(lambda: asyncio.run(count())).result()
+
+
+async def test_a_worker_is_woken_once_there_is_something_to_find(shop: ReviewedProject) -> None:
+    url = shop.platform.engine.url.render_as_string(hide_password=False)
+    # Of the application before one waits, which is called off.
+    others = await shop.count(Operation, Operation.status == "pending") - 1
+    seen: list[int] = []
+    shop.platform.app.state.wake_applications = lambda: seen.append(_count_pending(url))
+    application = await shop.begin(DOCUMENT)
+    first = application["operations"][0]["id"]
+    await shop.operate(application["id"], first, "cancel")
+    await shop.operate(application["id"], first, "retry")
+    assert [count - others for count in seen] == [3, 2, 3]
+
+
+_BEFORE = """\
+environments:
+  staging:
+    window: {days: [mon], from: '09:00', to: '16:00', timezone: UTC}
+    variables: {A: "1"}
+    heartbeats: {nightly: {period: 1h}}
+    queues: {default: {}}
+  development: {locked: true}
+  production: {approval: {deploys: true, variables: true}}
+"""
+PROTECTED = {
+    "a lock": "environments: {staging: {locked: true}}",
+    "no lock": "environments: {development: {locked: false}}",
+    "a window": f"environments: {{production: {{window: {WINDOW}}}}}",
+    "another window": f"environments: {{staging: {{window: {WINDOW.replace('mon', 'tue')}}}}}",
+    "no window": "environments: {staging: {window: null}}",
+    "approval of deploys": "environments: {staging: {approval: {deploys: true}}}",
+    "no approval of deploys": "environments: {production: {approval: {deploys: false}}}",
+    "approval of variables": "environments: {staging: {approval: {variables: true}}}",
+    "no approval of variables": "environments: {production: {approval: {variables: false}}}",
+    "among much else": "environments: {staging: {replicas: 3, name: Test, locked: true}, production: {replicas: 2}}",
+    "an environment less": "delete: [environments.development]",
+    "a heartbeat less": "delete: [environments.staging.heartbeats.nightly]",
+    "a queue less": "delete: [environments.staging.queues.default]",
+    "a site less": "delete: [sites.Shop]",
+}
+FREE = {
+    "what is so already": f"environments: {{staging: {{window: {WINDOW}}}, development: {{locked: true}}}}",
+    "replicas": "environments: {staging: {replicas: 3}}",
+    "a state": "environments: {staging: {state: hibernated}}",
+    "variables": "environments: {staging: {variables: {A: '2'}}}",
+    "a variable less": "delete: [environments.staging.variables.A]",
+    "a new environment that is locked": f"environments: {{new: {{type: staging, locked: true, window: {WINDOW}}}}}",
+    "a heartbeat": "environments: {staging: {heartbeats: {nightly: {period: 2h}, other: {period: 1h}}}}",
+    "a project's name": "project: {name: The shop}",
+    "a site": "sites: {docs: {domains: ['https://docs.example']}}",
+}
+
+
+async def test_what_protects_is_applied_by_maintainers(protected: ReviewedProject) -> None:
+    """What removes something, or what keeps people from deploying."""
+    for name, document in PROTECTED.items():
+        answer = await protected.ask("reviews", document, who="deployer")
+        assert answer.status == 201, (name, answer)
+        for who in ("deployer", "viewer", "stranger"):
+            assert await _same_after(protected, answer.data["id"], who=who) == (403, "deploy-not-allowed"), (
+                name
+            )
+            refused = await _same_after(protected, answer.data["id"], who=who, key="k")
+            assert refused == (403, "deploy-not-allowed"), name
+
+
+@pytest.mark.parametrize("who", ["maintainer", "admin", "owner"])
+async def test_maintainers_apply_what_protects(protected: ReviewedProject, who: str) -> None:
+    answer = await protected.apply(
+        await protected.review("\n".join((PROTECTED["no lock"], PROTECTED["a queue less"]))), who=who
+    )
+    assert answer.status == 200
+    told = await protected.work(answer.data["id"])
+    assert statuses(told) == ["succeeded", "succeeded"]
+    assert await protected.fields("environments", "staging", "queues", "default") is None
+
+
+@pytest.mark.parametrize("name", FREE)
+async def test_whoever_may_deploy_applies_the_rest(protected: ReviewedProject, name: str) -> None:
+    review = await protected.review(FREE[name])
+    for who in ("viewer", "stranger"):
+        assert await _same_after(protected, review, who=who) == (403, "deploy-not-allowed")
+    answer = await protected.apply(review, who="deployer")
+    assert answer.status == 200
+    assert (await protected.work(answer.data["id"]))["status"] == "succeeded"

@@ -1,0 +1,166 @@
+"""Whoever lowers the gate of an environment needs a second person, by whichever way."""
+
+import pytest
+from sqlalchemy import update
+
+from control_domain.tables.configuration import Application, Operation, Review
+from control_domain.tables.projects import Environment
+from tests.support.deploy_platform import Platform
+from tests.support.reviewed_project import ReviewedProject
+
+_WINDOW = "{days: [mon, tue], from: '09:00', to: '16:00', timezone: UTC}"
+_GATED = f"""\
+environments:
+  production: {{approval: {{deploys: true, variables: true}}, window: {_WINDOW}}}
+  staging: {{window: {_WINDOW}}}
+"""
+
+
+def _production(change: str) -> str:
+    return f"environments: {{production: {{{change}}}}}"
+
+
+def _window(days: str = "[mon, tue]", begin: str = "09:00", end: str = "16:00", zone: str = "UTC") -> str:
+    return _production(f"window: {{days: {days}, from: '{begin}', to: '{end}', timezone: {zone}}}")
+
+
+# Changes of a project that is as `_GATED` says.
+LOWERING = {
+    "no approval of deploys": _production("approval: {deploys: false}"),
+    "no approval of variables": _production("approval: {variables: false}"),
+    "no window": _production("window: null"),
+    "a day more": _window("[mon, tue, wed]"),
+    "an hour more": _window(end="17:00"),
+    "over night": _window(begin="17:00", end="08:00"),
+    "the whole day": _window(begin="00:00", end="00:00"),
+    "another time zone": _window(zone="Asia/Tokyo"),
+    "removed": "delete: [environments.production]",
+    "removed beside something harmless": "environments: {staging: {replicas: 2}}\ndelete: [environments.production]",
+    "lowered together with variables": _production("approval: {variables: false}, variables: {A: '1'}"),
+}
+KEEPING = {
+    "a day less": _window("[mon]"),
+    "an hour less": _window(begin="10:00"),
+    "other settings": _production("replicas: 3, branch: live"),
+    "no window where nobody is wanted": "environments: {staging: {window: null}}",
+    "removed where nobody is wanted": "delete: [environments.staging]",
+    "a gate more": "environments: {staging: {approval: {deploys: true}}}",
+}
+
+
+@pytest.fixture
+async def gated(reviewed: ReviewedProject) -> ReviewedProject:
+    """A project that is as `_GATED` says, on which members have roles."""
+    reviewed.slug = "shop"
+    await reviewed.bring_about(_GATED)
+    return reviewed
+
+
+async def _review(gated: ReviewedProject, document: str, who: str) -> int:
+    answer = await gated.ask("reviews", document, who=who)
+    assert answer.status == 201, answer
+    return int(answer.data["id"])
+
+
+@pytest.mark.parametrize("document", LOWERING.values(), ids=LOWERING)
+async def test_a_gate_is_lowered_by_two_people(gated: ReviewedProject, document: str) -> None:
+    number = await _review(gated, document, "maintainer")
+    before = await gated.platform.contents()
+    answer = await gated.apply(number, who="maintainer")
+    assert answer.problem == (403, "deploy-not-allowed"), answer
+    assert "A second person has to agree" in answer.json()["detail"]
+    assert (await gated.apply(number, who="deployer")).problem == (403, "deploy-not-allowed")
+    assert await gated.platform.contents() == before
+    assert (await gated.apply(number, who="admin")).status == 200
+
+
+@pytest.mark.parametrize("document", KEEPING.values(), ids=KEEPING)
+async def test_what_lowers_no_gate_needs_one_person(gated: ReviewedProject, document: str) -> None:
+    assert (await gated.apply(await _review(gated, document, "maintainer"), who="maintainer")).status == 200
+
+
+async def test_a_review_that_nobody_is_named_for_lowers_nothing(gated: ReviewedProject) -> None:
+    """Whoever made it may be the one who applies it."""
+    number = await _review(gated, LOWERING["no window"], "maintainer")
+    await gated.change(Review, number, made_by_id=None)
+    assert (await gated.apply(number, who="admin")).problem == (403, "deploy-not-allowed")
+
+
+async def test_a_gate_that_was_raised_since_the_review_counts(gated: ReviewedProject) -> None:
+    number = await _review(gated, "delete: [environments.staging]", "maintainer")
+    await _raise_staging(gated)
+    assert (await gated.apply(number, who="maintainer")).problem == (409, "project-changed")
+
+
+async def _raise_staging(gated: ReviewedProject) -> None:
+    async with gated.platform.sessions() as session, session.begin():
+        mine = Environment.id == _staging(gated.platform)
+        await session.execute(update(Environment).where(mine).values(deploys_need_approval=True))
+
+
+async def _window_of_staging(gated: ReviewedProject) -> object:
+    fields = await gated.fields("environments", "staging")
+    assert fields is not None
+    return fields["window"]
+
+
+_UNGUARDED = KEEPING["no window where nobody is wanted"]
+
+
+async def test_a_retry_lowers_a_gate_that_was_raised_since_by_two_people(gated: ReviewedProject) -> None:
+    application = (await gated.apply(await _review(gated, _UNGUARDED, "maintainer"), who="maintainer")).data
+    number, operation = application["id"], application["operations"][0]["id"]
+    assert (await gated.operate(number, operation, "cancel", who="maintainer")).status == 200
+    await _raise_staging(gated)
+    before = await gated.platform.contents()
+    for who in ("maintainer", "deployer"):
+        answer = await gated.operate(number, operation, "retry", who=who)
+        assert answer.problem == (403, "deploy-not-allowed"), answer
+    assert await gated.platform.contents() == before
+    assert (await gated.operate(number, operation, "retry", who="admin")).status == 200
+    action, details = (await gated.audited())[-1]
+    assert (action, details["lowered"]) == (
+        "configuration.retry",
+        ["limits of the deploy window of environments.staging"],
+    )
+    await gated.work(number)
+    assert await _window_of_staging(gated) is None
+
+
+@pytest.mark.parametrize(
+    "document", [_UNGUARDED, KEEPING["removed where nobody is wanted"]], ids=["window", "removed"]
+)
+async def test_a_gate_that_was_raised_before_the_worker_came_counts(
+    gated: ReviewedProject, document: str
+) -> None:
+    application = (await gated.apply(await _review(gated, document, "maintainer"), who="maintainer")).data
+    await _raise_staging(gated)
+    (operation,) = (await gated.work(application["id"]))["operations"]
+    assert operation["status"] == "failed"
+    assert "environments.staging wants a second person by now" in operation["error"]
+    assert operation["error"].endswith("make a new review.")
+    assert await _window_of_staging(gated) is not None
+
+
+async def test_the_worker_lowers_what_a_second_person_agreed_to(gated: ReviewedProject) -> None:
+    document = _production("approval: {deploys: false}")
+    application = (await gated.apply(await _review(gated, document, "maintainer"), who="admin")).data
+    assert (await gated.work(application["id"]))["status"] == "succeeded"
+
+
+async def test_a_retry_of_what_others_wait_behind_counts_them_too(gated: ReviewedProject) -> None:
+    """The one in front is harmless, and may be tried again by whoever may deploy."""
+    document = "environments: {staging: {replicas: 2}, production: {window: null}}"
+    application = (await gated.apply(await _review(gated, document, "maintainer"), who="admin")).data
+    number, operations = application["id"], application["operations"]
+    assert [one["resource"] for one in operations] == ["environments.staging", "environments.production"]
+    await gated.change(Operation, operations[0]["id"], status="failed")
+    await gated.change(Application, number, status="failed")
+    for who in ("maintainer", "deployer"):
+        answer = await gated.operate(number, operations[0]["id"], "retry", who=who)
+        assert answer.problem == (403, "deploy-not-allowed"), answer
+    assert (await gated.operate(number, operations[0]["id"], "retry", who="admin")).status == 200
+
+
+def _staging(platform: Platform) -> int:
+    return platform.acme.environment("shop/staging").id

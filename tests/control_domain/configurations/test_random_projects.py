@@ -1,0 +1,93 @@
+"""Random documents on random projects, carried out for real on both databases."""
+
+import json
+from itertools import count
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from control_domain.audit import Actor
+from control_domain.configurations.addresses import PROJECT
+from control_domain.configurations.documents.read_document import read_configuration
+from control_domain.configurations.documents.write_document import write_document
+from control_domain.configurations.effects.carry_out import carry_out
+from control_domain.configurations.plan import Plan, make_plan
+from control_domain.configurations.read_state import read_state
+from control_domain.configurations.sealed_actions import open_actions, seal_actions
+from control_domain.configurations.state import ProjectState
+from control_domain.projects.operations import create_project
+from control_domain.tables.projects import Project
+from tests.support.applied_configuration import apply_in_memory
+from tests.support.changed_project import ChangedProject, all_gates
+from tests.support.examples import EXAMPLES
+from tests.support.operated import NOW
+from tests.support.random_configurations import RandomDocument, documents_for
+
+_ACTOR = Actor("203.0.113.7")
+_numbers = count()
+
+
+class _NewProject:
+    """One of its own for each example."""
+
+    def __init__(self, configured: ChangedProject, project: Project) -> None:
+        self._sessions = configured.operated.engines.sessions
+        self._keys = configured.keys
+        self._project = project
+
+    def _digest(self, value: str) -> str:
+        return self._keys.digest(value, self._project.public_id)
+
+    async def read(self) -> ProjectState:
+        async with self._sessions() as session:
+            return await read_state(session, self._keys, self._project)
+
+    def plan(self, document: RandomDocument, state: ProjectState) -> Plan:
+        plan = make_plan(read_configuration(document.text, document.bindings, self._digest), state)
+        again = make_plan(read_configuration(document.text, document.bindings, self._digest), state)
+        assert json.dumps(plan.to_json()).encode() == json.dumps(again.to_json()).encode()
+        return plan
+
+    def plan_export(self, state: ProjectState) -> Plan:
+        return make_plan(read_configuration(write_document(state), {}, self._digest), state)
+
+    async def carry_out(self, plan: Plan) -> None:
+        """As the worker does: each action sealed and opened, in a transaction of its own."""
+        of = self._project.public_id
+        for action in plan.actions:
+            (opened,) = open_actions(self._keys, seal_actions(self._keys, [action], of), of)
+            async with self._sessions() as session, session.begin():
+                project = await session.get_one(Project, self._project.id)
+                await carry_out(session, self._keys, project, opened, _ACTOR, NOW, all_gates(opened))
+
+
+async def _make_project(configured: ChangedProject) -> _NewProject:
+    slug = f"random-{next(_numbers)}"
+    async with configured.operated.engines.sessions() as session, session.begin():
+        project = await create_project(session, configured.operated.account, slug, slug, NOW)
+    return _NewProject(configured, project)
+
+
+@given(data=st.data())
+@settings(max_examples=EXAMPLES // 3, deadline=None, suppress_health_check=list(HealthCheck))
+async def test_what_is_planned_and_carried_out_is_what_the_document_says(
+    configured: ChangedProject, data: st.DataObject
+) -> None:
+    project = await _make_project(configured)
+    for _ in range(3):
+        state = await project.read()
+        document = data.draw(documents_for(state))
+        plan = project.plan(document, state)
+        await project.carry_out(plan)
+        after = await project.read()
+        # The same document once more changes nothing, and nobody has touched what it leaves out.
+        assert project.plan(document, after).actions == []
+        wanted = apply_in_memory(state, plan).resources
+        assert {one.address: one.fields for one in after.resources.values()} == {
+            one.address: one.fields for one in wanted.values()
+        }
+        export = project.plan_export(after)
+        assert (list(export.actions), list(export.unmanaged)) == ([], [])
+        # Whoever has not seen the change is told: but where there was none.
+        assert (state.fingerprint() == after.fingerprint()) is (not plan.actions)
+    assert PROJECT in after.resources

@@ -1,0 +1,210 @@
+"""The key that seals gives way to another one while reviews are open and operations wait."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from control_domain.audit import Actor
+from control_domain.configurations.apply_review import apply_review
+from control_domain.key_rotation import Resealed, reseal
+from control_domain.sealing import CannotOpen, SealingKeys
+from control_domain.tables.configuration import Operation, Review
+from control_domain.tables.projects import Environment
+from control_domain.variables.operations import open_variables, present_variables
+from tests.support.deploy_platform import environment_path
+from tests.support.reviewed_project import ReviewedProject, statuses
+
+_OLD, _NEW = "the old secret of the test; long enough", "the new secret of the test; long enough"
+OLD, BOTH, NEW = (SealingKeys.read(text) for text in (_OLD, f"{_NEW},{_OLD}", _NEW))
+BEFORE = """\
+environments:
+  staging: {variables: {A: "1", B: "1", GONE: "1"}}
+  production: {variables: {A: "1"}}
+"""
+# Variables that are changed, new, gone, and left alone; among them one to a value that another one has.
+DOCUMENT = """\
+environments:
+  development: {variables: {A: "1"}}
+  staging: {replicas: 2, variables: {A: "2", B: {keep: true}, C: "${token}"}}
+  production: {variables: {A: "${token}"}}
+delete: [environments.staging.variables.GONE]
+"""
+BINDINGS = {"token": "hunter2 hunter2 hunter2"}
+VALUES = {
+    "development": {"A": "1"},
+    "staging": {"A": "2", "B": "1", "C": BINDINGS["token"]},
+    "production": {"A": BINDINGS["token"]},
+}
+
+
+def _use(reviewed: ReviewedProject, keys: SealingKeys) -> None:
+    """As a control plane that is started anew."""
+    reviewed.platform.app.state.variable_keys = keys
+
+
+@pytest.fixture
+async def rotated(reviewed: ReviewedProject) -> ReviewedProject:
+    """The project, whose variables the old key has sealed."""
+    _use(reviewed, OLD)
+    await reviewed.bring_about(BEFORE)
+    return reviewed
+
+
+def test_keys_know_the_digests_of_each_of_them() -> None:
+    was = BOTH.as_of(OLD.key_id)
+    assert was.digest("1", "prj_1") == OLD.digest("1", "prj_1") != BOTH.digest("1", "prj_1")
+    assert BOTH.as_of(NEW.key_id).digest("1", "prj_1") == NEW.digest("1", "prj_1")
+    # They open the same.
+    assert was.open(NEW.seal({"A": "1"}, "env_1"), "env_1") == {"A": "1"}
+    with pytest.raises(CannotOpen, match="PHAROS_VARIABLES_KEY"):
+        NEW.as_of(OLD.key_id)
+
+
+async def _reseal(reviewed: ReviewedProject, keys: SealingKeys = BOTH) -> Resealed:
+    async with reviewed.platform.sessions() as session, session.begin():
+        return await reseal(session, keys, 500)
+
+
+async def _check_done(reviewed: ReviewedProject, told: Any) -> None:
+    assert told["status"] == "succeeded", told
+    await _reseal(reviewed)
+    for slug, values in VALUES.items():
+        async with reviewed.platform.sessions() as session:
+            number = reviewed.platform.acme.environment(f"blog/{slug}").id
+            environment = await session.get_one(Environment, number)
+            row = await present_variables(session, environment)
+            assert open_variables(NEW, row, environment.public_id) == values
+
+
+async def test_an_open_review_is_applied_with_the_new_key_alone(rotated: ReviewedProject) -> None:
+    review = await rotated.review(DOCUMENT, BINDINGS)
+    resealed = await _reseal(rotated)
+    assert (resealed.done > 0, resealed.left) == (True, 0)
+    assert await _reseal(rotated) == Resealed(0, 0)
+    _use(rotated, NEW)
+    answer = await rotated.apply(review)
+    assert answer.status == 200, answer
+    await _check_done(rotated, await rotated.work(answer.data["id"]))
+
+
+async def test_operations_that_wait_are_carried_out_with_the_new_key_alone(rotated: ReviewedProject) -> None:
+    application = await rotated.begin(DOCUMENT, BINDINGS)
+    assert (await _reseal(rotated)).left == 0
+    _use(rotated, NEW)
+    await _check_done(rotated, await rotated.work(application["id"]))
+
+
+@pytest.mark.parametrize("when", ["before it is applied", "before it is carried out"])
+async def test_nothing_has_to_be_sealed_again_first(rotated: ReviewedProject, when: str) -> None:
+    review = await rotated.review(DOCUMENT, BINDINGS)
+    if when == "before it is applied":
+        _use(rotated, BOTH)
+    answer = await rotated.apply(review)
+    assert answer.status == 200, answer
+    _use(rotated, BOTH)
+    await _check_done(rotated, await rotated.work(answer.data["id"]))
+
+
+async def test_what_has_failed_or_was_canceled_is_tried_again_with_the_new_key_alone(
+    rotated: ReviewedProject,
+) -> None:
+    application = await rotated.begin(DOCUMENT, BINDINGS)
+    numbers = [operation["id"] for operation in application["operations"]]
+    assert (await rotated.operate(application["id"], numbers[2], "cancel")).status == 200
+    await rotated.platform.change("blog/staging", desired_replicas=7)
+    told = await rotated.work(application["id"])
+    assert statuses(told) == ["succeeded", "failed", "canceled"]
+    await rotated.platform.change("blog/staging", desired_replicas=1)
+    assert (await _reseal(rotated)).left == 0
+    _use(rotated, NEW)
+    async with rotated.working():
+        for number in numbers[1:]:
+            assert (await rotated.operate(application["id"], number, "retry")).status == 200
+        async with asyncio.timeout(120):
+            while (told := await rotated.finished(application["id"]))["status"] != "succeeded":
+                assert "failed" not in statuses(told)
+    await _check_done(rotated, told)
+
+
+@pytest.mark.parametrize("first", ["the change", "the key"])
+async def test_a_project_that_has_changed_is_not_taken_for_the_same(
+    rotated: ReviewedProject, first: str
+) -> None:
+    async def change() -> None:
+        path = environment_path(rotated.platform.acme.places["blog/staging"], "variables")
+        assert (await rotated.platform.call("PUT", path, {"variables": "A=3\nB=1\nGONE=1"})).status == 200
+
+    review, application = await rotated.review(DOCUMENT, BINDINGS), None
+    if first == "the change":
+        await change()
+        await _reseal(rotated)
+        _use(rotated, NEW)
+    else:
+        await _reseal(rotated)
+        _use(rotated, NEW)
+        await change()
+    assert (await rotated.apply(review)).problem == (409, "project-changed")
+    # Nor is one value among others, where an application was started.
+    application = await rotated.begin(DOCUMENT, BINDINGS)
+    _use(rotated, NEW)
+    path = environment_path(rotated.platform.acme.places["blog/staging"], "variables")
+    assert (await rotated.platform.call("PUT", path, {"variables": "A=4\nB=1\nGONE=1"})).status == 200
+    told = await rotated.work(application["id"])
+    assert statuses(told) == ["succeeded", "failed", "pending"]
+    assert "variables.A" in told["operations"][1]["error"]
+
+
+@pytest.mark.both_databases
+async def test_an_operation_whose_variable_was_changed_fails_after_it_too(rotated: ReviewedProject) -> None:
+    application = await rotated.begin(DOCUMENT, BINDINGS)
+    path = environment_path(rotated.platform.acme.places["blog/staging"], "variables")
+    assert (await rotated.platform.call("PUT", path, {"variables": "A=3\nB=1\nGONE=1"})).status == 200
+    assert (await _reseal(rotated)).left == 0
+    _use(rotated, NEW)
+    told = await rotated.work(application["id"])
+    assert statuses(told) == ["succeeded", "failed", "pending"]
+    assert told["operations"][1]["error"] == (
+        "environments.staging was changed meanwhile: variables.A; make a new review."
+    )
+
+
+async def test_without_the_old_key_nothing_is_changed(rotated: ReviewedProject) -> None:
+    await rotated.review(DOCUMENT, BINDINGS)
+    before = await rotated.platform.contents()
+    with pytest.raises(CannotOpen):
+        await _reseal(rotated, NEW)
+    assert await rotated.platform.contents() == before
+
+
+@pytest.mark.both_databases
+async def test_what_is_applied_meanwhile_does_not_get_its_secrets_back(rotated: ReviewedProject) -> None:
+    assert (await _reseal(rotated)).left == 0
+    _use(rotated, SealingKeys.read(f"{_OLD},{_NEW}"))
+    number = await rotated.review(DOCUMENT, BINDINGS)
+    async with rotated.platform.sessions() as session:
+        async with session.begin():
+            await apply_review(session, BOTH, rotated.project, number, Actor("test"), datetime.now(UTC))
+            # It sees the review as it was, and waits for its end.
+            resealing = asyncio.create_task(_reseal(rotated))
+            await asyncio.sleep(0.2)
+            assert not resealing.done()
+        assert (await resealing) == Resealed(0, 0)
+    (review,) = await rotated.rows(Review, Review.id == number)
+    assert (review.sealed, review.key_id) == (None, None)
+
+
+@pytest.mark.both_databases
+async def test_it_is_sealed_again_while_all_goes_on(rotated: ReviewedProject) -> None:
+    review = await rotated.review(DOCUMENT, BINDINGS)
+    _use(rotated, BOTH)
+    async with rotated.working():
+        answer, *_ = await asyncio.gather(rotated.apply(review), *(_reseal(rotated) for _ in range(4)))
+        assert answer.status == 200
+        told = await rotated.finished(answer.data["id"])
+        assert (await _reseal(rotated)).left == 0
+    assert [row.sealed for row in await rotated.rows(Review, Review.id == review)] == [None]
+    rows = await rotated.rows(Operation, Operation.application_id == told["id"])
+    assert [row.sealed for row in rows] == [None] * 3
+    await _check_done(rotated, told)

@@ -1,0 +1,290 @@
+"""What the first start makes, and what later starts make of what is left of it."""
+
+import asyncio
+import json
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete, func, select, update
+
+from control_domain.accounts.operations import find_caller
+from control_domain.database.engine import Sessions, open_engine, open_sessions
+from control_domain.first_account.account import ensure_first_account, ensure_secret, write_private
+from control_domain.monitors.operations import live_monitor_keys
+from control_domain.projects.operations import find_by_ingest_key, live_ingest_keys
+from control_domain.sites.operations import find_sites, live_sites
+from control_domain.tables.accounts import Account
+from control_domain.tables.monitors import Heartbeat, HeartbeatState, MonitorKey, Queue
+from control_domain.tables.projects import Project
+from control_domain.tables.sites import Goal, Site
+from operator_actions.door import ACTIONS, Engines
+from pipeline_contracts.credentials import digest_credential
+from pipeline_contracts.rate_limits import RateLimit
+from pipeline_contracts.settings import BadSettings, Settings
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from storage_backends.key_directory.interface import SiteEntry
+
+NOW = datetime.now(UTC)
+
+
+async def test_the_first_start_makes_an_account_with_working_keys(sessions: Sessions, tmp_path: Path) -> None:
+    path = tmp_path / "credentials.json"
+    credentials = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    assert json.loads(path.read_text()) == credentials
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    async with sessions() as session:
+        caller = await find_caller(session, digest_credential(credentials["api_token"]), NOW)
+        environment = await find_by_ingest_key(session, digest_credential(credentials["ingest_key"]), NOW)
+        (entry,) = await live_ingest_keys(session, NOW)
+    assert caller is not None
+    assert environment is not None
+    assert caller.account.public_id == credentials["account_id"] == entry.account_id
+    assert environment.public_id == credentials["environment_id"] == entry.environment_id
+    assert credentials["project_id"] == entry.project_id
+    assert entry.limit == RateLimit(5000, 50_000)
+
+
+async def test_a_later_start_keeps_the_keys_and_tells_the_new_address(
+    sessions: Sessions, tmp_path: Path
+) -> None:
+    path = tmp_path / "credentials.json"
+    first = await ensure_first_account(sessions, Settings(), path, "http://x:1/api")
+    path.write_text(json.dumps({**first, "note": {"of": "mine"}}))
+    second = await ensure_first_account(sessions, Settings(), path, "http://x:2/api")
+    assert second == {**first, "base_url": "http://x:2/api", "note": {"of": "mine"}}
+
+
+@pytest.mark.parametrize("left", [None, "", "{", "[]", '{"base_url": "x"}'])
+async def test_lost_credentials_are_made_again_for_the_same_account(
+    sessions: Sessions, tmp_path: Path, left: str | None
+) -> None:
+    path = tmp_path / "credentials.json"
+    first = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    path.unlink()
+    if left is not None:
+        path.write_text(left)
+    second = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    same = ("account_id", "project_id", "environment_id")
+    assert [second[name] for name in same] == [first[name] for name in same]
+    assert second["ingest_key"] != first["ingest_key"]
+    async with sessions() as session:
+        assert await find_by_ingest_key(session, digest_credential(second["ingest_key"]), NOW) is not None
+        assert (await session.execute(select(func.count()).select_from(Account))).scalar_one() == 1
+
+
+async def test_a_rate_in_the_settings_replaces_the_accounts(sessions: Sessions, tmp_path: Path) -> None:
+    path = tmp_path / "credentials.json"
+    await ensure_first_account(sessions, Settings(ingest_rate=7.0), path, "http://x/api")
+    async with sessions() as session:
+        assert [entry.limit for entry in await live_ingest_keys(session, NOW)] == [RateLimit(7, 50_000)]
+    await ensure_first_account(sessions, Settings(ingest_burst=9), path, "http://x/api")
+    async with sessions() as session:
+        assert [entry.limit for entry in await live_ingest_keys(session, NOW)] == [RateLimit(7, 9)]
+
+
+def test_a_secret_is_made_once(tmp_path: Path) -> None:
+    first = ensure_secret(tmp_path / "receipt.key")
+    assert (ensure_secret(tmp_path / "receipt.key"), len(first)) == (first, 43)
+
+
+def test_a_file_that_several_write_at_once_is_one_of_theirs_and_private(tmp_path: Path) -> None:
+    path = tmp_path / "credentials.json"
+    texts = [f"{letter}" * 100_000 for letter in "abcd"]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(20):
+            list(pool.map(lambda text: write_private(path, text), texts))
+            assert path.read_text() in texts
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+
+
+async def test_a_burst_that_the_column_does_not_hold_is_a_bad_setting(
+    sessions: Sessions, tmp_path: Path
+) -> None:
+    with pytest.raises(BadSettings, match="PHAROS_INGEST_BURST: at most 2147483647"):
+        await ensure_first_account(sessions, Settings(ingest_burst=2**31), tmp_path / "c", "http://x/api")
+    await ensure_first_account(sessions, Settings(ingest_burst=2**31 - 1), tmp_path / "c", "http://x/api")
+
+
+@pytest.mark.both_databases
+async def test_first_starts_at_once_share_one_account(
+    sessions: Sessions, database_url: str, tmp_path: Path
+) -> None:
+    # An engine each, as processes have.
+    engines = [open_engine(database_url) for _ in range(4)]
+    made = await asyncio.gather(
+        *(
+            ensure_first_account(open_sessions(engine), Settings(), tmp_path / f"{n}.json", "http://x/api")
+            for n, engine in enumerate(engines)
+        )
+    )
+    same = ("account_id", "project_id", "environment_id")
+    assert len({tuple(credentials[name] for name in same) for credentials in made}) == 1
+    assert len({credentials["ingest_key"] for credentials in made}) == 4
+    async with sessions() as session:
+        assert (await session.execute(select(func.count()).select_from(Account))).scalar_one() == 1
+        for credentials in made:
+            key = digest_credential(credentials["ingest_key"])
+            assert await find_by_ingest_key(session, key, datetime.now(UTC)) is not None
+    for engine in engines:
+        await engine.dispose()
+
+
+async def test_it_makes_a_heartbeat_and_a_queue_with_working_keys(sessions: Sessions, tmp_path: Path) -> None:
+    credentials = await ensure_first_account(sessions, Settings(), tmp_path / "c.json", "http://x/api")
+    async with sessions() as session:
+        entries = {entry.monitor: entry for entry in await live_monitor_keys(session, NOW)}
+    assert set(entries) == {
+        f"heartbeat/{credentials['heartbeat']['id']}",
+        f"queue/{credentials['queue']['id']}",
+    }
+    for kind in ("heartbeat", "queue"):
+        entry = entries[f"{kind}/{credentials[kind]['id']}"]
+        assert entry.digest == digest_credential(credentials[kind]["key"])
+        assert (entry.account_id, entry.environment_id) == (
+            credentials["account_id"],
+            credentials["environment_id"],
+        )
+
+
+async def test_an_installation_from_before_monitors_gets_them(sessions: Sessions, tmp_path: Path) -> None:
+    """What it has stays; what was made and never written down gets a new key, and is not made again."""
+    path = tmp_path / "credentials.json"
+    before = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    older = {name: value for name, value in before.items() if name not in ("heartbeat", "queue")}
+    write_private(path, json.dumps(older))
+    after = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    assert {name: after[name] for name in older} == older
+    assert [after[kind]["id"] for kind in ("heartbeat", "queue")] == [
+        before[kind]["id"] for kind in ("heartbeat", "queue")
+    ]
+    assert after["heartbeat"]["key"] != before["heartbeat"]["key"]
+    assert await ensure_first_account(sessions, Settings(), path, "http://x/api") == after
+
+
+@pytest.mark.both_databases
+async def test_upgrades_at_once_share_one_heartbeat_and_one_queue(
+    sessions: Sessions, database_url: str, tmp_path: Path
+) -> None:
+    """Several processes of the new version start on an installation that has neither."""
+    before = await ensure_first_account(sessions, Settings(), tmp_path / "c.json", "http://x/api")
+    async with sessions() as session, session.begin():
+        for table in (MonitorKey, HeartbeatState, Heartbeat, Queue):
+            await session.execute(delete(table))
+    older = {name: value for name, value in before.items() if name not in ("heartbeat", "queue")}
+    engines = [open_engine(database_url) for _ in range(4)]
+    for n in range(4):
+        write_private(tmp_path / f"{n}.json", json.dumps(older))
+    made = await asyncio.gather(
+        *(
+            ensure_first_account(open_sessions(engine), Settings(), tmp_path / f"{n}.json", "http://x/api")
+            for n, engine in enumerate(engines)
+        )
+    )
+    async with sessions() as session:
+        entries = {
+            entry.digest: entry.monitor for entry in await live_monitor_keys(session, datetime.now(UTC))
+        }
+        assert (await session.execute(select(func.count()).select_from(HeartbeatState))).scalar_one() == 1
+    for credentials in made:
+        assert {name: credentials[name] for name in older} == older
+        for kind in ("heartbeat", "queue"):
+            assert entries[digest_credential(credentials[kind]["key"])] == f"{kind}/{credentials[kind]['id']}"
+    assert len(entries) == 8
+    assert len(set(entries.values())) == 2
+    for engine in engines:
+        await engine.dispose()
+
+
+async def test_it_makes_a_site_that_the_edges_know(sessions: Sessions, tmp_path: Path) -> None:
+    credentials = await ensure_first_account(sessions, Settings(), tmp_path / "c.json", "http://x/api")
+    site = credentials["site"]
+    assert set(site) == {"id", "tracker_id", "origin"}
+    assert site["origin"] == "http://localhost:8080"
+    async with sessions() as session:
+        (seen,) = await find_sites(session, site["id"])
+        (entry,) = await live_sites(session)
+    assert (seen.site.name, seen.site.timezone, seen.domains) == ("My site", "UTC", [site["origin"]])
+    assert seen.site.public_id == site["tracker_id"]
+    assert (entry.account_id, entry.project_id) == (credentials["account_id"], credentials["project_id"])
+    assert entry.digest == digest_credential(site["tracker_id"])
+    assert entry.site == SiteEntry(site["id"], (site["origin"],))
+
+
+@pytest.mark.parametrize("left", [None, {}, {"id": 1}, "text"], ids=str)
+async def test_an_installation_from_before_sites_gets_one(
+    sessions: Sessions, tmp_path: Path, left: object
+) -> None:
+    path = tmp_path / "credentials.json"
+    before = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    async with sessions() as session, session.begin():
+        await session.execute(delete(Site))
+    older = {name: value for name, value in before.items() if name != "site"}
+    write_private(path, json.dumps(older if left is None else {**older, "site": left}))
+    after = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    assert {name: after[name] for name in older} == older
+    assert after["site"]["tracker_id"] != before["site"]["tracker_id"]
+    assert await ensure_first_account(sessions, Settings(), path, "http://x/api") == after
+
+
+async def test_a_site_that_was_never_written_down_is_told_as_it_is(
+    sessions: Sessions, tmp_path: Path
+) -> None:
+    """With the domain that it has by now."""
+    path = tmp_path / "credentials.json"
+    before = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    async with sessions() as session, session.begin():
+        await session.execute(update(Site).values(domains='["https://shop.example", "https://a.example"]'))
+    path.unlink()
+    after = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    assert after["site"] == {**before["site"], "origin": "https://shop.example"}
+
+
+@pytest.mark.both_databases
+async def test_upgrades_at_once_share_one_site(sessions: Sessions, database_url: str, tmp_path: Path) -> None:
+    before = await ensure_first_account(sessions, Settings(), tmp_path / "c.json", "http://x/api")
+    async with sessions() as session, session.begin():
+        await session.execute(delete(Site))
+    older = {name: value for name, value in before.items() if name != "site"}
+    engines = [open_engine(database_url) for _ in range(4)]
+    for n in range(4):
+        write_private(tmp_path / f"{n}.json", json.dumps(older))
+    made = await asyncio.gather(
+        *(
+            ensure_first_account(open_sessions(engine), Settings(), tmp_path / f"{n}.json", "http://x/api")
+            for n, engine in enumerate(engines)
+        )
+    )
+    assert len({credentials["site"]["tracker_id"] for credentials in made}) == 1
+    for engine in engines:
+        await engine.dispose()
+
+
+async def test_a_start_goes_on_where_all_environments_were_removed(
+    sessions: Sessions, tmp_path: Path
+) -> None:
+    """Nothing comes back by itself; new credentials come with a new environment."""
+    path = tmp_path / "credentials.json"
+    first = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    engines = Engines(sessions, InProcessKeyDirectory())
+    await ACTIONS["environments/remove"](engines, {"id": first["environment_id"]}, NOW)
+    again = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    assert again == first
+    assert await ACTIONS["environments/list"](engines, {}, NOW) == []
+    path.unlink()
+    new = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    assert (new["account_id"], new["project_id"]) == (first["account_id"], first["project_id"])
+    assert new["environment_id"] != first["environment_id"]
+    async with sessions() as session:
+        assert await find_by_ingest_key(session, digest_credential(new["ingest_key"]), NOW) is not None
+    await ACTIONS["environments/remove"](engines, {"id": new["environment_id"]}, NOW)
+    async with sessions() as session, session.begin():
+        await session.execute(delete(Goal))
+        await session.execute(delete(Site))
+        await session.execute(delete(Project))
+    path.unlink()
+    other = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    assert (other["account_id"], other["site"]["origin"]) == (first["account_id"], "http://localhost:8080")

@@ -1,0 +1,119 @@
+"""Deployments that webhooks have asked for, on both databases, and a GitHub to be told of them."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from control_domain.database.engine import Sessions
+from control_domain.deployments.moves import move_deployment
+from control_domain.projects.find import Place
+from control_domain.projects.operations import create_environment
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.repositories import Repository
+from control_workers.commit_statuses import report_periodically as report_periodically
+from git_hosts.github import commit_statuses as adapter
+from git_hosts.github.commit_statuses import GitHubStatuses, open_github
+from pipeline_contracts.deploy_states import DeploymentStatus
+from tests.control_workers.commit_statuses.fake_github import TOKEN, FakeGitHub
+from tests.support.operated import NOW, REVISION, Operated
+from tests.support.prepared_project import database_url, operated, prepared_project
+
+__all__ = ["clock", "database_url", "github", "operated", "prepared_project", "pushed", "statuses"]
+
+
+@dataclass(slots=True)
+class Pushed:
+    """The project "shop", which is deployed from `acme/shop` on GitHub."""
+
+    operated: Operated
+    sessions: Sessions
+
+    async def push(self, **values: Any) -> int:
+        """A deployment that a push has asked for, of a known commit; gives its number. `values` are columns."""
+        row = {
+            "account_id": self.operated.account.id,
+            "project_id": self.operated.project.id,
+            "repository_id": self.operated.repository.id,
+            "environment_id": self.operated.environment.id,
+            "status": "queued",
+            "trigger": "push",
+            "revision": REVISION,
+            "needs_approval": False,
+            "created_at": NOW,
+        }
+        async with self.sessions() as session, session.begin():
+            deployment = Deployment(**{**row, **values})
+            session.add(deployment)
+            await session.flush()
+            return deployment.id
+
+    async def push_finished(self, count: int) -> list[str]:
+        """So many that have succeeded, the oldest first; gives their commits."""
+        commits = [f"{number:040x}" for number in range(1, count + 1)]
+        for commit in commits:
+            await self.push(revision=commit, status="succeeded")
+        return commits
+
+    async def move(self, number: int, *to: str) -> None:
+        """Through these statuses."""
+        for status in to:
+            async with self.sessions() as session, session.begin():
+                deployment = await session.get_one(Deployment, number)
+                await move_deployment(session, deployment, DeploymentStatus(status), NOW)
+
+    async def add_environment(self, slug: str, type_: str = "staging") -> Place:
+        async with self.sessions() as session, session.begin():
+            made = await create_environment(session, self.operated.project, slug, slug, type_, NOW)
+            return Place(made, self.operated.project)
+
+    async def reported(self, number: int) -> str | None:
+        return (await self.operated.deployment(number)).reported
+
+
+class Clock:
+    """Stands still until somebody turns it on."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def turn(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+async def pushed(operated: Operated, sessions: Sessions) -> Pushed:
+    await operated.change(Repository, operated.repository.id, kind="github", full_name="acme/shop")
+    return Pushed(operated, sessions)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told on this machine is given up by those tests alone that say so: a slow machine is no host that is
+    away, and what was told twice would be counted."""
+    monkeypatch.setattr(adapter, "_SECONDS", 120.0)
+    monkeypatch.setattr(report_periodically, "_END_SECONDS", 120.0)
+
+
+@pytest.fixture
+async def github() -> AsyncIterator[FakeGitHub]:
+    fake = FakeGitHub()
+    async with fake.serve():
+        yield fake
+
+
+@pytest.fixture
+async def statuses(github: FakeGitHub) -> AsyncIterator[GitHubStatuses]:
+    """What tells that GitHub."""
+    async with open_github(TOKEN, github.url) as opened:
+        yield opened

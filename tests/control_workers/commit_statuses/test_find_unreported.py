@@ -1,0 +1,229 @@
+"""Which deployments a Git host is to be told of."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import event, text
+
+from control_domain.audit import Actor
+from control_domain.previews import close_preview
+from control_domain.projects.find import Place
+from control_domain.removals.remove_environment import remove_environment
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Environment
+from control_domain.tables.repositories import Repository
+from control_domain.tables.runtime import EnvironmentLease
+from control_workers.commit_statuses.find_unreported import Unreported, find_unreported
+from control_workers.commit_statuses.report_deployments import note_reported
+from git_hosts.commit_statuses import CommitStatus
+from tests.control_workers.commit_statuses.conftest import Pushed
+from tests.support.operated import NOW, REVISION
+from tests.support.statements import noted_statements
+
+_DAY = timedelta(hours=24)
+
+
+async def _find(pushed: Pushed, kinds: tuple[str, ...] = ("github",)) -> list[Unreported]:
+    async with pushed.sessions() as session:
+        return await find_unreported(session, kinds, NOW)
+
+
+async def _numbers(pushed: Pushed) -> list[int]:
+    return [one.deployment_id for one in await _find(pushed)]
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "words"),
+    [
+        ("queued", "pending", "is not finished"),
+        ("awaiting_approval", "pending", "is not finished"),
+        ("deploying", "pending", "is not finished"),
+        ("running", "pending", "is not finished"),
+        ("succeeded", "success", "has succeeded"),
+        ("failed", "failure", "has failed"),
+        ("canceled", "error", "was canceled"),
+        ("rejected", "error", "was rejected"),
+    ],
+)
+@pytest.mark.parametrize("trigger", ["push", "pull_request"])
+async def test_every_status_is_told_as_hosts_call_it(
+    pushed: Pushed, status: str, state: Any, words: str, trigger: str
+) -> None:
+    number = await pushed.push(status=status, trigger=trigger)
+    told = CommitStatus(
+        "acme/shop", REVISION, state, "pharos/shop/production", f"Deployment {number} {words}."
+    )
+    assert await _find(pushed) == [Unreported(number, "github", None, False, told)]
+
+
+@pytest.mark.parametrize(("status", "address"), [("succeeded", "http://here:1"), ("failed", None)])
+async def test_what_succeeded_leads_to_its_environment(
+    pushed: Pushed, status: str, address: str | None
+) -> None:
+    async with pushed.sessions() as session, session.begin():
+        session.add(
+            EnvironmentLease(
+                environment_id=pushed.operated.environment.id,
+                holder="dpl_1",
+                holder_name="here",
+                fence=1,
+                leased_until=NOW,
+                address="http://here:1",
+            )
+        )
+    await pushed.push(status=status)
+    assert [one.status.target_url for one in await _find(pushed)] == [address]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"trigger": "api"},
+        {"trigger": "rollback"},
+        {"trigger": "promotion"},
+        {"revision": None},
+        {"environment_id": None},
+        {"created_at": NOW - _DAY},
+        {"reported": "pending"},
+        {"status": "succeeded", "reported": "success"},
+        {"status": "failed", "reported": "failure"},
+        {"status": "canceled", "reported": "error"},
+        {"status": "succeeded", "reported": "refused"},
+        {"reported": "refused"},
+    ],
+)
+async def test_other_deployments_are_left_alone(pushed: Pushed, values: dict[str, Any]) -> None:
+    await pushed.push(**values)
+    assert await _find(pushed) == []
+
+
+@pytest.mark.parametrize("values", [{"kind": "gitlab"}, {"kind": "git"}, {"full_name": None}])
+async def test_repositories_that_no_host_is_set_up_for_are_left_alone(
+    pushed: Pushed, values: dict[str, Any]
+) -> None:
+    await pushed.operated.change(Repository, pushed.operated.repository.id, **values)
+    await pushed.push()
+    assert await _find(pushed) == []
+
+
+async def test_each_host_gets_its_own(pushed: Pushed) -> None:
+    await pushed.operated.change(Repository, pushed.operated.repository.id, kind="gitlab")
+    await pushed.push()
+    assert [one.kind for one in await _find(pushed, ("github", "gitlab"))] == ["gitlab"]
+    assert await _find(pushed, ("github",)) == []
+
+
+async def test_what_was_begun_is_ended_however_late(pushed: Pushed) -> None:
+    old = NOW - 30 * _DAY
+    number = await pushed.push(status="succeeded", reported="pending", created_at=old)
+    assert await _numbers(pushed) == [number]
+
+
+async def test_of_what_was_told_of_nothing_the_last_day_is_told(pushed: Pushed) -> None:
+    number = await pushed.push(created_at=NOW - _DAY + timedelta(seconds=1))
+    assert await _numbers(pushed) == [number]
+
+
+async def test_a_removed_environment_is_told_of_no_more(pushed: Pushed) -> None:
+    await pushed.push(status="succeeded")
+    place = pushed.operated.place
+    async with pushed.sessions() as session, session.begin():
+        environment = await session.get_one(Environment, place.environment.id)
+        await remove_environment(session, Place(environment, place.project), Actor("operator kim"), NOW)
+    assert await _find(pushed) == []
+
+
+@pytest.mark.both_databases
+async def test_the_end_is_told_though_the_environment_was_removed(pushed: Pushed) -> None:
+    """As where a preview closes while it is built: the host shows the beginning until then."""
+    place = await pushed.add_environment("pr-7", "preview")
+    number = await pushed.push(status="deploying", environment_id=place.environment.id)
+    (begun,) = await _find(pushed)
+    await note_reported(pushed.sessions, begun, "pending")
+    async with pushed.sessions() as session, session.begin():
+        environment = await session.get_one(Environment, place.environment.id)
+        actor = Actor("webhook of repository 1")
+        await close_preview(session, Place(environment, place.project), actor, NOW)
+    (ended,) = await _find(pushed)
+    assert (ended.status.context, ended.status.state) == ("pharos/shop/pr-7", "error")
+    await note_reported(pushed.sessions, ended, "error")
+    assert await _find(pushed) == []
+    assert await pushed.reported(number) == "error"
+
+
+async def test_the_end_has_the_name_of_the_beginning(pushed: Pushed) -> None:
+    number = await pushed.push(status="deploying")
+    (begun,) = await _find(pushed)
+    await note_reported(pushed.sessions, begun, "pending")
+    await pushed.operated.change(Environment, pushed.operated.environment.id, slug="live")
+    await pushed.move(number, "failed")
+    assert [one.status.context for one in await _find(pushed)] == ["pharos/shop/production"]
+
+
+async def test_of_a_commit_that_came_twice_the_newest_counts(pushed: Pushed) -> None:
+    """The host shows one status a commit and environment: the older would hide what is there now."""
+    older = await pushed.push(status="failed", reported="pending")
+    newer = await pushed.push(status="succeeded")
+    assert await _numbers(pushed) == [newer]
+    await pushed.operated.change(Deployment, newer, reported="success")
+    assert await _numbers(pushed) == []
+    assert await pushed.reported(older) == "pending"
+
+
+async def test_other_commits_and_other_environments_stand_for_themselves(pushed: Pushed) -> None:
+    staging = (await pushed.add_environment("staging")).environment.id
+    numbers = [
+        await pushed.push(status="succeeded"),
+        await pushed.push(status="succeeded", revision="f" * 40),
+        await pushed.push(status="succeeded", environment_id=staging),
+    ]
+    found = await _find(pushed)
+    assert [one.deployment_id for one in found] == numbers
+    contexts = ["pharos/shop/production", "pharos/shop/production", "pharos/shop/staging"]
+    assert [one.status.context for one in found] == contexts
+
+
+async def test_there_are_twenty_at_once_the_oldest_first(pushed: Pushed) -> None:
+    commits = await pushed.push_finished(25)
+    assert [one.status.revision for one in await _find(pushed)] == commits[:20]
+
+
+async def test_it_takes_one_statement_however_much_there_is(pushed: Pushed) -> None:
+    engine = pushed.sessions.kw["bind"]
+    counts = []
+    for count in (0, 1, 19):
+        for number in range(count):
+            await pushed.push(status="succeeded", revision=f"{count:020x}{number:020x}")
+        with noted_statements(engine) as seen:
+            found = await _find(pushed)
+        counts.append((len(found), len(seen)))
+    assert counts == [(0, 1), (1, 1), (20, 1)]
+
+
+# Each database has a planner of its own.
+@pytest.mark.both_databases
+async def test_it_is_looked_up_in_an_index(pushed: Pushed) -> None:
+    """Every few seconds, among all deployments that there ever were."""
+    engine = pushed.sessions.kw["bind"]
+    sent: list[tuple[str, Any]] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        sent.append((statement, parameters))
+
+    event.listen(engine.sync_engine, "before_cursor_execute", note)
+    try:
+        await _find(pushed)
+    finally:
+        event.remove(engine.sync_engine, "before_cursor_execute", note)
+    ((statement, parameters),) = sent
+    explain = "EXPLAIN"
+    async with engine.connect() as connection:
+        if engine.dialect.name == "postgresql":
+            # It would not use one for a handful of rows.
+            await connection.execute(text("SET LOCAL enable_seqscan = off"))
+        else:
+            explain = "EXPLAIN QUERY PLAN"
+        plan = str((await connection.exec_driver_sql(f"{explain} {statement}", tuple(parameters))).all())
+    assert plan.count("ix_deployments_reported") == 2, plan
+    assert "SCAN" not in plan, plan

@@ -1,0 +1,242 @@
+"""GitHub is told as its REST API wants it, and what it answers is read as it means it."""
+
+import dataclasses
+import time
+
+import pytest
+from aiohttp import web
+
+from git_hosts.commit_statuses import CommitStatus, StatusRefused, StatusUnavailable
+from git_hosts.github import commit_statuses as adapter
+from git_hosts.github.commit_statuses import GitHubStatuses, open_github
+from pipeline_contracts.settings import BadSettings
+from tests.control_workers.commit_statuses.fake_github import (
+    TOKEN,
+    FakeGitHub,
+    Held,
+    Told,
+    answer,
+    cut_connection,
+)
+from tests.support.operated import REVISION
+
+STATUS = CommitStatus(
+    "acme/shop",
+    REVISION,
+    "success",
+    "pharos/shop/production",
+    "Deployment 7 has succeeded.",
+    "http://production.shop.localhost:8090",
+)
+
+
+async def _refused(statuses: GitHubStatuses, status: CommitStatus = STATUS) -> str:
+    with pytest.raises(StatusRefused) as caught:
+        await statuses.tell(status)
+    return str(caught.value)
+
+
+async def _unavailable(statuses: GitHubStatuses) -> StatusUnavailable:
+    with pytest.raises(StatusUnavailable) as caught:
+        await statuses.tell(STATUS)
+    return caught.value
+
+
+async def test_a_status_goes_to_its_commit(github: FakeGitHub, statuses: GitHubStatuses) -> None:
+    await statuses.tell(STATUS)
+    assert github.paths == [f"/repos/acme/shop/statuses/{REVISION}"]
+    assert github.told == [Told(**dataclasses.asdict(STATUS))]
+
+
+async def test_a_status_that_leads_nowhere_has_no_address(
+    github: FakeGitHub, statuses: GitHubStatuses
+) -> None:
+    await statuses.tell(dataclasses.replace(STATUS, target_url=None))
+    assert [told.target_url for told in github.told] == [None]
+
+
+@pytest.mark.parametrize("ending", ["", "/"])
+async def test_the_api_may_be_below_a_path(ending: str) -> None:
+    paths: list[str] = []
+
+    async def take(request: web.Request) -> web.Response:
+        paths.append(request.raw_path)
+        return web.Response(status=201)
+
+    app = web.Application()
+    app.router.add_post("/{path:.*}", take)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}/api/v3{ending}"
+        async with open_github(TOKEN, url) as statuses:
+            await statuses.tell(STATUS)
+    finally:
+        await runner.cleanup()
+    assert paths == [f"/api/v3/repos/acme/shop/statuses/{REVISION}"]
+
+
+async def test_no_name_reaches_another_path(github: FakeGitHub, statuses: GitHubStatuses) -> None:
+    odd = dataclasses.replace(STATUS, repository="acme/shop?a#b/%2e", revision="../x y")
+    await statuses.tell(odd)
+    assert github.paths == ["/repos/acme/shop%3Fa%23b%2F%252e/statuses/..%2Fx%20y"]
+    assert (github.told[0].repository, github.told[0].revision) == (odd.repository, odd.revision)
+
+
+@pytest.mark.parametrize("name", ["", "acme", "acme/", "/shop", "acme/..", "./shop"])
+async def test_what_is_no_repository_is_refused_and_not_asked_for(
+    name: str, github: FakeGitHub, statuses: GitHubStatuses
+) -> None:
+    assert "connect it anew" in await _refused(statuses, dataclasses.replace(STATUS, repository=name))
+    assert github.paths == []
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (200, "see whether PHAROS_GITHUB_API_URL is the address of GitHub's API."),
+        (401, "make a new token, set PHAROS_GITHUB_TOKEN to it, and start again."),
+        (403, '"Commit statuses: write" (a classic token: the scope repo:status) for acme/shop.'),
+        (404, "give the token in PHAROS_GITHUB_TOKEN access to acme/shop"),
+        (410, "see whether PHAROS_GITHUB_API_URL is the address of GitHub's API."),
+        (422, f"see whether acme/shop has the commit {REVISION}."),
+    ],
+)
+async def test_a_refusal_says_what_to_do(
+    status: int, advice: str, github: FakeGitHub, statuses: GitHubStatuses
+) -> None:
+    said = {"message": "Not so", "errors": ["odd", {"message": "sha: No commit\n found"}, {"code": "x"}]}
+    github.rule = answer(status, said)
+    told = await _refused(statuses)
+    assert told.startswith(f"GitHub answers {status} (Not so: sha: No commit found): ")
+    assert advice in told
+
+
+async def test_nobody_is_told_where_github_sends_one_on(github: FakeGitHub, statuses: GitHubStatuses) -> None:
+    github.rule = answer(307, Location=f"{github.url}/repos/acme/new/statuses/{REVISION}")
+    assert "connect it under that" in await _refused(statuses)
+    assert len(github.paths) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "seconds"),
+    [
+        (403, {"Retry_After": "30"}, 30.0),
+        (429, {"Retry_After": "30"}, 30.0),
+        (429, {}, 60.0),
+        (429, {"Retry_After": "soon"}, 60.0),
+        (403, {"X_RateLimit_Remaining": "0"}, 60.0),
+        (403, {"X_RateLimit_Remaining": "0", "X_RateLimit_Reset": "1"}, 1.0),
+        (503, {"Retry_After": "5"}, 5.0),
+        (500, {}, None),
+        (502, {}, None),
+        (408, {}, None),
+    ],
+)
+async def test_what_passes_is_to_be_tried_again(
+    status: int,
+    headers: dict[str, str],
+    seconds: float | None,
+    github: FakeGitHub,
+    statuses: GitHubStatuses,
+) -> None:
+    github.rule = answer(status, {"message": "Not now"}, **headers)
+    assert (await _unavailable(statuses)).retry_after == seconds
+    github.rule = None
+    await statuses.tell(STATUS)
+    assert github.states() == ["success"]
+
+
+async def test_a_limit_lasts_until_github_says(github: FakeGitHub, statuses: GitHubStatuses) -> None:
+    reset = int(time.time()) + 1000
+    github.rule = answer(403, X_RateLimit_Remaining="0", X_RateLimit_Reset=str(reset))
+    seconds = (await _unavailable(statuses)).retry_after
+    assert seconds is not None and 0 < seconds <= 1000
+
+
+async def test_a_limit_may_stand_in_the_message_alone(github: FakeGitHub, statuses: GitHubStatuses) -> None:
+    github.rule = answer(403, {"message": "You have exceeded a secondary rate limit."})
+    assert (await _unavailable(statuses)).retry_after == 60.0
+
+
+async def test_a_github_that_is_away_is_told_later(github: FakeGitHub) -> None:
+    url = github.url.rpartition(":")[0] + ":1"
+    async with open_github(TOKEN, url) as statuses:
+        assert "cannot be reached" in str(await _unavailable(statuses))
+
+
+async def test_a_connection_that_breaks_is_tried_again(github: FakeGitHub, statuses: GitHubStatuses) -> None:
+    github.answers.append(cut_connection())
+    assert "cannot be reached" in str(await _unavailable(statuses))
+
+
+async def test_a_github_that_hangs_is_given_up(github: FakeGitHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapter, "_SECONDS", 0.2)
+    github.rule = Held()
+    async with open_github(TOKEN, github.url) as statuses:
+        assert "has not answered" in str(await _unavailable(statuses))
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b"[1]", b"[" * 60_000, b'{"message": 7, "errors": 7}', b"\xff", b"x" * 2**22]
+)
+async def test_whatever_stands_in_a_refusal_it_is_one(
+    body: bytes, github: FakeGitHub, statuses: GitHubStatuses
+) -> None:
+    async def given(request: web.Request, told: Told) -> web.Response:
+        return web.Response(status=404, body=body)
+
+    github.rule = given
+    assert (await _refused(statuses)).startswith("GitHub answers 404: ")
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 422, 429, 500])
+async def test_no_error_repeats_the_token(status: int, github: FakeGitHub, statuses: GitHubStatuses) -> None:
+    async def echo(request: web.Request, told: Told) -> web.Response:
+        said = request.headers["Authorization"]
+        return web.json_response({"message": said, "errors": [{"message": said}]}, status=status, reason=said)
+
+    github.rule = echo
+    with pytest.raises((StatusRefused, StatusUnavailable)) as caught:
+        await statuses.tell(STATUS)
+    assert TOKEN not in f"{caught.value!r} {caught.value} {caught.value.__cause__} {caught.getrepr()}"
+
+
+async def test_nothing_shows_the_token(statuses: GitHubStatuses) -> None:
+    assert TOKEN not in f"{statuses!r} {statuses} {statuses._session!r}"
+
+
+@pytest.mark.parametrize(
+    ("token", "url", "told"),
+    [
+        ("two words", "https://api.github.com", "PHAROS_GITHUB_TOKEN: a token has printable"),
+        ("line\nbreak", "https://api.github.com", "PHAROS_GITHUB_TOKEN: a token has printable"),
+        ("ünicode", "https://api.github.com", "PHAROS_GITHUB_TOKEN: a token has printable"),
+        (TOKEN, "", "PHAROS_GITHUB_API_URL: it is written"),
+        (TOKEN, "api.github.com", "PHAROS_GITHUB_API_URL: it is written"),
+        (TOKEN, "ftp://api.github.com", "PHAROS_GITHUB_API_URL: it is written"),
+        (TOKEN, "https://", "PHAROS_GITHUB_API_URL: it is written"),
+        (TOKEN, "https://me:word@api.github.com", "PHAROS_GITHUB_API_URL: it is written"),
+        (TOKEN, "https://api.github.com?a", "PHAROS_GITHUB_API_URL: it is written"),
+        (TOKEN, "https://api.github.com:port", "PHAROS_GITHUB_API_URL: it is written"),
+        (TOKEN, "https://[api", "PHAROS_GITHUB_API_URL: it is written"),
+        (TOKEN, "http://api.github.com", "PHAROS_GITHUB_API_URL: it has to begin with https://"),
+        (TOKEN, "http://10.0.0.7/api/v3", "PHAROS_GITHUB_API_URL: it has to begin with https://"),
+    ],
+)
+async def test_settings_that_cannot_work_are_named_at_the_start(token: str, url: str, told: str) -> None:
+    with pytest.raises(BadSettings) as caught:
+        async with open_github(token, url):
+            pass
+    assert told in str(caught.value)
+    assert token not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://api.github.com", "https://git.example/api/v3/", "http://localhost:1", "http://[::1]:1"],
+)
+async def test_settings_that_can_work_are_taken(url: str) -> None:
+    async with open_github(TOKEN, url) as opened:
+        assert isinstance(opened, GitHubStatuses)

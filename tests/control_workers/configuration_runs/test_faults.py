@@ -1,0 +1,288 @@
+"""A worker goes on, and does nothing twice, whatever goes away meanwhile or is broken."""
+
+import asyncio
+import logging
+import math
+import random
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from control_domain.audit import Actor
+from control_domain.configurations.addresses import PROJECT
+from control_domain.configurations.plan import Action, Change
+from control_domain.database.engine import open_engine, open_sessions
+from control_domain.database.errors import DatabaseAway
+from control_domain.projects.operations import create_project
+from control_domain.published_keys import publish_keys
+from control_domain.removals.remove_project import remove_project
+from control_domain.sealing import SealingKeys
+from control_domain.tables.accounts import Account
+from control_domain.tables.configuration import Operation, Review
+from control_domain.tables.sites import Site
+from control_workers.configuration_runs import Step
+from pipeline_contracts.credentials import digest_credential
+from pipeline_contracts.deploy_states import OperationStatus
+from tests.support.eleven_operations import (
+    BINDINGS,
+    COUNT,
+    DOCUMENT,
+    EFFECTS,
+    SECRET,
+    Database,
+    Directory,
+    check_done,
+    effects,
+)
+from tests.support.reviewed_project import ReviewedProject, statuses
+from tests.support.reviews import add_application
+
+# A lease that has run out by the next attempt.
+SHORT = timedelta(milliseconds=50)
+
+
+def _told(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """By the control plane: a server or a task that another test has left behind may say something at any time."""
+    return [
+        record for record in caplog.records if record.name.startswith(("control_domain.", "control_workers."))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "position", "away"),
+    [
+        ("begun", 0, 1),
+        ("carried out", 0, math.inf),
+        ("carried out", 8, 1),
+        ("told", 8, math.inf),
+        # Each step for the other duration.
+        pytest.param("begun", 0, math.inf, marks=pytest.mark.full),
+        pytest.param("carried out", 0, 1, marks=pytest.mark.full),
+        pytest.param("carried out", 8, math.inf, marks=pytest.mark.full),
+        pytest.param("told", 8, 1, marks=pytest.mark.full),
+    ],
+)
+async def test_it_goes_on_after_the_database_was_away(
+    begun: ReviewedProject, caplog: pytest.LogCaptureFixture, step: Step, position: int, away: float
+) -> None:
+    """For a moment, or for long."""
+    database = begun.sessions = Database(begun.platform.sessions)
+    gone = asyncio.Event()
+
+    async def cut(this: Step, place: int) -> None:
+        if (this, place) == (step, position) and not gone.is_set():
+            database.away = away
+            gone.set()
+
+    application = await begun.begin(DOCUMENT, BINDINGS)
+    with caplog.at_level(logging.WARNING, "control_domain.configurations"):
+        async with begun.working(lease=SHORT, on_step=cut) as worker:
+            await gone.wait()
+            for _ in range(10):
+                worker.wake()
+                await asyncio.sleep(0.02)
+            database.away = 0
+            worker.wake()
+            told = await begun.finished(application["id"])
+    await check_done(begun, told)
+    assert await effects(begun) == EFFECTS
+    # Once an outage.
+    assert [record.getMessage() for record in _told(caplog)] == [
+        "applications wait for the database: The database does not answer now."
+    ]
+
+
+# Of so many of each kind at least one fails. The eleven operations take more than twice as many commits.
+_EVERY = {"a statement": 100, "a commit": 12, "a commit that was done": 12}
+
+
+class _Unreliable:
+    """An engine a few of whose statements fail, and of whose commits too: before they are done, or behind that.
+
+    Not each with a probability: how many there are depends on how long the worker waits for its lease, and of few all
+    might be spared.
+    """
+
+    def __init__(self, engine: AsyncEngine, chance: random.Random) -> None:
+        self._chance = chance
+        self.failures = Counter[str]()
+        self._left = {kind: self._draw(kind) for kind in _EVERY}
+        dialect = engine.sync_engine.dialect
+        self._commit = dialect.do_commit
+        dialect.do_commit = self._do_commit  # type: ignore[method-assign]
+        event.listen(engine.sync_engine, "before_cursor_execute", self._on_statement)
+
+    def _on_statement(self, _connection: Any, _cursor: Any, _statement: str, *_: Any) -> None:
+        self._fail("a statement")
+
+    def _do_commit(self, connection: Any) -> None:
+        self._fail("a commit")
+        self._commit(connection)
+        self._fail("a commit that was done")
+
+    def _draw(self, kind: str) -> int:
+        return self._chance.randint(1, _EVERY[kind])
+
+    def _fail(self, kind: str) -> None:
+        self._left[kind] -= 1
+        if self._left[kind] == 0:
+            self._left[kind] = self._draw(kind)
+            self.failures[kind] += 1
+            raise DatabaseAway("The database does not answer now.")
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(0, marks=pytest.mark.both_databases),
+        *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 6)),
+    ],
+)
+async def test_whichever_statement_fails_each_effect_comes_once(begun: ReviewedProject, seed: int) -> None:
+    application = await begun.begin(DOCUMENT, BINDINGS)
+    engine = open_engine(begun.platform.engine.url.render_as_string(hide_password=False))
+    unreliable = _Unreliable(engine, random.Random(seed))
+    begun.sessions = open_sessions(engine)
+    try:
+        async with begun.working(lease=SHORT) as worker, asyncio.timeout(120):
+            while (told := await begun.read(application["id"]))["status"] == "running":
+                worker.wake()
+                await asyncio.sleep(0.01)
+    finally:
+        await engine.dispose()
+    assert unreliable.failures.total() > 3
+    await check_done(begun, told)
+    assert await effects(begun) == EFFECTS
+
+
+@pytest.mark.both_databases
+async def test_edges_that_cannot_be_told_are_told_when_it_is_tried_again(begun: ReviewedProject) -> None:
+    """What is made and what is removed: none of it is done twice."""
+    directory = begun.directory = Directory()
+    await publish_keys(begun.platform.sessions, directory, datetime.now(UTC))
+    [old] = [digest_credential(site.public_id) for site in await begun.rows(Site, Site.name == "old")]
+    assert await directory.find(old) is not None
+    application = await begun.begin(DOCUMENT, BINDINGS)
+    directory.is_away = True
+
+    async def come_and_go(step: Step, position: int) -> None:
+        # Of each one the first two attempts fail.
+        tries[position] += step == "begun"
+        directory.is_away = tries[position] < 3
+
+    tries = Counter[int]()
+    async with begun.working(on_step=come_and_go):
+        for position, count in ((8, 13), (9, 14)):
+            for attempt in (1, 2):
+                told = await begun.finished(application["id"])
+                assert told["status"] == "failed"
+                failed = told["operations"][position]
+                assert (failed["status"], failed["attempts"]) == ("failed", attempt)
+                assert failed["error"] == (
+                    "It is done, but the edges could not be told: The key directory does not answer now. "
+                    "Try it again, which tells them."
+                )
+                assert statuses(told)[position + 1 :] == ["pending"] * (COUNT - position - 1)
+                assert len(await effects(begun)) == count
+                # Its secrets are not needed any more.
+                (row,) = await begun.rows(Operation, Operation.id == failed["id"])
+                assert (row.sealed, row.to_tell is None) == (None, False)
+                assert (await begun.operate(told["id"], failed["id"], "retry")).status == 200
+        told = await begun.finished(application["id"])
+    await check_done(begun, told)
+    assert await effects(begun) == EFFECTS
+    assert [one["attempts"] for one in told["operations"]] == [1] * 8 + [3, 3, 1]
+    assert await directory.find(old) is None
+
+
+async def test_an_operation_that_is_broken_fails_and_holds_nobody_up(
+    begun: ReviewedProject, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody could cancel it, or apply anything else, if it were begun again and again."""
+    application = await begun.begin(DOCUMENT, BINDINGS)
+    broken = application["operations"][1]["id"]
+    (row,) = await begun.rows(Operation, Operation.id == broken)
+    nonsense = begun.keys.seal({"actions": f'[["update", "{SECRET}"]]'}, begun.project.public_id)
+    await begun.change(Operation, broken, sealed=nonsense.data)
+    with caplog.at_level(logging.ERROR, "control_domain.configurations"):
+        told = await begun.work(application["id"])
+    assert statuses(told) == ["succeeded", "failed", *["pending"] * (COUNT - 2)]
+    assert told["operations"][1]["error"] == (
+        "It failed here, and the control plane's log says why. Try it again, or make a new review."
+    )
+    [record] = _told(caplog)
+    assert record.getMessage() == f"operation {broken} of application {told['id']} has failed"
+    assert record.exc_info is not None
+    # What was sealed at first does.
+    await begun.change(Operation, broken, sealed=row.sealed)
+    async with begun.working():
+        assert (await begun.operate(told["id"], broken, "retry")).status == 200
+        told = await begun.finished(told["id"])
+    await check_done(begun, told)
+    assert await effects(begun) == EFFECTS
+
+
+async def test_what_is_sealed_under_a_key_that_is_gone_fails_and_says_so(begun: ReviewedProject) -> None:
+    application = await begun.begin(DOCUMENT, BINDINGS)
+    keys = begun.keys
+    begun.platform.app.state.variable_keys = SealingKeys.read("another secret of the test; long enough")
+    told = await begun.work(application["id"])
+    assert statuses(told) == ["failed", *["pending"] * (COUNT - 1)]
+    assert "PHAROS_VARIABLES_KEY" in told["operations"][0]["error"]
+    assert await effects(begun) == []
+    begun.platform.app.state.variable_keys = keys
+    async with begun.working():
+        assert (await begun.operate(told["id"], told["operations"][0]["id"], "retry")).status == 200
+        await check_done(begun, await begun.finished(told["id"]))
+
+
+@pytest.mark.both_databases
+async def test_a_project_that_is_removed_in_the_middle_ends_nothing_else(
+    begun: ReviewedProject, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = datetime.now(UTC)
+    acme = begun.platform.acme.account
+    async with begun.platform.sessions() as session, session.begin():
+        project = await create_project(session, acme, "Empty", "empty", now)
+        action = Action("update", PROJECT, [Change("name", "Empty", "Full")])
+        await add_application(session, begun.keys, project, [action] * 2, [OperationStatus.PENDING] * 2, now)
+    removed = []
+
+    async def remove(step: Step, position: int) -> None:
+        if not removed:
+            async with begun.platform.sessions() as session, session.begin():
+                account = await session.get_one(Account, acme.id)
+                await remove_project(session, account, project, Actor("operator kim"), now)
+            removed.append((step, position))
+
+    with caplog.at_level(logging.WARNING, "control_domain.configurations"):
+        async with begun.working(on_step=remove):
+            async with asyncio.timeout(120):
+                while not removed:
+                    await asyncio.sleep(0.01)
+            application = await begun.begin(DOCUMENT, BINDINGS)
+            await check_done(begun, await begun.finished(application["id"]))
+    assert removed == [("begun", 0)]
+    assert _told(caplog) == []
+
+
+async def test_no_secret_is_kept_or_told(begun: ReviewedProject, caplog: pytest.LogCaptureFixture) -> None:
+    application = await begun.begin(DOCUMENT, BINDINGS)
+    with caplog.at_level(logging.DEBUG):
+        told = await begun.work(application["id"])
+        await check_done(begun, told)
+    assert SECRET not in caplog.text
+    assert SECRET not in repr(told)
+    assert SECRET not in repr(await begun.platform.contents())
+
+
+async def test_what_has_expired_is_given_up(begun: ReviewedProject) -> None:
+    review = await begun.review(DOCUMENT, BINDINGS)
+    await begun.age(review, timedelta(minutes=15))
+    async with begun.working(), asyncio.timeout(120):
+        while (await begun.rows(Review, Review.id == review))[0].sealed is not None:
+            await asyncio.sleep(0.01)

@@ -1,0 +1,108 @@
+"""What goes round in the background: through outages and faults, at once on wake, and to its end."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from control_workers.run_periodically import Throttle, run_periodically
+
+_LOGGER = logging.getLogger("tests.round")
+_OFTEN = 0.01
+
+
+def _away() -> OperationalError:
+    return OperationalError("SELECT 1", None, ConnectionRefusedError("refused"))
+
+
+class _Rounds:
+    """Each round raises the next of these errors; behind the last it stops."""
+
+    def __init__(self, errors: Iterable[Exception | None] = ()) -> None:
+        self.stop = asyncio.Event()
+        self.begun: list[float] = []
+        self._errors = list(errors)
+
+    async def __call__(self) -> None:
+        self.begun.append(asyncio.get_running_loop().time())
+        error = self._errors.pop(0) if self._errors else None
+        if not self._errors:
+            self.stop.set()
+        if error is not None:
+            raise error
+
+
+async def _run(
+    rounds: _Rounds, *, every: float = _OFTEN, wake: asyncio.Event | None = None, after_fault: float = 0.0
+) -> None:
+    async with asyncio.timeout(60):
+        await run_periodically(
+            rounds,
+            rounds.stop,
+            every=every,
+            logger=_LOGGER,
+            outage="it waits",
+            fault="it failed",
+            wake=wake,
+            after_fault=after_fault,
+        )
+
+
+def _logged(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """By the rounds: what another test has left behind may say something at any time."""
+    return [one for one in caplog.records if one.name == _LOGGER.name]
+
+
+async def test_an_outage_is_logged_once_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    rounds = _Rounds([_away(), _away(), None, _away(), None])
+    await _run(rounds)
+    assert len(rounds.begun) == 5
+    assert [(one.levelname, one.getMessage().partition(":")[0]) for one in _logged(caplog)] == [
+        ("WARNING", "it waits")
+    ] * 2
+
+
+async def test_a_fault_ends_nothing_and_says_where_it_came_from(caplog: pytest.LogCaptureFixture) -> None:
+    rounds = _Rounds([ZeroDivisionError(), None])
+    await _run(rounds)
+    assert len(rounds.begun) == 2
+    (record,) = _logged(caplog)
+    assert (record.levelname, record.getMessage()) == ("ERROR", "it failed")
+    assert record.exc_info is not None and record.exc_info[0] is ZeroDivisionError
+
+
+async def test_behind_a_fault_it_pauses_longer() -> None:
+    rounds = _Rounds([ZeroDivisionError(), None])
+    await _run(rounds, after_fault=0.2)
+    assert rounds.begun[1] - rounds.begun[0] >= 0.2
+
+
+async def test_news_end_the_pause() -> None:
+    rounds = _Rounds([None, None])
+    wake = asyncio.Event()
+    running = asyncio.create_task(_run(rounds, every=3600, wake=wake))
+    while not rounds.begun:
+        await asyncio.sleep(0)
+    wake.set()
+    while len(rounds.begun) < 2:
+        await asyncio.sleep(0)
+    # It was stopped in that round; whoever stops it gives the wake as well.
+    wake.set()
+    await running
+
+
+async def test_stopped_it_does_not_begin() -> None:
+    rounds = _Rounds()
+    rounds.stop.set()
+    await _run(rounds)
+    assert rounds.begun == []
+
+
+async def test_what_is_seldom_is_due_at_first_and_then_not_for_a_while() -> None:
+    seldom, often = Throttle(3600), Throttle(0)
+    assert seldom.is_due() and seldom.is_due()
+    seldom.done()
+    often.done()
+    assert (seldom.is_due(), often.is_due()) == (False, True)

@@ -1,0 +1,71 @@
+"""Turning a gate on also gates the previews with copies of the environment's variables."""
+
+import asyncio
+
+import pytest
+
+from control_domain.environments.gate_copies import keep_source
+from control_domain.previews import find_previews
+from control_domain.projects.choose import choose_place
+from control_domain.tables.projects import SOURCE_NOT_KNOWN, Environment
+from tests.support.operated import Operated
+
+DEPLOYER = "deployer@acme.example"
+
+
+async def _open(operated: Operated, branch: str, source: str | None) -> Environment:
+    wanted = {} if source is None else {"from": source}
+    await operated.act("previews/open", branch=branch, by=DEPLOYER, **wanted)
+    return await _find(operated, branch)
+
+
+async def _find(operated: Operated, branch: str) -> Environment:
+    async with operated.engines.sessions() as session:
+        (found,) = await find_previews(session, operated.project, branch)
+    return found
+
+
+@pytest.mark.both_databases
+async def test_previews_with_copies_are_gated_and_named(operated: Operated) -> None:
+    await operated.act("variables/set", environment_id="production", text="SECRET=1")
+    copy = await _open(operated, "feature", "production")
+    copy_of_copy = await _open(operated, "second", "preview-feature")
+    other = await _open(operated, "third", None)
+    told = await operated.act("environments/set", id="production", deploy_approval=True)
+    assert told["gated_previews"] == [copy.slug, copy_of_copy.slug]
+    gated = [
+        (await _find(operated, branch)).deploys_need_approval for branch in ("feature", "second", "third")
+    ]
+    assert gated == [True, True, False]
+    await operated.act("variables/set", environment_id=other.public_id, text="OWN=1")
+    assert "gated_previews" not in await operated.act("environments/set", id="production", order=3)
+    details = {"deploys_need_approval": {"from": False, "to": True}, "variables_of": "production"}
+    noted = {entry[1]: entry[-1] for entry in await operated.audited() if entry[0] == "environment.set"}
+    assert noted[f"environment {copy.public_id}"] == details
+
+
+async def test_a_copy_of_an_earlier_version_may_be_of_any_environment(operated: Operated) -> None:
+    preview = await _open(operated, "feature", None)
+    await operated.change(Environment, preview.id, variables_of_id=SOURCE_NOT_KNOWN)
+    told = await operated.act("environments/set", id="production", deploy_approval=True)
+    assert told["gated_previews"] == [preview.slug]
+
+
+async def test_where_nothing_is_copied_nothing_is_gated(operated: Operated) -> None:
+    """All variables are protected, or there are none."""
+    await _open(operated, "feature", "production")
+    told = await operated.act("environments/set", id="production", deploy_approval=True)
+    assert told["gated_previews"] == []
+
+
+# SQLite lets one transaction write at a time.
+@pytest.mark.parametrize("prepared_project", ["postgres"], indirect=True, scope="module")
+async def test_a_gate_waits_for_a_copy_that_is_being_made(operated: Operated) -> None:
+    await operated.act("variables/set", environment_id="production", text="SECRET=1")
+    async with operated.engines.sessions() as session, session.begin():
+        await keep_source(session, (await choose_place(session, "production")).environment)
+        setting = asyncio.create_task(operated.act("environments/set", id="production", deploy_approval=True))
+        opened = asyncio.create_task(_open(operated, "feature", "production"))
+        preview = await opened
+        assert not setting.done()
+    assert (await setting)["gated_previews"] == [preview.slug]

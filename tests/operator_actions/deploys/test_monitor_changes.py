@@ -1,0 +1,258 @@
+"""Heartbeats and queues are changed and removed with all that belongs to them, and nothing else, on both databases."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from control_domain.database.engine import Base
+from control_domain.monitors.operations import live_monitor_keys
+from control_domain.monitors.remove_monitors import remove_heartbeat, remove_queue
+from control_domain.tables.monitors import (
+    Heartbeat,
+    HeartbeatRun,
+    HeartbeatState,
+    MonitorKey,
+    Queue,
+    QueueState,
+    QueueWorker,
+)
+from operator_actions.actions.ingest_keys import create_key
+from pipeline_contracts.credentials import digest_credential
+from pipeline_contracts.heartbeat_runs import Run
+from pipeline_contracts.heartbeat_states import settle, take_signal
+from storage_backends.monitor_states.interface import Progress, SeenQueue, SeenWorker
+from tests.support.monitored import open_states
+from tests.support.operated import NOW, Operated
+
+OF_KIND = {
+    "heartbeat": {Heartbeat, HeartbeatState, HeartbeatRun, MonitorKey},
+    "queue": {Queue, QueueState, QueueWorker, MonitorKey},
+}
+"""All that goes with one."""
+KINDS = list(OF_KIND)
+
+
+async def add(operated: Operated, kind: str, name: str) -> dict[str, Any]:
+    schedule = {"period_seconds": 3600} if kind == "heartbeat" else {}
+    told: dict[str, Any] = await operated.act(f"{kind}s/create", name=name, **schedule)
+    return told
+
+
+async def fill(operated: Operated, kind: str, name: str) -> tuple[int, list[str]]:
+    """A row in each of the kind's tables; gives the monitor's number and its keys in the clear, the last of which is
+    revoked."""
+    made = await add(operated, kind, name)
+    number = made["id"]
+    more = [await operated.act("monitor-keys/create", kind=kind, id=number) for _ in range(2)]
+    await operated.act("monitor-keys/revoke", kind=kind, id=number, key_id=more[1]["key_id"])
+    rows: list[Any] = [HeartbeatRun(heartbeat_id=number, run_id="r1", first_ms=1, started_ms=1)]
+    if kind == "queue":
+        rows = [
+            QueueState(queue_id=number, snapshot_id="s1", observed_us=1, received_ms=1, pending=1),
+            QueueWorker(queue_id=number, worker_id="w1", sequence=1, status="idle", received_ms=1),
+        ]
+    async with operated.engines.sessions() as session, session.begin():
+        session.add_all(rows)
+    ping_keys = [made["ping_key"]] if kind == "heartbeat" else []
+    return number, [made["key"], *ping_keys, *(one["key"] for one in more)]
+
+
+async def counts(operated: Operated) -> dict[str, int]:
+    tables = OF_KIND["heartbeat"] | OF_KIND["queue"]
+    return {table.__tablename__: await operated.count(table) for table in tables}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_table_that_refers_to_one_is_known(kind: str) -> None:
+    """One that comes later has to be removed with it, and to be filled above."""
+    referring = {
+        table.name
+        for table in Base.metadata.tables.values()
+        if any(key.column.table.name == f"{kind}s" for key in table.foreign_keys)
+    }
+    assert referring | {f"{kind}s"} == {table.__tablename__ for table in OF_KIND[kind]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_one_goes_with_all_that_belongs_to_it(operated: Operated, kind: str) -> None:
+    ingest_key = (await create_key(operated.engines.sessions, operated.engines.directory, None, NOW))[
+        "ingest_key"
+    ]
+    kept = [await fill(operated, one, "kept") for one in KINDS]
+    before = await counts(operated)
+    number, keys = await fill(operated, kind, "gone")
+    told = await operated.act(f"{kind}s/remove", id=number)
+    assert told == {"id": number, "name": "gone", "removed": True}
+    assert await counts(operated) == before
+    find = operated.engines.directory.find
+    assert [await find(digest_credential(key)) for key in keys] == [None] * len(keys)
+    live = [digest_credential(key) for _, of in kept for key in of[:-1]]
+    assert None not in [await find(digest) for digest in (*live, digest_credential(ingest_key))]
+    async with operated.engines.sessions() as session:
+        assert {entry.digest for entry in await live_monitor_keys(session, NOW)} == set(live)
+    assert (await operated.audited())[0] == (
+        f"{kind}.remove",
+        f"{kind} {number}",
+        None,
+        "operator kim",
+        {"environment": operated.environment.public_id, "name": "gone", "keys": len(keys)},
+    )
+    line = await operated.refused(f"{kind}s/remove", id=number)
+    assert line == f"There is no {kind} {number}; `pharos {kind} list` shows all."
+    # Its name is free again; what may still come in for its number is nobody else's.
+    assert (await add(operated, kind, "gone"))["id"] > number
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("kind", KINDS)
+async def test_of_five_who_remove_it_at_once_one_did(operated: Operated, kind: str) -> None:
+    number, _ = await fill(operated, kind, "gone")
+    told = await asyncio.gather(
+        *(operated.act(f"{kind}s/remove", id=number) for _ in range(5)), return_exceptions=True
+    )
+    assert len([one for one in told if isinstance(one, dict)]) == 1
+    assert {str(one) for one in told if not isinstance(one, dict)} <= {
+        f"{kind.title()} {number} was removed by somebody else just now.",
+        f"There is no {kind} {number}; `pharos {kind} list` shows all.",
+    }
+    assert [action for action, *_ in await operated.audited()] == [f"{kind}.remove"]
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_key_at_the_same_time_goes_too_or_is_refused(operated: Operated, kind: str) -> None:
+    for attempt in range(10):
+        number, _ = await fill(operated, kind, f"n{attempt}")
+        key, removed = await asyncio.gather(
+            operated.act("monitor-keys/create", kind=kind, id=number),
+            operated.act(f"{kind}s/remove", id=number),
+            return_exceptions=True,
+        )
+        assert isinstance(removed, dict), removed
+        if not isinstance(key, dict):
+            assert str(key) in {
+                f"{kind.title()} {number} was removed by somebody else just now.",
+                f"There is no {kind} {number}; `pharos {kind} list` shows all.",
+            }
+    assert await operated.count(MonitorKey) == 0
+
+
+@pytest.mark.both_databases
+async def test_a_signal_meanwhile_waits_and_is_left_out(operated: Operated, database_url: str) -> None:
+    (number, _), (kept, _) = [await fill(operated, "heartbeat", name) for name in ("gone", "kept")]
+    states = await open_states(database_url)
+
+    def apply(watched: Any) -> Any:
+        for one in watched.values():
+            run = Run("r2", 5)
+            take_signal(one.heartbeat, run, "success", 5)
+            one.changed.append(run)
+            settle(one.heartbeat, 5)
+        return list(watched.values())
+
+    try:
+        async with operated.engines.sessions() as session, session.begin():
+            await remove_heartbeat(session, await session.get_one(Heartbeat, number))
+            wanted = {number: ["r2"], kept: ["r2"]}
+            writing = asyncio.create_task(states.change(wanted, apply, Progress("heartbeats", 0, 1)))
+            await asyncio.sleep(0.3)
+            assert not writing.done()
+        await writing
+    finally:
+        await states.close()
+    assert await operated.count(HeartbeatRun, HeartbeatRun.heartbeat_id == number) == 0
+    assert await operated.count(HeartbeatRun, HeartbeatRun.heartbeat_id == kept) == 2
+    assert await operated.count(HeartbeatState, HeartbeatState.state == "up") == 1
+
+
+@pytest.mark.both_databases
+async def test_reports_of_a_queue_meanwhile_wait_and_are_left_out(
+    operated: Operated, database_url: str
+) -> None:
+    (number, _), (kept, _) = [await fill(operated, "queue", name) for name in ("gone", "kept")]
+    states = await open_states(database_url)
+    environment = operated.environment.public_id
+    snapshots = [SeenQueue(one, environment, "s2", 2, 2, 7, None, None, None, None) for one in (number, kept)]
+    workers = [SeenWorker(one, environment, "w1", 2, "busy", None, 2) for one in (number, kept)]
+    try:
+        async with operated.engines.sessions() as session, session.begin():
+            await remove_queue(session, await session.get_one(Queue, number))
+            writing = asyncio.create_task(states.apply_queues(snapshots, workers, Progress("queues", 0, 1)))
+            await asyncio.sleep(0.3)
+            assert not writing.done()
+        # Where the row that it wanted to change is gone, it says so, and is run again.
+        (told,) = await asyncio.gather(writing, return_exceptions=True)
+        assert told is None or "does not answer now" in str(told)
+        await states.apply_queues(snapshots, workers, Progress("queues", 0, 1))
+    finally:
+        await states.close()
+    assert [await operated.count(table) for table in (QueueState, QueueWorker)] == [1, 1]
+    assert await operated.count(QueueState, QueueState.queue_id == kept, QueueState.pending == 7) == 1
+
+
+async def test_a_heartbeat_gets_other_settings(operated: Operated) -> None:
+    number = (await add(operated, "heartbeat", "backup"))["id"]
+    told = await operated.act("heartbeats/set", id=number, cron="0 3 * * *", timezone="Europe/Oslo", name="x")
+    names = ("name", "period_seconds", "cron", "timezone", "grace_seconds")
+    assert [told[name] for name in names] == ["backup", None, "0 3 * * *", "Europe/Oslo", 300]
+    told = await operated.act(
+        "heartbeats/set",
+        id=number,
+        **{"period_seconds": 60, "grace_seconds": 0, "max_runtime_seconds": 5, "failures_before_down": 2},
+    )
+    shown = await operated.act("heartbeats/show", id=number)
+    assert told == {name: shown[name] for name in told}
+    names = ("period_seconds", "cron", "grace_seconds", "max_runtime_seconds", "failures_before_down")
+    assert [told[name] for name in names] == [60, None, 0, 5, 2]
+    # Again, and nothing is written.
+    await operated.act("heartbeats/set", id=number, period_seconds=60)
+    second, first = await operated.audited()
+    assert first == (
+        "heartbeat.set",
+        f"heartbeat {number}",
+        None,
+        "operator kim",
+        {
+            "environment": operated.environment.public_id,
+            "period_seconds": {"from": 3600, "to": None},
+            "cron": {"from": None, "to": "0 3 * * *"},
+            "timezone": {"from": "UTC", "to": "Europe/Oslo"},
+        },
+    )
+    assert set(second[4]) == {
+        *("environment", "period_seconds", "cron", "grace_seconds", "max_runtime_seconds"),
+        "failures_before_down",
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ({}, "Say what to change: `pharos heartbeat set --help` lists what can be."),
+        ({"name": "other"}, "Say what to change: `pharos heartbeat set --help` lists what can be."),
+        ({"period_seconds": 0}, "A period lasts from 1 second to 366 days."),
+        ({"period_seconds": 60, "cron": "* * * * *"}, "Give either a period or a cron expression."),
+        ({"cron": "0 0 30 2 *"}, "'0 0 30 2 *' is no cron expression: Bad day-of-month."),
+        ({"timezone": "Mars"}, "'Mars' is no time zone. Use an IANA name, like Europe/Oslo."),
+        ({"failures_before_down": 0}, "The number of failures before down is 1 to 1000."),
+        ({"id": 999, "grace_seconds": 1}, "There is no heartbeat 999; `pharos heartbeat list` shows all."),
+    ],
+    ids=str,
+)
+async def test_what_cannot_be_set(operated: Operated, wanted: dict[str, Any], told: str) -> None:
+    number = (await add(operated, "heartbeat", "backup"))["id"]
+    before = await operated.act("heartbeats/list")
+    assert await operated.refused("heartbeats/set", **{"id": number, **wanted}) == told
+    assert await operated.act("heartbeats/list") == before
+
+
+@pytest.mark.both_databases
+async def test_different_settings_at_once_all_hold(operated: Operated) -> None:
+    number = (await add(operated, "heartbeat", "backup"))["id"]
+    wanted = {"grace_seconds": 1, "max_runtime_seconds": 2, "failures_before_down": 3, "period_seconds": 4}
+    await asyncio.gather(
+        *(operated.act("heartbeats/set", id=number, **{name: value}) for name, value in wanted.items())
+    )
+    shown = await operated.act("heartbeats/show", id=number)
+    assert {name: shown[name] for name in wanted} == wanted

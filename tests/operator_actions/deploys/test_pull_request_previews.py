@@ -1,0 +1,282 @@
+"""Previews of pull requests: made once, followed, awake, and closed; on both databases."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from control_domain.audit import Actor
+from control_domain.deployments.queue_deployment import Wish
+from control_domain.previews import (
+    StillStarting,
+    close_preview,
+    copy_variables,
+    deploy_preview,
+    find_pull_request_preview,
+    open_pull_request_preview,
+)
+from control_domain.projects.choose import choose_place
+from control_domain.projects.find import Place
+from control_domain.sealing import SealingKeys
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Environment
+from control_domain.tables.variables import VariableSet
+from control_domain.tables.webhooks import ClosingPreview
+from control_domain.variables.operations import open_variables, present_variables
+from pipeline_contracts.errors import DeployRunning, RepositoryNotReady
+from tests.support import carried_out
+from tests.support.operated import NOW, Operated
+
+ACTOR = Actor("webhook 203.0.113.7")
+
+
+async def _open(operated: Operated, number: int = 7, ref: str = "login", **given: Any) -> tuple[Place, bool]:
+    keys = given.get("keys", operated.engines.sealing_keys())
+    source = given.get("source", operated.place)
+    async with operated.engines.sessions() as session, session.begin():
+        return await open_pull_request_preview(
+            session, operated.project, number, ref, source, keys, ACTOR, NOW
+        )
+
+
+async def _not_ready(operated: Operated, **given: Any) -> str:
+    """Why there is no preview; nothing was written, even where the rest of the transaction is kept."""
+    before = (await operated.audited(), await operated.count(Environment), await operated.count(VariableSet))
+    keys = given.get("keys", operated.engines.sealing_keys())
+    async with operated.engines.sessions() as session, session.begin():
+        with pytest.raises(RepositoryNotReady) as caught:
+            await open_pull_request_preview(
+                session, operated.project, 7, "login", operated.place, keys, ACTOR, NOW
+            )
+    after = (await operated.audited(), await operated.count(Environment), await operated.count(VariableSet))
+    assert after == before
+    return caught.value.detail
+
+
+async def _find(operated: Operated, number: int = 7) -> Environment | None:
+    async with operated.engines.sessions() as session:
+        return await find_pull_request_preview(session, operated.project, number)
+
+
+async def _values(operated: Operated, environment: Environment) -> dict[str, str]:
+    async with operated.engines.sessions() as session:
+        present = await present_variables(session, environment)
+    return open_variables(operated.engines.sealing_keys(), present, environment.public_id)
+
+
+async def _deploy(operated: Operated, place: Place, wish: Wish | None = None) -> Deployment:
+    async with operated.engines.sessions() as session, session.begin():
+        place = await choose_place(session, place.environment.public_id)
+        return await deploy_preview(session, place, ACTOR, NOW, wish)
+
+
+async def _close(operated: Operated, place: Place) -> None:
+    async with operated.engines.sessions() as session, session.begin():
+        place = await choose_place(session, place.environment.public_id)
+        await close_preview(session, place, ACTOR, NOW)
+
+
+@pytest.mark.parametrize("protected", [[], ["A"]], ids=["copied", "nothing to copy"])
+async def test_variables_of_a_gated_environment_bring_its_gate(
+    operated: Operated, protected: list[str]
+) -> None:
+    """The code of a pull request that nobody has approved gets none of them."""
+    await operated.act("variables/set", environment_id="production", text="A=1\n")
+    if protected:
+        await operated.act("variables/protect", environment_id="production", names=protected)
+    await operated.change_environment(deploys_need_approval=True)
+    place, _ = await _open(operated)
+    wish = Wish("pull_request", ref="login", pushed_revision="c" * 40)
+    deployment = await _deploy(operated, place, wish)
+    expected = ("queued", None) if protected else ("awaiting_approval", "c" * 40)
+    assert (deployment.status, deployment.revision) == expected
+    # It stays while the preview is used again.
+    (again, _), is_new = await _open(operated)
+    assert (again.deploys_need_approval, is_new) == (not protected, False)
+
+
+async def test_a_pull_request_gets_an_environment_of_its_own(operated: Operated) -> None:
+    await operated.act("variables/set", environment_id="production", text="A=1\nSECRET=hunter2\n")
+    await operated.act("variables/protect", environment_id="production", names=["SECRET"])
+    assert await _find(operated) is None
+    (made, project), is_new = await _open(operated, 7, "feature/Login")
+    assert (is_new, project.id) == (True, operated.project.id)
+    assert (made.slug, made.name, made.type) == ("pr-7", "Pull request 7", "preview")
+    found = await _find(operated)
+    assert found is not None and found.id == made.id
+    assert (found.branch, found.wake_on_request, found.desired_replicas) == ("feature/Login", True, 1)
+    assert (found.position, found.state) == (0, "running")
+    assert await _values(operated, found) == {"A": "1"}
+    details = {
+        "project": operated.project.public_id,
+        "name": "Pull request 7",
+        "slug": "pr-7",
+        "type": "preview",
+        "branch": "feature/Login",
+    }
+    subject = f"environment {made.public_id}"
+    assert (await operated.audited())[:2] == [
+        ("variables.replace", subject, None, ACTOR.source, {"names": ["A"]}),
+        ("environment.create", subject, None, ACTOR.source, details),
+    ]
+    assert await _find(operated, 8) is None
+    # What the source runs with is as it was.
+    assert await _values(operated, operated.environment) == {"A": "1", "SECRET": "hunter2"}
+
+
+async def test_one_that_is_there_follows_its_pull_request_awake(operated: Operated) -> None:
+    await operated.act("variables/set", environment_id="production", text="A=1\n")
+    (made, _), _ = await _open(operated, 7, "login")
+    await operated.act("environments/state", id="pr-7", state="hibernated")
+    await operated.act("variables/set", environment_id="production", text="A=2\n")
+    place, is_new = await _open(operated, 7, "refs/pull/7/head")
+    assert (is_new, place.environment.id) == (False, made.id)
+    found = await _find(operated)
+    assert found is not None and (found.branch, found.state) == ("refs/pull/7/head", "running")
+    # Its variables are its own by now.
+    assert await _values(operated, found) == {"A": "1"}
+    assert [entry[:1] + entry[4:] for entry in (await operated.audited())[:2]] == [
+        ("environment.state", {"from": "hibernated", "to": "running"}),
+        ("environment.set", {"branch": {"from": "login", "to": "refs/pull/7/head"}}),
+    ]
+    before = await operated.audited()
+    await _open(operated, 7, "refs/pull/7/head")
+    assert await operated.audited() == before
+
+
+async def test_one_that_is_opened_again_is_not_closed_any_more(operated: Operated) -> None:
+    (made, _), _ = await _open(operated)
+    async with operated.engines.sessions() as session, session.begin():
+        session.add(ClosingPreview(environment_id=made.id, source=ACTOR.source, created_at=NOW))
+    await _open(operated)
+    assert await operated.count(ClosingPreview) == 0
+    async with operated.engines.sessions() as session, session.begin():
+        session.add(ClosingPreview(environment_id=made.id, source=ACTOR.source, created_at=NOW))
+    # Nor where somebody opens it by hand.
+    assert (await operated.act("previews/open", branch="login"))["environment"] == "pr-7"
+    assert await operated.count(ClosingPreview) == 0
+
+
+async def test_an_environment_of_that_slug_that_is_no_preview_is_left_alone(operated: Operated) -> None:
+    await operated.act("environments/create", name="PR 7", type="staging", slug="pr-7", branch="main")
+    assert await _not_ready(operated) == (
+        "The environment shop/pr-7 is no preview: give it another slug, or remove it."
+    )
+    assert await _find(operated) is None
+    (listed,) = [one for one in await operated.act("environments/list") if one["slug"] == "pr-7"]
+    assert (listed["branch"], listed["type"]) == ("main", "staging")
+
+
+async def test_variables_that_cannot_be_opened_make_no_preview(operated: Operated) -> None:
+    await operated.act("variables/set", environment_id="production", text="A=hunter2\n")
+    line = await _not_ready(operated, keys=SealingKeys([b"n" * 32]))
+    assert line == (
+        "The variables of shop/production cannot be opened: `pharos variables show shop/production` tells what to do."
+    )
+
+
+@pytest.mark.both_databases
+async def test_of_many_at_once_one_makes_it(operated: Operated) -> None:
+    told = await asyncio.gather(*(_open(operated) for _ in range(6)), return_exceptions=True)
+    done = [one for one in told if isinstance(one, tuple)]
+    assert len({place.environment.id for place, _ in done}) == 1
+    assert len([place for place, is_new in done if is_new]) == 1
+    refused = [one for one in told if not isinstance(one, tuple)]
+    assert all(isinstance(one, RepositoryNotReady) for one in refused), refused
+    assert {str(one) for one in refused} <= {"Somebody else has just made the environment shop/pr-7."}
+    assert await operated.count(Environment, Environment.slug == "pr-7") == 1
+    assert await operated.count(VariableSet) == 1
+
+
+@pytest.mark.both_databases
+async def test_one_that_is_closed_at_the_same_time_is_there_or_not(operated: Operated) -> None:
+    """It is followed before it is closed, or made anew."""
+
+    for _ in range(10):
+        place, _ = await _open(operated)
+        (opened, is_new), _ = await asyncio.gather(_open(operated, ref="other"), _close(operated, place))
+        found = await _find(operated)
+        if is_new:
+            assert found is not None and found.public_id == opened.environment.public_id
+            assert found.public_id != place.environment.public_id
+            await _close(operated, opened)
+        else:
+            assert found is None
+
+
+@pytest.mark.both_databases
+async def test_one_that_is_just_being_closed_is_made_anew(operated: Operated) -> None:
+    place, _ = await _open(operated)
+    async with operated.engines.sessions() as session, session.begin():
+        found = await choose_place(session, place.environment.public_id)
+        await close_preview(session, found, ACTOR, NOW)
+        opening = asyncio.create_task(_open(operated))
+        # It has found the one that is gone with the end of this transaction.
+        done, _ = await asyncio.wait({opening}, timeout=0.3)
+        assert not done
+    opened, is_new = await opening
+    assert is_new
+    found_now = await _find(operated)
+    assert found_now is not None and found_now.public_id == opened.environment.public_id
+    assert found_now.public_id != place.environment.public_id
+
+
+async def test_copying_tells_how_many(operated: Operated) -> None:
+    await operated.act("variables/set", environment_id="production", text="A=1\nB=2\nSECRET=hunter2\n")
+    await operated.act("variables/protect", environment_id="production", names=["SECRET", "NEVER"])
+    await _open(operated)
+    keys = operated.engines.sealing_keys()
+    async with operated.engines.sessions() as session, session.begin():
+        place = await choose_place(session, "pr-7")
+        assert await copy_variables(session, keys, operated.place, place, ACTOR, NOW) == 2
+
+
+async def test_what_is_opened_by_hand_gets_nothing_protected_either(operated: Operated) -> None:
+    await operated.act("variables/set", environment_id="production", text="A=1\nSECRET=hunter2\n")
+    await operated.act("variables/protect", environment_id="production", names=["SECRET"])
+    told = await operated.act("previews/open", branch="login", **{"from": "production"})
+    async with operated.engines.sessions() as session:
+        environment = (await choose_place(session, told["environment_id"])).environment
+    assert await _values(operated, environment) == {"A": "1"}
+
+
+async def test_what_a_pull_request_wishes_for_is_deployed(operated: Operated) -> None:
+    place, _ = await _open(operated)
+    wish = Wish("pull_request", repository_id=operated.repository.id, ref="login", note="pull request 7")
+    deployment = await _deploy(operated, place, wish)
+    assert (deployment.trigger, deployment.ref, deployment.note) == (
+        "pull_request",
+        "login",
+        "pull request 7",
+    )
+    # What is queued takes what the branch has by then, by whichever name it was asked for.
+    assert (await _deploy(operated, place, wish)).id == deployment.id
+    assert (await _deploy(operated, place)).id == deployment.id
+    async with operated.engines.sessions() as session, session.begin():
+        await carried_out.begin(session, deployment.id, NOW)
+    with pytest.raises(DeployRunning):
+        await _deploy(operated, place, wish)
+
+
+@pytest.mark.parametrize("queued", [{"ref": "v1"}, {"revision": carried_out.REVISION}], ids=str)
+async def test_a_queued_deployment_of_something_else_does_not_serve(
+    operated: Operated, queued: dict[str, str]
+) -> None:
+    place, _ = await _open(operated)
+    first = await _deploy(operated, place, Wish("api", **queued))  # type: ignore[arg-type]
+    with pytest.raises(DeployRunning) as caught:
+        await _deploy(operated, place, Wish("pull_request", ref="login"))
+    assert caught.value.members == {"active_deployment_id": first.id}
+
+
+async def test_closing_waits_for_what_is_past_its_build(operated: Operated) -> None:
+    place, _ = await _open(operated)
+    number = (await _deploy(operated, place)).id
+    await operated.change(Deployment, number, status="running")
+    with pytest.raises(StillStarting, match="is past its build"):
+        await _close(operated, place)
+    assert await _find(operated) is not None
+    assert (await operated.deployment(number)).status == "running"
+    await operated.change(Deployment, number, status="succeeded")
+    await _close(operated, place)
+    assert await _find(operated) is None

@@ -1,0 +1,125 @@
+"""What happens to an environment, or asks for it, while it is being removed; on both databases."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from sqlalchemy.exc import NoResultFound
+
+from control_domain.audit import Actor
+from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.projects.choose import choose_place
+from control_domain.refusals import Refused
+from control_domain.removals.remove_environment import remove_environment
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.monitors import QueueState
+from control_domain.tables.projects import Environment
+from control_domain.variables.operations import replace_variables
+from pipeline_contracts.deploy_states import ACTIVE
+from pipeline_contracts.errors import NotFound, StorageUnavailable
+from storage_backends.monitor_states.interface import Progress, SeenQueue
+from tests.support.monitored import open_states
+from tests.support.operated import NOW, REVISION, Operated
+
+
+@pytest.mark.both_databases
+async def test_of_five_who_remove_it_at_once_one_did(operated: Operated) -> None:
+    told = await asyncio.gather(
+        *(operated.act("environments/remove", id="production") for _ in range(5)), return_exceptions=True
+    )
+    assert len([one for one in told if isinstance(one, dict)]) == 1
+    assert {str(one) for one in told if not isinstance(one, dict)} <= {
+        "Environment shop/production was removed by somebody else just now.",
+        "There is no environment production; `pharos environment list` shows all.",
+    }
+    assert await operated.count(Environment) == 0
+
+
+@pytest.mark.both_databases
+async def test_a_deploy_at_the_same_time_is_either_first_or_not_found(operated: Operated) -> None:
+    """It never stays behind, active and without its environment."""
+    for _ in range(10):
+        made = await operated.act("environments/create", name="Busy", type="development")
+        async with operated.engines.sessions() as session:
+            busy = replace(operated, place=await choose_place(session, made["id"]))
+        queued, removed = await asyncio.gather(
+            busy.queue(), busy.act("environments/remove", id=made["id"]), return_exceptions=True
+        )
+        if isinstance(queued, int):
+            assert isinstance(removed, Refused), removed
+            await operated.act("deployments/cancel", id=queued)
+            await operated.act("environments/remove", id=made["id"])
+        else:
+            assert isinstance(queued, NotFound | NoResultFound), queued
+            assert isinstance(removed, dict), removed
+    assert await operated.count(Deployment, Deployment.status.in_(ACTIVE)) == 0
+
+
+@pytest.mark.both_databases
+async def test_an_approval_at_the_same_time_is_either_first_or_refused(operated: Operated) -> None:
+    for _ in range(10):
+        made = await operated.act("environments/create", name="Busy", type="development")
+        await operated.act("environments/set", id=made["id"], deploy_approval=True)
+        async with operated.engines.sessions() as session:
+            waiting = await replace(operated, place=await choose_place(session, made["id"])).queue()
+        wanted = {"by": "maintainer@acme.example", "revision": REVISION}
+        agreed = {"by": "deployer@acme.example", "approved_by": "maintainer@acme.example"}
+        approved, removed = await asyncio.gather(
+            operated.act("deployments/approve", id=waiting, **wanted),
+            operated.act("environments/remove", id=made["id"], **agreed),
+            return_exceptions=True,
+        )
+        assert isinstance(approved, dict) != isinstance(removed, dict), (approved, removed)
+        deployment = await operated.deployment(waiting)
+        if isinstance(approved, dict):
+            assert isinstance(removed, Refused) and "wait until it is finished" in str(removed)
+            assert (deployment.status, deployment.environment_id) == ("queued", made["number"])
+            await operated.act("deployments/cancel", id=waiting)
+            await operated.act("environments/remove", id=made["id"], **agreed)
+        else:
+            assert isinstance(approved, Refused), approved
+            assert (deployment.status, deployment.environment_id) == ("canceled", None)
+
+
+async def test_a_deploy_after_the_look_is_not_found(operated: Operated) -> None:
+    """The request has read the environment, which is gone when it writes."""
+    await operated.act("environments/remove", id="production")
+    async with operated.engines.sessions() as session:
+        with pytest.raises(NotFound, match="no such environment"):
+            await queue_deployment(session, operated.place, Wish("api"), Actor("test"), NOW)
+
+
+async def test_variables_after_the_look_are_refused(operated: Operated) -> None:
+    await operated.act("environments/remove", id="production")
+    keys = operated.engines.sealing_keys()
+    async with operated.engines.sessions() as session:
+        with pytest.raises(NotFound, match="no such environment"):
+            await replace_variables(session, keys, operated.place, {}, Actor("test"), NOW)
+
+
+@pytest.mark.both_databases
+async def test_a_consumer_that_writes_meanwhile_goes_on(operated: Operated, database_url: str) -> None:
+    """What it writes to a queue that is being removed is left out at the second try at the latest."""
+    queue = (await operated.act("queues/create", name="mail"))["id"]
+    states = await open_states(database_url)
+    seen = SeenQueue(queue, operated.environment.public_id, "s1", 1, 1, 1, None, None, None, None)
+
+    async def write() -> None:
+        while True:
+            try:
+                return await states.apply_queues([seen], [], Progress("queues", 0, 1))
+            except StorageUnavailable:
+                continue
+
+    try:
+        async with operated.engines.sessions() as session, session.begin():
+            place = await choose_place(session, "production")
+            await remove_environment(session, place, Actor("operator kim"), NOW)
+            writing = asyncio.create_task(write())
+            await asyncio.sleep(0.3)
+            # It waits for what becomes of the queue.
+            assert not writing.done()
+        await writing
+        assert await operated.count(QueueState) == 0
+    finally:
+        await states.close()

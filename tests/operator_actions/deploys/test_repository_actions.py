@@ -1,0 +1,135 @@
+"""Repositories as an operator handles them, on both databases."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from control_domain.projects.operations import create_project
+from control_domain.refusals import Refused
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.repositories import Repository
+from pipeline_contracts.deploy_states import ACTIVE, FINAL, DeploymentStatus
+from tests.support.operated import NOW, Operated
+
+URL = "git@github.com:acme/blog.git"
+
+
+@pytest.fixture
+async def blog(operated: Operated) -> str:
+    """The ID of a project without a repository."""
+    async with operated.engines.sessions() as session, session.begin():
+        return (await create_project(session, operated.account, "Blog", "blog", NOW)).public_id
+
+
+async def test_a_repository_is_connected_to_one_project(operated: Operated, blog: str) -> None:
+    told = await operated.act("repositories/connect", url=URL, project_id="blog")
+    assert told == {
+        "id": told["id"],
+        "project": {"id": blog, "name": "Blog", "slug": "blog"},
+        "kind": "github",
+        "url": URL,
+        "branch": "main",
+        "host_id": None,
+        "push_deploys": True,
+        "forks": False,
+        "sample": False,
+        "secret_kind": "hmac",
+        "connected_at": "2026-11-18T12:00:00.000Z",
+        "webhook": told["webhook"],
+    }
+    listed = await operated.act("repositories/list")
+    assert [one["id"] for one in listed] == [operated.repository.id, told["id"]]
+    assert listed[1] == {name: value for name, value in told.items() if name != "webhook"}
+    assert listed[0]["secret_kind"] is None
+    details = {"project": blog, "kind": "github", "url": URL, "branch": "main", "webhook": "hmac"}
+    entry = ("repository.connect", f"repository {told['id']}", None, "operator kim", details)
+    assert await operated.audited() == [entry]
+
+
+async def test_the_kind_can_be_said(operated: Operated, blog: str) -> None:
+    wanted = {"url": "https://git.example/blog", "project_id": blog, "branch": "trunk"}
+    told = await operated.act("repositories/connect", **wanted, kind="gitlab")
+    assert (told["kind"], told["branch"]) == ("gitlab", "trunk")
+    await operated.act("repositories/disconnect", id=told["id"])
+    assert (await operated.act("repositories/connect", **wanted))["kind"] == "git"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ({"url": ""}, "A repository's address has 1 to 500 characters"),
+        ({"url": "ext::sh -c id"}, "This is no repository's address"),
+        ({"kind": "svn"}, "The kind is one of github, gitlab, bitbucket, git."),
+        ({"branch": "-x"}, "'-x' is no name of a branch that Git allows"),
+        ({"project_id": None}, "There are several projects: name one by its ID"),
+        (
+            {"project_id": "shop"},
+            "The project shop is deployed from https://git.example/shop.git already; disconnect",
+        ),
+    ],
+    ids=str,
+)
+async def test_what_cannot_be_connected(
+    operated: Operated, blog: str, wanted: dict[str, Any], told: str
+) -> None:
+    line = await operated.refused("repositories/connect", **{"url": URL, "project_id": blog, **wanted})
+    assert told in line
+    assert await operated.count(Repository) == 1
+
+
+async def test_a_secret_in_the_address_is_not_repeated(operated: Operated, blog: str) -> None:
+    line = await operated.refused(
+        "repositories/connect", url="https://x:hunter2@github.com/a/b", project_id=blog
+    )
+    assert "hunter2" not in line and "deploy key" in line
+
+
+@pytest.mark.both_databases
+async def test_of_five_who_connect_at_once_one_did(operated: Operated, blog: str) -> None:
+    told = await asyncio.gather(
+        *(operated.act("repositories/connect", url=f"/srv/{n}.git", project_id=blog) for n in range(5)),
+        return_exceptions=True,
+    )
+    (made,) = [one for one in told if isinstance(one, dict)]
+    assert {str(one) for one in told if isinstance(one, Refused)} == {
+        f"The project blog is deployed from {made['url']} already; disconnect that first with `pharos repository "
+        f"disconnect {made['id']}`."
+    }
+
+
+async def test_the_branch_is_set(operated: Operated) -> None:
+    number = operated.repository.id
+    assert (await operated.act("repositories/set-branch", id=number, branch="trunk"))["branch"] == "trunk"
+    await operated.act("repositories/set-branch", id=number, branch="trunk")
+    details = {"from": "main", "to": "trunk"}
+    entry = ("repository.branch", f"repository {number}", None, "operator kim", details)
+    assert await operated.audited() == [entry]
+    assert "'' is no name of a branch" in await operated.refused("repositories/set-branch", id=number)
+    line = await operated.refused("repositories/set-branch", id=99, branch="main")
+    assert line == "No repository 99 is connected; `pharos repository list` shows those that are."
+
+
+async def test_a_repository_is_disconnected_once(operated: Operated) -> None:
+    number = operated.repository.id
+    for status in (*FINAL, DeploymentStatus.AWAITING_APPROVAL):
+        await operated.change(Deployment, await operated.queue(), status=status)
+    before = len(await operated.audited())
+    told = await operated.act("repositories/disconnect", id=number)
+    assert (told["id"], told["disconnected"]) == (number, True)
+    assert await operated.act("repositories/list") == []
+    assert len(await operated.audited()) == before + 1
+    assert "No repository" in await operated.refused("repositories/disconnect", id=number)
+    # Another one can come in its place.
+    await operated.act("repositories/connect", url=URL)
+
+
+@pytest.mark.parametrize("status", ACTIVE)
+async def test_not_while_a_deployment_of_the_project_is_active(operated: Operated, status: str) -> None:
+    number = await operated.queue()
+    await operated.change(Deployment, number, status=status)
+    line = await operated.refused("repositories/disconnect", id=operated.repository.id)
+    assert line == (
+        f"Deployment {number} of the project shop is {status}: wait until it is finished, or end it with `pharos "
+        f"cancel {number}`."
+    )

@@ -1,0 +1,313 @@
+"""The webhooks of repositories as an operator handles them: secrets, switches, and what ends with a repository."""
+
+import asyncio
+import base64
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, select
+
+from control_domain.projects.operations import create_project
+from control_domain.refusals import Refused
+from control_domain.repositories.webhook_secrets import open_secret
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.repositories import Repository
+from control_domain.tables.webhooks import SealedWebhookSecret, WaitingPush
+from git_hosts.webhook_events import WebhookSecret
+from pipeline_contracts.deploy_states import DeploymentStatus
+from tests.support.operated import NOW, Operated
+
+URL = "git@github.com:Acme/Blog.git"
+# The same in every process: it is part of a test's name.
+SIGNING = "whsec_" + base64.b64encode(bytes(range(32))).decode()
+
+
+@pytest.fixture
+async def blog(operated: Operated) -> str:
+    """The slug of a project without a repository."""
+    async with operated.engines.sessions() as session, session.begin():
+        return (await create_project(session, operated.account, "Blog", "blog", NOW)).slug
+
+
+async def _kept(operated: Operated, number: int) -> WebhookSecret | None:
+    """What the webhooks of this repository are checked with."""
+    async with operated.engines.sessions() as session:
+        row = await session.get(SealedWebhookSecret, number)
+        return None if row is None else open_secret(operated.engines.sealing_keys(), row)
+
+
+async def _let_push_wait(operated: Operated, repository_id: int, branch: str = "main") -> None:
+    async with operated.engines.sessions() as session, session.begin():
+        waiting = WaitingPush(
+            environment_id=operated.environment.id,
+            repository_id=repository_id,
+            branch=branch,
+            trigger="push",
+            source="webhook",
+            created_at=NOW,
+        )
+        session.add(waiting)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted", "secret_kind"),
+    [
+        ("github", {}, "hmac"),
+        ("bitbucket", {}, "hmac"),
+        ("gitlab", {}, "signing"),
+        ("gitlab", {"plain_secret": True}, "plain"),
+        ("github", {"secret": "chosen-by-the-host"}, "hmac"),
+        ("gitlab", {"secret": SIGNING}, "signing"),
+        ("gitlab", {"secret": "chosen-by-the-host", "plain_secret": True}, "plain"),
+    ],
+    ids=str,
+)
+async def test_a_hosted_repository_gets_a_secret(
+    operated: Operated, blog: str, kind: str, wanted: dict[str, Any], secret_kind: str
+) -> None:
+    told = await operated.act("repositories/connect", url=URL, project_id=blog, kind=kind, **wanted)
+    webhook = told["webhook"]
+    assert (webhook["kind"], told["secret_kind"]) == (secret_kind, secret_kind)
+    assert webhook["secret"] == wanted.get("secret", webhook["secret"])
+    assert await _kept(operated, told["id"]) == WebhookSecret(secret_kind, webhook["secret"])  # type: ignore[arg-type]
+    # It is told this once.
+    assert webhook["secret"] not in repr([await operated.act("repositories/list"), await operated.audited()])
+    async with operated.engines.sessions() as session:
+        assert (await session.get_one(Repository, told["id"])).full_name == "acme/blog"
+
+
+async def test_any_other_repository_has_no_webhook(operated: Operated, blog: str) -> None:
+    # Nothing is sealed then.
+    operated.engines = _without_keys(operated)
+    told = await operated.act("repositories/connect", url="/srv/blog.git", project_id=blog)
+    assert (told["kind"], told["webhook"], told["secret_kind"]) == ("git", None, None)
+    assert await operated.count(SealedWebhookSecret) == 0
+    assert "webhook" not in (await operated.audited())[0][4]
+
+
+def _without_keys(operated: Operated) -> Any:
+    return type(operated.engines)(operated.engines.sessions, operated.engines.directory)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ({"secret": "short-hunter2"}, "has 16 to 255 printable ASCII characters"),
+        ({"secret": "hunter2 hunter2 hunter2"}, "has 16 to 255 printable ASCII characters"),
+        ({"secret": ""}, "has 16 to 255 printable ASCII characters"),
+        ({"kind": "gitlab", "secret": "hunter2-hunter2-hunter2"}, "say so with --plain-secret"),
+        ({"plain_secret": True}, "A webhook of github is always signed: leave --plain-secret out."),
+        ({"kind": "git", "plain_secret": True}, "A repository of the kind git has no webhook"),
+        ({"kind": "git", "secret": "hunter2-hunter2-hunter2"}, "A repository of the kind git has no webhook"),
+    ],
+    ids=str,
+)
+async def test_what_is_no_secret(operated: Operated, blog: str, wanted: dict[str, Any], told: str) -> None:
+    line = await operated.refused("repositories/connect", **{"url": URL, "project_id": blog, **wanted})
+    assert told in line and "hunter2" not in line
+    assert await operated.count(Repository) == 1
+
+
+async def test_without_the_key_that_seals_nothing_is_connected(operated: Operated, blog: str) -> None:
+    operated.engines = _without_keys(operated)
+    line = await operated.refused("repositories/connect", url=URL, project_id=blog)
+    assert line.startswith("Set PHAROS_VARIABLES_KEY as well")
+    assert await operated.count(Repository) == 1
+
+
+async def test_a_new_secret_takes_the_place_of_the_old_one(operated: Operated, blog: str) -> None:
+    made = await operated.act("repositories/connect", url=URL, project_id=blog, kind="gitlab")
+    told = await operated.act("repositories/new-secret", id=made["id"])
+    assert told["webhook"]["secret"] != made["webhook"]["secret"]
+    assert await _kept(operated, made["id"]) == WebhookSecret("signing", told["webhook"]["secret"])
+    given = {"secret": "chosen-by-the-host", "plain_secret": True}
+    told = await operated.act("repositories/new-secret", id=made["id"], **given)
+    assert (told["webhook"], told["secret_kind"]) == (
+        {"kind": "plain", "secret": "chosen-by-the-host"},
+        "plain",
+    )
+    assert await _kept(operated, made["id"]) == WebhookSecret("plain", "chosen-by-the-host")
+    entry = ("repository.secret", f"repository {made['id']}", None, "operator kim", {"kind": "plain"})
+    audited = await operated.audited()
+    assert audited[0] == entry
+    assert "chosen-by-the-host" not in repr(audited)
+
+
+async def test_a_new_secret_is_of_the_kind_of_the_old_one(operated: Operated, blog: str) -> None:
+    """A host that has no signing tokens would be refused from then on."""
+    made = await operated.act(
+        "repositories/connect", url=URL, project_id=blog, kind="gitlab", plain_secret=True
+    )
+    told = await operated.act("repositories/new-secret", id=made["id"])
+    assert told["webhook"]["kind"] == told["secret_kind"] == "plain"
+    told = await operated.act("repositories/new-secret", id=made["id"], secret="chosen-by-the-host")
+    assert await _kept(operated, made["id"]) == WebhookSecret("plain", "chosen-by-the-host")
+    # Whoever gives a signing token has a host that signs.
+    await operated.act("repositories/new-secret", id=made["id"], secret=SIGNING)
+    assert await _kept(operated, made["id"]) == WebhookSecret("signing", SIGNING)
+    await operated.act("repositories/new-secret", id=made["id"], plain_secret=True)
+    told = await operated.act("repositories/new-secret", id=made["id"], signing=True)
+    assert told["webhook"]["kind"] == "signing"
+    await operated.change(Repository, made["id"], kind="github")
+    line = await operated.refused("repositories/new-secret", id=made["id"], signing=True)
+    assert line.startswith("Only GitLab has signing tokens")
+    assert await _kept(operated, made["id"]) == WebhookSecret("signing", told["webhook"]["secret"])
+
+
+async def test_the_id_at_the_host_is_set_and_given_up(operated: Operated, blog: str) -> None:
+    made = await operated.act("repositories/connect", url=URL, project_id=blog)
+    uuid = "{00000000-0000-0000-0000-000000000015}"
+    for kind, given, kept in (("github", "15", "15"), ("bitbucket", uuid, uuid), ("bitbucket", "auto", None)):
+        await operated.change(Repository, made["id"], kind=kind)
+        told = await operated.act("repositories/set", id=made["id"], host_id=given)
+        assert told["host_id"] == kept
+    # The format of a delivery's ID in `pharos webhooks show`, which is no repository's ID.
+    for kind, given in (("github", uuid), ("gitlab", "aada3625-8a5b-11ee"), ("bitbucket", "15")):
+        await operated.change(Repository, made["id"], kind=kind)
+        line = await operated.refused("repositories/set", id=made["id"], host_id=given)
+        assert f"is not the ID of a repository at {kind}" in line
+    for given in ("", "a b", "x" * 65, "ä"):
+        line = await operated.refused("repositories/set", id=made["id"], host_id=given)
+        assert "1 to 64 printable ASCII characters" in line
+    details = {"host_id": {"from": uuid, "to": None}}
+    assert (await operated.audited())[0][::4] == ("repository.set", details)
+
+
+async def test_one_of_before_webhooks_gets_its_first_secret(operated: Operated) -> None:
+    number = operated.repository.id
+    line = await operated.refused("repositories/new-secret", id=number)
+    assert line.startswith("A repository of the kind git has no webhook")
+    await operated.change(Repository, number, kind="github")
+    assert [one["secret_kind"] for one in await operated.act("repositories/list")] == [None]
+    await operated.act("repositories/new-secret", id=number)
+    assert [one["secret_kind"] for one in await operated.act("repositories/list")] == ["hmac"]
+    assert (await operated.refused("repositories/new-secret", id=99)).startswith("No repository 99")
+
+
+@pytest.mark.both_databases
+async def test_of_five_new_secrets_at_once_the_last_one_counts(operated: Operated) -> None:
+    number = operated.repository.id
+    await operated.change(Repository, number, kind="github")
+    told = await asyncio.gather(*(operated.act("repositories/new-secret", id=number) for _ in range(5)))
+    kept = await _kept(operated, number)
+    assert kept is not None and kept.value in {one["webhook"]["secret"] for one in told}
+
+
+async def test_switches_are_set(operated: Operated) -> None:
+    number = operated.repository.id
+    await operated.change(Repository, number, kind="github")
+    told = await operated.act("repositories/set", id=number, push_deploys=False, forks=True)
+    assert (told["push_deploys"], told["forks"]) == (False, True)
+    details = {"push_deploys": {"from": True, "to": False}, "forks": {"from": False, "to": True}}
+    entry = ("repository.set", f"repository {number}", None, "operator kim", details)
+    assert await operated.audited() == [entry]
+    # What is so already is no change.
+    told = await operated.act("repositories/set", id=number, forks=True)
+    assert (told["push_deploys"], told["forks"]) == (False, True)
+    assert await operated.audited() == [entry]
+    await operated.act("repositories/set", id=number, push_deploys=True)
+    (listed,) = await operated.act("repositories/list")
+    assert (listed["push_deploys"], listed["forks"]) == (True, True)
+
+
+@pytest.mark.both_databases
+async def test_what_cannot_be_set(operated: Operated) -> None:
+    number = operated.repository.id
+    assert (await operated.refused("repositories/set", id=number)).startswith("Nothing to change")
+    line = await operated.refused("repositories/set", id=number, forks=True)
+    assert line == "A repository of the kind git has no webhook that could be set."
+    assert (await operated.refused("repositories/set", id=99, forks=True)).startswith("No repository 99")
+
+
+async def test_what_waits_and_the_secret_end_with_the_repository(operated: Operated, blog: str) -> None:
+    number = operated.repository.id
+    await operated.change(Repository, number, kind="github")
+    await operated.act("repositories/new-secret", id=number)
+    other = await operated.act("repositories/connect", url=URL, project_id=blog)
+    for branch in ("main", "trunk"):
+        await _let_push_wait(operated, number, branch)
+    await _let_push_wait(operated, other["id"], "blog")
+    told = await operated.act("repositories/disconnect", id=number)
+    assert told["secret_kind"] is None
+    assert await operated.count(WaitingPush, WaitingPush.repository_id == number) == 0
+    assert await _kept(operated, number) is None
+    # Another repository's stay.
+    assert await operated.count(WaitingPush) == 1
+    assert await _kept(operated, other["id"]) is not None
+
+
+async def test_a_refused_disconnect_takes_nothing_away(operated: Operated) -> None:
+    number = operated.repository.id
+    await operated.change(Repository, number, kind="github")
+    await operated.act("repositories/new-secret", id=number)
+    await _let_push_wait(operated, number)
+    await operated.queue()
+    assert "is queued" in await operated.refused("repositories/disconnect", id=number)
+    assert await operated.count(WaitingPush) == 1
+    assert await _kept(operated, number) is not None
+
+
+@pytest.mark.both_databases
+async def test_a_push_that_is_being_taken_up_holds_nobody_up(operated: Operated) -> None:
+    """Whoever takes it up holds its row, and asks for the repository's next: crosswise, if the row were waited for."""
+    sessions = operated.engines.sessions
+    await _let_push_wait(operated, operated.repository.id)
+    async with sessions() as session, session.begin():
+        if session.get_bind().dialect.name == "sqlite":
+            # It lets one transaction write at a time.
+            return
+        await session.execute(delete(WaitingPush))
+        async with asyncio.timeout(30):
+            told = await operated.act("repositories/disconnect", id=operated.repository.id)
+    assert told["disconnected"] is True
+    assert await operated.count(WaitingPush) == 0
+
+
+@pytest.mark.both_databases
+async def test_the_sample_gives_way(operated: Operated) -> None:
+    sample = operated.repository.id
+    await operated.change(Repository, sample, is_sample=True, kind="github")
+    await operated.act("repositories/new-secret", id=sample)
+    await _let_push_wait(operated, sample)
+    assert [one["sample"] for one in await operated.act("repositories/list")] == [True]
+    told = await operated.act("repositories/connect", url=URL)
+    assert [one["id"] for one in await operated.act("repositories/list")] == [told["id"]]
+    assert (told["id"] != sample, told["sample"]) == (True, False)
+    assert await operated.count(WaitingPush) == 0
+    assert await _kept(operated, sample) is None
+    connected, disconnected, *_ = await operated.audited()
+    assert connected[:2] == ("repository.connect", f"repository {told['id']}")
+    assert disconnected[:2] == ("repository.disconnect", f"repository {sample}")
+
+
+async def test_the_sample_stays_while_it_is_deployed(operated: Operated) -> None:
+    sample = operated.repository.id
+    await operated.change(Repository, sample, is_sample=True)
+    number = await operated.queue()
+    line = await operated.refused("repositories/connect", url=URL)
+    assert line == (
+        f"Deployment {number} of the project shop is queued: wait until it is finished, or end it with `pharos "
+        f"cancel {number}`."
+    )
+    assert [one["id"] for one in await operated.act("repositories/list")] == [sample]
+    await operated.change(Deployment, number, status=DeploymentStatus.SUCCEEDED)
+    await operated.act("repositories/connect", url=URL)
+
+
+@pytest.mark.both_databases
+async def test_of_five_who_take_the_samples_place_one_did(operated: Operated) -> None:
+    sample = operated.repository.id
+    await operated.change(Repository, sample, is_sample=True)
+    told = await asyncio.gather(
+        *(operated.act("repositories/connect", url=f"/srv/{n}.git") for n in range(5)), return_exceptions=True
+    )
+    (made,) = [one for one in told if isinstance(one, dict)]
+    assert {str(one) for one in told if isinstance(one, Refused)} == {
+        f"The project shop is deployed from {made['url']} already; disconnect that first with `pharos repository "
+        f"disconnect {made['id']}`."
+    }
+    actions = [entry[0] for entry in await operated.audited()]
+    assert actions == ["repository.connect", "repository.disconnect"]
+    async with operated.engines.sessions() as session:
+        kept = await session.execute(select(Repository.id).where(Repository.disconnected_at.is_(None)))
+        assert kept.scalars().all() == [made["id"]]

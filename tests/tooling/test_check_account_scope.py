@@ -1,0 +1,60 @@
+"""The check that every query on an account's table is bound to the account."""
+
+import textwrap
+
+import pytest
+
+from tests.tooling.check_account_scope import find_unbound, main, read_owned_tables
+
+_OWNED = {
+    "Account": frozenset[str](),
+    "Project": frozenset({"account_id"}),
+    "Environment": frozenset({"project_id"}),
+}
+_BOUND = {
+    "by the account": "query = select(Project).where(Project.account_id == caller.account.id)",
+    "by a parent": "query = select(Environment).where(Environment.project_id == project_id)",
+    "by a loaded object": "query = update(Environment).where(Environment.id == environment.id)",
+    "by a condition in a name": "mine = Project.account_id == number\nquery = delete(Project).where(mine)",
+    "by a condition that is added later": "q = select(Project)\nq = q.where(Project.account_id == account_id)",
+    "by a subquery": "of = select(Project.id).where(Project.account_id == a)\n"
+    "query = select(Environment).where(Environment.project_id.in_(of))",
+    "by what was loaded": "project = session.get_one(Project, environment.project_id)",
+    "no table of an account": "query = select(Person).where(Person.email == email)",
+    "said to be needless": "# Account scope: a worker cleans all accounts up.\nquery = delete(Project)",
+}
+_UNBOUND = {
+    "no condition": "query = select(Project)",
+    "the caller's number alone": "query = select(Project).where(Project.id == number)",
+    "a join alone": "query = select(Environment).join(Project, Project.id == Environment.project_id)",
+    "a name alone": "query = update(Environment).where(Environment.slug == slug).values(name=name)",
+    "loaded by the caller's number": "project = session.get(Project, number)",
+    "another query is bound": "a = select(Project).where(Project.account_id == b)\nc = select(Environment)",
+    "nothing needs the comment": "# Account scope: nothing is read.\nreturn None",
+}
+
+
+def _check(body: str) -> list[str]:
+    source = f"def read(session, caller, number):\n{textwrap.indent(body, '    ')}\n"
+    return [message for _, message in find_unbound(source, _OWNED)]
+
+
+@pytest.mark.parametrize("case", _BOUND)
+def test_a_query_with_an_owner_is_accepted(case: str) -> None:
+    assert _check(_BOUND[case]) == []
+
+
+@pytest.mark.parametrize("case", _UNBOUND)
+def test_a_query_without_an_owner_is_reported(case: str) -> None:
+    assert len(_check(_UNBOUND[case])) == 1
+
+
+def test_the_tables_of_accounts_are_known() -> None:
+    owned = read_owned_tables()
+    assert owned["Project"] == {"account_id"}
+    assert {"project_id", "account_id", "environment_id"} <= owned["Deployment"]
+    assert "Person" not in owned
+
+
+def test_no_query_of_the_program_is_unbound(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main() == 0, capsys.readouterr().out

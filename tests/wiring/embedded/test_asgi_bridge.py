@@ -1,0 +1,46 @@
+"""Answers of an ASGI application on the edge's port."""
+
+import asyncio
+from typing import Any
+
+from aiohttp import web
+
+from control_api.http.layers import SmallPieces
+from ingest_edge.app import Edge, edge_runner
+from ingest_edge.metrics import EdgeMetrics
+from tests.support.unread_answers import listen_with_small_buffers, unread_callers, until
+from wiring.embedded.asgi_bridge import asgi_handler
+
+_BODY = bytes(range(256)) * 8_000
+_GET = b"GET /api/large HTTP/1.1\r\nHost: edge\r\n\r\n"
+
+
+async def _large(scope: Any, receive: Any, send: Any) -> None:
+    headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(_BODY))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": _BODY})
+
+
+async def test_of_a_large_answer_that_is_not_read_little_is_held() -> None:
+    runner = edge_runner(Edge(EdgeMetrics(), asgi_handler(SmallPieces(_large))))
+    await runner.setup()
+    listening = listen_with_small_buffers()
+    await web.SockSite(runner, listening).start()
+    server, port = runner.server, listening.getsockname()[1]
+    assert server is not None
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(_GET)
+        head = await reader.readuntil(b"\r\n\r\n")
+        # One length, and no transfer coding.
+        assert head.lower().count(b"content-length: %d\r\n" % len(_BODY)) == 1 and b"chunked" not in head
+        assert await reader.readexactly(len(_BODY)) == _BODY
+        writer.close()
+        await until(lambda: not server.connections)
+        with unread_callers(port, _GET):
+            await until(lambda: server.connections and server.connections[0].writing_paused)
+            transport = server.connections[0].transport
+            assert transport is not None
+            assert 0 < transport.get_write_buffer_size() <= 33 * 1024
+    finally:
+        await runner.cleanup()

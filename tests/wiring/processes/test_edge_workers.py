@@ -1,0 +1,26 @@
+"""What the edges that share a port are started with."""
+
+import pytest
+
+from wiring.processes.edge_workers import _Worker
+
+
+@pytest.mark.parametrize("listen", [None, "127.0.0.1:9100"])
+def test_workers_find_their_ports_of_metrics_themselves(
+    listen: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address that the operator has not asked for may be taken: it must not be given as if it had been."""
+    monkeypatch.delenv("PHAROS_METRICS_LISTEN", raising=False)
+    if listen is not None:
+        monkeypatch.setenv("PHAROS_METRICS_LISTEN", listen)
+    started = {}
+
+    def start(command: list[str], **options: object) -> None:
+        started.update(options, command=command)
+
+    monkeypatch.setattr("wiring.processes.edge_workers.subprocess.Popen", start)
+    _Worker(2, "127.0.0.1", 8000).keep_running()
+    environment = started["env"]
+    assert isinstance(environment, dict)
+    assert environment.get("PHAROS_METRICS_LISTEN") == listen
+    assert started["command"][-2:] == ["--worker", "2"]

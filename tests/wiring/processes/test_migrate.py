@@ -1,0 +1,30 @@
+"""What `pharos migrate` asks of the engines."""
+
+from typing import Any
+
+import pytest
+
+import wiring.processes.migrate
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.settings import Settings
+from wiring.processes.migrate import migrate
+
+
+async def test_a_migration_that_reads_a_whole_table_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given up after `PHAROS_CLICKHOUSE_TIMEOUT_SECONDS`, it would begin anew with each run."""
+    asked: dict[str, Any] = {}
+
+    async def create_topics(*arguments: Any) -> list[str]:
+        return []
+
+    async def open_store(url: str, **settings: Any) -> None:
+        asked.update(settings)
+        raise StorageUnavailable("That was all.")
+
+    monkeypatch.setattr(wiring.processes.migrate, "create_topics", create_topics)
+    monkeypatch.setattr(wiring.processes.migrate, "open_clickhouse_server", open_store)
+    settings = Settings(database_url="postgresql://h/d", clickhouse_url="http://h", kafka_bootstrap="h:9092")
+    with pytest.raises(StorageUnavailable):
+        async for _ in migrate(settings):
+            pass
+    assert asked["statement_seconds"] >= 3600

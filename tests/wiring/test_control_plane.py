@@ -1,0 +1,28 @@
+"""What both wirings give to the control plane's application."""
+
+from typing import Any, cast
+
+from control_api.limits.report_queue import report_limits
+from control_api.limits.request_limits import RequestBounds, RequestLimits
+from pipeline_contracts.settings import Settings
+from tests.support.serve_control import VARIABLE_KEYS
+from wiring.control_plane import assemble_control_plane
+
+
+def test_reports_have_a_store_and_a_queue_of_their_own_and_callers_have_limits() -> None:
+    settings = Settings(max_reports_at_once=3, max_requests_at_once=5)
+    reports, receipts, nothing = cast(Any, object()), cast(Any, object()), cast(Any, None)
+    state = assemble_control_plane(
+        settings,
+        sessions=nothing,
+        directory=nothing,
+        store=receipts,
+        report_store=reports,
+        receipt_key=b"key",
+        sealing_keys=VARIABLE_KEYS,
+    ).app.state
+    assert state.report_store is reports
+    assert state.column_store is receipts
+    assert state.report_queue.limits == report_limits(3)
+    assert isinstance(state.request_limits, RequestLimits)
+    assert state.request_limits._bounds == RequestBounds.from_settings(settings)

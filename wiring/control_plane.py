@@ -1,0 +1,53 @@
+"""Assembles the control plane's application and its workers on opened engines, for both wirings."""
+
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+
+from control_api.app import build_control
+from control_api.limits.report_queue import report_limits
+from control_api.limits.request_limits import RequestBounds, RequestLimits
+from control_domain.database.engine import Sessions
+from control_domain.sealing import SealingKeys
+from control_workers.assemble import ControlWorkers
+from pipeline_contracts.client_address import read_trusted
+from pipeline_contracts.settings import Settings
+from storage_backends.column_store.interface import ColumnStore
+from storage_backends.key_directory.interface import KeyDirectory
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlane:
+    """An application that is not served yet, and workers that do not run yet."""
+
+    app: FastAPI
+    workers: ControlWorkers
+
+
+def assemble_control_plane(
+    settings: Settings,
+    *,
+    sessions: Sessions,
+    directory: KeyDirectory,
+    store: ColumnStore,
+    report_store: ColumnStore,
+    receipt_key: bytes,
+    sealing_keys: SealingKeys,
+) -> ControlPlane:
+    """`store` answers receipts; `report_store` answers reports and has the daily rollups refreshed. They may be the
+    same. Raises `BadSettings`."""
+    workers = ControlWorkers(settings, sessions, directory, report_store, sealing_keys)
+    app = build_control(
+        sessions,
+        store,
+        receipt_key,
+        sealing_keys,
+        read_trusted(settings.trusted_proxies),
+        workers.wake_configuration_runs,
+        directory=directory,
+        git_app_secret=settings.git_app_secret,
+        report_store=report_store,
+        report_limits=report_limits(settings.max_reports_at_once),
+        request_limits=RequestLimits(RequestBounds.from_settings(settings)),
+    )
+    return ControlPlane(app, workers)
