@@ -22,14 +22,14 @@ from deployer.identity import Identity
 from deployer.listeners.owners import ListenerOwners
 from deployer.metrics import DeployerMetrics
 from deployer.processes.confinement import Limits
-from deployer.processes.open_files import raise_open_files
-from deployer.processes.operators_places import operators_groups
+from deployer.processes.open_files import raise_open_file_limit
+from deployer.processes.operator_account import operator_groups
 from deployer.processes.start_process import probe_confinement
 from deployer.run_deployer import Deployer, running_deployer
 from deployer.shield import end_tasks
 from deployer.traffic.caddy import CaddyTraffic
 from deployer.traffic.interface import Route, Target, Traffic, TrafficUnavailable
-from deployer.traffic.proxy.bounded_head import CallerLimits
+from deployer.traffic.proxy.bounded_server import CallerLimits
 from deployer.traffic.proxy.streaming import StreamingProxy
 from pipeline_contracts.client_address import parse_trusted_proxies
 from pipeline_contracts.settings import Settings
@@ -56,7 +56,7 @@ async def running_local_deployer(
     `hidden`: folders that no application may see. `stops`: end the applications at the end; otherwise the next process
     of this deployer takes them over. Raises `BadSettings`.
     """
-    raise_open_files()
+    raise_open_file_limit()
     deployer: Deployer
     gateways = parse_trusted_proxies(settings.trusted_proxies)
     callers = CallerLimits.from_settings(settings)
@@ -126,7 +126,7 @@ async def _describe_missing_confinement() -> str | None:
             "Linux namespaces are not available: only users and limits confine applications "
             f"({missing.namespaces})"
         )
-        if groups := operators_groups():
+        if groups := operator_groups():
             faults.append(
                 f"applications inherit the groups {', '.join(map(str, groups))} of the user who runs Pharos, and "
                 "membership in `docker` gives them root: run Pharos as a user in no other groups"

@@ -48,12 +48,12 @@ def _find_other(
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
             # Marked mounts first: an application may have thousands of descriptors.
-            if is_application(os.stat(f"/proc/{pid}").st_uid) or marks.of_namespace(int(pid)):
+            if is_application(os.stat(f"/proc/{pid}").st_uid) or marks.read_sealed(int(pid)):
                 continue
             for number in os.listdir(at := f"/proc/{pid}/fd"):
                 if (pid == own and number == str(claim)) or _read_link(f"{at}/{number}") != claimed:
                     continue
-                if not _is_started_by(identity_id, marks.of_environment(int(pid))):
+                if not _is_started_by(identity_id, marks.read_claimed(int(pid))):
                     return Holder(int(pid), _read_folder(f"{at}/{number}"))
         except OSError:
             # The process has ended, or this process could not end it anyway.

@@ -16,9 +16,9 @@ from control_domain.repositories.operations import choose_ref
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
 from control_domain.tables.repositories import Repository
-from deployer.check_out.failures import CheckOutFailed
-from deployer.check_out.read_commit import read_commit
-from deployer.check_out.resolve_ref import resolve_ref
+from deployer.checkout.failures import CheckOutFailed
+from deployer.checkout.read_commit import read_commit
+from deployer.checkout.resolve_ref import resolve_ref
 from deployer.database_memory import DatabaseRefused
 from deployer.log_lines.control_characters import remove_controls
 from deployer.shield import end_tasks, shielded

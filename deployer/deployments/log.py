@@ -15,7 +15,7 @@ from control_domain.database.engine import Sessions
 from control_domain.tables.deployments import DeploymentLine
 from deployer.drivers.interface import DeployFailed, Stream
 from deployer.leases import Lease, LeaseLost, lock_lease
-from deployer.log_lines.lines import LineCutter
+from deployer.log_lines.lines import LineSplitter
 from deployer.log_lines.masking import Mask
 from deployer.retry_while_leased import retry_while_leased
 from deployer.shield import end_tasks, shielded
@@ -53,7 +53,7 @@ class DeploymentLog:
         self._record_step = record_step
         self._left = max_bytes
         self._max_bytes = max_bytes
-        self._cutters = {"stdout": LineCutter(mask), "stderr": LineCutter(mask)}
+        self._splitters = {"stdout": LineSplitter(mask), "stderr": LineSplitter(mask)}
         self._fed_at = 0.0
         self._rows: list[dict[str, Any]] = []
         self._sent = 0
@@ -79,7 +79,7 @@ class DeploymentLog:
         self._fed_at = time.monotonic()
         # Count the printed bytes: most of a line without end is dropped, but it costs as much to read.
         self._left -= len(data)
-        self._add(stream, self._cutters[stream].feed(data))
+        self._add(stream, self._splitters[stream].feed(data))
         if self._left < 0:
             await self.flush()
             raise DeployFailed(
@@ -98,8 +98,8 @@ class DeploymentLog:
 
     def end_lines(self) -> None:
         """End lines that were printed without an end."""
-        for stream, cutter in self._cutters.items():
-            self._add(stream, cutter.end())
+        for stream, splitter in self._splitters.items():
+            self._add(stream, splitter.flush())
 
     async def flush(self) -> None:
         """Store all lines. Waits for a database that is away as long as the lease lasts. Raises `LeaseLost` and

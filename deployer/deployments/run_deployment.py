@@ -16,8 +16,8 @@ from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Release
 from control_domain.workflows.document import WorkflowDocument, from_json
 from control_domain.workflows.read_workflow import read_workflow
-from deployer.check_out.failures import CheckOutFailed
-from deployer.check_out.resolve_ref import resolve_ref
+from deployer.checkout.failures import CheckOutFailed
+from deployer.checkout.resolve_ref import resolve_ref
 from deployer.deployments.begin_attempt import begin_attempt
 from deployer.deployments.log import DeploymentLog
 from deployer.deployments.read_job import Job

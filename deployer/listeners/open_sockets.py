@@ -1,4 +1,4 @@
-"""The sockets that the processes of an instance have open, as /proc has them. Blocking."""
+"""Reads from /proc which sockets the processes of an instance have open. Blocking."""
 
 import os
 import subprocess
@@ -24,34 +24,36 @@ class OpenSockets:
 
 
 def read_open_sockets(
-    uid: int, mark: str, leader: int | None, wanted: frozenset[int] | None = None
+    uid: int, mark: str, leader: int | None, needed: frozenset[int] | None = None
 ) -> OpenSockets:
     """Read the descriptors of all processes of the user. `leader`: the process that the deployer started. Stops as
-    soon as the instance is found to have all of `wanted` open: nothing that is read later would change that."""
+    soon as the instance is found to have all of `needed` open: nothing that is read later would change that."""
     processes = read_processes()
-    mine = _Membership(processes, mark, leader)
+    membership = _InstanceMembership(processes, mark, leader)
     own: set[int] = set()
     others: set[int] = set()
     is_complete, has_unreadable_own = True, False
-    # The leader, its workers, all others.
-    for process in sorted(processes, key=lambda each: (each.pid != leader, not mine.is_near(each))):
-        if wanted and wanted <= own:
+    # First the leader, then its workers, then all others.
+    for process in sorted(
+        processes, key=lambda each: (each.pid != leader, not membership.is_related_to_leader(each))
+    ):
+        if needed and needed <= own:
             break
         if read_uid(process.pid) != uid:
             continue
-        sockets = _sockets_of(process.pid)
+        sockets = _read_socket_inodes(process.pid)
         if sockets is None:
             is_complete = False
-            has_unreadable_own = has_unreadable_own or mine.has(process)
+            has_unreadable_own = has_unreadable_own or membership.has(process)
         elif sockets:
-            (own if mine.has(process) else others).update(sockets)
+            (own if membership.has(process) else others).update(sockets)
     return OpenSockets(frozenset(own), frozenset(others - own), is_complete, has_unreadable_own)
 
 
 def can_read_other_processes() -> bool:
-    """True if this machine lets Pharos read the descriptors of a process of its own user.
+    """Return True if this machine lets Pharos read the descriptors of a process of its own user.
 
-    Asks with a process that Pharos starts for this: an application may hide its own descriptors (PR_SET_DUMPABLE).
+    Tries with a new process: an application may hide its own descriptors (PR_SET_DUMPABLE).
     """
     probe = subprocess.Popen(
         ["/bin/sleep", "60"],
@@ -62,42 +64,42 @@ def can_read_other_processes() -> bool:
         stderr=subprocess.DEVNULL,
     )
     try:
-        return _sockets_of(probe.pid) is not None
+        return _read_socket_inodes(probe.pid) is not None
     finally:
         probe.kill()
         probe.wait()
 
 
-class _Membership:
-    """Tells which processes belong to an instance: by descent, session and mount namespace, all of which the kernel
-    keeps. The mark in a process's environment is its own to change, and counts only where nothing else is granted:
-    in the mount namespace of Pharos itself."""
+class _InstanceMembership:
+    """Decides which processes belong to an instance: by descent, session and mount namespace, which a process cannot
+    change. A process can change the mark in its environment, so the mark counts only for processes in the mount
+    namespace of Pharos itself."""
 
     def __init__(self, processes: list[Process], mark: str, leader: int | None) -> None:
         self._mark = mark
         self._leader = leader
         self._parents = {each.pid: each.parent for each in processes}
         self._marks = Marks()
-        self._own_namespace = _mount_namespace("self")
-        namespace = "" if leader is None else _mount_namespace(str(leader))
-        self._namespace = "" if namespace == self._own_namespace else namespace
+        self._own_namespace = _read_mount_namespace("self")
+        namespace = "" if leader is None else _read_mount_namespace(str(leader))
+        self._leader_namespace = "" if namespace == self._own_namespace else namespace
 
     def has(self, process: Process) -> bool:
         if self._leader is None:
             return False
-        if self.is_near(process):
+        if self.is_related_to_leader(process):
             return True
-        namespace = _mount_namespace(str(process.pid))
+        namespace = _read_mount_namespace(str(process.pid))
         if namespace and namespace == self._own_namespace:
-            return self._mark in self._marks.of(process.pid)
-        return bool(namespace) and namespace == self._namespace
+            return self._mark in self._marks.read(process.pid)
+        return bool(namespace) and namespace == self._leader_namespace
 
-    def is_near(self, process: Process) -> bool:
-        """True if the process is of the leader's session or descends from it, which costs no look at /proc."""
+    def is_related_to_leader(self, process: Process) -> bool:
+        """Return True if the process is in the leader's session or descends from it. Reads nothing from /proc."""
         return self._leader is not None and (process.session == self._leader or self._descends(process.pid))
 
     def _descends(self, pid: int) -> bool:
-        # A process that ended during the look may have left a cycle of reused numbers.
+        # If processes end while the list is read, reused pids can form a cycle.
         seen: set[int] = set()
         while pid not in seen:
             if pid == self._leader:
@@ -107,15 +109,15 @@ class _Membership:
         return False
 
 
-def _mount_namespace(pid: str) -> str:
+def _read_mount_namespace(pid: str) -> str:
     try:
         return os.readlink(f"/proc/{pid}/ns/mnt")
     except OSError:
         return ""
 
 
-def _sockets_of(pid: int) -> set[int] | None:
-    """None: it may not be read."""
+def _read_socket_inodes(pid: int) -> set[int] | None:
+    """Return the inodes of the process's sockets; None without the permission to read them."""
     found: set[int] = set()
     folder = f"/proc/{pid}/fd"
     try:
@@ -129,6 +131,6 @@ def _sockets_of(pid: int) -> set[int] | None:
     except PermissionError:
         return None
     except OSError:
-        # It has ended.
+        # The process has ended.
         return found
     return found

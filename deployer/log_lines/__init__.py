@@ -1,1 +1,1 @@
-"""What builds and processes print: bytes to lines, with the values of variables hidden."""
+"""Output of builds and processes: from bytes to log lines, with the values of variables hidden."""

@@ -1,72 +1,72 @@
-"""Bytes that a program prints, to the lines of a log."""
+"""Splits the bytes that a program prints into log lines."""
 
 import codecs
 
-from deployer.log_lines.control_characters import remove_controls, split_begun
+from deployer.log_lines.control_characters import remove_controls, split_incomplete_sequence
 from deployer.log_lines.masking import Mask
 
-LONGEST_LINE = 8 * 1024
-"""Characters, the note that it was cut among them."""
-CUT = " … (line cut)"
-_SLICE = 64 * 1024
-"""Bytes that are decoded together."""
+MAX_LINE_CHARACTERS = 8 * 1024
+"""Includes the truncation note."""
+TRUNCATION_NOTE = " … (line cut)"
+_DECODED_BYTES = 64 * 1024
+"""Bytes that are decoded at a time."""
 
 
-class LineCutter:
-    """One stream, cut into lines in which values are hidden.
+class LineSplitter:
+    """Splits one stream into lines in which values are hidden.
 
-    - UTF-8; what is none becomes U+FFFD. LF and CRLF end a line. A CR alone begins it anew, as terminals and progress
-      bars have it: what stood last counts.
-    - Escape sequences and control characters other than tab are taken out.
-    - A line over `LONGEST_LINE` ends in `CUT`, and its rest is dropped. Values are hidden before: a cut leaves no
-      beginning of one over, of four characters or more.
+    - Decodes UTF-8; invalid bytes become U+FFFD. LF and CRLF end a line. A CR alone restarts the line, as in terminals
+      and progress bars: only the text after the last CR counts.
+    - Removes escape sequences and control characters other than tab.
+    - Truncates a line over `MAX_LINE_CHARACTERS` to end in `TRUNCATION_NOTE`. Values are hidden first, so a truncated
+      line does not end in four or more characters of a value.
 
-    However the bytes are fed, the lines are the same. A few thousand characters are kept at most.
+    The lines do not depend on how the bytes are chunked. At most a few thousand characters are buffered.
     """
 
     def __init__(self, mask: Mask) -> None:
         self._mask = mask
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._begun = ""
-        """An escape sequence that is not complete."""
-        self._kept: list[str] = []
+        self._partial_sequence = ""
+        """An incomplete escape sequence."""
+        self._line_parts: list[str] = []
         """The line so far."""
-        self._room = self._most = LONGEST_LINE + mask.longest
-        self._overflowed = False
-        self._returned = False
-        """Whether a CR came, and nothing after it."""
+        self._free_characters = self._line_capacity = MAX_LINE_CHARACTERS + mask.max_pattern_characters
+        self._is_overflowing = False
+        self._has_seen_return = False
+        """True if the newest character is a CR."""
         self._is_new = False
-        """Whether a line has begun that was not given out yet."""
-        self._flushed = False
-        """Whether `end` gave out what this line began with."""
+        """True if the line has text that was not returned yet."""
+        self._is_flushed = False
+        """True if `flush` has returned the beginning of this line."""
 
     def feed(self, data: bytes) -> list[str]:
-        """The lines that these bytes complete."""
+        """Return the lines that these bytes complete."""
         lines: list[str] = []
-        for start in range(0, len(data), _SLICE):
-            self._take(self._decoder.decode(data[start : start + _SLICE]), lines)
+        for start in range(0, len(data), _DECODED_BYTES):
+            self._add_text(self._decoder.decode(data[start : start + _DECODED_BYTES]), lines)
         return lines
 
-    def end(self) -> list[str]:
-        """What stands after the last LF, if anything new does: at the stream's end, or because it waits, as a prompt.
+    def flush(self) -> list[str]:
+        """Return the unfinished line if it has new text: at the end of the stream, or for a prompt without a line end.
 
-        What is fed later begins a line of its own. Where this one ends as a value begins, that end is not shown, and
-        is kept for the next: there it is shown or hidden, whichever it turns out to be.
+        Later bytes begin a line of their own. If the unfinished line ends in the beginning of a value, that end is
+        hidden here and repeated at the start of the next line, which shows or hides it once its continuation is known.
         """
         if not self._is_new:
             return []
-        line = "".join(self._kept)
+        line = "".join(self._line_parts)
         shown = self._finish(line, unfinished=True)
-        self._kept.clear()
-        # What was cut has no room any more: its rest may begin inside of a value, and is dropped until the LF.
-        if not self._overflowed:
-            self._room = self._most
-            self._keep(line[self._mask.find_begun(line) :])
-        self._is_new, self._flushed = False, True
+        self._line_parts.clear()
+        # The rest of a truncated line may begin inside a value, so it is dropped up to the LF.
+        if not self._is_overflowing:
+            self._free_characters = self._line_capacity
+            self._append(line[self._mask.find_partial_value(line) :])
+        self._is_new, self._is_flushed = False, True
         return [shown]
 
-    def _take(self, text: str, lines: list[str]) -> None:
-        text, self._begun = split_begun(self._begun + text)
+    def _add_text(self, text: str, lines: list[str]) -> None:
+        text, self._partial_sequence = split_incomplete_sequence(self._partial_sequence + text)
         first, *others = remove_controls(text).split("\n")
         self._add(first)
         for other in others:
@@ -74,39 +74,39 @@ class LineCutter:
             self._add(other)
 
     def _end_line(self, lines: list[str]) -> None:
-        # The LF after a prompt that was given out ends no line of its own.
-        if self._is_new or not self._flushed:
-            lines.append(self._finish("".join(self._kept), unfinished=self._overflowed))
-        self._clear()
-        self._overflowed = self._returned = self._is_new = self._flushed = False
+        # The LF after a flushed prompt ends no further line.
+        if self._is_new or not self._is_flushed:
+            lines.append(self._finish("".join(self._line_parts), unfinished=self._is_overflowing))
+        self._clear_line()
+        self._is_overflowing = self._has_seen_return = self._is_new = self._is_flushed = False
 
     def _add(self, text: str) -> None:
-        """Go on with the line; `text` has no LF."""
+        """Continue the line; `text` has no LF."""
         for number, segment in enumerate(text.split("\r")):
-            self._returned = self._returned or number > 0
+            self._has_seen_return = self._has_seen_return or number > 0
             if not segment:
                 continue
-            # Not at the CR itself: it may be one of a CRLF.
-            if self._returned:
-                self._clear()
-                self._overflowed = self._returned = False
-            self._is_new = self._is_new or self._room > 0
-            self._keep(segment)
+            # Not at the CR itself, which may be part of a CRLF.
+            if self._has_seen_return:
+                self._clear_line()
+                self._is_overflowing = self._has_seen_return = False
+            self._is_new = self._is_new or self._free_characters > 0
+            self._append(segment)
 
-    def _keep(self, text: str) -> None:
-        if len(text) > self._room:
-            self._overflowed = True
-        if self._room and text:
-            self._kept.append(text[: self._room])
-            self._room -= len(self._kept[-1])
+    def _append(self, text: str) -> None:
+        if len(text) > self._free_characters:
+            self._is_overflowing = True
+        if self._free_characters and text:
+            self._line_parts.append(text[: self._free_characters])
+            self._free_characters -= len(self._line_parts[-1])
 
-    def _clear(self) -> None:
-        self._kept.clear()
-        self._room = self._most
+    def _clear_line(self) -> None:
+        self._line_parts.clear()
+        self._free_characters = self._line_capacity
 
     def _finish(self, line: str, *, unfinished: bool) -> str:
         shown = self._mask.hide(line, unfinished=unfinished)
-        if len(shown) <= LONGEST_LINE and not self._overflowed:
+        if len(shown) <= MAX_LINE_CHARACTERS and not self._is_overflowing:
             return shown
-        # Once more: a value may end in the note.
-        return self._mask.hide(shown[: LONGEST_LINE - len(CUT)] + CUT)
+        # Hide once more: a value may end inside the note.
+        return self._mask.hide(shown[: MAX_LINE_CHARACTERS - len(TRUNCATION_NOTE)] + TRUNCATION_NOTE)

@@ -1,4 +1,4 @@
-"""The forms in which tools print a value: as it is, escaped, quoted, encoded."""
+"""The forms in which tools print a value: plain, escaped, quoted, encoded."""
 
 import json
 import re
@@ -7,20 +7,20 @@ from base64 import standard_b64encode, urlsafe_b64encode
 from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
-# What bash's `printf %q` leaves as it is, in a locale of UTF-8.
+# bash's `printf %q` escapes all other characters, in a UTF-8 locale.
 _PLAIN_IN_SHELL = re.compile(r"([^A-Za-z0-9_@%+=:,./\n\x80-\U0010ffff-])")
 _IN_DOUBLE_QUOTES = re.compile(r'([\\"$`])')
 _HEX_OF_URL = re.compile(r"%[0-9A-F]{2}")
 # coreutils' base64 and MIME (RFC 2045, 6.8) end a line after 76 characters, openssl and PEM (RFC 7468) after 64.
 _BASE64_LINES = (76, 64)
-# Shorter pieces of an encoding stand in ordinary text.
-_SHORTEST_PIECE = 8
+# Shorter pieces of an encoding occur in ordinary text.
+_MIN_PIECE_CHARACTERS = 8
 
 
-def written_forms(text: str) -> Iterator[str]:
-    """The text, and what it looks like in JSON, in URLs, in a shell's quotes and in Python's `repr`.
+def iterate_written_forms(text: str) -> Iterator[str]:
+    """Yield the text as it is, in JSON, in URLs, in shell quotes and in Python's `repr`, possibly repeated.
 
-    Quotes round it are left away: a form is found with and without them. Some are the same.
+    The forms have no surrounding quotes, so they are found with and without them.
     """
     yield text
     yield from _in_json(text)
@@ -34,32 +34,32 @@ def _in_json(text: str) -> Iterator[str]:
     for ascii_only in (False, True):
         plain = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
         yield plain
-        # PHP's.
+        # PHP.
         yield plain.replace("/", "\\/")
-        # Go's, which is safe inside of HTML.
+        # Go, which escapes for HTML.
         yield plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _in_urls(text: str) -> Iterator[str]:
-    # The third: JavaScript's `encodeURIComponent`.
+    # The third one is JavaScript's `encodeURIComponent`.
     for quoted in (quote(text), quote(text, safe=""), quote(text, safe="!~*'()"), quote_plus(text)):
         yield quoted
         yield _HEX_OF_URL.sub(lambda escape: escape[0].lower(), quoted)
 
 
 def _in_shells(text: str) -> Iterator[str]:
-    # What `set -x` prints; Python's `shlex`; `export -p`; `printf %q`.
+    # `set -x`; Python's `shlex`; `export -p`; `printf %q`.
     yield text.replace("'", "'\\''")
     yield shlex.quote(text).removeprefix("'").removesuffix("'")
     yield _IN_DOUBLE_QUOTES.sub(r"\\\1", text)
     yield _PLAIN_IN_SHELL.sub(r"\\\1", text)
 
 
-def base64_forms(text: str) -> Iterator[str]:
-    """The text in base64: alone, in lines, and inside of something longer, as a password in `Authorization: Basic`.
+def iterate_base64_forms(text: str) -> Iterator[str]:
+    """Yield the text in base64: alone, in lines, and inside longer data, such as a password in `Authorization: Basic`.
 
-    Inside of something longer, three bytes that become four characters begin at any of three places: only the
-    characters that come of the text alone are given.
+    Inside longer data, the text begins at one of three offsets within a group of three bytes. For each offset, only
+    the characters that encode nothing but the text are yielded.
     """
     data = text.encode()
     for encode in (standard_b64encode, urlsafe_b64encode):
@@ -70,16 +70,19 @@ def base64_forms(text: str) -> Iterator[str]:
         for encoded in (whole, encode(data + b"\n").decode()):
             for width in _BASE64_LINES:
                 if len(encoded) > width:
-                    yield from _long_enough(encoded[at : at + width] for at in range(0, len(encoded), width))
-        yield from _long_enough(
-            _inside(encode(bytes(before) + data).decode(), before, len(data)) for before in range(3)
+                    yield from _drop_short_pieces(
+                        encoded[at : at + width] for at in range(0, len(encoded), width)
+                    )
+        yield from _drop_short_pieces(
+            _slice_own_characters(encode(bytes(before) + data).decode(), before, len(data))
+            for before in range(3)
         )
 
 
-def _inside(encoded: str, before: int, size: int) -> str:
-    """The characters that hold nothing but bits of the `size` bytes after the first `before`."""
+def _slice_own_characters(encoded: str, before: int, size: int) -> str:
+    """Return the characters that encode nothing but the `size` bytes after the first `before` bytes."""
     return encoded[-(-before * 8 // 6) : (before + size) * 8 // 6]
 
 
-def _long_enough(pieces: Iterator[str]) -> Iterator[str]:
-    return (piece for piece in pieces if len(piece) >= _SHORTEST_PIECE)
+def _drop_short_pieces(pieces: Iterator[str]) -> Iterator[str]:
+    return (piece for piece in pieces if len(piece) >= _MIN_PIECE_CHARACTERS)

@@ -1,1 +1,1 @@
-"""Starts confined operating-system processes, watches them and ends them for certain. Linux only."""
+"""Starts confined operating-system processes, watches them and reliably ends them. Linux only."""

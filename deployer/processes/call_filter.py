@@ -1,9 +1,9 @@
-"""Builds the seccomp filter for commands: the kernel refuses the system calls with which code hides from Pharos.
+"""Builds the seccomp filter for commands: the kernel refuses system calls with which code could hide from Pharos.
 
-New namespaces and mounts would let code leave the mount that carries its mark and the PID namespace that it is ended
-with. The other refused calls reach kernel state that no namespace here separates (keys, BPF, traces), and no ordinary
-program needs them. `clone3` has its flags behind a pointer, which a filter cannot read: it is reported as missing, and
-the C library uses `clone`.
+With new namespaces or mounts, code could leave the mount that carries its mark, and the PID namespace whose end kills
+it. The other refused calls reach kernel state that is not separated by namespaces (keys, BPF, traces), and no ordinary
+program needs them. `clone3` takes its flags through a pointer, which a filter cannot read: the filter reports the call
+as missing, and the C library uses `clone`.
 """
 
 import errno
@@ -12,8 +12,8 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-# linux/sched.h: mount, cgroup, UTS, IPC, user, PID and network namespaces. The time namespace has a bit that is part of
-# the exit signal in `clone`, and that `clone` therefore does not know.
+# linux/sched.h: mount, cgroup, UTS, IPC, user, PID and network namespaces. `clone` has no bit for the time namespace:
+# that bit belongs to the exit signal there.
 _NEW_NAMESPACES = 0x7E020000
 _NEW_TIME = 0x80
 
@@ -26,7 +26,7 @@ class _Machine:
     unshare: int
     refused: frozenset[int]
     own_abi_below: int | None = None
-    """Numbers from here on are of another ABI (x32), which has its own numbers for the same calls."""
+    """Numbers from here on belong to another ABI (x32) with its own numbers for the same calls."""
 
 
 # From asm/unistd_64.h and asm-generic/unistd.h; from 424 on all machines have the same numbers: open_tree, move_mount,
@@ -59,8 +59,8 @@ _ALLOW, _FAIL_WITH = 0x7FFF0000, 0x00050000
 _INSTRUCTION = struct.Struct("=HBBI")
 
 
-def call_filter(machine: str | None = None) -> dict[str, Any] | None:
-    """What the launcher needs: the number of `seccomp` and the program in hexadecimal. None: not for this machine."""
+def build_call_filter(machine: str | None = None) -> dict[str, Any] | None:
+    """Return the number of the `seccomp` call, and the filter program in hexadecimal; None for an unknown machine."""
     known = _MACHINES.get(machine or os.uname().machine)
     if known is None:
         return None
@@ -70,7 +70,7 @@ def call_filter(machine: str | None = None) -> dict[str, Any] | None:
 def _program(machine: _Machine) -> bytes:
     instructions = [
         _step(_LOAD, _ARCH_AT),
-        # A 32-bit program has other numbers for the same calls: none of its calls is there.
+        # A 32-bit program has other numbers for the same calls, so report all of its calls as missing.
         *_unless(_EQUAL, machine.audit_arch, errno.ENOSYS),
         _step(_LOAD, _NUMBER_AT),
     ]
@@ -80,7 +80,7 @@ def _program(machine: _Machine) -> bytes:
     for number in sorted(machine.refused):
         instructions += _if(_EQUAL, number, errno.EPERM)
     for number, flags in ((machine.clone, _NEW_NAMESPACES), (machine.unshare, _NEW_NAMESPACES | _NEW_TIME)):
-        # Past the look at the flags where it is another call; the number is not needed after that.
+        # For another call, skip the check of the flags. Loading the argument overwrites the loaded call number.
         instructions += [
             _step(_EQUAL, number, 0, 4),
             _step(_LOAD, _FIRST_ARGUMENT_AT),

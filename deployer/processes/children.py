@@ -1,4 +1,4 @@
-"""Ends and reaps children of ours that nobody watches."""
+"""Kills and reaps child processes that have no watcher."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ _abandoned: set["asyncio.Task[None]"] = set()
 
 
 def reap(kind: int, number: int) -> int | None:
-    """Return the status of a child that has ended, negative for a signal. None: it is no child of ours."""
+    """Return the status of an ended child, negative for a signal; None if the process is not our child."""
     with contextlib.suppress(ChildProcessError):
         result = os.waitid(kind, number, os.WEXITED)
         if result is not None:
@@ -22,17 +22,17 @@ def reap(kind: int, number: int) -> int | None:
 
 
 def kill_children(pids: Iterable[int]) -> None:
-    """Kill children that nobody has reaped, so that no other process has their numbers."""
+    """Kill children that were not reaped yet, so their pids cannot belong to other processes."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
 async def reap_children(pids: Iterable[int], group: int | None, leader: int) -> int | None:
-    """Wait for these children, and for all of the group; return the status of the leader.
+    """Wait for these children, and for all children in the group; return the status of the leader.
 
-    Asks again and again: a thread would be held for as long as the kernel keeps one of them, as it does for a dead
-    disk, and a descriptor may be what is missing. Asks for all in turn: an init ends after all in its PID namespace.
+    Polls: a thread would be blocked while the kernel holds a process, as it does for a dead disk, and a pidfd may be
+    unavailable. Polls all in turn, since an init ends after all other processes in its PID namespace.
     """
     status = None
     waiting = {(os.P_PID, pid) for pid in pids} | ({(os.P_PGID, group)} if group is not None else set())
@@ -50,7 +50,7 @@ async def reap_children(pids: Iterable[int], group: int | None, leader: int) -> 
 
 
 def _reap_ended(kind: int, number: int) -> tuple[dict[int, int], bool]:
-    """Return the status of those that have ended, by pid, and whether there are no others."""
+    """Return the statuses of ended children by pid, and True if no child is left."""
     ended = {}
     try:
         while (result := os.waitid(kind, number, os.WEXITED | os.WNOHANG)) is not None:
@@ -61,8 +61,8 @@ def _reap_ended(kind: int, number: int) -> tuple[dict[int, int], bool]:
 
 
 def abandon_launcher(pid: int, report: int) -> None:
-    """Kill a launcher, and what it has started, and reap them in the background; closes the report."""
-    # The init is in the launcher's group for good, and its end is that of all in its PID namespace.
+    """Kill a launcher and the processes that it has started, and reap them in the background. Closes the report."""
+    # The init stays in the launcher's group, and its end kills all processes in its PID namespace.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
     task = asyncio.get_running_loop().create_task(_reap_abandoned(pid, report), name=f"reap {pid}")
@@ -73,22 +73,22 @@ def abandon_launcher(pid: int, report: int) -> None:
 async def _reap_abandoned(pid: int, report: int) -> None:
     try:
         await reap_children({pid}, None, pid)
-        # The launcher has ended: what it has told is all there.
+        # The launcher has ended, so its report is complete.
         started = read_started(os.read(report, 4096))
     except BlockingIOError:
         started = []
     finally:
         os.close(report)
-    # The command leaves the group when it is told of.
+    # The command leaves the group after the launcher has reported its pid.
     kill_children(started)
     await reap_children(started, pid, pid)
 
 
 def read_started(report: bytes) -> list[int]:
-    """Return what the launcher's report tells: the init and the command; empty without a PID namespace."""
-    told, is_whole, _ = report.partition(b"\n")
-    told = told.strip(b".")
-    return list(map(int, told.split())) if is_whole and told != b"stays" else []
+    """Parse the launcher's report: return the pids of the init and the command; empty without a PID namespace."""
+    line, is_whole, _ = report.partition(b"\n")
+    line = line.strip(b".")
+    return list(map(int, line.split())) if is_whole and line != b"stays" else []
 
 
 def _status(result: os.waitid_result) -> int:

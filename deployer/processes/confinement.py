@@ -1,20 +1,18 @@
-"""What a process may do: whose rights it has, which folders it sees, how much it may take."""
+"""The confinement of a process: its user, the folders that it sees, its limits."""
 
 import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deployer.processes.launcher import APP_FOLDER, HOME_FOLDER, MARK_VARIABLE
+from deployer.processes.launcher import MARK_VARIABLE
 
 __all__ = [
-    "APP_FOLDER",
-    "HOME_FOLDER",
     "MARK_VARIABLE",
     "Confinement",
     "Limits",
     "Owner",
-    "search_path",
+    "build_search_path",
 ]
 
 _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -22,7 +20,7 @@ _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose rights a process has: numbers, for which no entry in /etc/passwd is needed. Neither may be 0."""
+    """The user and group of a process, which need no entry in /etc/passwd. Neither may be 0."""
 
     uid: int
     gid: int
@@ -30,26 +28,26 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the kernel counts a process, but for `processes`: those are counted for the owner's uid altogether.
+    """Resource limits of one process, except `processes`, which the kernel counts for the owner's uid as a whole.
 
-    A process gets its `processes` on top of what its owner runs when it starts, up to eight times the number: a new
-    release must start beside one that has filled its limit.
+    `processes` is added to the number that the owner runs at the start, up to eight times the limit: a new release must
+    start next to one that has filled its limit.
     """
 
     processes: int = 512
     open_files: int = 4096
     memory_bytes: int = 4 * 2**30
-    """Private writable memory (RLIMIT_DATA): reserved addresses, as of Java and Go, do not count."""
+    """Private writable memory (RLIMIT_DATA). Reserved addresses, which Java and Go have, do not count."""
     file_bytes: int = 8 * 2**30
 
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """Where a process runs, and with which rights.
+    """Where a process runs, and with which permissions.
 
-    With a mount namespace it sees `folder` as /srv/app and `home` as /srv/home, has a /tmp of its own, and may write
-    nothing else. Without one (`has_namespaces` tells) it sees them where they are, and the rights of its owner decide:
-    the owner must then be able to reach both.
+    With a mount namespace, the process sees `folder` as /srv/app and `home` as /srv/home, has a /tmp of its own, and
+    can write nothing else. Without one (see `has_namespaces`), the process sees the real paths, and file permissions
+    decide: the owner must then be able to reach both folders.
     """
 
     folder: Path
@@ -57,20 +55,20 @@ class Confinement:
     home: Path
     """Writable, and HOME."""
     owner: Owner | None
-    """None where Pharos does not run as root: its own user."""
+    """None if Pharos does not run as root: the process then has Pharos' user."""
     limits: Limits = field(default_factory=Limits)
     is_writable: bool = False
-    """Whether `folder` may be written: yes for a build, no for a release that runs."""
+    """Whether the process may write to `folder`: True for a build, False for a running release."""
     hidden: tuple[Path, ...] = ()
-    """Pharos' data, each a folder or a file: seen as empty. Those that are missing are passed over."""
+    """Folders and files of Pharos that appear empty. Missing ones are skipped."""
 
 
-def search_path() -> str:
-    """PATH for commands: ours without our own virtual environment, what is relative to a work tree, and root's home.
+def build_search_path() -> str:
+    """Return PATH for commands: Pharos' own without its virtual environment, relative folders, and root's home.
 
-    Toolchains in /usr/local, /opt and an ordinary user's home stay; root's home is closed to the users of commands.
+    Toolchains in /usr/local, /opt and an ordinary user's home stay. Commands cannot read root's home.
     """
-    # Installed without one, as in an image, Pharos' folder is that of everybody's Python.
+    # Without a virtual environment, as in an image, the folder of Pharos' Python is that of all programs.
     is_virtual = sys.prefix != sys.base_prefix
     own = os.path.realpath(os.path.join(sys.prefix, "bin")) if is_virtual else None
     folders = os.environ.get("PATH", "").split(":")

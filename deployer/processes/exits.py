@@ -1,17 +1,18 @@
-"""How a process ended, in words."""
+"""Describes how a process ended."""
 
 import signal
 
 _COUNTERS = "/proc/vmstat"
 _OOM_KILLS = b"oom_kill "
-# What a shell reports for a command of its own that SIGKILL ended.
+# The status that a shell reports for a command that SIGKILL ended.
 _KILLED = 128 + signal.SIGKILL
 
 
 def describe_exit(status: int | None) -> str:
-    """Return the end of a sentence. `status`, as of `RunningProcess.wait`: negative for a signal, None if unknown."""
+    """Return a predicate ("ended with status 3"). `status` is from `RunningProcess.wait`: negative for a signal, None
+    if unknown."""
     if status is None:
-        return "ended, with a status that is not known"
+        return "ended with an unknown status"
     if status >= 0:
         return f"ended with status {status}"
     try:
@@ -21,9 +22,9 @@ def describe_exit(status: int | None) -> str:
     return f"was ended by signal {-status} ({name})"
 
 
-def describe_own_exit(status: int | None, oom_kills: int) -> str:
-    """Describe the end of a process that Pharos did not end. `oom_kills`: how many processes of the machine the kernel
-    ended for lack of memory at about the same time."""
+def describe_unexpected_exit(status: int | None, oom_kills: int) -> str:
+    """Describe the end of a process that Pharos did not end. `oom_kills`: the number of processes on the machine that
+    the kernel killed for lack of memory at about the same time."""
     if status not in (-signal.SIGKILL, _KILLED):
         return describe_exit(status)
     cause = "out of memory" if oom_kills > 0 else "SIGKILL, perhaps out of memory"
@@ -31,8 +32,8 @@ def describe_own_exit(status: int | None, oom_kills: int) -> str:
 
 
 def count_oom_kills() -> int:
-    """Return how many processes the kernel has ended for lack of memory, in any cgroup, since the machine started; 0
-    where the kernel does not count them (before 4.13)."""
+    """Return the number of processes, in any cgroup, that the kernel has killed for lack of memory since the machine
+    started; 0 for kernels that do not count them (before 4.13)."""
     try:
         with open(_COUNTERS, "rb") as file:
             for line in file:

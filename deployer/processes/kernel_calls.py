@@ -1,4 +1,4 @@
-"""Linux system calls for which Python has no functions. All raise OSError. Standard library only."""
+"""Linux system calls that Python lacks. All functions raise OSError. Standard library only."""
 
 from __future__ import annotations
 
@@ -43,44 +43,44 @@ class _Program(ctypes.Structure):
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
-# Keeps Python's lock during a call: a child of `clone` must not have to take it back.
+# Keeps the interpreter lock during a call: a child of `clone` could not reacquire it.
 _libc_with_lock = ctypes.PyDLL(None, use_errno=True)
 
 
 def unshare(kinds: int) -> None:
-    """Move into new namespaces; of processes, only the children."""
+    """Move this process into new namespaces; a new PID namespace applies only to its children."""
     _check("unshare", _libc.unshare(kinds))
 
 
 def can_clone() -> bool:
-    """Whether this machine's number of `clone` is known."""
+    """Return True if the number of `clone` on this machine is known."""
     return os.uname().machine in _CLONE_CALLS
 
 
-def clone_beside() -> int:
-    """As fork, but the child's parent is Pharos."""
+def clone_sibling() -> int:
+    """Fork, with this process's parent (Pharos) as the child's parent."""
     flags = ctypes.c_ulong(_CLONE_PARENT | signal.SIGCHLD)
     child: int = _libc_with_lock.syscall(ctypes.c_long(_CLONE_CALLS[os.uname().machine]), flags, 0, 0, 0, 0)
     _check("clone", child)
     return child
 
 
-def kill_with_parent(number: int) -> None:
-    """Have the kernel send the signal when the parent ends; 0: none."""
+def set_parent_death_signal(number: int) -> None:
+    """Make the kernel send the signal to this process when its parent ends; 0: none."""
     _check("pdeathsig", _libc.prctl(_SET_PDEATHSIG, number, 0, 0, 0))
 
 
-def drop_rights(owner: list[int] | None) -> None:
-    """For good: no way leads back over a set-user-ID file, as no new privileges are given. Raises OSError."""
+def drop_privileges(owner: list[int] | None) -> None:
+    """Become the owner and drop all privileges for good: set-user-ID files give none back. Raises OSError."""
     if owner is not None:
         uid, gid = owner
         os.setgroups([])
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
         if os.getresuid() != (uid,) * 3 or os.getresgid() != (gid,) * 3 or os.getgroups():
-            raise OSError("the rights of root could not be given up")
+            raise OSError("root privileges could not be dropped")
     if 0 in (*os.getresuid(), *os.getresgid()):
-        raise OSError("a command is not run as root")
+        raise OSError("a command must not run as root")
     _libc.prctl(_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     capabilities = (ctypes.c_uint32 * 6)()
@@ -88,47 +88,47 @@ def drop_rights(owner: list[int] | None) -> None:
     _check("capget", _libc.capget(header, capabilities))
     _check("no_new_privs", _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     if any(capabilities) or _libc.prctl(_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1:
-        raise OSError("capabilities could not be given up")
+        raise OSError("capabilities could not be dropped")
 
 
-def filter_calls(given: dict[str, Any] | None) -> bool:
-    """Have the kernel refuse calls (see call_filter.py), for good. False: the kernel has no seccomp filters."""
-    if given is None:
+def install_call_filter(specification: dict[str, Any] | None) -> bool:
+    """Make the kernel refuse system calls for good (see call_filter.py). Return False if it has no seccomp filters."""
+    if specification is None:
         return False
-    program = bytes.fromhex(given["program"])
+    program = bytes.fromhex(specification["program"])
     structure = _Program(len(program) // 8, program)
-    # Without the flag, kernels before 5.16 slow the process down; those before 4.17 do not know it.
+    # Without the flag, kernels before 5.16 slow down the process. Kernels before 4.17 do not support the flag.
     for flags in (_SECCOMP_FILTER_FLAG_SPEC_ALLOW, 0):
-        done = _libc.syscall(
-            ctypes.c_long(given["call"]),
+        result = _libc.syscall(
+            ctypes.c_long(specification["call"]),
             ctypes.c_uint(_SECCOMP_SET_MODE_FILTER),
             ctypes.c_uint(flags),
             ctypes.byref(structure),
         )
-        if done == 0:
+        if result == 0:
             return True
         if ctypes.get_errno() not in (errno.ENOSYS, errno.EINVAL):
-            _check("seccomp", done)
+            _check("seccomp", result)
     return False
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
     texts = [None if text is None else os.fsencode(text) for text in (source, target, kind, options)]
-    done = _libc.mount(*texts[:3], ctypes.c_ulong(flags), texts[3])
-    _check(f"mount {source} on {target}", done)
+    result = _libc.mount(*texts[:3], ctypes.c_ulong(flags), texts[3])
+    _check(f"mount {source} on {target}", result)
 
 
-def set_attributes(target: str, given: int, cleared: int, *, recursive: bool = False) -> None:
-    attributes = _Attributes(given, cleared, 0, 0)
+def set_mount_attributes(target: str, specification: int, cleared: int, *, recursive: bool = False) -> None:
+    attributes = _Attributes(specification, cleared, 0, 0)
     flags = ctypes.c_uint(_AT_RECURSIVE if recursive else 0)
     size = ctypes.c_size_t(ctypes.sizeof(attributes))
-    done = _libc.syscall(
+    result = _libc.syscall(
         ctypes.c_long(_MOUNT_SETATTR), _AT_FDCWD, os.fsencode(target), flags, ctypes.byref(attributes), size
     )
-    _check(f"mount_setattr {target}", done)
+    _check(f"mount_setattr {target}", result)
 
 
-def _check(what: str, result: int) -> None:
+def _check(call: str, result: int) -> None:
     if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), what)
+        raise OSError(number, os.strerror(number), call)

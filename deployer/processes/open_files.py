@@ -1,19 +1,18 @@
-"""How many files a process may have open at once."""
+"""The limit of open files of this process."""
 
 import resource
 
-_WANTED = 65_536
+_TARGET_LIMIT = 65_536
 
 
-def raise_open_files() -> None:
-    """Take what the system allows: each request that a proxy carries needs two, and the usual limit is 1,024."""
+def raise_open_file_limit() -> None:
+    """Raise the limit as far as allowed: each proxied request needs two files, and the usual limit is 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _WANTED if hard == resource.RLIM_INFINITY else min(hard, _WANTED)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    target = _TARGET_LIMIT if hard == resource.RLIM_INFINITY else min(hard, _TARGET_LIMIT)
+    if soft != resource.RLIM_INFINITY and soft < target:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
 
 
-def most_open_files() -> int:
-    """How many this process may have."""
+def open_file_limit() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _WANTED if soft == resource.RLIM_INFINITY else soft
+    return _TARGET_LIMIT if soft == resource.RLIM_INFINITY else soft

@@ -10,10 +10,10 @@ _LINE_BYTES = 65536
 
 
 def open_output(path: Path, owner: Owner | None) -> int:
-    """A descriptor that appends, for the process to write to; the caller closes its own copy. Raises OSError.
+    """Open the file to append, and return a descriptor for the process; the caller closes it. Raises OSError.
 
-    The file stays Pharos' own. The owner's group may open it to write, without which no program could log to
-    /dev/stderr; as its user it could hold up those who open it with a lease.
+    Pharos owns the file. The owner's group may open it for writing, so that programs can log to /dev/stderr. As the
+    file's owner, a program could block others from opening it, with a lease.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
@@ -38,38 +38,39 @@ def end_line(path: Path) -> None:
         os.close(descriptor)
 
 
-def cut_output(path: Path, most_bytes: int) -> None:
-    """Move the newest `most_bytes` to `<path>.1`, whole lines, and empty the file, where it is longer. Raises OSError.
+def truncate_output(path: Path, most_bytes: int) -> None:
+    """If the file is longer than `most_bytes`, move the newest whole lines of that size to `<path>.1`, and empty the
+    file. Raises OSError.
 
-    The process goes on writing to the same file: lines that it writes between the last look and the cut, some
-    microseconds, are lost. Where the disk is full, all are: the cut is what helps then.
+    The process keeps writing to the same file: lines written in the microseconds between copy and truncation are lost.
+    On a full disk all lines are lost, since truncation frees space.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         size = os.fstat(descriptor).st_size
         if size <= most_bytes:
             return
-        kept = path.with_name(path.name + ".1")
+        rotated = path.with_name(path.name + ".1")
         try:
-            _copy(descriptor, kept, _line_after(descriptor, size - most_bytes), size, most_bytes)
+            _copy(descriptor, rotated, _line_after(descriptor, size - most_bytes), size, most_bytes)
         except OSError:
             with contextlib.suppress(FileNotFoundError):
-                kept.unlink()
+                rotated.unlink()
         os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
 
 
 def _line_after(descriptor: int, position: int) -> int:
-    """Where the next line begins; the position itself where that is far."""
+    """Return the start of the next line; `position` if the line end is far away."""
     return position + os.pread(descriptor, _LINE_BYTES, position).find(b"\n") + 1
 
 
-def _copy(descriptor: int, kept: Path, begin: int, end: int, most_bytes: int) -> None:
-    target = os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+def _copy(descriptor: int, rotated: Path, begin: int, end: int, most_bytes: int) -> None:
+    target = os.open(rotated, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         _send(target, descriptor, begin, end)
-        # What came during the copy.
+        # Lines written during the copy.
         _send(target, descriptor, end, min(os.fstat(descriptor).st_size, end + most_bytes))
     finally:
         os.close(target)

@@ -10,16 +10,16 @@ _CHUNK_BYTES = 65536
 
 
 class OutputPipe:
-    """A pipe of which the loop reads, a chunk when it is asked for; a full one makes the process wait."""
+    """A pipe that the loop reads on demand, chunk by chunk. A full pipe blocks the process."""
 
     def __init__(self, owner: Owner | None) -> None:
         self._reader, self.writer = os.pipe2(os.O_CLOEXEC)
         self._is_writer_open = True
-        self._is_last = False
-        self._awaited: asyncio.Future[None] | None = None
+        self._is_stopping = False
+        self._waiter: asyncio.Future[None] | None = None
         os.set_blocking(self._reader, False)
         if owner is not None:
-            # Otherwise a script cannot open /dev/stderr, which leads to it.
+            # Otherwise a script cannot open /dev/stderr, which leads to the pipe.
             os.fchown(self.writer, owner.uid, owner.gid)
 
     def __enter__(self) -> "OutputPipe":
@@ -32,33 +32,33 @@ class OutputPipe:
         os.close(self._reader)
 
     def close_writer(self) -> None:
-        """Our own copy, once the process has its own: the output ends with the last of them."""
+        """Close our own copy after the start of the process: the output ends when the last copy is closed."""
         if self._is_writer_open:
             os.close(self.writer)
             self._is_writer_open = False
 
-    def take_last(self) -> None:
-        """What is in the pipe now is all that `read` still gives, whoever holds the other end."""
-        self._is_last = True
-        if self._awaited is not None and not self._awaited.done():
-            self._awaited.set_result(None)
+    def stop_after_buffered(self) -> None:
+        """End the output after the data that is in the pipe now, even if a process holds the other end."""
+        self._is_stopping = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     async def read(self) -> bytes:
-        """Up to 64 KiB; b"" at the end."""
+        """Return up to 64 KiB; b"" at the end."""
         while True:
             try:
                 return os.read(self._reader, _CHUNK_BYTES)
             except BlockingIOError:
-                if self._is_last:
+                if self._is_stopping:
                     return b""
-            await self._readable()
+            await self._wait_readable()
 
-    async def _readable(self) -> None:
+    async def _wait_readable(self) -> None:
         loop = asyncio.get_running_loop()
-        self._awaited = awaited = loop.create_future()
+        self._waiter = awaited = loop.create_future()
         loop.add_reader(self._reader, lambda: None if awaited.done() else awaited.set_result(None))
         try:
             await awaited
         finally:
             loop.remove_reader(self._reader)
-            self._awaited = None
+            self._waiter = None

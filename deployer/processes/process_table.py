@@ -1,4 +1,4 @@
-"""The processes of the machine as /proc has them, with the marks that Pharos put on its own. Blocking."""
+"""Reads the machine's processes from /proc, with the marks that Pharos sets on its own. Blocking."""
 
 import contextlib
 import os
@@ -7,23 +7,25 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from deployer.processes.launcher import MARK_VARIABLE, MOUNT_PREFIX
+from deployer.processes.launcher import MARK_VARIABLE
+from deployer.processes.mounts import MOUNT_PREFIX
 
 _MARK = MARK_VARIABLE.encode() + b"="
 _ENDED = frozenset("ZX")
-# Half a second, for one that the machine keeps waiting in mid-change.
-_MOST_LOOKS = 250
-_LOOK_AGAIN_SECONDS = 0.002
-# Of what stands behind the name in /proc/*/stat: the end of the environment in memory.
-_END_OF_ENVIRONMENT = 48
+# Half a second in total, for a busy machine that is slow to execute a program.
+_MAX_READS = 250
+_RETRY_SECONDS = 0.002
+# Index among the fields after the name in /proc/*/stat: the end of the environment in memory.
+_ENVIRONMENT_END_FIELD = 48
 
 INIT_PID, COMMAND_PID = 1, 2
-"""In the PID namespace that the launcher makes: it starts these two, and nothing else."""
+"""In the PID namespace of the launcher, which starts only these two processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process. `state` is the letter of proc(5), `started_ticks` clock ticks from the machine's start to its."""
+    """One process. `state` is a letter of proc(5), `started_ticks` the clock ticks between the machine's start and
+    its."""
 
     pid: int
     parent: int
@@ -38,10 +40,10 @@ class Process:
 
 
 def read_process(pid: int) -> Process | None:
-    """None: there is none, or only what is left of one until its parent asks (a zombie)."""
+    """Return the process; None if there is none, or only a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name, in brackets, may hold anything.
+            # The name, in brackets, may contain any character.
             fields = file.read().rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
@@ -57,46 +59,47 @@ def read_processes() -> list[Process]:
 
 
 class Marks:
-    """Reads the marks of processes. Mount namespaces are looked at once: one object is for one look at the machine."""
+    """Reads the marks of processes. Caches the marks of mount namespaces, so use a new object for each scan."""
 
     def __init__(self) -> None:
-        self._by_namespace: dict[str, frozenset[str]] = {_namespace("self"): frozenset()}
+        self._by_namespace: dict[str, frozenset[str]] = {_read_mount_namespace("self"): frozenset()}
 
-    def of(self, pid: int) -> frozenset[str]:
+    def read(self, pid: int) -> frozenset[str]:
         """Return the marks of the process's mount namespace or, without any, the mark in its environment variables.
         Empty if /proc cannot be read.
 
-        A program can set any environment variable, but cannot change its mount namespace. The variable counts where
-        the kernel grants no namespaces, for git, and for a launcher that has not entered its namespaces yet.
+        A program can set any environment variable, but cannot change its mount namespace. The variable is needed on
+        machines without namespaces, for git, and for a launcher that has not entered its namespaces yet.
         """
-        return self.of_namespace(pid) or self.of_environment(pid)
+        return self.read_sealed(pid) or self.read_claimed(pid)
 
-    def of_environment(self, pid: int) -> frozenset[str]:
+    def read_claimed(self, pid: int) -> frozenset[str]:
         """Return the mark in the process's environment variables, which the program may have forged."""
-        claimed = _of_environment(pid)
-        return frozenset() if claimed is None else frozenset({claimed})
+        mark = _read_claimed_mark(pid)
+        return frozenset() if mark is None else frozenset({mark})
 
-    def of_namespace(self, pid: int) -> frozenset[str]:
+    def read_sealed(self, pid: int) -> frozenset[str]:
         """Return the marks of the process's mount namespace, unless that is our own. There are several if one Pharos
         runs inside another."""
-        namespace = _namespace(str(pid))
+        namespace = _read_mount_namespace(str(pid))
         known = self._by_namespace.get(namespace)
         if known is None:
-            known = _of_mounts(pid)
+            known = _read_mount_marks(pid)
             if namespace:
                 self._by_namespace[namespace] = known
         return known
 
 
-def _namespace(pid: str) -> str:
+def _read_mount_namespace(pid: str) -> str:
     try:
         return os.readlink(f"/proc/{pid}/ns/mnt")
     except OSError:
         return ""
 
 
-def _of_mounts(pid: int) -> frozenset[str]:
-    """See proc_pid_mountinfo(5): the fifth field is the mount point; the second after the hyphen the source."""
+def _read_mount_marks(pid: int) -> frozenset[str]:
+    """Return the marks among the mounts. See proc_pid_mountinfo(5): the fifth field is the mount point, the second one
+    after the hyphen the source."""
     try:
         with open(f"/proc/{pid}/mountinfo", "rb") as file:
             lines = file.read().split(b"\n")
@@ -105,13 +108,13 @@ def _of_mounts(pid: int) -> frozenset[str]:
     prefix = b"tmpfs " + MOUNT_PREFIX.encode()
     found = set()
     for line in lines:
-        place, _, origin = line.partition(b" - ")
-        if origin.startswith(prefix) and place.split()[4] == b"/srv":
+        mount, _, origin = line.partition(b" - ")
+        if origin.startswith(prefix) and mount.split()[4] == b"/srv":
             found.add(origin.removeprefix(prefix).split(b" ")[0].decode(errors="replace"))
     return frozenset(found)
 
 
-def _of_environment(pid: int) -> str | None:
+def _read_claimed_mark(pid: int) -> str | None:
     for variable in _read_environment(pid).split(b"\0"):
         if variable.startswith(_MARK):
             return variable.removeprefix(_MARK).decode(errors="replace")
@@ -119,37 +122,37 @@ def _of_environment(pid: int) -> str | None:
 
 
 def _read_environment(pid: int) -> bytes:
-    """Return the environment of a process, and retry while the process executes a new program: it has no environment
-    then, possibly for long on a busy machine. A process with an empty environment costs no wait: an application may
-    have thousands of them.
+    """Return the environment of a process. Retry while the process executes a new program: it then has no environment,
+    possibly for long on a busy machine. Do not wait for a process with an empty environment: an application may have
+    thousands.
     """
     try:
-        for look in range(_MOST_LOOKS):
-            # Ask before reading: the change of the program may end after the read.
-            is_changing = look == 0 or _is_changing(pid)
+        for attempt in range(_MAX_READS):
+            # Check before reading: the execution may end after the read.
+            is_executing = attempt == 0 or _is_executing(pid)
             with open(f"/proc/{pid}/environ", "rb") as file:
                 if variables := file.read():
                     return variables
-            if not is_changing:
+            if not is_executing:
                 return b""
-            # The kernel's own threads have no program, and never an environment.
+            # Raises for the kernel's own threads, which have no program and never an environment.
             os.readlink(f"/proc/{pid}/exe")
-            if look > 0:
-                time.sleep(_LOOK_AGAIN_SECONDS)
+            if attempt > 0:
+                time.sleep(_RETRY_SECONDS)
     except OSError:
         return b""
     return b""
 
 
-def _is_changing(pid: int) -> bool:
-    """Whether it has no environment yet, not even an empty one. Raises OSError."""
+def _is_executing(pid: int) -> bool:
+    """Return True if the process has no environment yet, not even an empty one. Raises OSError."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
-    return len(fields) > _END_OF_ENVIRONMENT and fields[_END_OF_ENVIRONMENT] == b"0"
+    return len(fields) > _ENVIRONMENT_END_FIELD and fields[_ENVIRONMENT_END_FIELD] == b"0"
 
 
 def read_uid(pid: int) -> int | None:
-    """The real user. None: the process has ended."""
+    """Return the real user of the process; None if it has ended."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             for line in file:
@@ -161,7 +164,7 @@ def read_uid(pid: int) -> int | None:
 
 
 def read_namespace_pids(pid: int) -> tuple[int, ...]:
-    """Its pids from our PID namespace inwards: one more for each that it is deeper in. Empty: it has ended."""
+    """Return the pids of the process in our PID namespace and in each nested one. Empty if it has ended."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             for line in file:
@@ -173,16 +176,16 @@ def read_namespace_pids(pid: int) -> tuple[int, ...]:
 
 
 def find_related(
-    is_wanted: Callable[[frozenset[str]], bool],
+    has_mark: Callable[[frozenset[str]], bool],
     session: int | None,
     uid: int | None,
-    claimant: int | None = None,
+    claimant_uid: int | None = None,
 ) -> list[Process]:
-    """Return the processes with a wanted mark, of that session or of that user, and whatever descends from them; never
-    ourselves.
+    """Return the processes with a matching mark, of that session or of that user, and all their descendants, without
+    this process.
 
-    `claimant`: the user of the wanted processes; None: all users. Processes of other users may claim the mark in their
-    environments as well, and waiting for their end would let an application delay its neighbour.
+    `claimant_uid`: the user whose processes may claim the mark in their environments; None: all users. Processes of
+    other users may claim the mark too, and waiting for their end would let an application delay its neighbour.
     """
     processes = read_processes()
     marks = Marks()
@@ -191,16 +194,18 @@ def find_related(
         for each in processes
         if (session is not None and each.session == session)
         or (uid is not None and read_uid(each.pid) == uid)
-        or (is_wanted(marks.of(each.pid)) and _may_have(each.pid, marks, claimant))
+        or (has_mark(marks.read(each.pid)) and _may_claim(each.pid, marks, claimant_uid))
     }
     _add_descendants(found, processes)
     found.discard(os.getpid())
     return [each for each in processes if each.pid in found]
 
 
-def _may_have(pid: int, marks: Marks, claimant: int | None) -> bool:
+def _may_claim(pid: int, marks: Marks, claimant_uid: int | None) -> bool:
     # A launcher runs as our own user until it drops its privileges.
-    return claimant is None or bool(marks.of_namespace(pid)) or read_uid(pid) in (claimant, os.geteuid())
+    return (
+        claimant_uid is None or bool(marks.read_sealed(pid)) or read_uid(pid) in (claimant_uid, os.geteuid())
+    )
 
 
 def _add_descendants(found: set[int], processes: list[Process]) -> None:
@@ -216,7 +221,7 @@ def _add_descendants(found: set[int], processes: list[Process]) -> None:
 
 
 def send_signal(processes: Iterable[Process], number: signal.Signals) -> None:
-    """To each that is still the process that was seen, and not another that got its number since."""
+    """Send the signal to each process, unless another process has reused its pid."""
     for process in processes:
         with contextlib.suppress(ProcessLookupError):
             descriptor = os.pidfd_open(process.pid)

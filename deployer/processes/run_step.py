@@ -1,4 +1,4 @@
-"""Runs a command to its end: a step of a build or of a release."""
+"""Runs a command of a build or a release to its end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import Literal
 
 from deployer.processes.confinement import Confinement, Owner
-from deployer.processes.exits import count_oom_kills, describe_own_exit
+from deployer.processes.exits import count_oom_kills, describe_unexpected_exit
 from deployer.processes.marks import end_instance
 from deployer.processes.output_pipe import OutputPipe
 from deployer.processes.running_process import RunningProcess
@@ -21,11 +21,11 @@ OnOutput = Callable[[Stream, bytes], Awaitable[None]]
 
 
 class StepFailed(Exception):
-    """The command did not end well. The message is the end of a sentence, and tells nothing of the command itself."""
+    """The command failed. The message is a predicate ("ended with status 3") and does not contain the command."""
 
 
 class StepTimedOut(StepFailed):
-    """It was ended because its time was over."""
+    """The command exceeded its time limit."""
 
 
 async def run_step(
@@ -38,13 +38,13 @@ async def run_step(
     on_output: OnOutput,
     is_owner_alone: bool = True,
 ) -> None:
-    """Run the command with `start_process` and hand its output on, one chunk of up to 64 KiB at a time.
+    """Run the command with `start_process` and pass its output to `on_output`, in chunks of up to 64 KiB.
 
-    The next chunk is read when `on_output` has returned: whoever is slow slows the command down, and nothing piles up.
-    The step is over when its shell has ended. What still runs a second later is killed, by the mark and, with
-    `is_owner_alone`, by the owner of the confinement, who then must run nothing else. That happens in every way out:
-    before this raises StepFailed, what `on_output` raised, or a cancellation, nothing is left. Raises ValueError as
-    `start_process` does, and StillRunning.
+    The next chunk is read after `on_output` has returned: a slow receiver slows down the command, and no output piles
+    up. The step ends with its shell. Processes that still run a second later are killed, by the mark and, with
+    `is_owner_alone`, by the owner of the confinement, who then must have no other processes. No process is left either
+    when this raises StepFailed, an error of `on_output`, or a cancellation. Raises ValueError as `start_process` does,
+    and StillRunning.
     """
     oom_kills = count_oom_kills()
     with ExitStack() as pipes:
@@ -57,7 +57,7 @@ async def run_step(
                 mark=mark,
                 stdout=out.writer,
                 stderr=err.writer,
-                dies_with_us=True,
+                dies_with_deployer=True,
             )
         except OSError as fault:
             raise StepFailed(f"could not be started: {fault.strerror}") from fault
@@ -66,7 +66,7 @@ async def run_step(
         limit = asyncio.timeout(timeout_seconds)
         try:
             async with limit:
-                status = await step.follow()
+                status = await step.wait_for_end()
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -76,11 +76,11 @@ async def run_step(
     if process.fault is not None:
         raise StepFailed(process.fault)
     if status != 0:
-        raise StepFailed(describe_own_exit(status, count_oom_kills() - oom_kills))
+        raise StepFailed(describe_unexpected_exit(status, count_oom_kills() - oom_kills))
 
 
 class _Step:
-    """A command that runs, and the tasks that hand its output on."""
+    """A running command, and the tasks that forward its output."""
 
     def __init__(
         self,
@@ -95,11 +95,11 @@ class _Step:
         self._on_output = on_output
         self._one_at_a_time = asyncio.Lock()
         self._exit = asyncio.ensure_future(process.wait())
-        self._readers = {asyncio.ensure_future(self._hand_on(stream, pipe)) for stream, pipe in pipes.items()}
+        self._readers = {asyncio.ensure_future(self._forward(stream, pipe)) for stream, pipe in pipes.items()}
         self._is_ended = False
 
-    async def follow(self) -> int | None:
-        """Its exit status, when all output was handed on and nothing of it is left. Raises what `on_output` does."""
+    async def wait_for_end(self) -> int | None:
+        """Return the exit status after all output is forwarded and no process is left. Raises errors of `on_output`."""
         awaited = {self._exit, *self._readers}
         while not self._exit.done():
             done, awaited = await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
@@ -108,17 +108,17 @@ class _Step:
         await asyncio.wait(self._readers, timeout=_LAST_OUTPUT_SECONDS, return_when=asyncio.FIRST_EXCEPTION)
         await self._end()
         for pipe in self._pipes.values():
-            pipe.take_last()
+            pipe.stop_after_buffered()
         await asyncio.gather(*self._readers)
         return self._exit.result()
 
     async def close(self) -> None:
-        """End what runs, in whatever state this is."""
+        """End all tasks and processes, in any state."""
         for task in (self._exit, *self._readers):
             await end_task(task)
         await self._end()
 
-    async def _hand_on(self, stream: Stream, pipe: OutputPipe) -> None:
+    async def _forward(self, stream: Stream, pipe: OutputPipe) -> None:
         pipe.close_writer()
         while chunk := await pipe.read():
             async with self._one_at_a_time:

@@ -1,4 +1,4 @@
-"""A process that runs, as a child of ours or of an earlier deployer."""
+"""A running process that this deployer or an earlier one has started."""
 
 import asyncio
 import contextlib
@@ -20,15 +20,15 @@ from deployer.processes.process_table import (
     read_uid,
     send_signal,
 )
-from deployer.processes.threads import in_thread
+from deployer.processes.threads import run_in_thread
 
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 
 
 class RunningProcess:
-    """A process that leads a session of its own. Made by `start_process` and `adopt_process`, in a running loop.
+    """A process that leads a session of its own. Created by `start_process` and `adopt_process`, in a running loop.
 
-    `pid` is that of the launcher until `wait_started` returns: in a PID namespace the command is another process.
+    Until `wait_started` returns, `pid` is the launcher's: in a PID namespace, the command is another process.
     """
 
     def __init__(
@@ -45,12 +45,12 @@ class RunningProcess:
         self._reported = b""
         self._is_launched = report is None
         self.fault: str | None = None
-        """Why it was killed at its start: it could not be watched. The end of a sentence."""
+        """Why the process was killed at its start: it could not be watched. A predicate."""
         self._init: int | None = None
         # Pidfds of the launcher and the init, children of ours as well.
-        self._others: set[int] = set()
-        self._others_ended = asyncio.Event()
-        self._others_ended.set()
+        self._helpers: set[int] = set()
+        self._helpers_ended = asyncio.Event()
+        self._helpers_ended.set()
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int | None] = self._loop.create_future()
         self._started: asyncio.Future[None] = self._loop.create_future()
@@ -64,68 +64,68 @@ class RunningProcess:
 
     @property
     def is_running(self) -> bool:
-        """False as soon as the loop has noticed its end."""
+        """False once the loop has noticed the end of the process."""
         return not self._ended.done()
 
     @property
     def started_at(self) -> datetime:
-        """In UTC, to a clock tick (10 ms)."""
+        """The start time in UTC, accurate to a clock tick (10 ms)."""
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - self.started_ticks / os.sysconf("SC_CLK_TCK")
         return datetime.fromtimestamp(time.time() - age, UTC)
 
     async def wait_started(self) -> None:
-        """Wait until the command runs, or could not be started. From then on `pid` is final and `forget` is safe."""
+        """Wait until the command runs, or could not be started. After that, `pid` is final and `detach` is safe."""
         await asyncio.shield(self._started)
 
     async def wait(self) -> int | None:
-        """Its exit status, negative for a signal. None: not known, as it was no child of ours."""
+        """Return the exit status, negative for a signal; None if unknown, for a process that is not our child."""
         return await asyncio.shield(self._ended)
 
     async def end(self, grace_seconds: float) -> None:
-        """Ask all of it to end (SIGTERM), and kill what has not after the grace, until nothing with its mark is left.
+        """Send SIGTERM to all processes with the mark, and kill those that still run after the grace period.
 
-        What it left behind when it ended by itself is killed at once. A cancellation cuts the grace short, and is
-        raised when nothing is left. May be called again. Raises StillRunning.
+        If the process has ended by itself, its remaining processes are killed at once. A cancellation ends the grace
+        period, and is raised when no process is left. May be called again. Raises StillRunning.
         """
         try:
             if self.is_running and grace_seconds > 0:
-                await self._ask(self._loop.time() + grace_seconds)
+                await self._terminate(self._loop.time() + grace_seconds)
         finally:
             if self._init is not None:
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(self._init, signal.SIGKILL)
             await end_instance(self.mark, self.pid if self.is_running else None, None, self.uid)
         await self.wait()
-        await self._others_ended.wait()
+        await self._helpers_ended.wait()
 
-    def forget(self) -> None:
-        """Watch it no longer and let it run: for a deployer that ends before what it started. `wait` returns None.
+    def detach(self) -> None:
+        """Stop watching the process and let it run, for a deployer that ends before it. `wait` then returns None.
 
-        Before `wait_started` has returned, the launcher would be killed with the deployer.
+        Call `wait_started` before: the kernel kills an unfinished launcher together with the deployer.
         """
         self._release()
         self._close_report()
-        for descriptor in list(self._others):
-            self._release_other(descriptor)
+        for descriptor in list(self._helpers):
+            self._release_helper(descriptor)
         if not self._ended.done():
             self._ended.set_result(None)
 
-    async def _ask(self, until: float) -> None:
-        found = await in_thread(self._find)
+    async def _terminate(self, deadline: float) -> None:
+        found = await run_in_thread(self._find_processes)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGTERM)
-        # Once each: to many programs a second SIGTERM says "at once".
+        # Once each: many programs take a second SIGTERM as "end at once".
         send_signal([each for each in found if each.group != self.pid], signal.SIGTERM)
-        while (left := until - self._loop.time()) > 0:
-            # A shell may be gone long before the programs that it started.
-            if not self.is_running and not await in_thread(self._find):
+        while (remaining := deadline - self._loop.time()) > 0:
+            # A shell may end long before the programs that it started.
+            if not self.is_running and not await run_in_thread(self._find_processes):
                 return
-            await asyncio.wait({self._ended}, timeout=min(left, _LOOK_SECONDS))
+            await asyncio.wait({self._ended}, timeout=min(remaining, _POLL_SECONDS))
             if not self.is_running:
-                await asyncio.sleep(min(left, _LOOK_SECONDS / 5))
+                await asyncio.sleep(min(remaining, _POLL_SECONDS / 5))
 
-    def _find(self) -> list[Process]:
-        """All but the init of its PID namespace, which has nobody to wait for and is only killed."""
+    def _find_processes(self) -> list[Process]:
+        """Return all processes with the mark except the init of the PID namespace, which needs no grace period."""
         found = find_related(lambda marks: self.mark in marks, None, None, self.uid)
         return [each for each in found if read_namespace_pids(each.pid)[1:] != (INIT_PID,)]
 
@@ -138,13 +138,13 @@ class RunningProcess:
             self._reported += data
             if not self._is_launched and b"\n" in self._reported:
                 self._is_launched = True
-                self._take_over(read_started(self._reported))
+                self._watch_command(read_started(self._reported))
             if not data:
-                # The last who had it has become the command.
+                # All writers have closed the report: the command has been executed.
                 self._close_report()
 
-    def _take_over(self, started: Sequence[int]) -> None:
-        """Watch the command in place of the launcher, where it is not the same process."""
+    def _watch_command(self, started: Sequence[int]) -> None:
+        """Watch the command instead of the launcher if they are different processes."""
         if not started:
             return
         launcher, (init, command) = self._descriptor, started
@@ -157,20 +157,20 @@ class RunningProcess:
         except OSError as fault:
             for descriptor in opened:
                 os.close(descriptor)
-            self._give_up(fault, {self.pid, init, command}, command)
+            self._kill_unwatched(fault, {self.pid, init, command}, command)
             return
         self._loop.remove_reader(launcher)
         self.pid, (self._init, self._descriptor) = command, opened
         for descriptor in (launcher, self._init):
-            self._others.add(descriptor)
-            self._others_ended.clear()
-            self._loop.add_reader(descriptor, self._on_end_of_other, descriptor)
+            self._helpers.add(descriptor)
+            self._helpers_ended.clear()
+            self._loop.add_reader(descriptor, self._on_helper_end, descriptor)
         if seen is not None:
             self.started_ticks = seen.started_ticks
         self._loop.add_reader(self._descriptor, self._on_end)
 
-    def _give_up(self, fault: OSError, pids: set[int], command: int) -> None:
-        """Kill what nobody would hear the end of, as when there is no descriptor for the pidfds."""
+    def _kill_unwatched(self, fault: OSError, pids: set[int], command: int) -> None:
+        """Kill processes that cannot be watched, as when there are no descriptors left for their pidfds."""
         assert self._descriptor is not None
         self.fault = f"could not be watched: {fault.strerror}"
         self._loop.remove_reader(self._descriptor)
@@ -197,7 +197,7 @@ class RunningProcess:
         if self._is_launched:
             self._finish(reap(os.P_PIDFD, descriptor))
             return
-        # The launcher failed, or was killed. What it had started is in its group, and is a child of ours.
+        # The launcher failed, or was killed. Its children are in its group, and are children of ours.
         self._is_launched = True
         self._loop.remove_reader(descriptor)
         with contextlib.suppress(ProcessLookupError):
@@ -207,28 +207,28 @@ class RunningProcess:
     def _finish(self, status: int | None) -> None:
         self._release()
         if self._init is None:
-            # What is left of the report is its end.
+            # Only the end of the report is left to read.
             self._close_report()
         elif not self._started.done():
-            # The init may be slower than a short command, and must not find that nobody reads.
+            # The init may start later than a short command ends, and its report must still have a reader.
             self._started.set_result(None)
         if not self._ended.done():
             self._ended.set_result(status)
 
-    def _on_end_of_other(self, descriptor: int) -> None:
+    def _on_helper_end(self, descriptor: int) -> None:
         reap(os.P_PIDFD, descriptor)
-        self._release_other(descriptor)
+        self._release_helper(descriptor)
 
-    def _release_other(self, descriptor: int) -> None:
+    def _release_helper(self, descriptor: int) -> None:
         if descriptor == self._init:
             self._init = None
             if self._ended.done():
                 self._close_report()
         self._loop.remove_reader(descriptor)
         os.close(descriptor)
-        self._others.discard(descriptor)
-        if not self._others:
-            self._others_ended.set()
+        self._helpers.discard(descriptor)
+        if not self._helpers:
+            self._helpers_ended.set()
 
     def _close_report(self) -> None:
         if self._report is not None:
@@ -246,11 +246,11 @@ class RunningProcess:
 
 
 def adopt_process(pid: int, mark: str) -> RunningProcess:
-    """Take over a process that an earlier deployer started. Raises ProcessLookupError where none with the mark runs."""
+    """Adopt a process that an earlier deployer started. Raises ProcessLookupError if none with the mark runs."""
     descriptor = os.pidfd_open(pid)
     try:
         process, uid = read_process(pid), read_uid(pid)
-        if process is None or uid is None or mark not in Marks().of(pid):
+        if process is None or uid is None or mark not in Marks().read(pid):
             raise ProcessLookupError(f"process {pid} is not {mark}")
         return RunningProcess(pid, mark, uid, descriptor, process.started_ticks)
     except BaseException:

@@ -1,7 +1,7 @@
-"""Threads for what looks for processes of applications and ends them.
+"""A thread pool for searching and ending processes of applications.
 
-Apart from those that all else shares: what the kernel holds keeps its thread for a minute, and must not keep an
-application of somebody else from its start.
+It is separate from the shared pool: a process that the kernel holds blocks its thread for a minute, which must not
+delay the start of another application.
 """
 
 import asyncio
@@ -13,18 +13,18 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_MOST = 32
+_MAX_THREADS = 32
 
-_threads = ThreadPoolExecutor(_MOST, thread_name_prefix="end-processes")
+_threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="end-processes")
 
 
-async def in_thread(run: Callable[[], T]) -> T:
+async def run_in_thread(run: Callable[[], T]) -> T:
     """Call the blocking `run` in a thread and return its result. Raises OSError (EAGAIN) without a free thread."""
-    return await run_in(_threads, run)
+    return await run_in_pool(_threads, run)
 
 
-async def run_in(threads: ThreadPoolExecutor, run: Callable[[], T]) -> T:
-    """As `in_thread`, in the pool that the caller passes."""
+async def run_in_pool(threads: ThreadPoolExecutor, run: Callable[[], T]) -> T:
+    """As `run_in_thread`, in the pool that the caller passes."""
     result: Future[T] = Future()
 
     def call() -> None:

@@ -1,1 +1,1 @@
-"""Brings requests for an environment's host names to the instances of its live release."""
+"""Routes requests for an environment's host names to the instances of its live release."""

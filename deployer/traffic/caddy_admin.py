@@ -1,4 +1,4 @@
-"""Caddy's admin API, as far as one server's configuration needs it."""
+"""A client of Caddy's admin API for the configuration of one server."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import orjson
 from deployer.traffic.interface import TrafficUnavailable
 
 _SERVERS = "/config/apps/http/servers"
-# Made where they are missing; Caddy refuses to make what is there.
+# Created if missing; Caddy refuses to create existing ones.
 _PARENTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("/config/apps", {}),
     ("/config/apps/http", {"servers": {}}),
@@ -18,7 +18,7 @@ _SECONDS = 15.0
 
 
 class ConfigurationRefused(Exception):
-    """Caddy does not take a configuration; the message is what it says."""
+    """Caddy has refused a configuration; the message is Caddy's error."""
 
 
 class CaddyAdmin:
@@ -29,7 +29,7 @@ class CaddyAdmin:
         self._session: aiohttp.ClientSession | None = None
 
     async def read_server(self, name: str) -> dict[str, Any] | None:
-        """The server's configuration; None: it has none."""
+        """Return the server's configuration; None if Caddy has none."""
         status, body = await self._call("GET", f"{_SERVERS}/{name}")
         if status == 200:
             server: dict[str, Any] | None = orjson.loads(body)
@@ -37,27 +37,28 @@ class CaddyAdmin:
         if b"traversal" in body:
             # A parent is missing.
             return None
-        raise TrafficUnavailable(f"Caddy's admin endpoint {self._url} answered {status}: {_told(body)}")
+        raise TrafficUnavailable(f"Caddy's admin endpoint {self._url} answered {status}: {_read_error(body)}")
 
     async def write_server(self, name: str, server: dict[str, Any]) -> None:
-        """Put it in force, whatever stood there. Raises `ConfigurationRefused`."""
+        """Create or replace the server. Raises `ConfigurationRefused`."""
         path = f"{_SERVERS}/{name}"
         status, body = await self._call("POST", path, server)
         if status in (400, 500) and b"traversal" in body:
             for parent, empty in _PARENTS:
-                # Told nothing: another may make it at the same time, and what is wrong shows below.
+                # Ignore errors: another client may create the parent at the same time, and the POST reports real
+                # faults.
                 await self._call("PUT", parent, empty)
             status, body = await self._call("POST", path, server)
         if status == 403:
             raise TrafficUnavailable(
-                f"Caddy's admin endpoint {self._url} refuses this process ({_told(body)}). Give the address as Caddy's "
-                "`admin` option names it, or add it to `origins`."
+                f"Caddy's admin endpoint {self._url} refuses this process ({_read_error(body)}). Give the address as "
+                "Caddy's `admin` option names it, or add it to `origins`."
             )
         if status != 200:
-            raise ConfigurationRefused(_told(body))
+            raise ConfigurationRefused(_read_error(body))
 
     async def close(self) -> None:
-        """End the client."""
+        """Close the client."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -71,8 +72,8 @@ class CaddyAdmin:
             base = "http://caddy"
         data = None if document is None else orjson.dumps(document)
         try:
-            async with self._opened().request(method, base + path, data=data, headers=headers) as answer:
-                return answer.status, await answer.read()
+            async with self._opened().request(method, base + path, data=data, headers=headers) as response:
+                return response.status, await response.read()
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise TrafficUnavailable(
                 f"Caddy's admin endpoint {self._url} does not answer ({error or type(error).__name__}). Start Caddy, "
@@ -93,7 +94,7 @@ class CaddyAdmin:
         return self._session
 
 
-def _told(body: bytes) -> str:
+def _read_error(body: bytes) -> str:
     try:
         return str(orjson.loads(body)["error"])
     except (orjson.JSONDecodeError, KeyError, TypeError):

@@ -1,8 +1,11 @@
-"""What the deployer asks of whatever carries the traffic: the embedded proxy, or a Caddy in front of everything."""
+"""The interface between the deployer and its traffic adapters: the embedded proxy, or a Caddy in front of it."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+_POLL_SECONDS = 0.1
 
 
 class Target(NamedTuple):
@@ -10,49 +13,68 @@ class Target(NamedTuple):
 
     port: int
     host: str = "127.0.0.1"
-    """An IP address, or a name that the carrier of the traffic can look up."""
+    """An IP address, or a name that the traffic adapter can resolve."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where the requests for one environment go from now on."""
+    """The hosts and targets of one environment."""
 
     hosts: tuple[str, ...]
     """In lower case, without a port: `production.shop.localhost`. A host belongs to the route that was set last."""
     targets: tuple[Target, ...]
-    """The healthy instances; empty: there are none now."""
+    """The healthy instances, possibly none."""
     is_awaited: bool
-    """Without targets: whether some are about to come, so that requests are held for them; else they get 503."""
+    """Without targets: True if some will follow, so that requests are held; otherwise requests get 503."""
     wakes: bool = False
-    """Without targets: the environment is asleep. The first request has it woken, all are held for it."""
+    """Without targets: the environment is asleep. The first request wakes it, and all requests are held."""
     draining: tuple[Target, ...] = ()
-    """Get no new request; named so that what they still answer can be counted."""
+    """Targets that get no new requests, but whose requests in flight are counted."""
 
 
 class TrafficUnavailable(Exception):
-    """The carrier of the traffic did not take the routes; what it carried before it goes on carrying. The message says
-    what to do."""
+    """The traffic adapter could not apply the routes, and keeps the previous ones. The message says what to do."""
 
 
 class Traffic(Protocol):
-    """Carries requests. Routes are not stored: whoever starts sets them all again."""
+    """Routes requests. Routes are not stored: the deployer sets all of them at its start."""
 
     async def set_routes(self, routes: Mapping[int, Route]) -> None:
-        """All routes by environment ID, in place of those that were set: what whoever starts does first, at once, so
-        that no environment is missing meanwhile."""
+        """Replace all routes, by environment ID. The deployer calls this first, so that no environment is missing."""
 
     async def set_route(self, environment_id: int, route: Route) -> None:
-        """Once it returns, no new request goes to a target that is not in `route.targets`."""
+        """Set one route. After the return, no new request goes to a target that is not in `route.targets`."""
 
     async def remove_route(self, environment_id: int) -> None:
-        """From now on nobody answers at the environment's hosts (404)."""
+        """Remove the route: requests for the environment's hosts get 404."""
 
-    async def in_work(self, environment_id: int, target: Target) -> int:
-        """How many requests (and open WebSockets and streams) this target still answers."""
+    async def count_in_flight(self, environment_id: int, target: Target) -> int:
+        """Return the number of requests, WebSockets and streams in flight at this target."""
 
     async def end_streams(self, environment_id: int, target: Target) -> None:
-        """End the WebSockets (1001, going away) and the event streams of a target that is about to be stopped; returns
-        when they have ended, or have had the time for it."""
+        """End the WebSockets (1001, going away) and the event streams of a target that is about to be stopped. Return
+        when they have ended, or after a timeout."""
 
     async def close(self) -> None:
-        """End what this process carries. A carrier that is a process of its own goes on with the routes it has."""
+        """End the requests that this process handles. An external Caddy keeps its routes."""
+
+
+async def drain(traffic: Traffic, environment_id: int, targets: Sequence[Target], seconds: float) -> bool:
+    """Wait until no target has a request in flight, and return True. After `seconds`, end the remaining WebSockets and
+    event streams, and return False.
+
+    The current route must list the targets in `draining`, not in its `targets`.
+    """
+    loop = asyncio.get_running_loop()
+    ends_at = loop.time() + seconds
+    waiting = list(targets)
+    while True:
+        # An idle target stays idle, since it gets no new requests.
+        waiting = [target for target in waiting if await traffic.count_in_flight(environment_id, target)]
+        left = ends_at - loop.time()
+        if not waiting:
+            return True
+        if left <= 0:
+            await asyncio.gather(*(traffic.end_streams(environment_id, target) for target in waiting))
+            return False
+        await asyncio.sleep(min(left, _POLL_SECONDS))

@@ -1,1 +1,1 @@
-"""Folder trees that a tenant may still write while Pharos walks them."""
+"""Operations on folder trees that a tenant may write at the same time."""

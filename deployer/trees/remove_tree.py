@@ -22,10 +22,10 @@ def remove_tree(path: Path) -> None:
 def remove_entry(parent: int, name: str) -> None:
     """As `remove_tree`, for an entry of the folder with the descriptor `parent`."""
     try:
-        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
         return
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         os.unlink(name, dir_fd=parent)
         return
     top = open_folder(name, parent)

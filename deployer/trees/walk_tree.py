@@ -2,7 +2,7 @@
 
 A build can pass descriptors of its folders over a socket to a process that outlives the build. So the walk follows no
 path twice: it opens each folder relative to its parent, follows no links, and makes the folder Pharos' own
-(`take_folder`) before listing it. From then on nobody else can add, rename or replace entries of the folder.
+(`lock_down_folder`) before listing it. From then on nobody else can add, rename or replace entries of the folder.
 """
 
 import errno
@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
+
+from deployer.processes.confinement import Owner
 
 # Names of a folder that the walk holds in memory at a time.
 _BATCH = 10_000
@@ -28,14 +30,14 @@ class Visit(NamedTuple):
     parent: int
     """A descriptor of the folder that has the entry; valid until the walk goes on."""
     name: str
-    found: os.stat_result | None = None
-    """`enter`: the folder as it was before it was taken."""
+    status: os.stat_result | None = None
+    """`enter`: the folder as it was before `lock_down_folder`."""
 
 
 class _Level:
-    def __init__(self, name: str, found: os.stat_result) -> None:
+    def __init__(self, name: str, status: os.stat_result) -> None:
         self.name = name
-        self.key = (found.st_dev, found.st_ino)
+        self.key = (status.st_dev, status.st_ino)
         self.folders: list[str] = []
         self.is_listed = False
 
@@ -47,67 +49,67 @@ def walk_tree(top: int, *, is_emptied: bool) -> Iterator[Visit]:
     until the folder is empty. The walk holds two descriptors at a time, however deep the tree is. Raises OSError, also
     for a folder on another file system.
     """
-    here = os.dup(top)
-    way = [_Level("", os.fstat(here))]
+    current = os.dup(top)
+    levels = [_Level("", os.fstat(current))]
     try:
-        take_folder(here)
+        lock_down_folder(current)
         while True:
-            level = way[-1]
+            level = levels[-1]
             if level.folders:
                 name = level.folders.pop()
-                inner = open_own(name, _FOLDER, here)
+                child = open_entry(name, _FOLDER, current)
                 try:
-                    found = os.fstat(inner)
-                    if found.st_dev != level.key[0]:
+                    status = os.fstat(child)
+                    if status.st_dev != level.key[0]:
                         raise OSError(errno.EXDEV, "another file system is mounted in the tree", name)
-                    take_folder(inner)
-                    yield Visit("enter", here, name, found)
+                    lock_down_folder(child)
+                    yield Visit("enter", current, name, status)
                 except BaseException:
-                    os.close(inner)
+                    os.close(child)
                     raise
-                os.close(here)
-                here = inner
-                way.append(_Level(name, found))
+                os.close(current)
+                current = child
+                levels.append(_Level(name, status))
             elif level.is_listed:
-                way.pop()
-                if not way:
+                levels.pop()
+                if not levels:
                     return
-                outer = _open_parent(here, way[-1])
-                os.close(here)
-                here = outer
-                yield Visit("leave", here, level.name)
+                enclosing = _open_parent(current, levels[-1])
+                os.close(current)
+                current = enclosing
+                yield Visit("leave", current, level.name)
             else:
-                yield from _list(here, level, _BATCH if is_emptied else None)
+                yield from _list(current, level, _BATCH if is_emptied else None)
     finally:
-        os.close(here)
+        os.close(current)
 
 
-def _list(here: int, level: _Level, most: int | None) -> Iterator[Visit]:
-    with os.scandir(here) as entries:
-        found = list(islice(entries, most))
-        level.is_listed = most is None or not found
-        for entry in found:
+def _list(current: int, level: _Level, limit: int | None) -> Iterator[Visit]:
+    with os.scandir(current) as entries:
+        batch = list(islice(entries, limit))
+        level.is_listed = limit is None or not batch
+        for entry in batch:
             if entry.is_dir(follow_symlinks=False):
                 level.folders.append(entry.name)
             elif entry.is_symlink():
-                yield Visit("link", here, entry.name)
+                yield Visit("link", current, entry.name)
             elif entry.is_file(follow_symlinks=False):
-                yield Visit("file", here, entry.name)
+                yield Visit("file", current, entry.name)
             else:
-                yield Visit("other", here, entry.name)
+                yield Visit("other", current, entry.name)
 
 
-def _open_parent(here: int, level: _Level) -> int:
-    parent = os.open("..", _FOLDER, dir_fd=here)
-    found = os.fstat(parent)
-    if (found.st_dev, found.st_ino) != level.key:
+def _open_parent(current: int, level: _Level) -> int:
+    parent = os.open("..", _FOLDER, dir_fd=current)
+    status = os.fstat(parent)
+    if (status.st_dev, status.st_ino) != level.key:
         # Possible only if Pharos and the tenant are the same user.
         os.close(parent)
         raise OSError(errno.ESTALE, "the tree was moved while it was walked", level.name)
     return parent
 
 
-def take_folder(folder: int) -> None:
+def lock_down_folder(folder: int) -> None:
     """Make Pharos the owner of the folder and deny access to all others, including holders of a descriptor."""
     if os.geteuid() == 0:
         # Change the owner first: the former owner could revert a change of the mode.
@@ -115,11 +117,26 @@ def take_folder(folder: int) -> None:
     os.fchmod(folder, 0o700)
 
 
-def take_tree(path: Path) -> None:
-    """Apply `take_folder` to the folder at this path, whose parent belongs to Pharos. Raises OSError."""
+def lock_down_tree(path: Path) -> None:
+    """Apply `lock_down_folder` to the folder at this path, whose parent belongs to Pharos. Raises OSError."""
     top = open_top(path)
     try:
-        take_folder(top)
+        lock_down_folder(top)
+    finally:
+        os.close(top)
+
+
+def chown_tree(folder: Path, owner: Owner) -> None:
+    """Make `owner` the owner of all entries of the folder, and of the folder last. Blocking. Raises OSError.
+
+    The owner cannot open the folder until the end, and so cannot redirect the walk with a link.
+    """
+    top = open_top(folder)
+    try:
+        for visit in walk_tree(top, is_emptied=False):
+            if visit.kind != "enter":
+                os.chown(visit.name, owner.uid, owner.gid, dir_fd=visit.parent, follow_symlinks=False)
+        os.fchown(top, owner.uid, owner.gid)
     finally:
         os.close(top)
 
@@ -136,10 +153,10 @@ def open_top(path: Path) -> int:
 
 def open_folder(name: str, parent: int) -> int:
     """Return a descriptor of a folder in `parent`. Raises OSError, also for a link."""
-    return open_own(name, _FOLDER, parent)
+    return open_entry(name, _FOLDER, parent)
 
 
-def open_own(name: str, flags: int, parent: int) -> int:
+def open_entry(name: str, flags: int, parent: int) -> int:
     """Open an entry, also if Pharos is not root and a build has removed the permissions. Raises OSError."""
     flags |= os.O_NOFOLLOW | os.O_CLOEXEC
     try:

@@ -7,26 +7,29 @@ from typing import Any
 import pytest
 
 from deployer import assemble
-from deployer.processes.start_process import Missing
+from deployer.processes.start_process import MissingConfinement
 from pipeline_contracts.read_settings import read_settings
 
 
 @pytest.mark.parametrize(
     ("missing", "logged"),
     [
-        (Missing(None, None), []),
-        (Missing("no clone", None), ["Linux namespaces are not available"]),
-        (Missing(None, "no seccomp"), ["seccomp filters are not available"]),
+        (MissingConfinement(None, None), []),
+        (MissingConfinement("no clone", None), ["Linux namespaces are not available"]),
+        (MissingConfinement(None, "no seccomp"), ["seccomp filters are not available"]),
         (
-            Missing("no clone", "no seccomp"),
+            MissingConfinement("no clone", "no seccomp"),
             ["Linux namespaces are not available", "seccomp filters are not available"],
         ),
     ],
 )
 async def test_each_missing_confinement_is_one_warning_with_its_reason(
-    missing: Missing, logged: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    missing: MissingConfinement,
+    logged: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def probe() -> Missing:
+    async def probe() -> MissingConfinement:
         return missing
 
     monkeypatch.setattr(assemble, "probe_confinement", probe)
@@ -57,7 +60,7 @@ async def test_the_proxy_verifies_listeners_and_has_the_limits_of_the_settings(
     listeners, limits = object(), object()
     monkeypatch.setattr(assemble.ListenerOwners, "of_this_machine", lambda: listeners)
     monkeypatch.setattr(assemble.CallerLimits, "from_settings", lambda _settings: limits)
-    monkeypatch.setattr(assemble, "raise_open_files", lambda: None)
+    monkeypatch.setattr(assemble, "raise_open_file_limit", lambda: None)
     settings = read_settings({"PHAROS_MAX_APP_REQUESTS": "70", **front}, str)
     nothing: Any = None
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(_BuiltError):

@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from deployer.listeners.owners import Expected, ListenerOwners, Verdict
-from deployer.traffic.proxy.free_memory import FreeMemory
-from deployer.traffic.proxy.watch import Watch
+from deployer.listeners.owners import ExpectedInstance, ListenerOwners, Verdict
+from deployer.traffic.proxy.watch import MemoryTrim, Watch
 
 _MORE_THAN_THERE_ARE = 64
 
@@ -32,7 +31,7 @@ async def test_listeners_are_examined_while_all_threads_are_busy() -> None:
     server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     owners = ListenerOwners.of_this_machine()
-    owners.expect(port, Expected(os.geteuid(), "test:none", os.getpid))
+    owners.expect(port, ExpectedInstance(os.geteuid(), "test:none", os.getpid))
     try:
         async with asyncio.timeout(60):
             assert await owners.examine(port) is Verdict.OWN
@@ -44,7 +43,7 @@ async def test_listeners_are_examined_while_all_threads_are_busy() -> None:
 
 @pytest.mark.usefixtures("busy_threads")
 async def test_the_proxy_sweeps_and_trims_while_all_threads_are_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FreeMemory, "is_due", lambda *_: True)
+    monkeypatch.setattr(MemoryTrim, "is_due", lambda *_: True)
     watch, trimmed = Watch(0.01), []
     loop, twice = asyncio.get_running_loop(), asyncio.Event()
 
@@ -68,7 +67,7 @@ async def test_the_proxy_continues_to_sweep_if_no_thread_can_be_started(
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(FreeMemory, "is_due", lambda *_: True)
+    monkeypatch.setattr(MemoryTrim, "is_due", lambda *_: True)
     monkeypatch.setattr(threading.Thread, "start", refuse)
     watch, sweeps, twice = Watch(0.01), [], asyncio.Event()
     monkeypatch.setattr(watch, "_trim", lambda pad: None)

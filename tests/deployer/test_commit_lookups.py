@@ -16,10 +16,10 @@ from sqlalchemy.exc import OperationalError
 
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.repositories import Repository
-from deployer.check_out import bounded_fetch, run_git
-from deployer.check_out.failures import CheckOutFailed
-from deployer.check_out.read_commit import parse_commit, read_commit
-from deployer.check_out.resolve_ref import resolve_ref
+from deployer.checkout import bounded_fetch, run_git
+from deployer.checkout.failures import CheckOutFailed
+from deployer.checkout.read_commit import parse_commit, read_commit
+from deployer.checkout.resolve_ref import resolve_ref
 from deployer.database_memory import DatabaseRefused
 from deployer.deployments import commit_lookups
 from deployer.deployments.commit_lookups import CommitLookup, CommitLookups
@@ -424,17 +424,17 @@ async def test_many_branches_need_few_files(repository: Path, monkeypatch: pytes
     head = _head(repository)
     refs = "".join(f"{head} refs/heads/b{number:03}\n" for number in range(100))
     (repository / ".git" / "packed-refs").write_text(f"# pack-refs with: peeled fully-peeled sorted \n{refs}")
-    monkeypatch.setattr(bounded_fetch, "_MOST_FILES", 20)
+    monkeypatch.setattr(bounded_fetch, "_MAX_FILES", 20)
     assert await resolve_ref(str(repository), head[:9], most_bytes=2**20) == head
-    monkeypatch.setattr(bounded_fetch, "_MOST_FILES", 2)
+    monkeypatch.setattr(bounded_fetch, "_MAX_FILES", 2)
     with pytest.raises(CheckOutFailed, match="more than 2 files"):
         await resolve_ref(str(repository), head[:9], most_bytes=2**20)
 
 
 async def test_git_has_a_memory_limit(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     large = _add_large_commit(repository, 24 * 1024**2)
-    limited = tuple(part.replace(f"{512 * 1024}", f"{16 * 1024}") for part in run_git._LIMITED)
-    monkeypatch.setattr(run_git, "_LIMITED", limited)
+    limited = tuple(part.replace(f"{512 * 1024}", f"{16 * 1024}") for part in run_git._LIMITED_SHELL)
+    monkeypatch.setattr(run_git, "_LIMITED_SHELL", limited)
     with pytest.raises(CheckOutFailed, match="^Git needs more than"):
         await _read(repository, large)
     with pytest.raises(CheckOutFailed, match="^Git needs more than"):

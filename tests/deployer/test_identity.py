@@ -19,7 +19,7 @@ from deployer.identity import MAX_RANGES, USERS_PER_RANGE, FolderInUse, NoMoreUs
 from deployer.processes.confinement import Owner
 from deployer.processes.start_process import has_namespaces
 from deployer.write_atomically import write_atomically
-from tests.deployer.processes.places import PYTHON, make_place
+from tests.deployer.processes.sandbox import PYTHON, make_sandbox
 
 _OWNER = """
 import sys
@@ -171,7 +171,7 @@ async def test_an_identity_claim_of_an_application_in_namespaces_is_ignored(tmp_
         pytest.skip("this kernel grants no namespaces")
     with hold_identity(tmp_path / "deployer") as identity:
         pass
-    place = replace(make_place(tmp_path / "place"), mark=f"{identity.id}/1/1/web/1/20000")
+    place = replace(make_sandbox(tmp_path / "place"), mark=f"{identity.id}/1/1/web/1/20000")
     reader, writer = os.pipe()
     claim = _CLAIM.format(id=identity.id).replace("sys.stdin.read()", "time.sleep(600)")
     process = place.start(f'exec env -i {PYTHON} -c "import time; {claim}"', writer)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from control_api.database_errors import DatabaseAway
+from control_domain.database.errors import DatabaseAway
 from deployer.leases import Lease
 from deployer.retry_while_leased import retry_while_leased
 from deployer.shield import shield

@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from deployer.traffic.proxy.origin_claims import NAMES, PREFIXES
+from deployer.traffic.proxy.origin_claims import CLAIM_NAMES, CLAIM_PREFIXES
 from tests.support.compose_file import ROOT
 from tests.support.engines import EngineMissing, free_port, or_skip
 
@@ -245,7 +245,7 @@ async def test_the_gateway_bounds_heads(gateway: Gateway) -> None:
 def test_the_gateway_drops_forwarding_headers_of_callers() -> None:
     """Of applications too: the deployer's proxy trusts the gateway, and drops these headers of other callers."""
     lines = {line.strip() for line in (ROOT / "Caddyfile").read_text().splitlines()}
-    for name in (*NAMES, *(f"{prefix}*" for prefix in PREFIXES)):
+    for name in (*CLAIM_NAMES, *(f"{prefix}*" for prefix in CLAIM_PREFIXES)):
         assert f"request_header -{name}" in lines
 
 

@@ -46,11 +46,11 @@ POINTS: dict[str, tuple[Any, str]] = {
     },
     "begin_attempt": (_module("deployments.run_deployment"), "begin_attempt"),
     "resolve_ref": (_module("deployments.run_deployment"), "resolve_ref"),
-    "fetch": (_module("check_out.check_out"), "fetch_revision"),
+    "fetch": (_module("checkout.check_out"), "fetch_revision"),
     "step": (_module("processes.run_step"), "start_process"),
     "seal": (Folders, "seal"),
     "remove": (Folders, "remove"),
-    "instance": (_module("processes.supervised"), "start_process"),
+    "instance": (_module("processes.supervised_process"), "start_process"),
     "retire": (Fleet, "_retire"),
 }
 """The wrapped objects, by their names in orders."""

@@ -1,4 +1,4 @@
-"""Send small OTLP bodies with large rows to a running Pharos, beside another client's ingest, and report the costs.
+"""Send small OTLP bodies with large rows to a running Pharos, during another client's ingest, and report the costs.
 
 `python -m tests.hostile.attack_expansion [--each N] [--limit BYTES]` starts a `pharos up` of its own. `--limit` sets
 `PHAROS_MAX_EXPANDED_BYTES`: with a large one the edge lets the bodies through, as an edge without the limit did.
@@ -32,7 +32,7 @@ _SENDERS = 4
 
 @dataclass(slots=True)
 class Cost:
-    """What an attack came to."""
+    """The costs of an attack."""
 
     answers: Counter[tuple[str, int]] = field(default_factory=Counter)
     """By body and status."""
@@ -41,16 +41,16 @@ class Cost:
     idle_mb: int = 0
     peak_mb: int = 0
     neighbour: list[float] = field(default_factory=list)
-    """Seconds of each ingest request of the other client, the slowest last; each was answered with 202."""
+    """Seconds of each ingest request of the other client, slowest last; all returned 202."""
     neighbour_stored: bool = False
     seconds: float = 0.0
-    """Until all was consumed."""
+    """Until all requests were consumed."""
 
 
 def attack(
     folder: Path, bodies: Mapping[str, ExpandingBody], *, each: int = 1, limit: int | None = None
 ) -> Cost:
-    """Send every body `each` times over four connections, and wait until what was accepted is consumed."""
+    """Send every body `each` times over four connections, and wait until the accepted ones are consumed."""
     variables = {
         "PHAROS_OTLP_PROTOBUF": "1",
         "PHAROS_INGEST_RATE": "1000000",
@@ -111,7 +111,7 @@ def _send_all(platform: PlatformProcess, bodies: Sequence[tuple[str, ExpandingBo
 
 
 def _ingest(platform: PlatformProcess, cost: Cost, ended: threading.Event) -> None:
-    """Small batches, one after the other."""
+    """Send small batches, one after the other."""
     while not ended.wait(0.02):
         batch = {"batch_id": uuid.uuid4().hex, "events": [{"type": "log", "id": uuid.uuid4().hex}]}
         begun = time.monotonic()
@@ -134,7 +134,7 @@ def _post(platform: PlatformProcess, path: str, content_type: str, body: bytes) 
 
 
 def _consumed(platform: PlatformProcess, *topics: str) -> int:
-    """Requests that the consumers have worked through. Not the size of the log: dead letters stay in it."""
+    """Return the number of consumed requests. The size of the log would include dead letters."""
     with urllib.request.urlopen(f"http://127.0.0.1:{platform.metrics_port}/metrics", timeout=60) as response:
         lines = response.read().decode().splitlines()
     name = "pharos_consumer_records_total{topic="

@@ -1,4 +1,4 @@
-"""Ask a running Pharos for many reports at once, beside another tenant's ingest and reports, and report the delays.
+"""Request many reports at once from a running Pharos, during another tenant's ingest and reports; print the delays.
 
 `python -m tests.hostile.attack_reports [--views N] [--at-once N] [--seconds N]` starts a `pharos up` of its own with
 two accounts, each with a site.
@@ -31,7 +31,7 @@ _STORED_SECONDS = 120
 
 @dataclass(slots=True)
 class Delays:
-    """What an attack did: answers by status, seconds of requests."""
+    """The results of an attack: responses by status, durations of requests in seconds."""
 
     attackers: Counter[int | str] = field(default_factory=Counter)
     batches: Counter[int | str] = field(default_factory=Counter)
@@ -41,7 +41,7 @@ class Delays:
     stored: list[float] = field(default_factory=list)
     """From accepted until the receipt says stored."""
     answered: list[float] = field(default_factory=list)
-    """Until the other tenant's report of 30 days was answered."""
+    """Until the response to the other tenant's report of 30 days."""
 
 
 async def fill(folder: Path, views: int) -> None:
@@ -58,7 +58,7 @@ async def fill(folder: Path, views: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A platform over HTTP, as one tenant."""
+    """One tenant's HTTP access to a platform."""
 
     http: aiohttp.ClientSession
     url: str
@@ -66,7 +66,7 @@ class Caller:
     site: int
 
     async def report(self, days: int) -> int | str:
-        """The status of a report, or how the connection ended."""
+        """Return the status of a report, or how the connection ended."""
         url = f"{self.url}/v1/analytics/sites/{self.site}/report?days={days}"
         return await _status(self.http.get(url, headers={"Authorization": f"Bearer {self.token}"}))
 
@@ -81,7 +81,8 @@ async def _status(request: Any) -> int | str:
 
 
 async def attack(attacker: Caller, other: Caller, ingest_key: str, at_once: int, seconds: float) -> Delays:
-    """Ask for so many reports of 365 days at once, again and again, while the other tenant sends and asks."""
+    """Keep requesting so many reports of 365 days at once, while the other tenant sends batches and requests
+    reports."""
     delays = Delays()
     ended = asyncio.Event()
     working = [asyncio.create_task(_ask_again(attacker, delays, ended)) for _ in range(at_once)]
@@ -128,7 +129,7 @@ async def _send_as_other(other: Caller, key: str, delays: Delays, ended: asyncio
 
 
 def open_accounts(platform: PlatformProcess) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Give the first account's credentials with its site, and those of another account: `token`, `site`, `key`."""
+    """Return the credentials and sites of the first and of another account: `token`, `site`, `key`."""
     first = platform.credentials
     owner = ("--owner-name", "Nora", "--owner-email", "nora@neighbour.example")
     account = _made(platform, "account", "create", "Neighbour", *owner)

@@ -1,4 +1,4 @@
-"""Small OTLP bodies whose rows are large: each names what expands."""
+"""Small OTLP bodies with large rows; each is named after the part that expands."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ Make = Callable[[float], bytes]
 
 @dataclass(frozen=True, slots=True)
 class ExpandingBody:
-    """`json` and `protobuf` make what is sent, so many times as much of it; None where it needs the other coding."""
+    """`json` and `protobuf` build the body, scaled by a factor; None if the body needs the other encoding."""
 
     signal: str
     json: Make | None = None
@@ -29,7 +29,7 @@ class ExpandingBody:
 
 
 def shared_attribute_logs(times: float) -> bytes:
-    """One attribute of the resource, shared by records that have nothing of their own."""
+    """One attribute of the resource, shared by empty records."""
     body = logs(*[{}] * int(10_801 * times))
     body["resourceLogs"][0]["resource"] = {"attributes": [attribute("a", stringValue="x" * 32_600)]}
     return _compact(body)
@@ -46,7 +46,7 @@ def _shared_attribute_logs_protobuf(times: float) -> bytes:
 
 
 def _shared_control_characters_protobuf(times: float) -> bytes:
-    """A control character is one byte here and six in JSON."""
+    """A control character has one byte in protobuf and six in JSON."""
     request = ExportLogsServiceRequest()
     of_resource = request.resource_logs.add()
     of_resource.resource.attributes.add(key="a").value.string_value = "\x01" * 3_200
@@ -71,7 +71,7 @@ def _schema_url_traces(times: float) -> bytes:
 
 
 def _service_name_logs(times: float) -> bytes:
-    """It is a column of its own too."""
+    """The service name is stored in a column of its own too."""
     body = logs(*[{}] * int(1_000 * times))
     name = attribute("service.name", stringValue="x" * 2**16)
     body["resourceLogs"][0]["resource"] = {"attributes": [name]}
@@ -84,7 +84,7 @@ def _description_metrics(character: str, times: float) -> bytes:
 
 
 def _exemplars_protobuf(times: float) -> bytes:
-    """Two bytes each, thirty-five in the row."""
+    """An exemplar has two bytes in the body and thirty-five in the row."""
     request = ExportMetricsServiceRequest()
     metric = request.resource_metrics.add().scope_metrics.add().metrics.add()
     point = metric.sum.data_points.add(time_unix_nano=1, as_int=1)
@@ -105,8 +105,8 @@ def _bounds_metrics(times: float) -> bytes:
 
 
 def _with_repeated(request: Any, message: Any, field: bytes, times: int) -> bytes:
-    """`field` is what one empty member of the message's list looks like."""
-    # Parsing adds to what is there.
+    """Repeat an empty member of the message's list; `field` is its encoding."""
+    # Parsing appends to the existing members.
     message.MergeFromString(field * times)
     data: bytes = request.SerializeToString()
     return data

@@ -27,7 +27,7 @@ from control_domain.sealing import SealingKeys
 from control_domain.variables.operations import replace_variables
 from deployer.deployments import run_deployment as run_deployment
 from deployer.drivers.local.driver import LocalDriver
-from tests.hostile.neighbour import asking, print_table
+from tests.hostile.neighbour import keep_sending, print_table
 from tests.support.deploy_stage import ACTOR, Stage, open_stage
 from tests.support.faulty_deployer import FaultyDeployer, faulty_deployer
 from tests.support.serve_control import VARIABLE_KEYS
@@ -135,7 +135,7 @@ FAULTS: Mapping[str, tuple[Callable[[Site, pytest.MonkeyPatch], Awaitable[str]],
 
 @asynccontextmanager
 async def open_site(folder: Path, release: str) -> AsyncIterator[Site]:
-    """A site with this release step; the folder is empty."""
+    """Open a site with this release step in an empty folder."""
     path = folder / "control.sqlite"
     async with (
         open_stage(f"sqlite+aiosqlite:///{path}", folder) as stage,
@@ -168,13 +168,13 @@ async def attack(name: str) -> tuple[object, ...]:
         # The deployer must notice the outage of the database before the outage ends.
         patch.setattr(database, "_BUSY_SECONDS", 0.05, raising=False)
         async with open_site(Path(folder), release) as site:
-            # As `pharos up` does: otherwise the slowest answer is one that waits for a full collection.
+            # As `pharos up` does: otherwise the slowest response waits for a full garbage collection.
             gc.collect()
             gc.freeze()
             before = await site.faulty.pids(site.shop), await site.faulty.pids(site.blog)
             async with (
-                asking(site.faulty.port, "production.shop.localhost") as own,
-                asking(site.faulty.port, "production.blog.localhost") as neighbours,
+                keep_sending(site.faulty.port, "production.shop.localhost") as own,
+                keep_sending(site.faulty.port, "production.blog.localhost") as neighbours,
             ):
                 result = await act(site, patch)
             after = await site.faulty.pids(site.shop), await site.faulty.pids(site.blog)

@@ -1,4 +1,4 @@
-"""Send a webhook what happens in another repository, as group, organization and system hooks do.
+"""Send a webhook the events of another repository, as group, organization and system hooks do.
 
     python -m tests.hostile.foreign_webhooks
 
@@ -22,13 +22,13 @@ _FOREIGN = (b"Acme/Shop", b"Acme/Till")
 
 
 def _foreign(sent: Sent) -> Sent:
-    """The same of another repository, with another ID at its host."""
+    """Return the same event of another repository, with another ID at its host."""
     body = sent.body.replace(*_FOREIGN).replace(b'"id": 1,', b'"id": 2,')
     return Sent(sent.event, body.replace(b'000000001}"', b'000000002}"'))
 
 
 async def attack(hooked: Hooked) -> tuple[int, int]:
-    """How many previews are left of one, and the deployments of pushes."""
+    """Return the number of remaining previews of one, and of deployments by pushes."""
     await hooked.deliver(pull(hooked.kind))
     await hooked.deliver(_foreign(pull(hooked.kind, "closed")))
     await hooked.deliver(_foreign(push(hooked.kind)))

@@ -1,4 +1,4 @@
-"""Attack an edge with connections that hold on: announced bodies, bytes that trickle, heads without end.
+"""Attack an edge with held connections: announced bodies, trickling bytes, endless heads.
 
     python -m tests.hostile.held_connections
 
@@ -40,7 +40,7 @@ class Target:
 
 @dataclass(slots=True)
 class Outcome:
-    """What an attack did. Memory in bytes, latency in seconds."""
+    """The effects of an attack. Memory in bytes, latency in seconds."""
 
     name: str
     answers: Counter[int | str] = field(default_factory=Counter)
@@ -50,7 +50,7 @@ class Outcome:
     after: int = 0
 
     def latency(self, share: float) -> float:
-        """The latency that this share of requests stayed under."""
+        """Return the latency quantile of this share."""
         return sorted(self.seconds)[int(share * (len(self.seconds) - 1))] if self.seconds else 0.0
 
 
@@ -67,7 +67,7 @@ def _serve(sender: "multiprocessing.connection.Connection") -> None:
 
 @contextlib.contextmanager
 def serving() -> Iterator[Target]:
-    """An edge in a process of its own."""
+    """Run an edge in a process of its own."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(there,))
@@ -88,13 +88,13 @@ def _head(path: str, *lines: str) -> bytes:
 
 
 def announced_page_views(target: Target) -> list[bytes]:
-    """Nobody in particular announces 64 MiB of page views, and sends a byte of each."""
+    """Announce 64 MiB of anonymous page views, and send a byte of each."""
     lines = (f"Origin: {ORIGIN}", "Content-Type: text/plain", "Content-Length: 262144")
     return [_head(f"/api/v1/collect/{target.tracker_id}", *lines) + b"{"] * 257
 
 
 def announced_batches(target: Target) -> list[bytes]:
-    """One key announces 80 MiB of batches, and sends a byte of each."""
+    """Announce 80 MiB of batches with one key, and send a byte of each."""
     lines = (
         f"Authorization: Bearer {target.key}",
         "Content-Type: application/json",
@@ -104,12 +104,12 @@ def announced_batches(target: Target) -> list[bytes]:
 
 
 def sent_batches(target: Target) -> list[bytes]:
-    """One key sends 80 MiB of batches, but for the last byte of each."""
+    """Send 80 MiB of batches with one key, except the last byte of each."""
     return [one + b" " * (5 * _MB - 2) for one in announced_batches(target)]
 
 
 def endless_heads(target: Target) -> list[bytes]:
-    """Heads of 120 headers of 16 kB, which never end."""
+    """Send heads of 120 headers of 16 kB that never end."""
     header = f"X-Padding: {'x' * 16_000}\r\n".encode()
     return [b"POST /api/v1/ingest HTTP/1.1\r\nHost: edge\r\n" + header * 120] * 150
 
@@ -123,7 +123,7 @@ ATTACKS = {
 
 
 async def attack(target: Target, name: str, seconds: float) -> Outcome:
-    """Attack for so long, while another tenant sends ten batches a second; then let go and look at the memory."""
+    """Attack for so long, while another tenant sends ten batches a second; then disconnect and measure the memory."""
     process = psutil.Process(target.pid)
     outcome = Outcome(name)
     outcome.before = outcome.peak = process.memory_info().rss
@@ -133,7 +133,7 @@ async def attack(target: Target, name: str, seconds: float) -> Outcome:
             await _send(http, target, outcome)
             outcome.peak = max(outcome.peak, process.memory_info().rss)
             await asyncio.sleep(0.1)
-    # The last sample is taken once the edge has seen that all are gone.
+    # Take the last sample after the edge has noticed all disconnects.
     async with asyncio.timeout(60):
         while len(process.net_connections("tcp")) > 1:
             await asyncio.sleep(0.05)
@@ -156,7 +156,7 @@ async def _send(http: aiohttp.ClientSession, target: Target, outcome: Outcome) -
 
 @contextlib.asynccontextmanager
 async def _held(port: int, openings: list[bytes]) -> AsyncIterator[None]:
-    """Connections on which this was sent, and then a byte a second; one that is closed is opened again."""
+    """Hold connections that send an opening, and then a byte a second. Reopen closed ones."""
     holding = [asyncio.create_task(_hold(port, opening)) for opening in openings]
     try:
         yield

@@ -4,7 +4,7 @@
 
 A step and an application start such a process. The program prints how many of them run while the step or the release is
 current, and how many are left when the step has ended, after a rollback to a release without them, and when the
-environment is stopped. Meanwhile another environment's application is asked. Needs root and namespaces.
+environment is stopped. Meanwhile another environment's application gets requests. Needs root and namespaces.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from pathlib import Path
 
 from deployer.processes.process_table import read_processes, read_uid
 from deployer.processes.start_process import has_namespaces
-from tests.deployer.processes.places import make_place
-from tests.hostile.neighbour import asking, print_table
+from tests.deployer.processes.sandbox import make_sandbox
+from tests.hostile.neighbour import keep_sending, print_table
 from tests.support.driven import Driven, driven, until
 from tests.support.hiding import HIDE
 
@@ -40,13 +40,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
 """
 HIDES = f"import subprocess\nsubprocess.Popen(['/bin/sh', '-c', {HIDE!r}])\n{SERVES}"
-"""An application that starts a process which hides, and serves."""
+"""An application that starts a hiding process, and serves requests."""
 _SETTLE_SECONDS = 1.0
 _LONGEST_SECONDS = 10.0
 
 
 def hidden_processes(uid: int) -> list[int]:
-    """Return the PIDs of this user's processes that hide: they are found by user, which no namespace changes."""
+    """Return the PIDs of this user's hiding processes, found by user, which namespaces do not change."""
     return [
         each.pid
         for each in read_processes()
@@ -67,16 +67,16 @@ async def _within(condition: Callable[[], object], seconds: float = _LONGEST_SEC
 
 
 async def attack_in_step() -> tuple[int, int]:
-    """How many processes hide when the step's command ends, and after the step."""
+    """Return how many processes hide when the step's command ends, and after the step."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        place = make_place(Path(folder) / "place")
-        owner = place.confinement.owner
+        sandbox = make_sandbox(Path(folder) / "place")
+        owner = sandbox.confinement.owner
         assert owner is not None
-        running = asyncio.create_task(place.run(f"{HIDE}\nuntil [ -e ~/go ]; do sleep 0.02; done"))
+        running = asyncio.create_task(sandbox.run(f"{HIDE}\nuntil [ -e ~/go ]; do sleep 0.02; done"))
         await _within(lambda: hidden_processes(owner.uid))
         before = len(hidden_processes(owner.uid))
-        (place.confinement.home / "go").touch()
+        (sandbox.confinement.home / "go").touch()
         await running
         left = hidden_processes(owner.uid)
         _end(left)
@@ -84,7 +84,7 @@ async def attack_in_step() -> tuple[int, int]:
 
 
 async def bring_live(stage: Driven, environment_id: int, deployment_id: int, program: str) -> None:
-    """Deploy this program and end what was live before."""
+    """Deploy this program and end the previous release."""
     run = stage.write_run(deployment_id, program, health="path: /")
     await stage.bring_live(environment_id, run)
     await stage.driver.reconcile(stage.tenancy(environment_id), run, 1)
@@ -93,7 +93,8 @@ async def bring_live(stage: Driven, environment_id: int, deployment_id: int, pro
 async def attack_by_deployment(
     stage: Driven, settle_seconds: float = _SETTLE_SECONDS
 ) -> tuple[int, int, int]:
-    """How many processes hide while the release is live, after a rollback, and when the environment is stopped."""
+    """Return how many processes hide while the release is live, after a rollback, and after the environment is
+    stopped."""
     uid = stage.runner_uid(_ATTACKER)
     await bring_live(stage, _ATTACKER, 1, SERVES)
     await bring_live(stage, _ATTACKER, 2, HIDES)
@@ -122,9 +123,9 @@ async def attack() -> None:
         print("This kernel grants no namespaces: commands are found by their marks and users alone.")
     async with driven() as stage:
         await bring_live(stage, _NEIGHBOUR, 10, SERVES)
-        async with asking(stage.port, stage.tenancy(_NEIGHBOUR).hosts[0], "mine") as in_step:
+        async with keep_sending(stage.port, stage.tenancy(_NEIGHBOUR).hosts[0], "mine") as in_step:
             step = await attack_in_step()
-        async with asking(stage.port, stage.tenancy(_NEIGHBOUR).hosts[0], "mine") as in_deployment:
+        async with keep_sending(stage.port, stage.tenancy(_NEIGHBOUR).hosts[0], "mine") as in_deployment:
             live, rolled_back, stopped = await attack_by_deployment(stage)
     print_table(
         ("attack", "hidden processes of the attacker", "the neighbour's callers"),

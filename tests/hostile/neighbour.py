@@ -1,4 +1,4 @@
-"""Another tenant's callers during an attack, and the table that a program prints at its end."""
+"""Sends requests of another tenant's callers during an attack, and prints the results as a table."""
 
 import asyncio
 import time
@@ -13,8 +13,8 @@ _PAUSE_SECONDS = 0.02
 
 
 @dataclass(slots=True)
-class Answers:
-    """What an application's callers were answered."""
+class Responses:
+    """The responses to an application's callers."""
 
     seen: Counter[str] = field(default_factory=Counter)
     """By status or error. A 200 of another program is `200 of another`."""
@@ -22,12 +22,14 @@ class Answers:
     """Seconds."""
 
     def __str__(self) -> str:
-        told = ", ".join(f"{count} x {kind}" for kind, count in sorted(self.seen.items())) or "nothing"
-        return f"{told}; slowest {self.slowest * 1000:.0f} ms"
+        report = ", ".join(f"{count} x {kind}" for kind, count in sorted(self.seen.items())) or "nothing"
+        return f"{report}; slowest {self.slowest * 1000:.0f} ms"
 
 
-async def ask(session: aiohttp.ClientSession, url: str, answers: Answers, own: str, **headers: str) -> None:
-    """Send one request and record its answer. `own`: text that only the application itself answers with."""
+async def send_request(
+    session: aiohttp.ClientSession, url: str, answers: Responses, own: str, **headers: str
+) -> None:
+    """Send one request and record the response. `own`: text that only the application itself returns."""
     began = time.monotonic()
     try:
         async with session.get(url, headers=headers) as answer:
@@ -42,14 +44,14 @@ async def ask(session: aiohttp.ClientSession, url: str, answers: Answers, own: s
 
 
 @asynccontextmanager
-async def asking(port: int, host: str, own: str = "") -> AsyncIterator[Answers]:
-    """Ask an application behind the proxy at this port, one request after another, until the block ends."""
-    answers, over = Answers(), asyncio.Event()
+async def keep_sending(port: int, host: str, own: str = "") -> AsyncIterator[Responses]:
+    """Send requests to an application behind the proxy at this port, one after another, until the block ends."""
+    answers, over = Responses(), asyncio.Event()
 
     async def ask_again() -> None:
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
             while not over.is_set():
-                await ask(session, f"http://127.0.0.1:{port}/", answers, own, Host=host)
+                await send_request(session, f"http://127.0.0.1:{port}/", answers, own, Host=host)
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     working = asyncio.create_task(ask_again())

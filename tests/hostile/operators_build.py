@@ -1,4 +1,4 @@
-"""Run by operators_keys.py as an ordinary user: starts a build that attacks, and prints as JSON what it succeeded in.
+"""Run by operators_keys.py as an ordinary user: starts an attacking build, and prints as JSON which attacks succeeded.
 
 The arguments are an empty folder and the port of an ssh server that accepts the operator's key. The machine's own
 Python runs this module, so it imports only the standard library and Pharos.
@@ -72,7 +72,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler)
 _OPERATOR = "/mnt/operator"
 
 
-def _place(path: Path, program: str, text: str) -> Confinement:
+def _make_confinement(path: Path, program: str, text: str) -> Confinement:
     for name in ("app", "home"):
         (path / name).mkdir(parents=True)
     (path / "app" / program).write_text(text)
@@ -82,7 +82,7 @@ def _place(path: Path, program: str, text: str) -> Confinement:
 async def _ask_neighbour(port: int, seen: Counter[str]) -> None:
     """Send requests to the neighbour until cancelled."""
 
-    def ask() -> str:
+    def send_request() -> str:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
                 return str(answer.status)
@@ -91,12 +91,12 @@ async def _ask_neighbour(port: int, seen: Counter[str]) -> None:
             return type(reason).__name__
 
     while True:
-        seen[await asyncio.to_thread(ask)] += 1
+        seen[await asyncio.to_thread(send_request)] += 1
         await asyncio.sleep(0.02)
 
 
 async def main(path: Path, ssh_port: str) -> None:
-    """Run the build once, and print what it succeeded in."""
+    """Run the build once, and print which attacks succeeded."""
     agent = f"/run/user/{os.geteuid()}/agent"
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(agent)
@@ -111,11 +111,11 @@ async def main(path: Path, ssh_port: str) -> None:
     neighbour = start_process(
         f"{_PYTHON} neighbour.py",
         variables={"PORT": str(port)},
-        confinement=_place(path / "neighbour", "neighbour.py", _NEIGHBOUR),
+        confinement=_make_confinement(path / "neighbour", "neighbour.py", _NEIGHBOUR),
         mark=f"{mark}1",
         stdout=null,
         stderr=null,
-        dies_with_us=True,
+        dies_with_deployer=True,
     )
     while await asyncio.to_thread(socket.socket().connect_ex, ("127.0.0.1", port)):
         await asyncio.sleep(0.02)
@@ -124,19 +124,19 @@ async def main(path: Path, ssh_port: str) -> None:
     async def listen(_stream: Stream, chunk: bytes) -> None:
         heard.append(chunk)
 
-    asking = asyncio.create_task(_ask_neighbour(port, seen))
+    keep_sending = asyncio.create_task(_ask_neighbour(port, seen))
     await run_step(
         f"{_PYTHON} build.py {_OPERATOR} {agent} {ssh_port} {os.getpid()}",
         variables={},
-        confinement=_place(path / "attacker", "build.py", _BUILD),
+        confinement=_make_confinement(path / "attacker", "build.py", _BUILD),
         mark=f"{mark}2",
         timeout_seconds=60,
         on_output=listen,
     )
-    asking.cancel()
+    keep_sending.cancel()
     await neighbour.end(0)
-    told = json.loads(b"".join(heard))
-    print(json.dumps({**told, "has_namespaces": granted, "signals": len(signals), "seen": seen}))
+    report = json.loads(b"".join(heard))
+    print(json.dumps({**report, "has_namespaces": granted, "signals": len(signals), "seen": seen}))
 
 
 if __name__ == "__main__":

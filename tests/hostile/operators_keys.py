@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.deployer.processes.places import make_place
+from tests.deployer.processes.sandbox import make_sandbox
 from tests.hostile.neighbour import print_table
 from tests.support.ssh_server import ssh_server
 
@@ -38,11 +38,11 @@ mount --bind /mnt/passwd /etc/passwd
 exec setpriv --reuid {_NOBODY} --regid {_NOBODY} --clear-groups \\
     /usr/bin/python3 -B -m tests.hostile.operators_build /mnt/work "$2"
 """
-"""Makes a mount namespace look like the machine of an operator. `$1`: the SSH key; `$2`: its server's port."""
+"""Sets up a mount namespace as an operator's machine. `$1`: the SSH key; `$2`: its server's port."""
 
 
 def attack_ordinary_user(key: Path, port: int) -> dict[str, Any]:
-    """Return what a build succeeded in where Pharos is an ordinary user."""
+    """Return which attacks of a build succeed if Pharos is an ordinary user."""
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", _MACHINE, "sh", str(key), str(port)],
         cwd="/",
@@ -56,26 +56,26 @@ def attack_ordinary_user(key: Path, port: int) -> dict[str, Any]:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 async def use_ssh_as_root(folder: Path, key: Path, port: int) -> str:
-    """Return what ssh printed in a build where Pharos is root, and the build has a key of its own."""
-    place = make_place(folder / "place")
-    owner = place.confinement.owner
+    """Return the output of ssh in a build with a key of its own, if Pharos is root."""
+    sandbox = make_sandbox(folder / "place")
+    owner = sandbox.confinement.owner
     assert owner is not None
-    own = place.confinement.home / ".ssh" / "id_ed25519"
+    own = sandbox.confinement.home / ".ssh" / "id_ed25519"
     own.parent.mkdir()
     shutil.copy(key, own)
     own.chmod(0o600)
     for each in (own.parent, own):
         os.chown(each, owner.uid, owner.gid)
     options = f"-o BatchMode=yes -o StrictHostKeyChecking=no -o LogLevel=ERROR -p {port}"
-    return " ".join((await place.run(f"ssh {options} root@127.0.0.1 x 2>&1 || true", 60)).split())
+    return " ".join((await sandbox.run(f"ssh {options} root@127.0.0.1 x 2>&1 || true", 60)).split())
 
 
-def _tell(done: bool) -> str:
+def _describe(done: bool) -> str:
     return "DONE" if done else "refused"
 
 
@@ -84,21 +84,21 @@ def main() -> None:
         folder = Path(name)
         folder.chmod(0o755)
         with ssh_server(folder) as port:
-            told = attack_ordinary_user(folder / "key", port)
+            report = attack_ordinary_user(folder / "key", port)
             as_root = asyncio.run(use_ssh_as_root(folder, folder / "key", port))
-    if not told["has_namespaces"]:
+    if not report["has_namespaces"]:
         print("This kernel grants ordinary users no namespaces: the rights of files are all that is left.")
-    killed, signals = told["neighbours"], told["signals"]
-    seen = ", ".join(f"{count} x {kind}" for kind, count in sorted(told["seen"].items()))
+    killed, signals = report["neighbours"], report["signals"]
+    seen = ", ".join(f"{count} x {kind}" for kind, count in sorted(report["seen"].items()))
     print_table(
         ("attack of a build", "the attacker", "the neighbour's callers"),
         [
-            ("as an ordinary user: read ~/.ssh/id_ed25519", _tell(told["key"]), ""),
-            ("as an ordinary user: read ~/.netrc", _tell(told["netrc"]), ""),
-            ("as an ordinary user: reach the agent in /run/user", _tell(told["agent"]), ""),
-            ("as an ordinary user: ssh with the operator's key", _tell(told["ssh"]), ""),
-            ("as an ordinary user: signal Pharos", f"{_tell(signals > 0)}, {signals} received", ""),
-            ("as an ordinary user: kill the neighbour", f"{_tell(killed > 0)}, {killed} killed", seen),
+            ("as an ordinary user: read ~/.ssh/id_ed25519", _describe(report["key"]), ""),
+            ("as an ordinary user: read ~/.netrc", _describe(report["netrc"]), ""),
+            ("as an ordinary user: reach the agent in /run/user", _describe(report["agent"]), ""),
+            ("as an ordinary user: ssh with the operator's key", _describe(report["ssh"]), ""),
+            ("as an ordinary user: signal Pharos", f"{_describe(signals > 0)}, {signals} received", ""),
+            ("as an ordinary user: kill the neighbour", f"{_describe(killed > 0)}, {killed} killed", seen),
             ("as root: ssh with a key of its own", as_root, ""),
         ],
     )

@@ -1,11 +1,11 @@
-"""Take the port of a neighbour that has crashed, and its callers' requests with it.
+"""Take the port of a crashed neighbour to receive the requests of its callers.
 
     python -m tests.hostile.port_takeover [CRASHES]
 
 The attacker's application reads the neighbour's port from `/proc/net/tcp` and binds it as soon as it is free. The
 neighbour's application is killed several times; after each crash, once the attacker has the port, twelve callers of the
 neighbour send a request with a cookie, and every other one asks for a WebSocket. The program prints what the attacker
-got and what the neighbour's callers were answered. Needs root, as each environment has a user of its own.
+got, and the responses to the neighbour's callers. Needs root, as each environment has a user of its own.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tests.hostile.neighbour import Answers, ask, print_table
+from tests.hostile.neighbour import Responses, print_table, send_request
 from tests.support.driven import Driven, driven, until
 from tests.support.takeover_apps import ATTACKER, VICTIM
 
@@ -31,8 +31,8 @@ class Outcome:
 
     crashes: int = 0
     stolen: Counter[str] = field(default_factory=Counter)
-    """Ports that the attacker took (`port`), and its connections by what they brought."""
-    neighbours: Answers = field(default_factory=Answers)
+    """The number of ports that the attacker took (`port`), and of its connections by their content."""
+    neighbours: Responses = field(default_factory=Responses)
 
 
 def _stolen(stage: Driven) -> Counter[str]:
@@ -40,11 +40,11 @@ def _stolen(stage: Driven) -> Counter[str]:
     return Counter((home / "stolen").read_text().split())
 
 
-async def _ask_all(stage: Driven, answers: Answers) -> None:
+async def _ask_all(stage: Driven, answers: Responses) -> None:
     url, host = f"http://127.0.0.1:{stage.port}/account", stage.tenancy(_NEIGHBOUR).hosts[0]
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket"}
-    asking = (
-        ask(
+    keep_sending = (
+        send_request(
             stage.session,
             url,
             answers,
@@ -55,10 +55,10 @@ async def _ask_all(stage: Driven, answers: Answers) -> None:
         )
         for number in range(_REQUESTS)
     )
-    await asyncio.gather(*asking)
+    await asyncio.gather(*keep_sending)
 
 
-async def _happens(condition: Callable[[], object]) -> bool:
+async def _becomes_true(condition: Callable[[], object]) -> bool:
     """Return True if the condition holds within the limit."""
     try:
         await until(condition, _LONGEST_SECONDS)
@@ -68,17 +68,17 @@ async def _happens(condition: Callable[[], object]) -> bool:
 
 
 async def _crash(stage: Driven, outcome: Outcome) -> bool:
-    """Crash the neighbour's application once. False where it does not run: the attacker still has its port."""
-    if not await _happens(lambda: stage.web(_NEIGHBOUR).state == "running"):
+    """Crash the neighbour's application once. Return False if it does not run, as the attacker still has its port."""
+    if not await _becomes_true(lambda: stage.web(_NEIGHBOUR).state == "running"):
         return False
     before, taken = stage.web(_NEIGHBOUR).pid, _stolen(stage)["port"]
     assert before is not None
     # The attacker sees a port only while the application listens.
-    if not await _happens(lambda: _stolen(stage)["seen"] > taken):
+    if not await _becomes_true(lambda: _stolen(stage)["seen"] > taken):
         return False
     os.kill(before, signal.SIGKILL)
     outcome.crashes += 1
-    await _happens(lambda: _stolen(stage)["port"] > taken)
+    await _becomes_true(lambda: _stolen(stage)["port"] > taken)
     await _ask_all(stage, outcome.neighbours)
     return True
 
@@ -89,7 +89,7 @@ async def attack(crashes: int) -> Outcome:
     async with driven() as stage:
         attacker = stage.write_run(2, ATTACKER, variables=stage.name_victim(_NEIGHBOUR))
         await stage.bring_live(_ATTACKER, attacker)
-        # The time in which its port is free.
+        # The port is free during this time.
         neighbour = stage.write_run(1, VICTIM, health="path: /", variables={"START_SECONDS": "0.3"})
         await stage.bring_live(_NEIGHBOUR, neighbour)
         for _ in range(crashes):

@@ -1,4 +1,4 @@
-"""A proxy in a process of its own, so that its memory and CPU can be read from outside."""
+"""Runs a proxy in a process of its own, so that tests can measure its memory and CPU."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from tests.deployer.traffic.carriers import serve_proxy
 
 
 class ProxyProcess(NamedTuple):
-    """Where the proxy listens, and its process."""
+    """The proxy's port and process."""
 
     port: int
     pid: int
@@ -35,7 +35,7 @@ def _serve(sender: Connection, targets: Mapping[str, int]) -> None:
 
 @contextlib.contextmanager
 def running_proxy(targets: Mapping[str, int]) -> Iterator[ProxyProcess]:
-    """A proxy on uvloop with the product's default limits; `targets` has the port of each application, by name."""
+    """Run a proxy on uvloop with the product's default limits; `targets` maps application names to ports."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(there, targets))

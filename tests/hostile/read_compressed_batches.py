@@ -1,4 +1,4 @@
-"""Reads a partition of bodies that compress ten thousand times, while another tenant's records come in its neighbour.
+"""Reads a partition of bodies that compress ten thousand times, while another partition has another tenant's records.
 
 python -m tests.hostile.read_compressed_batches BOOTSTRAP TOPIC COUNT
 
@@ -21,12 +21,12 @@ from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
 from tests.support.log_under_test import MB, claimed, until_connected
 
 HOSTILE, OTHER = 0, 1
-# Keys of the two partitions: CRC-32 of the one is even, of the other odd.
+# Keys of the two partitions: one CRC-32 is even, the other one odd.
 KEYS = {HOSTILE: b"d", OTHER: b"k"}
 
 
 async def read_hostile(consumer: KafkaLogConsumer, count: int) -> int:
-    """Bytes of as many records, read as the loop reads them."""
+    """Read so many records as the consumer loop does; return their bytes."""
     at = size = 0
     while at < count:
         for record in await consumer.read(HOSTILE, at, None, READ_BYTES, 5.0):
@@ -37,7 +37,7 @@ async def read_hostile(consumer: KafkaLogConsumer, count: int) -> int:
 
 
 async def follow_other(log: KafkaEventLog, consumer: KafkaLogConsumer, topic: str) -> list[float]:
-    """Append and read one record after the other until cancelled: the seconds that each took."""
+    """Append and read one record after the other until cancelled; return the seconds of each."""
     took: list[float] = []
     try:
         for at in range(1_000_000):
@@ -52,7 +52,7 @@ async def follow_other(log: KafkaEventLog, consumer: KafkaLogConsumer, topic: st
 
 
 def peak_mb() -> float:
-    """The most memory that this process has had, MiB."""
+    """Return the peak memory of this process in MiB."""
     (line,) = [
         line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")
     ]

@@ -33,7 +33,7 @@ class Memory:
 
 
 class Flood:
-    """An application that answers each request with bytes without end, as fast as they are taken."""
+    """An application that responds with endless bytes, as fast as the proxy reads."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -54,7 +54,7 @@ class Flood:
 
 @contextlib.asynccontextmanager
 async def stalled(port: int, count: int) -> AsyncIterator[None]:
-    """`count` callers that ask for a download and read nothing of it."""
+    """Open `count` connections that request a download and read nothing."""
     callers = []
     try:
         for _ in range(count):
@@ -98,7 +98,7 @@ async def _ended(flood: Flood) -> None:
 
 
 async def _settled(process: psutil.Process, seconds: float) -> int:
-    """Memory once it has not changed by a mebibyte for so long."""
+    """Return the memory after it has changed by less than a mebibyte for so long."""
     last, since, loop = process.memory_info().rss, 0.0, asyncio.get_running_loop()
     since = loop.time()
     async with asyncio.timeout(_SETTLE_SECONDS):

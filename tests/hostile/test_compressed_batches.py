@@ -1,4 +1,4 @@
-"""Bodies of 20 MiB that compress to some hundred bytes: a fetch of 1 MiB holds 25 GiB of them."""
+"""Bodies of 20 MiB that compress to some hundred bytes: a fetch of 1 MiB contains 25 GiB."""
 
 import json
 import secrets
@@ -18,7 +18,7 @@ _BODY = b'{"batch_id": "b", "events": [' + b" " * (20 * MB - 64) + b"]}"
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("count", [24, pytest.param(1280, marks=pytest.mark.full)])
-async def test_a_consumer_unpacks_them_with_bounded_memory(kafka_bootstrap: str, count: int) -> None:
+async def test_a_consumer_decompresses_batches_with_bounded_memory(kafka_bootstrap: str, count: int) -> None:
     connection = KafkaConnection(kafka_bootstrap)
     topic = f"test.{secrets.token_hex(6)}"
     await create_topics(connection, [topic], topic_settings(2))
@@ -39,7 +39,7 @@ async def test_a_consumer_unpacks_them_with_bounded_memory(kafka_bootstrap: str,
     figures = json.loads(done.stdout)
     print(figures)
     assert figures["read_mb"] == pytest.approx(count * 20, rel=0.01)
-    # The batch that is being unpacked, its records, and those of the read before.
+    # The current batch, its records, and those of the previous read.
     assert figures["peak_mb"] - figures["peak_before_mb"] < 160
-    # Few bodies are read before the other tenant's first record has come.
+    # Few bodies are read before the other tenant's first record.
     assert figures["other_records"] > 0 or count < 100

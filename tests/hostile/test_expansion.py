@@ -1,5 +1,5 @@
-"""Small bodies with large rows against a running platform: the edge refuses them, and where it has let one through, all
-of its rows are stored. Meanwhile others are served."""
+"""Small bodies with large rows: the edge refuses most, the consumers store all rows of accepted ones, and others are
+served meanwhile."""
 
 from pathlib import Path
 
@@ -14,22 +14,22 @@ def _others_are_served(cost: Cost) -> None:
     assert cost.dead_letters == 0
 
 
-# tests/otlp/test_expansion.py judges the same bodies, smaller ones.
+# tests/otlp/test_expansion.py tests smaller bodies of the same kinds.
 @pytest.mark.full
 @pytest.mark.timeout(300)
-def test_the_edge_refuses_them(tmp_path: Path) -> None:
+def test_the_edge_refuses_expanding_bodies(tmp_path: Path) -> None:
     cost = attack(tmp_path, BODIES)
     assert {status for _, status in cost.answers} == {413}
     assert cost.rows == 0
     _others_are_served(cost)
-    # One body of protobuf takes a hundred megabytes to read, and four are read at once.
+    # Reading one protobuf body takes a hundred megabytes, and four are read at once.
     assert cost.peak_mb - cost.idle_mb < 800
 
 
 # tests/consumers/test_split_records.py splits smaller records.
 @pytest.mark.full
 @pytest.mark.timeout(300)
-def test_the_consumers_store_them(tmp_path: Path) -> None:
+def test_the_consumers_store_expanding_bodies(tmp_path: Path) -> None:
     name = "a resource's attribute"
     cost = attack(tmp_path, {name: BODIES[name]}, each=2, limit=2**40)
     assert {status for _, status in cost.answers} == {200}

@@ -1,12 +1,12 @@
-"""Connections that hold on cost other tenants nothing. `tests/ingest_edge/test_body_memory.py` and `test_heads.py` have
-the same attacks on an edge in the test's own process."""
+"""Held connections do not affect other tenants. `tests/ingest_edge/test_body_memory.py` and `test_heads.py` have the
+same attacks on an edge in the test's own process."""
 
 import pytest
 
 from tests.hostile.held_connections import ATTACKS, attack, serving
 
 _MB = 2**20
-# The account's share of bodies twice over, with what reading them takes; page views load the table of user agents.
+# Twice the account's share of bodies, and the memory for reading them. Page views load the table of user agents.
 _MORE_BYTES = {
     "257 announced page views": 64 * _MB,
     "16 announced batches of one key": 16 * _MB,

@@ -17,13 +17,13 @@ from urllib.parse import urlsplit
 from tests.support.deploy_platform import open_platform, prepare
 from tests.support.webhooks import Hooked, hook, push, sign
 
-# The smaller ones take what the larger ones leave: one that finds no room is turned away, and its room is free again.
+# Smaller bodies use the memory budget that larger ones leave: a refused body releases its share.
 SIZES = [5 * 2**20] * 13 + [2**16] * 80 + [2**10] * 80 + [2**6] * 40
 DELIVERIES = 5
 
 
 async def _open(hooked: Hooked, size: int) -> asyncio.StreamWriter:
-    """A connection on which a body was sent, but for its last byte."""
+    """Open a connection, and send a body except its last byte."""
     where = urlsplit(hooked.platform.url)
     _, writer = await asyncio.open_connection(where.hostname, where.port)
     lines = ("Host: pharos", "Content-Type: application/json", f"Content-Length: {size}")
@@ -35,12 +35,12 @@ async def _open(hooked: Hooked, size: int) -> asyncio.StreamWriter:
 
 @contextlib.asynccontextmanager
 async def unfinished(hooked: Hooked, sizes: Sequence[int] = SIZES) -> AsyncIterator[None]:
-    """Bodies of these sizes without an end, one by one, while this lasts."""
+    """Keep sending unfinished bodies of these sizes during the block."""
     writers = []
     try:
         for size in sizes:
             writers.append(await _open(hooked, size))
-            # What a server does not read stays on the way.
+            # Bytes that a server does not read stay in the socket buffers.
             with contextlib.suppress(TimeoutError, OSError):
                 async with asyncio.timeout(1):
                     await writers[-1].drain()
@@ -51,7 +51,7 @@ async def unfinished(hooked: Hooked, sizes: Sequence[int] = SIZES) -> AsyncItera
 
 
 async def deliver(hooked: Hooked, number: int) -> int:
-    """The status that a push with a good signature is answered."""
+    """Deliver a push with a valid signature; return the status."""
     sent = push(hooked.kind, after=f"{number:040x}")
     headers = {name: str(value) for name, value in sign(hooked.kind, hooked.secret, sent).items()}
     address = f"{hooked.platform.url}/api/repositories/{hooked.repository_id}/webhook"
@@ -61,7 +61,7 @@ async def deliver(hooked: Hooked, number: int) -> int:
 
 
 async def attack(hooked: Hooked, sizes: Sequence[int] = SIZES, pause: float = 1.0) -> list[int]:
-    """What five signed deliveries are answered meanwhile."""
+    """Return the statuses of five signed deliveries during the attack."""
     answers = []
     async with unfinished(hooked, sizes):
         for number in range(1, DELIVERIES + 1):

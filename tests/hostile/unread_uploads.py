@@ -1,9 +1,9 @@
-"""Attack a proxy with uploads to an application that reads nothing, while a neighbour is asked.
+"""Attack a proxy with uploads to an application that reads nothing, during requests to a neighbour.
 
     python -m tests.hostile.unread_uploads [NUMBER]
 
-The proxy is a process of its own with the product's default limits. The program prints what the neighbour's and the
-attacker's callers were answered.
+The proxy is a process of its own with the product's default limits. The program prints the responses to the neighbour's
+and the attacker's callers.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ def _answer(caller: socket.socket) -> str:
 
 
 async def attack(count: int, asks: int) -> tuple[Counter[str], Counter[str]]:
-    """Return what the neighbour's callers were answered, and the attacker's."""
+    """Return the statuses of the neighbour's callers, and of the attacker's."""
     port, neighbours, attackers = free_port(), Counter[str](), Counter[str]()
     over = asyncio.Event()
 

@@ -21,7 +21,7 @@ from deployer.processes.confinement import Limits
 from deployer.processes.marks import end_marked
 from deployer.traffic.proxy.streaming import StreamingProxy
 from pipeline_contracts.deploy_states import DeploymentStep
-from tests.deployer.processes.places import PYTHON
+from tests.deployer.processes.sandbox import PYTHON
 
 _USERS_EACH = 1000
 _FIRST_USERS = range(2_000_000_000, 2_100_000_000, _USERS_EACH)

@@ -37,7 +37,7 @@ from deployer.drivers.local.fleet import Fleet
 from deployer.environments import environment_worker
 from deployer.environments.desired_states import read_retained
 from deployer.identity import Identity, hold_identity
-from deployer.processes import supervised
+from deployer.processes import supervised_process
 from deployer.processes.marks import end_marked, find_marked
 from deployer.run_deployer import Deployer
 from deployer.traffic.proxy.streaming import StreamingProxy
@@ -310,7 +310,7 @@ async def faulty_deployer(stage: Stage, folder: Path, release: str = "true") -> 
         patch.setattr(environment_worker, "_FIRST_PAUSE", 0.02)
         patch.setattr(run_deployment, "_FIRST_PAUSE", 0.02)
         patch.setattr(run_deployer, "_POLL_SECONDS", 0.1)
-        patch.setattr(supervised, "delay_before_restart", lambda _short_runs: 0.05)
+        patch.setattr(supervised_process, "compute_restart_delay", lambda _short_runs: 0.05)
         patch.setattr(sweeper, "_SWEEP_AGAIN_SECONDS", 0.1)
         _build_without_git(stage, release, patch)
         with _watched(points, patch):

@@ -1,6 +1,6 @@
 """A program that hides its processes from the deployer."""
 
-from tests.deployer.processes.places import PYTHON
+from tests.deployer.processes.sandbox import PYTHON
 
 HIDE = f"""{PYTHON} - <<'END' &
 import ctypes, os, sys, time

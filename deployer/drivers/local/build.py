@@ -10,8 +10,8 @@ from typing import Literal
 from control_domain.documents.faults import DocumentFault
 from control_domain.workflows.document import Steps, WorkflowDocument
 from control_domain.workflows.read_workflow import read_workflow
-from deployer.check_out.check_out import check_out
-from deployer.check_out.failures import CheckOutFailed
+from deployer.checkout.check_out import check_out
+from deployer.checkout.failures import CheckOutFailed
 from deployer.drivers.interface import DeployFailed, LogSink, Source, Tenancy
 from deployer.drivers.local.folders import Folders
 from deployer.processes.confinement import Confinement, Limits

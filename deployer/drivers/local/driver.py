@@ -29,7 +29,7 @@ from deployer.drivers.local.ports import Ports
 from deployer.identity import Identity
 from deployer.listeners.owners import ListenerOwners
 from deployer.processes.confinement import Limits
-from deployer.processes.marks import end_all
+from deployer.processes.marks import end_marked
 from deployer.traffic.interface import Route, Traffic
 
 _QUOTED_LINES = 20
@@ -140,7 +140,9 @@ class LocalDriver:
         if not fleet.instances and not lock.locked():
             async with lock:
                 # Processes that have removed their mark are found by their user.
-                await end_all(f"{self._identity.id}/{tenancy.environment_id}/", self._folders.runner(tenancy))
+                await end_marked(
+                    f"{self._identity.id}/{tenancy.environment_id}/", self._folders.runner(tenancy)
+                )
         if fault is not None:
             raise DeployFailed(fault)
 

@@ -8,8 +8,7 @@ from contextlib import suppress
 from deployer.drivers.interface import WEB, DeployFailed, Run, Tenancy
 from deployer.drivers.local.instance import GRACE_SECONDS, Instance
 from deployer.shield import end_tasks
-from deployer.traffic.drain import drain
-from deployer.traffic.interface import Route, Traffic, TrafficUnavailable
+from deployer.traffic.interface import Route, Traffic, TrafficUnavailable, drain
 
 logger = logging.getLogger(__name__)
 

@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
-from deployer.check_out.failures import shorten
+from deployer.checkout.failures import shorten
 from deployer.drivers.interface import DeployFailed, Tenancy, Traces
 from deployer.drivers.local.layout import ARTEFACTS, HOMES, OUTPUTS, REMOVED, SEALING
 from deployer.identity import MAX_RANGES, USERS_PER_RANGE, Identity, NoMoreUsers
 from deployer.processes.confinement import Owner
 from deployer.shield import shield, shielded
-from deployer.trees.give_tree import give_tree
 from deployer.trees.remove_tree import remove_tree
 from deployer.trees.seal_tree import ForeignFile, seal_tree
-from deployer.trees.walk_tree import take_tree
+from deployer.trees.walk_tree import chown_tree, lock_down_tree
 
 # An environment has two users: its builds cannot touch its running processes.
 _USERS_EACH = 2
@@ -131,7 +130,7 @@ class Folders:
     async def hand_over(self, folder: Path, owner: Owner | None) -> None:
         """Give the tree to the user who builds in it."""
         if owner is not None:
-            await asyncio.to_thread(give_tree, folder, owner)
+            await asyncio.to_thread(chown_tree, folder, owner)
 
     async def seal(self, folder: Path, owner: Owner | None) -> None:
         """Copy the tree, without `.git`, into new files that nobody can change, not even through a descriptor that a
@@ -160,7 +159,7 @@ class Folders:
             work.parent.mkdir(exist_ok=True, mode=0o700)
             work.mkdir(mode=0o700)
             # A folder whose mode excludes its own user cannot be moved.
-            take_tree(folder)
+            lock_down_tree(folder)
             # At the same path: without namespaces, programs of the build may contain the path.
             folder.rename(work / "tree")
             seal_tree(work, folder, owner, ".git", check)

@@ -75,7 +75,7 @@ async def _probe(
     verdict = await listeners.examine(target.port)
     if verdict is Verdict.NOBODY:
         raise NothingListens(f"Nothing listens at {address}")
-    known = listeners.known(target.port)
+    known = listeners.verified_cookies(target.port)
     if verdict is Verdict.FOREIGN:
         raise Unhealthy(f"Another program listens at {address}, which is the port of this process")
     if verdict is Verdict.UNREADABLE:

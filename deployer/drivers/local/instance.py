@@ -10,9 +10,9 @@ from typing import NamedTuple
 from control_domain.workflows.document import Process
 from deployer.drivers.interface import WEB, InstanceStatus
 from deployer.drivers.local.health import NothingListens, Unhealthy, wait_healthy
-from deployer.listeners.interface import Listener
-from deployer.listeners.owners import Expected, ListenerOwners
-from deployer.processes.supervised import Supervised
+from deployer.listeners.owners import ExpectedInstance, ListenerOwners
+from deployer.listeners.sources import Listener
+from deployer.processes.supervised_process import SupervisedProcess
 from deployer.shield import end_tasks
 from deployer.traffic.interface import Target
 
@@ -67,7 +67,7 @@ class Instance:
     host: str
     """The Host header of probes."""
     on_change: Callable[[], None]
-    supervised: Supervised
+    supervised: SupervisedProcess
     listeners: ListenerOwners
     is_ready: bool = False
     is_draining: bool = False
@@ -119,7 +119,7 @@ class Instance:
         self.on_change = _ignore_change
         if self._probing is not None:
             await end_tasks(self._probing)
-        await self.supervised.leave()
+        await self.supervised.detach()
 
     async def _become_ready(self) -> None:
         while not self.is_ready:
@@ -193,7 +193,7 @@ def expect_listener(
 ) -> None:
     """Have requests to the instance's port sent to this instance only. `uid`: its user."""
     if mark.port and uid is not None:
-        listeners.expect(mark.port, Expected(uid, str(mark), find_leader, mark.environment_id))
+        listeners.expect(mark.port, ExpectedInstance(uid, str(mark), find_leader, mark.environment_id))
 
 
 def _ignore_change() -> None:

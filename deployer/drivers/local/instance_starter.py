@@ -13,7 +13,7 @@ from deployer.drivers.local.ports import NoPort, Ports
 from deployer.listeners.owners import ListenerOwners
 from deployer.processes.confinement import Confinement, Limits
 from deployer.processes.running_process import RunningProcess
-from deployer.processes.supervised import Supervised
+from deployer.processes.supervised_process import SupervisedProcess
 
 
 class InstanceStarter:
@@ -62,7 +62,7 @@ class InstanceStarter:
         self._artefacts.add_started(run)
         instance: Instance
 
-        def changed(_: Supervised) -> None:
+        def changed(_: SupervisedProcess) -> None:
             instance.changed()
 
         def renew() -> tuple[str, Mapping[str, str]]:
@@ -70,7 +70,7 @@ class InstanceStarter:
             self._expect(instance.mark, instance.find_leader)
             return str(instance.mark), _variables(run, instance.mark)
 
-        supervised = Supervised(
+        supervised = SupervisedProcess(
             command=process.command,
             variables=_variables(run, mark),
             confinement=confinement,

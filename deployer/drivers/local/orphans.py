@@ -16,10 +16,9 @@ from deployer.drivers.local.folders import Folders
 from deployer.drivers.local.instance import GRACE_SECONDS, Mark, expect_listener
 from deployer.drivers.local.ports import Ports
 from deployer.listeners.owners import ListenerOwners
-from deployer.processes.marks import MarkedProcess, StillRunning, end_marks, find_marked
+from deployer.processes.marks import MarkedProcess, StillRunning, end_exact_marks, find_marked
 from deployer.processes.running_process import RunningProcess, adopt_process
-from deployer.traffic.drain import drain
-from deployer.traffic.interface import Route, Target, Traffic
+from deployer.traffic.interface import Route, Target, Traffic, drain
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +60,7 @@ class Orphans:
             uid = self._folders.runner_uid(mark.environment_id)
             expect_listener(self._listeners, mark, uid, partial(find_pid, orphan))
         try:
-            await end_marks(marked.keys() - {str(mark) for mark in self._processes}, _END_SECONDS)
+            await end_exact_marks(marked.keys() - {str(mark) for mark in self._processes}, _END_SECONDS)
         except StillRunning as error:
             # One application that starts processes again and again must not block the requests of all others.
             logger.warning("processes of an earlier deployer could not be ended: %s", error)

@@ -1,4 +1,4 @@
-"""The caller's side of one request: reads its body, writes the answer as it is to stand on the wire."""
+"""The caller's side of one request: reads the request's body, and writes the raw response."""
 
 import asyncio
 import socket
@@ -7,70 +7,70 @@ from typing import Any
 
 from aiohttp import web
 
-from deployer.traffic.proxy.watch import Watch, has_left
+from deployer.traffic.proxy.watch import Watch, has_disconnected
 
 
-class CallerGone(ConnectionError):
-    """Nobody is there to be answered."""
+class CallerDisconnected(ConnectionError):
+    """The caller has closed the connection."""
 
 
-class Relayed(web.StreamResponse):
-    """An answer that has been written already."""
+class RelayedResponse(web.StreamResponse):
+    """A response that was already written to the connection."""
 
     def __init__(self, status: int, *, keep_alive: bool) -> None:
         super().__init__(status=status)
         self._keep_alive = keep_alive
 
     async def prepare(self, request: web.BaseRequest) -> None:
-        """Nothing is left to do."""
+        """Do nothing."""
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Nothing is left to do."""
+        """Do nothing."""
 
 
 class Caller:
-    """The connection that a request has come on.
+    """The connection of a request.
 
-    A caller that sends no more of its body for the watch's `silent_seconds` is given up; what flows, if slowly, may
-    take for ever. `BoundedProtocol` cuts one that takes no more of its answer.
+    A caller that sends nothing of its body for the watch's `silent_seconds` is given up; a slow one may take any time.
+    `BoundedProtocol` cuts a caller that reads nothing of its response.
     """
 
-    __slots__ = ("_watch", "has_answer", "request")
+    __slots__ = ("_watch", "has_response", "request")
 
     def __init__(self, request: web.BaseRequest, watch: Watch) -> None:
         self.request = request
         self._watch = watch
-        self.has_answer = False
-        """Whether the answer's head was written, so that no other answer can be."""
+        self.has_response = False
+        """True if a response head was written, so that no other response is possible."""
 
     @property
     def peer(self) -> str:
-        """The address that the connection comes from."""
+        """The caller's IP address."""
         transport = self.request.transport
         name = transport.get_extra_info("peername") if transport is not None else None
         return str(name[0]).removeprefix("::ffff:") if isinstance(name, tuple) else "unknown"
 
     @property
-    def has_left_unnoticed(self) -> bool:
-        """Whether the caller has closed the connection while nothing is read from it."""
+    def has_disconnected_unnoticed(self) -> bool:
+        """True if the caller has closed the connection while the proxy does not read from it."""
         protocol, transport = self.request.protocol, self.request.transport
         is_paused = protocol._reading_paused or protocol._buffer_paused
-        return is_paused and transport is not None and has_left(transport)
+        return is_paused and transport is not None and has_disconnected(transport)
 
     def write(self, data: bytes) -> None:
-        """Raises `CallerGone`."""
+        """Write without waiting. Raises `CallerDisconnected`."""
         transport = self.request.transport
         if transport is None or transport.is_closing():
-            raise CallerGone
+            raise CallerDisconnected
         transport.write(data)
 
     @property
-    def is_full(self) -> bool:
-        """Whether something waits for the caller to take it."""
+    def has_backlog(self) -> bool:
+        """True if written bytes wait for the caller to read."""
         return self.request.protocol.writing_paused
 
     async def drain(self) -> None:
-        """Until the caller has taken most of what was written. Raises `CallerGone`."""
+        """Wait until the caller has read most of the written bytes. Raises `CallerDisconnected`."""
         protocol = self.request.protocol
         if not protocol.writing_paused:
             return
@@ -78,19 +78,20 @@ class Caller:
             await self.request.writer.drain()
         except ConnectionError:
             self.cut()
-            raise CallerGone from None
+            raise CallerDisconnected from None
 
     async def read(self) -> bytes:
-        """What has come of the body, empty at its end. Raises `TimeoutError`, and aiohttp's errors for a bad body."""
+        """Return the next part of the body; empty at its end. Raises `TimeoutError`, and aiohttp's errors for a bad
+        body."""
         async with asyncio.timeout(self._watch.silent_seconds):
             return await self.request.content.readany()
 
-    def give_to(self, pipe: Any) -> None:
-        """Behind an upgrade: whatever comes goes to the pipe's `feed_data`."""
+    def feed_to(self, pipe: Any) -> None:
+        """After an upgrade, pass received bytes to the pipe's `feed_data`."""
         self.request.protocol.set_parser(pipe)
 
     def end_early(self, *, reset: bool) -> None:
-        """End the connection in the middle of an answer. `reset`: where a plain end would look like the answer's."""
+        """End the connection within a response. `reset`: a normal close would look like the end of the response."""
         transport = self.request.transport
         if transport is None:
             return
@@ -102,6 +103,6 @@ class Caller:
             transport.close()
 
     def cut(self) -> None:
-        """End the connection without sending what is left."""
+        """End the connection without sending the remaining bytes."""
         if self.request.transport is not None:
             self.request.transport.abort()

@@ -1,4 +1,4 @@
-"""One request: found its environment, sent to an instance, its answer passed on."""
+"""Handles one request: sends it to an instance, and forwards the response."""
 
 import asyncio
 import logging
@@ -7,47 +7,49 @@ from aiohttp import StreamReader
 from aiohttp.http import RawResponseMessage
 
 from deployer.traffic.interface import Target
-from deployer.traffic.proxy.answers import Answer, is_final, relay_interim
-from deployer.traffic.proxy.caller import Caller, Relayed
-from deployer.traffic.proxy.endless import Endless
-from deployer.traffic.proxy.frame_turns import FrameTurns
-from deployer.traffic.proxy.heads import LAST_CHUNK, RequestHead, write_answer, write_chunk
-from deployer.traffic.proxy.holding import Connected, Holding
+from deployer.traffic.proxy.caller import Caller, RelayedResponse
+from deployer.traffic.proxy.connector import Connector, TargetConnection
+from deployer.traffic.proxy.frame_scheduler import FrameScheduler
+from deployer.traffic.proxy.heads import LAST_CHUNK, RequestHead, write_chunk, write_response_head
+from deployer.traffic.proxy.open_streams import OpenStreams
 from deployer.traffic.proxy.refusals import BadGateway, BadRequest, GatewayTimeout, RequestTimeout
-from deployer.traffic.proxy.routes import Routed
+from deployer.traffic.proxy.responses import UpstreamResponse, is_final, relay_interim
+from deployer.traffic.proxy.routes import RoutedEnvironment
 from deployer.traffic.proxy.tunnel import Tunnel
-from deployer.traffic.proxy.upstream import AnswerInvalid, AnswerTooLong, Upstream, UpstreamDied
+from deployer.traffic.proxy.upstream import InvalidResponse, ResponseTooLong, Upstream, UpstreamDied
 from deployer.traffic.proxy.watch import PeerSilent, Watch
 
 logger = logging.getLogger(__name__)
 
-# These change nothing, so that it does not matter whether the instance that died had carried them out.
+# Safe methods: a repeat is harmless even if the ended instance has already executed the request.
 _REPEATABLE = ("GET", "HEAD", "OPTIONS")
 _REPEATS = 2
 
 
 class Exchange:
-    """A request on its way. `think_seconds`: from its end to the answer's head."""
+    """One request in flight. `response_timeout_seconds`: from the end of the request to the response's head."""
 
     def __init__(
         self,
         caller: Caller,
         head: RequestHead,
-        think_seconds: float,
+        response_timeout_seconds: float,
         watch: Watch,
-        endless: Endless,
-        turns: FrameTurns,
+        streams: OpenStreams,
+        scheduler: FrameScheduler,
     ) -> None:
         self._caller = caller
-        self._turns = turns
-        self._endless = endless
+        self._scheduler = scheduler
+        self._streams = streams
         self._head = head
         self._watch = watch
-        self._think_seconds = think_seconds
-        self._fault: Exception | None = None
+        self._response_timeout_seconds = response_timeout_seconds
+        self._caller_fault: Exception | None = None
 
-    async def run(self, holding: Holding, routed: Routed, hold_seconds: float) -> Relayed:
-        """Gives the answer that was written. Raises a `Problem` where none was, `CallerGone`."""
+    async def run(
+        self, connector: Connector, routed: RoutedEnvironment, hold_seconds: float
+    ) -> RelayedResponse:
+        """Return the response that was written. Raises `CallerDisconnected`, or a `Problem` if none was written."""
         request = self._caller.request
         ends_at = asyncio.get_running_loop().time() + hold_seconds
         is_repeatable = (
@@ -56,49 +58,49 @@ class Exchange:
         repeats = _REPEATS if is_repeatable else 0
         died: Target | None = None
         while True:
-            connected = await holding.connect(routed, ends_at, died)
+            connection = await connector.connect(routed, ends_at, died)
             try:
-                return await self._answer(connected)
+                return await self._run_on(connection)
             except UpstreamDied:
-                if not repeats or self._caller.has_answer:
+                if not repeats or self._caller.has_response:
                     raise BadGateway(
                         "The application ended the connection before it answered. It may have carried the request "
                         "out."
                     ) from None
                 repeats -= 1
-                died = connected.target
-            except AnswerTooLong:
+                died = connection.target
+            except ResponseTooLong:
                 raise BadGateway(
                     "The head of the application's answer is too long. Have it send fewer or shorter headers."
                 ) from None
-            except AnswerInvalid:
-                raise BadGateway("What the application answered is not HTTP/1.1.") from None
+            except InvalidResponse:
+                raise BadGateway("The application's response is not HTTP/1.1.") from None
             finally:
-                connected.give_back()
+                connection.release()
 
-    async def _answer(self, connected: Connected) -> Relayed:
-        upstream = connected.upstream
-        upstream.expect_answer(to_head=self._caller.request.method == "HEAD")
+    async def _run_on(self, connection: TargetConnection) -> RelayedResponse:
+        upstream = connection.upstream
+        upstream.expect_response(to_head=self._caller.request.method == "HEAD")
         sending = self._send(upstream)
         try:
             message, body = await self._read_head(upstream, sending)
             if message.code == 101:
-                return await self._switch(connected, message)
-            # Whoever was answered before it was told to send its body may send it or not: nobody could tell.
+                return await self._upgrade(connection, message)
+            # After a final response in place of 100 (Continue), the caller may or may not send its body.
             may_stay_open = sending is None or sending.done() or not self._head.expects_continue
-            answer = Answer(self._caller, upstream, message, body)
-            if not answer.is_event_stream:
-                return await answer.relay(may_stay_open=may_stay_open)
-            with self._endless.opened(
-                connected.environment_id, connected.target, answer.end, is_web_socket=False
+            response = UpstreamResponse(self._caller, upstream, message, body)
+            if not response.is_event_stream:
+                return await response.relay(may_stay_open=may_stay_open)
+            with self._streams.opened(
+                connection.environment_id, connection.target, response.end, is_web_socket=False
             ):
-                return await answer.relay(may_stay_open=may_stay_open)
+                return await response.relay(may_stay_open=may_stay_open)
         finally:
             if sending is not None:
                 sending.cancel()
 
     def _send(self, upstream: Upstream) -> asyncio.Task[None] | None:
-        """Write the head, and the body if it is there already; gives the task that writes the body as it comes."""
+        """Write the head, and the body if it is complete; otherwise return a task that forwards the body."""
         content = self._caller.request.content
         is_chunked = self._head.is_chunked
         try:
@@ -115,7 +117,8 @@ class Exchange:
         return asyncio.create_task(self._send_body(upstream))
 
     async def _send_body(self, upstream: Upstream) -> None:
-        """A fault of the caller's is kept and ends the connection: an instance must not take a part for the whole."""
+        """Forward the body. If the caller fails, cut the connection to the instance, which must not take a part for the
+        whole, and store the fault."""
         is_chunked = self._head.is_chunked
         try:
             while data := await self._caller.read():
@@ -124,44 +127,46 @@ class Exchange:
             if is_chunked:
                 upstream.send(LAST_CHUNK)
         except ConnectionError:
-            # The instance reads no more; it may have answered.
+            # The instance reads no more, but may have responded.
             return
         except PeerSilent:
-            self._fault = GatewayTimeout(
-                f"The application took nothing of the request's body for {self._watch.silent_seconds:g} s."
+            self._caller_fault = GatewayTimeout(
+                f"The application read nothing of the request's body for {self._watch.silent_seconds:g} s."
             )
             upstream.cut()
         except TimeoutError:
-            self._fault = RequestTimeout("The request's body did not go on.")
+            self._caller_fault = RequestTimeout(
+                f"Nothing of the request's body arrived for {self._watch.silent_seconds:g} s."
+            )
             upstream.cut()
         except Exception as error:
-            # aiohttp's errors of a body that cannot be read have no common type.
-            logger.debug("a body cannot be read: %s", error)
-            self._fault = BadRequest("The request's body cannot be read.")
+            # aiohttp's errors for unreadable bodies have no common type.
+            logger.debug("cannot read a request's body: %s", error)
+            self._caller_fault = BadRequest("The request's body cannot be read.")
             upstream.cut()
 
     async def _read_head(
         self, upstream: Upstream, sending: asyncio.Task[None] | None
     ) -> tuple[RawResponseMessage, StreamReader]:
-        """The answer's head behind those of 1xx, which are passed on."""
+        """Return the final response's head. Forwards interim (1xx) heads before it."""
         try:
             if sending is None:
-                async with asyncio.timeout(self._think_seconds):
+                async with asyncio.timeout(self._response_timeout_seconds):
                     return await self._read_final(upstream)
             reading = asyncio.ensure_future(self._read_final(upstream))
             try:
                 await asyncio.wait((reading, sending), return_when=asyncio.FIRST_COMPLETED)
-                async with asyncio.timeout(self._think_seconds):
+                async with asyncio.timeout(self._response_timeout_seconds):
                     return await reading
             finally:
                 reading.cancel()
         except TimeoutError:
             raise GatewayTimeout(
-                f"The application did not answer within {self._think_seconds:g} s."
+                f"The application did not answer within {self._response_timeout_seconds:g} s."
             ) from None
         except UpstreamDied:
-            if self._fault is not None:
-                raise self._fault from None
+            if self._caller_fault is not None:
+                raise self._caller_fault from None
             raise
 
     async def _read_final(self, upstream: Upstream) -> tuple[RawResponseMessage, StreamReader]:
@@ -171,11 +176,11 @@ class Exchange:
                 return message, body
             relay_interim(self._caller, message, expects_continue=self._head.expects_continue)
 
-    async def _switch(self, connected: Connected, message: RawResponseMessage) -> Relayed:
+    async def _upgrade(self, connection: TargetConnection, message: RawResponseMessage) -> RelayedResponse:
         upgrade = message.headers.get("Upgrade", "").lower()
         if not self._head.is_upgrade or upgrade != "websocket":
-            raise BadGateway("The application switched to a protocol that nobody had asked for.")
-        head = write_answer(
+            raise BadGateway("The application switched to a protocol that the request did not ask for.")
+        head = write_response_head(
             101,
             message.reason,
             message.raw_headers,
@@ -184,10 +189,10 @@ class Exchange:
         )
         if head is None:
             raise BadGateway("The application's answer has headers that cannot be passed on.")
-        self._caller.has_answer = True
+        self._caller.has_response = True
         self._caller.write(head)
-        environment_id = connected.environment_id
-        tunnel = Tunnel(self._caller, connected.upstream, self._watch, self._turns, environment_id)
-        with self._endless.opened(environment_id, connected.target, tunnel.end, is_web_socket=True):
+        environment_id = connection.environment_id
+        tunnel = Tunnel(self._caller, connection.upstream, self._watch, self._scheduler, environment_id)
+        with self._streams.opened(environment_id, connection.target, tunnel.end, is_web_socket=True):
             await tunnel.run()
-        return Relayed(101, keep_alive=False)
+        return RelayedResponse(101, keep_alive=False)

@@ -1,4 +1,4 @@
-"""Finds where the frames of a WebSocket begin, and writes the one that ends it (RFC 6455, section 5). Pure."""
+"""Finds the boundaries of WebSocket frames, and builds the close frame (RFC 6455, section 5). Pure."""
 
 import os
 
@@ -17,7 +17,7 @@ _SIZES = tuple(
 
 
 class Frames:
-    """Follows one direction. Payloads are passed over unread."""
+    """Tracks the frames of one direction. Skips payloads."""
 
     __slots__ = ("_header", "_left", "has_closed")
 
@@ -25,15 +25,15 @@ class Frames:
         self._header = b""
         self._left = 0
         self.has_closed = False
-        """Whether a frame has come that ends the WebSocket."""
+        """True if a close frame has begun."""
 
     @property
     def is_between(self) -> bool:
-        """Whether all that has come are whole frames."""
+        """True if the last byte so far has completed a frame."""
         return not (self._left or self._header)
 
-    def feed(self, data: bytes, most: int) -> tuple[int, int, int]:
-        """Parse up to `most` further frames of `data`.
+    def feed(self, data: bytes, limit: int) -> tuple[int, int, int]:
+        """Parse up to `limit` further frames of `data`.
 
         Return the number of parsed bytes, the number of these bytes that belong to complete frames, and the number of
         frames that began.
@@ -43,7 +43,7 @@ class Frames:
             data, self._header = self._header + data, b""
         size, position, boundary, count = len(data), self._left, 0, 0
         self._left = 0
-        while position + 1 < size and count < most:
+        while position + 1 < size and count < limit:
             boundary = position
             frame = _SIZES[data[position + 1]] or _read_size(data, position)
             if not frame:
@@ -74,7 +74,7 @@ def _read_size(data: bytes, start: int) -> int:
 
 
 def write_going_away(*, masked: bool) -> bytes:
-    """A close frame with status 1001. `masked`: as a client writes it."""
+    """Return a close frame with status 1001. `masked`: as from a client."""
     if not masked:
         return bytes((_FIN_CLOSE, len(_GOING_AWAY))) + _GOING_AWAY
     key = os.urandom(_KEY_BYTES)

@@ -1,13 +1,13 @@
-"""Reads where a request is meant to go, and writes the heads of requests and answers that are passed on. Pure.
+"""Reads a request's host, and builds the heads of forwarded requests and responses. Pure.
 
-What is written leaves nobody a choice: one target, one `Host`, one way to tell where the body ends, each header on a
-line of its own (RFC 9112, sections 3.2 and 6.3; RFC 9110, section 7.6).
+The heads are unambiguous: one target, one `Host`, one framing of the body, each header on a line of its own (RFC 9112,
+sections 3.2 and 6.3; RFC 9110, section 7.6).
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from deployer.traffic.proxy.origin_claims import claims_origin, hides_claim
+from deployer.traffic.proxy.origin_claims import claims_origin, is_disguised_claim
 from deployer.traffic.proxy.refusals import BadRequest, ExpectationFailed, HeadTooLarge, NotImplementedHere
 
 HEAD_BYTES = 32 * 1024
@@ -28,32 +28,32 @@ _HOP_BY_HOP = frozenset(
 )
 # Written by this proxy.
 _FORWARDED = frozenset((b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host"))
-# `Connection` may not remove what says where a message goes and ends.
-_KEPT = frozenset((b"host", b"content-length", b"expect", b"cookie", b"authorization"))
+# `Connection` may not remove headers that say where a message goes and ends.
+_NOT_REMOVABLE = frozenset((b"host", b"content-length", b"expect", b"cookie", b"authorization"))
 
 Headers = Iterable[tuple[bytes, bytes]]
 
 
 class RequestHead(NamedTuple):
-    """A request's head, as it is written to an application, and what follows from it."""
+    """A request's head as sent to an application, and its properties."""
 
     data: bytes
     is_chunked: bool
-    """Whether the body must be written in chunks."""
+    """True if the body must be sent in chunks."""
     is_upgrade: bool
-    """Whether it asks for a WebSocket."""
+    """True if the request asks for a WebSocket."""
     expects_continue: bool
 
 
 def read_host(headers: Headers, target: str) -> str:
-    """The host that is asked for, lower case, without its port or a final dot.
+    """Return the requested host, in lower case, without its port or a final dot.
 
-    Raises `BadRequest` where there is none or more than one, or where an absolute `target` names another one.
+    Raises `BadRequest` for none or several `Host` headers, or if an absolute `target` has another host.
     """
-    given = [value for name, value in headers if name.lower() == b"host"]
-    if len(given) != 1 or not given[0]:
+    hosts = [value for name, value in headers if name.lower() == b"host"]
+    if len(hosts) != 1 or not hosts[0]:
         raise BadRequest("The request needs one Host header, which says what it is meant for.")
-    host = given[0].decode("latin-1").lower()
+    host = hosts[0].decode("latin-1").lower()
     if not target.startswith("/") and target != "*":
         scheme, separator, rest = target.partition("://")
         if not separator or scheme.lower() not in ("http", "https") or _authority(rest).lower() != host:
@@ -64,7 +64,7 @@ def read_host(headers: Headers, target: str) -> str:
     return host.removesuffix(".")
 
 
-def write_request(
+def write_request_head(
     method: str,
     target: str,
     headers: Headers,
@@ -72,11 +72,11 @@ def write_request(
     peer: str,
     scheme: str,
     keeps_forwarded: bool,
-    is_11: bool,
-    most_bytes: int = HEAD_BYTES,
+    is_http_11: bool,
+    max_bytes: int = HEAD_BYTES,
 ) -> RequestHead:
-    """The head for an application. `peer` is the caller's address; `keeps_forwarded`: a gateway of ours has told
-    already who called. Raises a `Problem` for what cannot be passed on unambiguously."""
+    """Return the head for an application. `peer` is the caller's address; `keeps_forwarded`: a trusted gateway has set
+    the X-Forwarded-* headers. Raises a `Problem` for a request that cannot be forwarded unambiguously."""
     if method == "CONNECT":
         raise NotImplementedHere("CONNECT is not passed on.")
     lines: list[bytes] = []
@@ -97,36 +97,38 @@ def write_request(
             codings.append(value.lower())
         elif low == b"expect":
             expect = value.lower()
-        elif low in _HOP_BY_HOP or (hides_claim(low) if keeps_forwarded else claims_origin(low)):
+        elif low in _HOP_BY_HOP or (is_disguised_claim(low) if keeps_forwarded else claims_origin(low)):
             continue
         else:
             lines.append(name + b": " + value)
     named = _named_options(options)
-    is_upgrade = b"upgrade" in named and upgrade == b"websocket" and method == "GET" and is_11
-    lines = _without(lines, named)
-    framing = _frame(length, codings, is_11)
+    is_upgrade = b"upgrade" in named and upgrade == b"websocket" and method == "GET" and is_http_11
+    lines = _remove_headers(lines, named)
+    framing = _choose_framing(length, codings, is_http_11)
     if framing:
         lines.append(framing)
-        # An upgrade has no body: what comes behind the head would be read as one or as frames.
+        # An upgrade has no body: later bytes could be read as a body or as frames.
         is_upgrade = False
     if expect and expect != b"100-continue":
         raise ExpectationFailed("Expect knows 100-continue only.")
     if expect and framing:
         lines.append(b"Expect: 100-continue")
     if not keeps_forwarded:
-        lines += _forwarded(peer, scheme, host)
-    # A connection serves one request: none can be lost to an application that closes an idle one just then.
+        lines += _forwarding_headers(peer, scheme, host)
+    # One request per connection: no request is lost to an application that closes an idle connection.
     lines += (b"Connection: Upgrade", b"Upgrade: websocket") if is_upgrade else (b"Connection: close",)
     lines.insert(0, b"Host: " + host)
     first = f"{method} {_origin_form(target)} HTTP/1.1".encode("utf-8", "surrogateescape")
-    return RequestHead(_joined(first, lines, most_bytes), bool(codings), is_upgrade, bool(expect and framing))
+    return RequestHead(
+        _join_head(first, lines, max_bytes), bool(codings), is_upgrade, bool(expect and framing)
+    )
 
 
-def write_answer(
+def write_response_head(
     status: int, reason: str, headers: Headers, *, framing: bytes, connection: bytes
 ) -> bytes | None:
-    """The head for the caller. `framing` is the header that tells where the body ends, or empty; `connection` likewise.
-    None: the application's headers cannot be passed on."""
+    """Return the head for the caller; None if the application's headers cannot be forwarded. `framing`: the header that
+    delimits the body, or empty. `connection`: the `Connection` header, or empty."""
     lines: list[bytes] = []
     options = b""
     for name, value in headers:
@@ -135,13 +137,13 @@ def write_answer(
             options += b"," + value.lower()
         elif low != b"content-length" and low not in _HOP_BY_HOP:
             lines.append(name + b": " + value)
-    lines = _without(lines, _named_options(options))
+    lines = _remove_headers(lines, _named_options(options))
     if framing:
         lines.append(framing)
     if connection:
         lines.append(connection)
     try:
-        return _joined(
+        return _join_head(
             b"HTTP/1.1 %d " % status + reason.encode("utf-8", "surrogateescape"), lines, HEAD_BYTES
         )
     except BadRequest:
@@ -149,11 +151,11 @@ def write_answer(
 
 
 def write_chunk(data: bytes) -> bytes:
-    """A piece of a chunked body; nothing for nothing, which would end it."""
+    """Return a chunk of a body; empty for empty data, whose chunk would end the body."""
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
 
 
-def _forwarded(peer: str, scheme: str, host: bytes) -> list[bytes]:
+def _forwarding_headers(peer: str, scheme: str, host: bytes) -> list[bytes]:
     return [
         b"X-Forwarded-For: " + peer.encode("latin-1", "replace"),
         b"X-Forwarded-Proto: " + scheme.encode("latin-1"),
@@ -167,17 +169,17 @@ def _named_options(options: bytes) -> frozenset[bytes]:
     return frozenset(option.strip() for option in options.split(b","))
 
 
-def _without(lines: list[bytes], named: frozenset[bytes]) -> list[bytes]:
-    dropped = named - _HOP_BY_HOP - _KEPT - _FORWARDED
+def _remove_headers(lines: list[bytes], named: frozenset[bytes]) -> list[bytes]:
+    dropped = named - _HOP_BY_HOP - _NOT_REMOVABLE - _FORWARDED
     if not dropped - {b"", b"close"}:
         return lines
     return [line for line in lines if line.partition(b":")[0].lower() not in dropped]
 
 
-def _frame(length: bytes, codings: list[bytes], is_11: bool) -> bytes:
-    """The header that says where the body ends; empty: there is none."""
+def _choose_framing(length: bytes, codings: list[bytes], is_http_11: bool) -> bytes:
+    """Return the header that delimits the body; empty without a body."""
     if codings:
-        if length or not is_11:
+        if length or not is_http_11:
             raise BadRequest("The request does not say unambiguously where its body ends.")
         if codings != [b"chunked"]:
             raise NotImplementedHere("The transfer coding is not passed on; chunked is.")
@@ -201,13 +203,13 @@ def _origin_form(target: str) -> str:
     return path if path.startswith("/") else "/" + path
 
 
-def _joined(first: bytes, lines: list[bytes], most_bytes: int) -> bytes:
+def _join_head(first: bytes, lines: list[bytes], max_bytes: int) -> bytes:
     data = b"\r\n".join((first, *lines, b"\r\n"))
-    # Parsers that are lenient let line ends through inside of values.
+    # Lenient parsers accept line ends within values.
     ends = len(lines) + 2
     if data.count(b"\r") != ends or data.count(b"\n") != ends or b"\0" in data:
-        raise BadRequest("A header holds characters that none may hold.")
-    # Those that the proxy writes are in it.
-    if len(data) > most_bytes + 1024:
-        raise HeadTooLarge(f"Request line and headers may have {most_bytes:,} bytes.")
+        raise BadRequest("A header contains characters that are not allowed.")
+    # 1,024 bytes more, for the headers that the proxy adds.
+    if len(data) > max_bytes + 1024:
+        raise HeadTooLarge(f"Request line and headers may have {max_bytes:,} bytes.")
     return data

@@ -28,7 +28,7 @@ class HeldRequests:
         return len(self._waiting)
 
     @property
-    def are_retried(self) -> bool:
+    def is_retrying(self) -> bool:
         """True while targets refuse: a new request then waits for its turn."""
         return self._retry is not None and bool(self._waiting)
 

@@ -1,6 +1,6 @@
-"""Headers in which a gateway tells an application who called, and what for: a caller could make them up. Pure."""
+"""Headers in which a gateway reports the origin of a request, and which a caller could forge. Pure."""
 
-NAMES = (
+CLAIM_NAMES = (
     "CF-Connecting-IP",
     "CF-Connecting-IPv6",
     "CF-Pseudo-IPv4",
@@ -38,19 +38,19 @@ NAMES = (
     "X-SSL",
     "X-URL-Scheme",
 )
-PREFIXES = ("X-Forwarded-", "X-Original-")
+CLAIM_PREFIXES = ("X-Forwarded-", "X-Original-")
 
-_NAMES = frozenset(name.lower().encode() for name in NAMES)
-_PREFIXES = tuple(prefix.lower().encode() for prefix in PREFIXES)
+_LOWER_NAMES = frozenset(name.lower().encode() for name in CLAIM_NAMES)
+_LOWER_PREFIXES = tuple(prefix.lower().encode() for prefix in CLAIM_PREFIXES)
 
 
 def claims_origin(name: bytes) -> bool:
-    """Whether a header of this name, in lower case, tells where a request comes from or what it asked for."""
-    # CGI and WSGI make one variable of X_Forwarded_For and X-Forwarded-For.
+    """Return True if a header of this name, in lower case, reports the origin or the original target of a request."""
+    # CGI and WSGI map X_Forwarded_For and X-Forwarded-For to the same variable.
     plain = name.replace(b"_", b"-")
-    return plain in _NAMES or plain.startswith(_PREFIXES)
+    return plain in _LOWER_NAMES or plain.startswith(_LOWER_PREFIXES)
 
 
-def hides_claim(name: bytes) -> bool:
-    """Whether it is such a header in a spelling that no gateway writes, so that a gateway has passed it on unseen."""
+def is_disguised_claim(name: bytes) -> bool:
+    """Return True for such a header in a spelling with underscores, which gateways do not filter."""
     return b"_" in name and claims_origin(name)

@@ -1,4 +1,4 @@
-"""What the proxy answers by itself, each as an RFC 9457 document."""
+"""The proxy's own error responses, as RFC 9457 documents."""
 
 import orjson
 from aiohttp import web
@@ -15,12 +15,12 @@ __all__ = [
     "NotImplementedHere",
     "RequestTimeout",
     "Unavailable",
-    "answer_refusal",
+    "build_problem_response",
 ]
 
 
 class BadRequest(Problem):
-    """It cannot be told where the request is meant to go or where it ends."""
+    """The request has no unambiguous target or end."""
 
     status = 400
     slug = "bad-request"
@@ -28,7 +28,7 @@ class BadRequest(Problem):
 
 
 class ExpectationFailed(Problem):
-    """`Expect` asks for something that HTTP does not define."""
+    """`Expect` has a value that HTTP does not define."""
 
     status = 417
     slug = "expectation-failed"
@@ -44,7 +44,7 @@ class HeadTooLarge(Problem):
 
 
 class NotImplementedHere(Problem):
-    """A method or a transfer coding that is not passed on."""
+    """A method or a transfer coding that is not forwarded."""
 
     status = 501
     slug = "not-implemented"
@@ -52,7 +52,7 @@ class NotImplementedHere(Problem):
 
 
 class BadGateway(Problem):
-    """The application did not answer as HTTP asks. It may have carried the request out."""
+    """The application did not return a valid HTTP response. It may have executed the request."""
 
     status = 502
     slug = "bad-gateway"
@@ -60,15 +60,14 @@ class BadGateway(Problem):
 
 
 class GatewayTimeout(Problem):
-    """The application has thought for too long. It may still carry the request out."""
+    """The application did not respond in time. It may still execute the request."""
 
     status = 504
     slug = "gateway-timeout"
     title = "The application did not answer in time"
 
 
-def answer_refusal(problem: Problem) -> web.Response:
-    """The answer; the connection is closed after it where the request may not have been read to its end."""
+def build_problem_response(problem: Problem) -> web.Response:
     return web.Response(
         status=problem.status,
         body=orjson.dumps(problem.to_document()),

@@ -1,4 +1,4 @@
-"""Which environment answers at a host, and how many requests each of its targets has in work."""
+"""Maps hosts to environments, and counts the requests in flight of each target."""
 
 import math
 
@@ -6,8 +6,8 @@ from deployer.traffic.interface import Route, Target
 from deployer.traffic.proxy.held_requests import HeldRequests
 
 
-class Routed:
-    """One environment's route, as the requests that are on their way see it."""
+class RoutedEnvironment:
+    """One environment's current route, shared by its requests in flight."""
 
     __slots__ = ("environment_id", "held", "route", "woken_until")
 
@@ -16,7 +16,7 @@ class Routed:
         self.route: Route | None = route
         """None: the route was removed."""
         self.woken_until = -math.inf
-        """Until when the request waits that last asked for the environment to be woken, by the loop's clock."""
+        """The deadline of the request that last woke the environment, in the loop's time."""
         self.held = HeldRequests()
 
     def change(self, route: Route | None) -> None:
@@ -27,56 +27,56 @@ class Routed:
 
 
 class RouteTable:
-    """All routes. A change is one assignment: a request sees the table before it or after it."""
+    """All routes. A change is a single assignment: a request sees the table before or after the change."""
 
     def __init__(self) -> None:
-        self._routed: dict[int, Routed] = {}
-        self._by_host: dict[str, Routed] = {}
-        self._in_work: dict[tuple[int, Target], int] = {}
+        self._routed: dict[int, RoutedEnvironment] = {}
+        self._by_host: dict[str, RoutedEnvironment] = {}
+        self._in_flight: dict[tuple[int, Target], int] = {}
 
-    def find(self, host: str) -> Routed | None:
-        """The environment that answers at this host, lower case and without a port."""
+    def find(self, host: str) -> RoutedEnvironment | None:
+        """Return the environment of this host, which is in lower case and without a port."""
         return self._by_host.get(host)
 
     def environment_ids(self) -> frozenset[int]:
-        """Those that have a route."""
+        """Return the environments that have a route."""
         return frozenset(self._routed)
 
     def set(self, environment_id: int, route: Route) -> None:
-        """Put it in force. Those who wait for a target go on."""
+        """Activate the route, and wake the requests that wait for a target."""
         routed = self._routed.pop(environment_id, None)
         if routed is None:
-            routed = Routed(environment_id, route)
-        # Behind all others: a host that two routes name is the last one's.
+            routed = RoutedEnvironment(environment_id, route)
+        # Move to the end: a host in two routes belongs to the last one.
         self._routed[environment_id] = routed
         self._by_host = self._hosts_with(routed, route)
         routed.change(route)
 
     def remove(self, environment_id: int) -> None:
-        """Nobody answers at its hosts any more."""
+        """Remove the route and its hosts."""
         routed = self._routed.pop(environment_id, None)
         if routed is not None:
             self._by_host = {host: other for host, other in self._by_host.items() if other is not routed}
             routed.change(None)
 
-    def _hosts_with(self, routed: Routed, route: Route) -> dict[str, Routed]:
+    def _hosts_with(self, routed: RoutedEnvironment, route: Route) -> dict[str, RoutedEnvironment]:
         kept = {host: other for host, other in self._by_host.items() if other is not routed}
         return kept | dict.fromkeys(route.hosts, routed)
 
-    def in_work(self, environment_id: int, target: Target) -> int:
-        """Requests from before the connection is opened until the answer has ended."""
-        return self._in_work.get((environment_id, target), 0)
+    def count_in_flight(self, environment_id: int, target: Target) -> int:
+        """Return the number of requests of the target, counted from before the connect to the end of the response."""
+        return self._in_flight.get((environment_id, target), 0)
 
     def take(self, environment_id: int, target: Target) -> None:
-        """One more request for this target."""
+        """Count one more request for this target."""
         key = (environment_id, target)
-        self._in_work[key] = self._in_work.get(key, 0) + 1
+        self._in_flight[key] = self._in_flight.get(key, 0) + 1
 
-    def give_back(self, environment_id: int, target: Target) -> None:
-        """One of its requests has ended."""
+    def release(self, environment_id: int, target: Target) -> None:
+        """Count one request less for this target."""
         key = (environment_id, target)
-        left = self._in_work[key] - 1
+        left = self._in_flight[key] - 1
         if left:
-            self._in_work[key] = left
+            self._in_flight[key] = left
         else:
-            del self._in_work[key]
+            del self._in_flight[key]

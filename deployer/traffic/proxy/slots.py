@@ -6,8 +6,8 @@ from deployer.traffic.proxy.refusals import Unavailable
 class Slots:
     """Counts the open requests, streams and WebSockets of each environment.
 
-    An environment gets a further slot while it has fewer than are free: one alone has at most half of `total`. It
-    always gets its first `reserved` slots, beyond `total` if need be, so no environment can have another one refused.
+    An environment gets a further slot while it has fewer than are free: a single one gets at most half of `total`. It
+    always gets its first `reserved` slots, beyond `total` if necessary, so no environment can exclude another one.
     """
 
     def __init__(self, total: int, reserved: int = 16) -> None:
@@ -18,11 +18,11 @@ class Slots:
 
     @property
     def taken(self) -> int:
-        """How many are taken, of all environments."""
+        """The number of taken slots of all environments."""
         return self._total - self._free
 
     def take(self, environment_id: int) -> None:
-        """Take a slot. Raises `Unavailable` where the environment has its share already."""
+        """Take a slot. Raises `Unavailable` if the environment has used up its share."""
         taken = self._taken.get(environment_id, 0)
         if taken >= max(self._free, self._reserved):
             raise Unavailable(
@@ -33,8 +33,8 @@ class Slots:
         self._taken[environment_id] = taken + 1
         self._free -= 1
 
-    def give_back(self, environment_id: int) -> None:
-        """Give a slot back."""
+    def release(self, environment_id: int) -> None:
+        """Release a slot."""
         self._free += 1
         left = self._taken[environment_id] - 1
         if left:

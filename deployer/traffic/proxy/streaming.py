@@ -1,4 +1,4 @@
-"""The proxy: takes requests on its sockets and carries each to an instance of the environment that its host names."""
+"""The proxy: accepts requests on its sockets, and forwards each to an instance of the environment of its host."""
 
 import asyncio
 import contextlib
@@ -11,14 +11,14 @@ from aiohttp.http import HttpVersion11
 
 from deployer.listeners.owners import ListenerOwners
 from deployer.traffic.interface import Route, Target
-from deployer.traffic.proxy.bounded_head import BoundedServer, CallerLimits
-from deployer.traffic.proxy.caller import Caller, CallerGone, Relayed
-from deployer.traffic.proxy.endless import Endless
+from deployer.traffic.proxy.bounded_server import BoundedServer, CallerLimits
+from deployer.traffic.proxy.caller import Caller, CallerDisconnected, RelayedResponse
+from deployer.traffic.proxy.connector import Connector
 from deployer.traffic.proxy.exchange import Exchange
-from deployer.traffic.proxy.frame_turns import FrameTurns
-from deployer.traffic.proxy.heads import RequestHead, read_host, write_request
-from deployer.traffic.proxy.holding import Holding
-from deployer.traffic.proxy.refusals import NotFound, Unavailable, answer_refusal
+from deployer.traffic.proxy.frame_scheduler import FrameScheduler
+from deployer.traffic.proxy.heads import RequestHead, read_host, write_request_head
+from deployer.traffic.proxy.open_streams import OpenStreams
+from deployer.traffic.proxy.refusals import NotFound, Unavailable, build_problem_response
 from deployer.traffic.proxy.routes import RouteTable
 from deployer.traffic.proxy.slots import Slots
 from deployer.traffic.proxy.watch import Watch
@@ -27,30 +27,30 @@ from pipeline_contracts.errors import Problem
 logger = logging.getLogger(__name__)
 
 _IDLE_SECONDS = 75.0
-# A caller that is refused in mid-body gets this long to read the answer.
+# The time for a caller to read the response if it is refused within its body.
 _LINGERING_SECONDS = 2.0
 _BACKLOG = 1024
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 _CUT_SECONDS = 0.1
-# Of a body that is not passed on, aiohttp keeps two of these, and what one read brings beyond.
+# aiohttp buffers up to twice this of a body that is not forwarded, and one more read.
 _BODY_BYTES = 16 * 1024
 _HOST_CHARACTERS = 255
 
 
-def _nobody(_peer: str) -> bool:
+def _trust_nobody(_peer: str) -> bool:
     return False
 
 
 class StreamingProxy:
     """A `Traffic` in this process. With `listeners`, it sends nothing to a port that another program has taken.
 
-    `on_request_asleep` is called, with the environment's ID, when a request comes for one that sleeps; it must not
-    block. `think_seconds`: how long an application may take from a request's end to its answer's head.
-    `silent_seconds`: how long a caller or an application may send or take nothing in the middle of a body.
-    `requests_at_once`: requests, streams and WebSockets together, each of which takes two file descriptors, shared
-    among environments by `Slots`, which keeps `reserved` for each. `held_at_once`: how many requests of one
-    environment may wait for it.
-    `trusts` tells of a peer's address whether it is a gateway of ours, which tells truly who has called.
+    `on_request_asleep` is called, with the environment's ID, for a request to a sleeping environment; it must not
+    block. `response_timeout_seconds`: the time of an application from a request's end to its response's head.
+    `silent_seconds`: how long a caller or an application may send or read nothing in the middle of a body.
+    `requests_at_once`: the number of requests, streams and WebSockets, each of which needs two file descriptors.
+    `Slots` shares it among environments, with `reserved` for each. `held_at_once`: the number of requests of one
+    environment that may be held. `trusts` returns True for the address of a trusted gateway, whose X-Forwarded-*
+    headers are kept.
     """
 
     def __init__(
@@ -58,24 +58,24 @@ class StreamingProxy:
         on_request_asleep: Callable[[int], None],
         hold_seconds: float = 30.0,
         *,
-        think_seconds: float = 300.0,
+        response_timeout_seconds: float = 300.0,
         silent_seconds: float = 120.0,
         requests_at_once: int = 4000,
         reserved: int = 16,
         held_at_once: int = 2000,
         grace_seconds: float = 5.0,
-        trusts: Callable[[str], bool] = _nobody,
+        trusts: Callable[[str], bool] = _trust_nobody,
         listeners: ListenerOwners | None = None,
         limits: CallerLimits | None = None,
     ) -> None:
         self._table = RouteTable()
-        self._holding = Holding(self._table, on_request_asleep, hold_seconds, held_at_once, listeners)
+        self._connector = Connector(self._table, on_request_asleep, hold_seconds, held_at_once, listeners)
         self._hold_seconds = hold_seconds
-        self._think_seconds = think_seconds
+        self._response_timeout_seconds = response_timeout_seconds
         self._watch = Watch(silent_seconds)
         self._watching: asyncio.Task[None] | None = None
-        self._endless = Endless()
-        self._turns = FrameTurns()
+        self._streams = OpenStreams()
+        self._scheduler = FrameScheduler()
         self._is_closing = False
         self._slots = Slots(requests_at_once, reserved)
         self._grace_seconds = grace_seconds
@@ -84,9 +84,9 @@ class StreamingProxy:
         self._runner: web.ServerRunner | None = None
 
     async def serve(self, sock: socket.socket) -> None:
-        """Listen on this bound socket from now on; returns at once. More than one may be given."""
+        """Start to listen on this bound socket. May be called for several sockets."""
         if self._runner is None:
-            # `close` gives the grace itself: aiohttp would drop what arrives meanwhile.
+            # `close` implements the grace period itself, since aiohttp would drop bytes that arrive during its own.
             self._runner = web.ServerRunner(
                 self._server(), handle_signals=False, shutdown_timeout=_CUT_SECONDS
             )
@@ -95,7 +95,7 @@ class StreamingProxy:
         await web.SockSite(self._runner, sock, backlog=_BACKLOG).start()
 
     async def close(self) -> None:
-        """Take nothing more; what is in work gets `grace_seconds`, then it is cut off.
+        """Accept no more requests. Requests in flight are cut off after `grace_seconds`.
 
         WebSockets end with 1001, event streams with their last chunk.
         """
@@ -117,10 +117,10 @@ class StreamingProxy:
             if connection._current_request is None and not connection._messages:
                 connection.force_close()
         while True:
-            if self._slots.taken <= self._endless.web_sockets or loop.time() >= ends_at:
+            if self._slots.taken <= self._streams.web_sockets or loop.time() >= ends_at:
                 break
-            await asyncio.sleep(_LOOK_SECONDS)
-        await self._endless.end_all()
+            await asyncio.sleep(_POLL_SECONDS)
+        await self._streams.end_all()
 
     async def set_routes(self, routes: Mapping[int, Route]) -> None:
         """See `Traffic`."""
@@ -130,33 +130,33 @@ class StreamingProxy:
             self._table.set(environment_id, route)
 
     async def set_route(self, environment_id: int, route: Route) -> None:
-        """See `Traffic`. Requests that wait go on at once."""
+        """See `Traffic`. Held requests continue at once."""
         self._table.set(environment_id, route)
 
     async def remove_route(self, environment_id: int) -> None:
-        """See `Traffic`. Requests that wait are answered 404."""
+        """See `Traffic`. Held requests get 404."""
         self._table.remove(environment_id)
 
-    async def in_work(self, environment_id: int, target: Target) -> int:
-        """See `Traffic`; also after the route was removed."""
-        return self._table.in_work(environment_id, target)
+    async def count_in_flight(self, environment_id: int, target: Target) -> int:
+        """See `Traffic`. Also works after the route was removed."""
+        return self._table.count_in_flight(environment_id, target)
 
     async def end_streams(self, environment_id: int, target: Target) -> None:
         """See `Traffic`."""
-        await self._endless.end(environment_id, target)
+        await self._streams.end(environment_id, target)
 
     def _server(self) -> web.Server:
-        # aiohttp logs each request that it cannot read, with the caller's address: anybody could fill the log.
-        quiet = logging.getLogger("deployer.traffic.unreadable")
-        quiet.setLevel(logging.CRITICAL)
+        # aiohttp logs each unreadable request with the caller's address, so any caller could fill the log.
+        silent_logger = logging.getLogger("deployer.traffic.unreadable")
+        silent_logger.setLevel(logging.CRITICAL)
         return BoundedServer(
-            self._answer,
+            self._handle,
             self._watch,
             self._limits,
             self._trusts,
             handler_cancellation=True,
             access_log=None,
-            logger=quiet,
+            logger=silent_logger,
             auto_decompress=False,
             keepalive_timeout=_IDLE_SECONDS,
             max_line_size=self._limits.head_bytes,
@@ -165,20 +165,20 @@ class StreamingProxy:
             read_bufsize=_BODY_BYTES,
         )
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         caller = Caller(request, self._watch)
         try:
-            return await self._carry(caller)
+            return await self._forward(caller)
         except Problem as problem:
             return _refuse(caller, problem, is_closing=self._is_closing)
-        except CallerGone:
-            return Relayed(499, keep_alive=False)
+        except CallerDisconnected:
+            return RelayedResponse(499, keep_alive=False)
         except Exception:
             logger.exception("a request failed in the proxy")
             failed = Problem("The request failed in the proxy.")
             return _refuse(caller, failed, is_closing=self._is_closing)
 
-    async def _carry(self, caller: Caller) -> web.StreamResponse:
+    async def _forward(self, caller: Caller) -> web.StreamResponse:
         request = caller.request
         if self._is_closing:
             raise Unavailable("The proxy is being stopped. Send the request again.")
@@ -191,32 +191,34 @@ class StreamingProxy:
         self._slots.take(routed.environment_id)
         self._watch.enter(caller)
         try:
-            exchange = Exchange(caller, head, self._think_seconds, self._watch, self._endless, self._turns)
-            return await exchange.run(self._holding, routed, self._hold_seconds)
+            exchange = Exchange(
+                caller, head, self._response_timeout_seconds, self._watch, self._streams, self._scheduler
+            )
+            return await exchange.run(self._connector, routed, self._hold_seconds)
         finally:
             self._watch.leave(caller)
-            self._slots.give_back(routed.environment_id)
+            self._slots.release(routed.environment_id)
 
     def _head(self, caller: Caller, target: str) -> RequestHead:
         request = caller.request
-        return write_request(
+        return write_request_head(
             request.method,
             target,
             request.raw_headers,
             peer=caller.peer,
             scheme="http",
             keeps_forwarded=self._trusts(caller.peer),
-            is_11=request.version >= HttpVersion11,
-            most_bytes=self._limits.head_bytes,
+            is_http_11=request.version >= HttpVersion11,
+            max_bytes=self._limits.head_bytes,
         )
 
 
 def _refuse(caller: Caller, problem: Problem, *, is_closing: bool) -> web.StreamResponse:
-    if caller.has_answer:
+    if caller.has_response:
         caller.cut()
-        return Relayed(problem.status, keep_alive=False)
-    answer = answer_refusal(problem)
+        return RelayedResponse(problem.status, keep_alive=False)
+    response = build_problem_response(problem)
     body = caller.request.content
     if is_closing or (caller.request.body_exists and (not body.is_eof() or body.exception() is not None)):
-        answer.force_close()
-    return answer
+        response.force_close()
+    return response

@@ -1,7 +1,7 @@
-"""A connection to an instance, for one request: writes it, reads the answer's head and body.
+"""A connection to an instance for one request: sends the request, and reads the response's head and body.
 
-aiohttp's own protocol for clients is used without its sessions and pools: it parses in C and holds the sender back, and
-what it costs beyond that is what a pool costs, of which a proxy that opens a connection a request has no use.
+The class extends aiohttp's client protocol, which parses in C and applies back pressure, without aiohttp's sessions and
+pools: those only add costs for a proxy that opens a connection for each request.
 """
 
 import asyncio
@@ -18,55 +18,55 @@ from deployer.listeners.owners import ListenerOwners
 from deployer.traffic.interface import Target
 from deployer.traffic.proxy.heads import HEAD_BYTES
 
-# An address that does not answer at all counts as one that refuses.
+# An address that does not respond counts as one that refuses.
 _CONNECT_SECONDS = 5.0
-# aiohttp keeps up to two of these of a body before it stops reading: one piece is no reason to stop, two are.
+# aiohttp buffers up to twice this of a body: it stops reading after two reads, not after one.
 _BODY_BYTES = READ_BYTES // 2
 _UNSENT_BYTES = 32 * 1024
-# Each beyond what one read brings. aiohttp bounds each header, not their sum; what it keeps of trailers is not used.
+# Both in addition to one read. aiohttp bounds each header, not their sum. Buffered trailers are not used.
 _HEADS_BYTES = 2 * HEAD_BYTES
 _TRAILER_BYTES = 16 * 1024
-# The parser takes a piece as a whole, and a piece may consist of the shortest possible heads.
+# The parser parses a whole piece at once, and a piece may consist of the shortest possible heads.
 _HEAD_PIECE_BYTES = 1024
-# The proxy does not wait until the caller has read them.
-_INTERIM_ANSWERS = 15
-# What has been written to a WebSocket's end is given this long to leave.
+# The proxy forwards them without waiting for the caller to read.
+_MAX_INTERIM_RESPONSES = 15
+# The time for the last bytes of a WebSocket to be sent.
 _CLOSE_SECONDS = 10.0
 
 
 class UpstreamRefused(Exception):
-    """Nobody listens at the target, or somebody else than its instance. Nothing was sent."""
+    """No program listens at the target, or another one than its instance. Nothing was sent."""
 
 
 class UpstreamDied(Exception):
-    """The connection ended before the answer's head. The request may have been carried out."""
+    """The connection ended before the response's head. The request may have been executed."""
 
 
-class AnswerInvalid(Exception):
-    """What came is not an HTTP/1.1 answer."""
+class InvalidResponse(Exception):
+    """The received bytes are not an HTTP/1.1 response."""
 
 
-class AnswerTooLong(AnswerInvalid):
-    """The heads of the answer, interim ones with it, have too many bytes."""
+class ResponseTooLong(InvalidResponse):
+    """The response's heads, including interim ones, have too many bytes."""
 
 
-class AnswerTruncated(Exception):
-    """The body ended before its end."""
+class TruncatedResponse(Exception):
+    """The connection ended before the end of the body."""
 
 
-class _AnswerEnded(Exception):
-    """Stops the parser at the end of the answer. aiohttp treats the exception as a connection error, and closes the
+class _ResponseEnded(Exception):
+    """Stops the parser at the end of the response. aiohttp treats the exception as a connection error, and closes the
     connection."""
 
 
 class Upstream(ResponseHandler):
-    """Made by `open_upstream`; must be ended by `abort` or `end_tunnel`."""
+    """Created by `open_upstream`. End it with `abort` or `end_tunnel`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
         self._body: StreamReader | None = None
         self._head_bytes = 0
-        self._interim_answers = 0
+        self._interim_responses = 0
         self._trailer_bytes = 0
         self._is_body_parsed = False
 
@@ -75,7 +75,7 @@ class Upstream(ResponseHandler):
         bound_buffers(transport, self, _UNSENT_BYTES)
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
-        """Take a head from the parser. The first one that is not interim is the last one."""
+        """Take a head from the parser. Ignore heads after the first final one."""
         message, body = data
         if self._body is not None or self._has_too_many_interim:
             return
@@ -83,7 +83,7 @@ class Upstream(ResponseHandler):
         if message.code >= 200:
             self._body = body
         elif message.code != 101:
-            self._interim_answers += 1
+            self._interim_responses += 1
 
     def data_received(self, data: bytes) -> None:
         """Pass `data` to the parser, in bounded pieces and up to bounded memory."""
@@ -117,12 +117,12 @@ class Upstream(ResponseHandler):
 
     @property
     def _has_too_many_interim(self) -> bool:
-        return self._interim_answers > _INTERIM_ANSWERS
+        return self._interim_responses > _MAX_INTERIM_RESPONSES
 
     def _read_body(self, data: bytes, body: StreamReader) -> None:
         if body.is_eof():
-            # No request asked for the bytes after an answer.
-            self.hold()
+            # Bytes after the response belong to no request.
+            self.pause()
             return
         before = body.total_bytes
         self._is_body_parsed = True
@@ -138,19 +138,20 @@ class Upstream(ResponseHandler):
 
     def resume_reading(self, resume_parser: bool = True) -> None:
         """Resume reading. The parser calls this without `resume_parser` at the end of a body, and would then parse all
-        following bytes: a read may bring more than a thousand further answers."""
+        following bytes: a read may bring more than a thousand further responses."""
         super().resume_reading(resume_parser)
         if self._is_body_parsed and not resume_parser:
-            raise _AnswerEnded
+            raise _ResponseEnded
 
     def send(self, data: bytes) -> None:
-        """Write, or raise `ConnectionError`."""
+        """Write without waiting. Raises `ConnectionError`."""
         if self.transport is None or self.transport.is_closing():
             raise ConnectionResetError("The instance has closed the connection.")
         self.transport.write(data)
 
-    def expect_answer(self, *, to_head: bool) -> None:
-        """Before the request is sent. `to_head`: the answer has no body, whatever its headers say."""
+    def expect_response(self, *, to_head: bool) -> None:
+        """Prepare for a response, before sending the request. `to_head`: the response has no body, despite its
+        headers."""
         self.set_response_params(
             skip_payload=to_head,
             read_until_eof=True,
@@ -161,37 +162,37 @@ class Upstream(ResponseHandler):
         )
 
     async def read_head(self) -> tuple[RawResponseMessage, StreamReader]:
-        """Return the next head, which may be a 1xx head, and its body. Raises `UpstreamDied`, `AnswerInvalid`."""
+        """Return the next head, which may be a 1xx head, and its body. Raises `UpstreamDied`, `InvalidResponse`."""
         try:
             return await self.read()
         except HttpProcessingError as error:
-            raise AnswerInvalid(str(error.message)) from None
+            raise InvalidResponse(str(error.message)) from None
         except (ClientError, OSError) as error:
             if self._has_too_many_interim:
-                raise AnswerInvalid(f"Over {_INTERIM_ANSWERS} interim answers.") from None
+                raise InvalidResponse(f"Over {_MAX_INTERIM_RESPONSES} interim answers.") from None
             if self._head_bytes > _HEADS_BYTES:
-                raise AnswerTooLong(f"Over {_HEADS_BYTES:,} bytes.") from None
+                raise ResponseTooLong(f"Over {_HEADS_BYTES:,} bytes.") from None
             raise UpstreamDied(str(error)) from None
 
-    def hold(self) -> None:
-        """Read nothing for now."""
+    def pause(self) -> None:
+        """Pause reading."""
         self._pause_reading_for_buffer()
 
-    def go_on(self) -> None:
-        """Read again."""
+    def resume(self) -> None:
+        """Resume reading after `pause`."""
         self._resume_reading_for_buffer()
 
     def cut(self) -> None:
-        """End the connection at once, and let those who read from it see the end. `abort` would leave them waiting."""
+        """End the connection at once, and wake its readers with an error. `abort` would leave them waiting."""
         if self.transport is not None:
             self.transport.abort()
 
-    def give_to(self, pipe: Any) -> None:
-        """After a 101: whatever comes goes to the pipe's `feed_data`."""
+    def feed_to(self, pipe: Any) -> None:
+        """After a 101, pass received bytes to the pipe's `feed_data`."""
         self.set_parser(pipe, None)
 
     def end_tunnel(self) -> None:
-        """Close behind what has been written."""
+        """Close after sending the written bytes."""
         transport = self.transport
         if transport is not None:
             self.close()
@@ -199,17 +200,17 @@ class Upstream(ResponseHandler):
 
 
 async def read_body(body: StreamReader) -> bytes:
-    """What has come of the body, empty at its end. Raises `AnswerTruncated`."""
+    """Return the next part of the body; empty at its end. Raises `TruncatedResponse`."""
     try:
         return await body.readany()
     except (ClientError, HttpProcessingError, OSError) as error:
-        raise AnswerTruncated(str(error)) from None
+        raise TruncatedResponse(str(error)) from None
 
 
 async def open_upstream(target: Target, listeners: ListenerOwners | None = None) -> Upstream:
-    """A connection, with `listeners` only to the instance that the port was given to. Raises `UpstreamRefused`."""
+    """Connect to the target; with `listeners`, only to the instance of its port. Raises `UpstreamRefused`."""
     loop = asyncio.get_running_loop()
-    known = frozenset() if listeners is None else listeners.known(target.port)
+    known = frozenset() if listeners is None else listeners.verified_cookies(target.port)
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             transport, upstream = await loop.create_connection(
@@ -218,8 +219,8 @@ async def open_upstream(target: Target, listeners: ListenerOwners | None = None)
     except OSError as error:
         raise UpstreamRefused(str(error)) from None
     if transport.get_extra_info("sockname") == transport.get_extra_info("peername"):
-        # Linux lets a socket connect to itself where nobody listens on a port of the range for outgoing ones; kept
-        # open it would take the port from the instance that is being started.
+        # Linux lets a socket connect to itself if no program listens on a port of the ephemeral range. If kept open,
+        # the connection would take the port from the starting instance.
         transport.abort()
         raise UpstreamRefused("Nobody listens; the connection reached itself.")
     if listeners is not None and not listeners.is_owned(target.port, known):

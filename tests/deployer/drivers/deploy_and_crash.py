@@ -35,7 +35,7 @@ async def main() -> None:
         os.kill(pid, signal.SIGKILL)
         await until(lambda: stage.web(1).pid != pid)
         with socket.create_server(("127.0.0.1", port)):
-            refused = not stage.listeners.is_owned(port, stage.listeners.known(port))
+            refused = not stage.listeners.is_owned(port, stage.listeners.verified_cookies(port))
             print(
                 "refused" if refused and await stage.listeners.examine(port) is Verdict.FOREIGN else "taken"
             )

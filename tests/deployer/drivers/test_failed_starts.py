@@ -9,7 +9,7 @@ import pytest
 from deployer.drivers.interface import DeployFailed
 from deployer.drivers.local.driver import _quote_output
 from deployer.shield import end_tasks
-from tests.deployer.processes.places import PYTHON
+from tests.deployer.processes.sandbox import PYTHON
 from tests.support.driven import Driven, Heard, driven, until
 
 ANSWERS = """\

@@ -24,7 +24,7 @@ from deployer.processes.marks import MarkedProcess, StillRunning, end_marked, fi
 from deployer.processes.process_table import Marks
 from deployer.processes.start_process import has_namespaces, start_process
 from deployer.traffic.interface import Target
-from tests.deployer.processes.places import PYTHON, until
+from tests.deployer.processes.sandbox import PYTHON, wait_until
 from tests.support.engines import free_port
 
 VICTIM, ATTACKER = 7, 8
@@ -165,7 +165,7 @@ class _Machine:
             mark=mark,
             stdout=null,
             stderr=null,
-            dies_with_us=True,
+            dies_with_deployer=True,
         )
         os.close(null)
         self._stack.push_async_callback(process.end, 0)
@@ -223,8 +223,8 @@ async def test_forged_marks_take_neither_port_nor_processes_from_another_applica
         for number, claim in enumerate(claims, 1)
     ]
     uid = machine.identity.first_uid + 2 * VICTIM + 1
-    await until(lambda: machine.listeners.find_user(port) == uid)
-    await until(lambda: _count_claims(claims) == len(claims))
+    await wait_until(lambda: machine.listeners.find_user(port) == uid)
+    await wait_until(lambda: _count_claims(claims) == len(claims))
     driver = await machine.succeed()
     assert victim()
     # In namespaces, forged marks have no effect, and the attacker's instances keep running.
@@ -242,7 +242,7 @@ async def test_forged_marks_take_neither_port_nor_processes_from_another_applica
 def _count_claims(claims: Sequence[str]) -> int:
     """Count the marks that a process has in its environment, after it has executed the new program."""
     marks = Marks()
-    found = [marks.of_environment(int(name)) for name in os.listdir("/proc") if name.isdecimal()]
+    found = [marks.read_claimed(int(name)) for name in os.listdir("/proc") if name.isdecimal()]
     return sum(frozenset({claim}) in found for claim in claims)
 
 
@@ -251,7 +251,7 @@ async def test_steps_of_a_former_deployer_process_are_ended(make_machine: MakeMa
     machine = await make_machine(False)
     id = machine.identity.id
     started = [machine.start(ATTACKER, f"{id}/step/{number}", "exec sleep 1000") for number in range(10)]
-    await until(lambda: len(find_marked(f"{id}/step/")) == len(started))
+    await wait_until(lambda: len(find_marked(f"{id}/step/")) == len(started))
     await machine.succeed()
     assert not any(each() for each in started)
 
@@ -264,12 +264,12 @@ async def test_a_deployer_starts_although_processes_cannot_be_ended(
     machine = await make_machine(False)
     mark = f"{machine.identity.id}/{VICTIM}/107/web/0/0"
     victim = machine.start(VICTIM, mark, "exec sleep 1000")
-    await until(lambda: mark in find_marked(mark))
+    await wait_until(lambda: mark in find_marked(mark))
 
     async def give_up(*_: object) -> int:
         raise StillRunning("2 processes could not be ended")
 
-    monkeypatch.setattr(orphans_module, "end_marks", give_up)
+    monkeypatch.setattr(orphans_module, "end_exact_marks", give_up)
     driver = await machine.succeed()
     assert "2 processes could not be ended" in caplog.text
     assert victim()

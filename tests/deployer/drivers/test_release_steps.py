@@ -19,7 +19,7 @@ from deployer.listeners.owners import ListenerOwners
 from deployer.processes.confinement import Limits
 from deployer.processes.marks import end_marked
 from deployer.traffic.interface import Route, Target
-from tests.deployer.processes.places import PYTHON, until
+from tests.deployer.processes.sandbox import PYTHON, wait_until
 
 _MAKE_TABLE = "import os, sqlite3; sqlite3.connect(os.path.expanduser('~/db')).execute('create table t(x)')"
 _MIGRATE = f'{PYTHON} -c "{_MAKE_TABLE}"'
@@ -32,7 +32,7 @@ class _Traffic:
 
     async def remove_route(self, environment_id: int) -> None: ...
 
-    async def in_work(self, environment_id: int, target: Target) -> int:
+    async def count_in_flight(self, environment_id: int, target: Target) -> int:
         return 0
 
     async def end_streams(self, environment_id: int, target: Target) -> None: ...
@@ -118,7 +118,7 @@ async def test_ending_all_instances_does_not_end_a_release_step(driver: LocalDri
     home = tmp_path / "folder" / "homes" / "env_public" / "run"
     step = "touch ~/begun; until [ -e ~/go ]; do sleep 0.02; done"
     releasing = asyncio.ensure_future(driver.run_release_steps(_TENANCY, _run(step), _Log()))
-    await until(lambda: (home / "begun").exists() or releasing.done())
+    await wait_until(lambda: (home / "begun").exists() or releasing.done())
     await driver.reconcile(_TENANCY, None, 0)
     assert not releasing.done()
     (home / "go").touch()

@@ -1,4 +1,4 @@
-"""Run by test_one_user.py as an ordinary user: what is found out about listeners of two applications, as JSON."""
+"""Run by test_one_user.py as an ordinary user: examines listeners of two applications, and prints verdicts as JSON."""
 
 import asyncio
 import json
@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from deployer.listeners.owners import Expected, ListenerOwners
-from deployer.listeners.socket_diagnostics import SocketDiagnostics
+from deployer.listeners.owners import ExpectedInstance, ListenerOwners
+from deployer.listeners.sources import SocketDiagnostics
 from deployer.processes.confinement import Confinement
 from deployer.processes.running_process import RunningProcess
 from deployer.processes.start_process import has_namespaces, start_process
@@ -34,7 +34,7 @@ async def main(path: Path, mark: str) -> None:
         (path / name).mkdir()
     confinement = Confinement(path / "app", path / "home", None)
     source = SocketDiagnostics()
-    told: dict[str, object] = {"has_namespaces": await has_namespaces()}
+    verdicts: dict[str, object] = {"has_namespaces": await has_namespaces()}
     started: list[RunningProcess] = []
 
     async def start(
@@ -49,43 +49,45 @@ async def main(path: Path, mark: str) -> None:
                 mark=f"{mark}{name}",
                 stdout=file.fileno(),
                 stderr=file.fileno(),
-                dies_with_us=False,
+                dies_with_deployer=False,
             )
         started.append(process)
         while not (text := output.read_text()).endswith("\n"):
             await asyncio.sleep(0.02)
         return lambda: process.pid, int(text)
 
-    async def judge(port: int, name: str, leader: Callable[[], int]) -> list[object]:
+    async def examine(port: int, name: str, leader: Callable[[], int]) -> list[object]:
         owners = ListenerOwners(source, has_own_users=False)
-        owners.expect(port, Expected(os.geteuid(), f"{mark}{name}", leader))
+        owners.expect(port, ExpectedInstance(os.geteuid(), f"{mark}{name}", leader))
         verdict = await owners.examine(port)
-        return [verdict.name, owners.is_owned(port, owners.known(port))]
+        return [verdict.name, owners.is_owned(port, owners.verified_cookies(port))]
 
     try:
         victim, port = await start("victim", 0)
         workers, port_of_workers = await start("workers", 0, forks=True)
-        told["own"] = await judge(port, "victim", victim)
-        told["own worker"] = await judge(port_of_workers, "workers", workers)
-        told["a neighbour's"] = await judge(port, "workers", workers)
+        verdicts["own"] = await examine(port, "victim", victim)
+        verdicts["own worker"] = await examine(port_of_workers, "workers", workers)
+        verdicts["a neighbour's"] = await examine(port, "workers", workers)
         await start("attacker", port)
-        told["shared with a neighbour"] = await judge(port, "victim", victim)
-        told["shared with one that hides its descriptors"] = []
+        verdicts["shared with a neighbour"] = await examine(port, "victim", victim)
+        verdicts["shared with one that hides its descriptors"] = []
         for shared_with, forks in (("victim", False), ("workers", True)):
             leader, own = await start(f"{shared_with}-2", 0, forks=forks)
             await start(f"hidden-beside-{shared_with}", own, hides=True)
-            told["shared with one that hides its descriptors"] += await judge(own, f"{shared_with}-2", leader)
+            verdicts["shared with one that hides its descriptors"] += await examine(
+                own, f"{shared_with}-2", leader
+            )
         crashed, former = await start("crashed", 0)
         await started[-1].end(0)
         _, taken = await start("hidden-squatter", former, hides=True)
-        told["taken by one that hides its descriptors"] = await judge(taken, "victim", victim)
+        verdicts["taken by one that hides its descriptors"] = await examine(taken, "victim", victim)
         hides, of_hidden = await start("hides", 0, hides=True)
-        told["own, hidden"] = await judge(of_hidden, "hides", hides)
+        verdicts["own, hidden"] = await examine(of_hidden, "hides", hides)
     finally:
         for each in started:
             await each.end(0)
         source.close()
-    print(json.dumps(told))
+    print(json.dumps(verdicts))
 
 
 if __name__ == "__main__":

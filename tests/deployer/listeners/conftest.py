@@ -1,5 +1,5 @@
-"""A place for processes, of which nothing may be left after the test."""
+"""Fixtures for processes, all of which must have ended after the test."""
 
-from tests.deployer.processes.conftest import nowhere, place
+from tests.deployer.processes.conftest import null_output, sandbox
 
-__all__ = ["nowhere", "place"]
+__all__ = ["null_output", "sandbox"]

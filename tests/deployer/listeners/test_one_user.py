@@ -1,4 +1,4 @@
-"""Pharos as an ordinary user: all applications are one user, and the processes that have a socket open decide."""
+"""Pharos runs as an ordinary user: all applications have one user, and open descriptors decide about listeners."""
 
 import asyncio
 import json
@@ -22,10 +22,10 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-async def _ask(*prefix: str) -> dict[str, Any]:
-    """What the script tells, which is run as the last arguments of `prefix`."""
+async def _run_script(*prefix: str) -> dict[str, Any]:
+    """Run as_one_user.py through the command `prefix`; return its report."""
     mark = f"test:{secrets.token_hex(8)}:"
-    # Pytest's own folders are closed to others.
+    # Other users cannot enter pytest's folders.
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         os.chown(folder, NOBODY, NOBODY)
@@ -41,31 +41,31 @@ async def _ask(*prefix: str) -> dict[str, Any]:
         )
     assert find_marked(mark) == {}
     assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    verdicts: dict[str, Any] = json.loads(done.stdout)
+    return verdicts
 
 
-def _check(told: dict[str, Any]) -> None:
-    assert told["own"] == ["OWN", True]
-    assert told["own worker"] == ["OWN", True]
-    assert told["a neighbour's"] == ["FOREIGN", False]
-    assert told["shared with a neighbour"] == ["FOREIGN", False]
-    assert told["shared with one that hides its descriptors"] == ["FOREIGN", False] * 2
-    assert told["taken by one that hides its descriptors"] == ["FOREIGN", False]
-    assert told["own, hidden"] == ["UNREADABLE", False]
+def _check(verdicts: dict[str, Any]) -> None:
+    assert verdicts["own"] == ["OWN", True]
+    assert verdicts["own worker"] == ["OWN", True]
+    assert verdicts["a neighbour's"] == ["FOREIGN", False]
+    assert verdicts["shared with a neighbour"] == ["FOREIGN", False]
+    assert verdicts["shared with one that hides its descriptors"] == ["FOREIGN", False] * 2
+    assert verdicts["taken by one that hides its descriptors"] == ["FOREIGN", False]
+    assert verdicts["own, hidden"] == ["UNREADABLE", False]
 
 
-async def test_with_namespaces() -> None:
-    told = await _ask("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups")
-    _check(told)
-    if not told["has_namespaces"]:
+async def test_verdicts_with_namespaces() -> None:
+    verdicts = await _run_script("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups")
+    _check(verdicts)
+    if not verdicts["has_namespaces"]:
         pytest.skip("this kernel grants ordinary users no namespaces")
 
 
-async def test_without_namespaces() -> None:
-    """Here because the kernel grants none to who is in a chroot."""
+async def test_verdicts_without_namespaces() -> None:
+    """The kernel grants no namespaces in a chroot."""
     with tempfile.TemporaryDirectory() as root:
         script = f'mount --rbind / {root} && exec chroot --userspec={NOBODY}:{NOBODY} --groups={NOBODY} {root} "$@"'
-        told = await _ask("unshare", "--mount", "sh", "-c", script, "sh")
-    assert told["has_namespaces"] is False
-    _check(told)
+        verdicts = await _run_script("unshare", "--mount", "sh", "-c", script, "sh")
+    assert verdicts["has_namespaces"] is False
+    _check(verdicts)

@@ -1,4 +1,4 @@
-"""Whose listener is trusted with an instance's requests."""
+"""`ListenerOwners` trusts only listeners of the instance that the port was assigned to."""
 
 import asyncio
 import os
@@ -10,15 +10,13 @@ import pytest
 
 from deployer.listeners import open_sockets
 from deployer.listeners import owners as owners_module
-from deployer.listeners.interface import Listener, ListenerSource
 from deployer.listeners.open_sockets import OpenSockets, read_open_sockets
-from deployer.listeners.owners import Expected, ListenerOwners, Verdict
-from deployer.listeners.proc_net import ProcNet
-from deployer.listeners.socket_diagnostics import SocketDiagnostics
-from deployer.listeners.turns import Turns
+from deployer.listeners.owners import ExpectedInstance, ListenerOwners, Verdict
+from deployer.listeners.sources import Listener, ListenerSource, ProcNet, SocketDiagnostics
+from deployer.listeners.throttle import ExaminationThrottle
 from deployer.traffic.interface import Target
 from deployer.traffic.proxy.upstream import UpstreamRefused, open_upstream
-from tests.deployer.processes.places import PYTHON, Place, make_place, until
+from tests.deployer.processes.sandbox import PYTHON, Sandbox, make_sandbox, wait_until
 from tests.support.engines import free_port
 
 LISTEN = """exec {python} -c '
@@ -31,11 +29,11 @@ listener.listen()
 time.sleep(1000)
 '"""
 WORKER = "child = os.fork()\nif child == 0: listener.detach(); time.sleep(1000)\nlistener.close()"
-"""The process that was started has the listener no more; its child has."""
+"""The started process closes the listener; its child keeps the listener open."""
 FORGE = """os.set_inheritable(listener.fileno(), True)
 variables = {{"PHAROS_INSTANCE": "{mark}"}}
 os.execve("{python}", ["python", "-c", "import time; time.sleep(1000)"], variables)"""
-"""Goes on as a program with another instance's mark in its environment."""
+"""Executes a program with another instance's mark in its environment."""
 
 
 @pytest.fixture
@@ -46,9 +44,9 @@ def source() -> Iterator[ListenerSource]:
 
 
 @pytest.fixture
-async def neighbours(tmp_path: Path) -> AsyncIterator[tuple[Place, Place]]:
-    """Places for two applications with one user, as where Pharos is not root."""
-    first, second = make_place(tmp_path / "a"), make_place(tmp_path / "b")
+async def neighbours(tmp_path: Path) -> AsyncIterator[tuple[Sandbox, Sandbox]]:
+    """Return places for two applications with the same user, as if Pharos were not root."""
+    first, second = make_sandbox(tmp_path / "a"), make_sandbox(tmp_path / "b")
     owner = first.confinement.owner
     for folder in (second.confinement.folder, second.confinement.home):
         if owner is not None:
@@ -58,19 +56,21 @@ async def neighbours(tmp_path: Path) -> AsyncIterator[tuple[Place, Place]]:
 
 
 class Running:
-    """A process that listens, and what is expected of its port."""
+    """A listening process, and the instance that its port is assigned to."""
 
-    def __init__(self, place: Place, port: int, source: ListenerSource, nowhere: int, more: str = "") -> None:
-        self.process = place.start(LISTEN.format(python=PYTHON, port=port, more=more), nowhere)
-        owner = place.confinement.owner
+    def __init__(
+        self, sandbox: Sandbox, port: int, source: ListenerSource, null_output: int, more: str = ""
+    ) -> None:
+        self.process = sandbox.start(LISTEN.format(python=PYTHON, port=port, more=more), null_output)
+        owner = sandbox.confinement.owner
         uid = os.geteuid() if owner is None else owner.uid
-        self.expected = Expected(uid, place.mark, lambda: self.process.pid)
+        self.expected = ExpectedInstance(uid, sandbox.mark, lambda: self.process.pid)
         self._source, self._port = source, port
 
     async def listens(self, count: int = 1) -> None:
-        # Until then the process that is known is the launcher.
+        # Before, the pid is the launcher's.
         await self.process.wait_started()
-        await until(lambda: len(self._source.find_all(self._port)) == count)
+        await wait_until(lambda: len(self._source.find_all(self._port)) == count)
 
 
 def _owners(source: ListenerSource | None, *, has_own_users: bool = True) -> ListenerOwners:
@@ -78,36 +78,36 @@ def _owners(source: ListenerSource | None, *, has_own_users: bool = True) -> Lis
 
 
 async def _is_owned(owners: ListenerOwners, port: int) -> bool:
-    """As a connection is judged that is made after the probe."""
+    """Return whether a connection after an examination is trusted."""
     await owners.examine(port)
-    return owners.is_owned(port, owners.known(port))
+    return owners.is_owned(port, owners.verified_cookies(port))
 
 
 @pytest.mark.parametrize("more", ["", WORKER])
 @pytest.mark.parametrize("kind", [SocketDiagnostics, ProcNet])
 async def test_the_instances_own_listener_is_trusted(
-    kind: type[ListenerSource], more: str, place: Place, nowhere: int
+    kind: type[ListenerSource], more: str, sandbox: Sandbox, null_output: int
 ) -> None:
     source, port = kind(), free_port()
     owners = _owners(source)
-    running = Running(place, port, source, nowhere, more)
+    running = Running(sandbox, port, source, null_output, more)
     try:
         owners.expect(port, running.expected)
         assert await owners.examine(port) is Verdict.NOBODY
         await running.listens()
-        # Not before it was examined: somebody else may have listened when the connection was made.
-        assert not owners.is_owned(port, owners.known(port))
+        # Not before the examination: another program may have listened when the connection was made.
+        assert not owners.is_owned(port, owners.verified_cookies(port))
         assert await owners.examine(port) is Verdict.OWN
-        assert owners.is_owned(port, owners.known(port))
+        assert owners.is_owned(port, owners.verified_cookies(port))
         assert not owners.is_owned(port, frozenset())
         assert [each.port for each in await owners.list_listeners(port)] == [port]
-        # The same instance once more, as a deployer that takes a process over expects it.
+        # Expect the same instance again, as a deployer does that adopts a process.
         owners.expect(port, running.expected)
-        assert owners.is_owned(port, owners.known(port))
+        assert owners.is_owned(port, owners.verified_cookies(port))
         owners.forget(port, "another mark")
-        assert owners.is_owned(port, owners.known(port))
+        assert owners.is_owned(port, owners.verified_cookies(port))
         owners.forget(port, running.expected.mark)
-        assert not owners.is_owned(port, owners.known(port))
+        assert not owners.is_owned(port, owners.verified_cookies(port))
         assert await owners.examine(port) is Verdict.FOREIGN
     finally:
         await running.process.end(0)
@@ -116,13 +116,13 @@ async def test_the_instances_own_listener_is_trusted(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
 async def test_another_users_listener_is_refused(
-    source: ListenerSource, tmp_path: Path, nowhere: int
+    source: ListenerSource, tmp_path: Path, null_output: int
 ) -> None:
-    mine, other = make_place(tmp_path / "a"), make_place(tmp_path / "b")
+    mine, other = make_sandbox(tmp_path / "a"), make_sandbox(tmp_path / "b")
     port = free_port()
     owners = _owners(source)
-    expected = Running(mine, free_port(), source, nowhere)
-    squatter = Running(other, port, source, nowhere)
+    expected = Running(mine, free_port(), source, null_output)
+    squatter = Running(other, port, source, null_output)
     try:
         owners.expect(port, expected.expected)
         await squatter.listens()
@@ -136,16 +136,16 @@ async def test_another_users_listener_is_refused(
 
 
 @pytest.mark.parametrize("forged", [False, True])
-async def test_of_one_user_the_process_that_has_the_socket_decides(
-    forged: bool, source: ListenerSource, neighbours: tuple[Place, Place], nowhere: int
+async def test_a_listener_of_a_neighbour_with_the_same_user_is_refused(
+    forged: bool, source: ListenerSource, neighbours: tuple[Sandbox, Sandbox], null_output: int
 ) -> None:
-    """Also if a neighbour writes the instance's mark into its own environment."""
+    """`forged`: the neighbour writes the instance's mark into its own environment."""
     mine, other = neighbours
     port = free_port()
     owners = _owners(source, has_own_users=False)
-    expected = Running(mine, free_port(), source, nowhere)
+    expected = Running(mine, free_port(), source, null_output)
     become = FORGE.format(python=PYTHON, mark=mine.mark) if forged else ""
-    squatter = Running(other, port, source, nowhere, become)
+    squatter = Running(other, port, source, null_output, become)
     try:
         owners.expect(port, expected.expected)
         await squatter.listens()
@@ -158,18 +158,18 @@ async def test_of_one_user_the_process_that_has_the_socket_decides(
 
 
 async def test_a_neighbour_that_joins_the_port_is_noticed(
-    source: ListenerSource, neighbours: tuple[Place, Place], nowhere: int
+    source: ListenerSource, neighbours: tuple[Sandbox, Sandbox], null_output: int
 ) -> None:
     """SO_REUSEPORT lets sockets of one user share a port; the kernel gives each some of the connections."""
     mine, other = neighbours
     port = free_port()
     owners = _owners(source, has_own_users=False)
-    instance = Running(mine, port, source, nowhere)
+    instance = Running(mine, port, source, null_output)
     try:
         owners.expect(port, instance.expected)
         await instance.listens()
         assert await _is_owned(owners, port)
-        joining = Running(other, port, source, nowhere)
+        joining = Running(other, port, source, null_output)
         try:
             await joining.listens(2)
             assert not await _is_owned(owners, port)
@@ -180,8 +180,8 @@ async def test_a_neighbour_that_joins_the_port_is_noticed(
         await instance.process.end(0)
 
 
-class Stated:
-    """A source that reports what it is told."""
+class FakeSource:
+    """Reports the listener that the test sets."""
 
     def __init__(self) -> None:
         self.found: Listener | None = Listener(20_000, "127.0.0.1", 7, 1000, 70)
@@ -203,7 +203,7 @@ class Stated:
     [
         (1000, OpenSockets(frozenset({70}), frozenset(), True), Verdict.OWN),
         (1000, OpenSockets(frozenset({70}), frozenset(), False), Verdict.OWN),
-        # The user alone decides where the descriptors cannot be read.
+        # If descriptors cannot be read, the user alone decides.
         (1000, OpenSockets(frozenset(), frozenset(), False), Verdict.OWN),
         (1001, OpenSockets(frozenset(), frozenset(), False), Verdict.FOREIGN),
         # A process of the same environment, but of another instance.
@@ -215,12 +215,12 @@ async def test_verdicts(
     uid: int, sockets: OpenSockets, verdict: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owners_module, "read_open_sockets", lambda *_: sockets)
-    owners = _owners(Stated())
-    owners.expect(20_000, Expected(uid, "mark", lambda: 1))
+    owners = _owners(FakeSource())
+    owners.expect(20_000, ExpectedInstance(uid, "mark", lambda: 1))
     assert await owners.examine(20_000) is verdict
-    assert owners.is_owned(20_000, owners.known(20_000)) is (verdict is Verdict.OWN)
-    # An instance that has ended owns nothing that it did not have before.
-    owners.expect(20_001, Expected(uid, "mark", lambda: None))
+    assert owners.is_owned(20_000, owners.verified_cookies(20_000)) is (verdict is Verdict.OWN)
+    # An ended instance owns no further listeners.
+    owners.expect(20_001, ExpectedInstance(uid, "mark", lambda: None))
     assert await owners.examine(20_001) is Verdict.FOREIGN
 
 
@@ -232,7 +232,7 @@ async def test_verdicts(
         (True, OpenSockets(frozenset({71}), frozenset(), False), Verdict.FOREIGN),
         (True, OpenSockets(frozenset(), frozenset({70}), False, True), Verdict.FOREIGN),
         (True, OpenSockets(frozenset(), frozenset(), False, True), Verdict.UNREADABLE),
-        # The machine lets nobody read them.
+        # The machine lets no process read descriptors.
         (False, OpenSockets(frozenset(), frozenset(), False, True), Verdict.OWN),
     ],
 )
@@ -241,10 +241,10 @@ async def test_verdicts_where_one_user_runs_all_applications(
 ) -> None:
     monkeypatch.setattr(owners_module, "read_open_sockets", lambda *_: sockets)
     monkeypatch.setattr(owners_module, "can_read_other_processes", lambda: others_are_readable)
-    owners = _owners(Stated(), has_own_users=False)
-    owners.expect(20_000, Expected(1000, "mark", lambda: 1))
+    owners = _owners(FakeSource(), has_own_users=False)
+    owners.expect(20_000, ExpectedInstance(1000, "mark", lambda: 1))
     assert await owners.examine(20_000) is verdict
-    assert owners.is_owned(20_000, owners.known(20_000)) is (verdict is Verdict.OWN)
+    assert owners.is_owned(20_000, owners.verified_cookies(20_000)) is (verdict is Verdict.OWN)
 
 
 async def test_a_lookup_that_fails_refuses_the_connection_and_closes_it(
@@ -252,7 +252,7 @@ async def test_a_lookup_that_fails_refuses_the_connection_and_closes_it(
 ) -> None:
     sockets = OpenSockets(frozenset({70}), frozenset(), True)
     monkeypatch.setattr(owners_module, "read_open_sockets", lambda *_: sockets)
-    source = Stated()
+    source = FakeSource()
     owners = _owners(source)
     ended = asyncio.Event()
 
@@ -264,7 +264,7 @@ async def test_a_lookup_that_fails_refuses_the_connection_and_closes_it(
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        owners.expect(port, Expected(1000, "mark", lambda: 1))
+        owners.expect(port, ExpectedInstance(1000, "mark", lambda: 1))
         assert await owners.examine(port) is Verdict.OWN
         source.fault = OSError(105, "No buffer space available")
         with pytest.raises(UpstreamRefused):
@@ -283,40 +283,40 @@ async def test_without_any_source_every_listener_is_trusted() -> None:
     assert await owners.list_listeners(20_000) == []
 
 
-async def test_one_environment_takes_one_turn_at_a_time_and_others_do_not_wait() -> None:
-    turns, order = Turns(), []
+async def test_an_environment_has_one_examination_at_a_time_and_does_not_delay_others() -> None:
+    throttle, order = ExaminationThrottle(), []
 
-    async def take(environment: str, until_then: asyncio.Event) -> None:
-        async with turns.take(environment):
+    async def examine(environment: str, may_end: asyncio.Event) -> None:
+        async with throttle.admit(environment):
             order.append(environment)
-            await until_then.wait()
+            await may_end.wait()
 
-    go_on = asyncio.Event()
+    may_end = asyncio.Event()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         for _ in range(6):
-            group.create_task(take("attacker", go_on))
-        await until(lambda: order == ["attacker"])
-        group.create_task(take("neighbour", go_on))
-        await until(lambda: order == ["attacker", "neighbour"])
-        go_on.set()
+            group.create_task(examine("attacker", may_end))
+        await wait_until(lambda: order == ["attacker"])
+        group.create_task(examine("neighbour", may_end))
+        await wait_until(lambda: order == ["attacker", "neighbour"])
+        may_end.set()
     assert order.count("attacker") == 6
 
 
 async def test_a_costly_examination_is_followed_by_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    turns, pauses = Turns(), []
+    throttle, pauses = ExaminationThrottle(), []
 
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr("deployer.listeners.turns.asyncio.sleep", sleep)
+    monkeypatch.setattr("deployer.listeners.throttle.asyncio.sleep", sleep)
     for cost in (1.0, 100.0, 0.0, 0.0):
-        async with turns.take("environment") as turn:
-            turn.cost_seconds = cost
+        async with throttle.admit("environment") as usage:
+            usage.cost_seconds = cost
     assert pauses == [0, pytest.approx(4, abs=1), pytest.approx(5, abs=1), 0]
 
 
-class Sharing(Stated):
-    """Any number of listeners on the port."""
+class SharingSource(FakeSource):
+    """Reports any number of listeners on the port."""
 
     def __init__(self, cookies: range) -> None:
         super().__init__()
@@ -337,11 +337,11 @@ async def test_a_port_with_too_many_listeners_is_refused_without_looking_them_up
     sockets = OpenSockets(frozenset({70}), frozenset(), True)
     monkeypatch.setattr(owners_module, "read_open_sockets", lambda *_: sockets)
     monkeypatch.setattr(owners_module, "_FOREIGN_SECONDS", 1000)
-    source = Sharing(range(12_000))
+    source = SharingSource(range(12_000))
     owners = _owners(source, has_own_users=False)
-    owners.expect(20_000, Expected(1000, "mark", lambda: 1))
+    owners.expect(20_000, ExpectedInstance(1000, "mark", lambda: 1))
     assert await owners.examine(20_000) is Verdict.FOREIGN
-    assert not any(owners.is_owned(20_000, owners.known(20_000)) for _ in range(100))
+    assert not any(owners.is_owned(20_000, owners.verified_cookies(20_000)) for _ in range(100))
     assert source.dumps == 1
     assert caplog.text.count("more than 256 sockets listen on 127.0.0.1:20000") == 1
 
@@ -352,30 +352,30 @@ async def test_sockets_that_were_closed_are_forgotten(
 ) -> None:
     sockets = OpenSockets(frozenset({70}), frozenset(), True)
     monkeypatch.setattr(owners_module, "read_open_sockets", lambda *_: sockets)
-    source = Sharing(range(1))
+    source = SharingSource(range(1))
     owners = _owners(source, has_own_users=has_own_users)
-    owners.expect(20_000, Expected(1000, "mark", lambda: 1))
+    owners.expect(20_000, ExpectedInstance(1000, "mark", lambda: 1))
     for cookie in range(20):
         source.cookies = range(cookie, cookie + 2)
         assert await owners.examine(20_000) is Verdict.OWN
-    assert owners.known(20_000) <= {19, 20}
+    assert owners.verified_cookies(20_000) <= {19, 20}
 
 
-async def test_no_more_is_read_once_the_instance_has_the_socket(
-    place: Place, nowhere: int, source: ListenerSource, monkeypatch: pytest.MonkeyPatch
+async def test_reading_stops_once_the_instance_is_known_to_have_the_socket(
+    sandbox: Sandbox, null_output: int, source: ListenerSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = free_port()
-    running = Running(place, port, source, nowhere)
+    running = Running(sandbox, port, source, null_output)
     read: list[int] = []
-    original = open_sockets._sockets_of
-    monkeypatch.setattr(open_sockets, "_sockets_of", lambda pid: read.append(pid) or original(pid))
+    original = open_sockets._read_socket_inodes
+    monkeypatch.setattr(open_sockets, "_read_socket_inodes", lambda pid: read.append(pid) or original(pid))
     try:
         await running.listens()
         found = source.find(port)
         assert found is not None
-        wanted = frozenset({found.inode})
-        sockets = read_open_sockets(running.expected.uid, place.mark, running.process.pid, wanted)
-        assert wanted <= sockets.own
+        needed = frozenset({found.inode})
+        sockets = read_open_sockets(running.expected.uid, sandbox.mark, running.process.pid, needed)
+        assert needed <= sockets.own
         assert read == [running.process.pid]
     finally:
         await running.process.end(0)

@@ -1,4 +1,4 @@
-"""Listeners as both sources report them."""
+"""Both sources report listeners in the same way."""
 
 import os
 import socket
@@ -7,11 +7,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from deployer.listeners.interface import ListenerSource
-from deployer.listeners.proc_net import ProcNet
-from deployer.listeners.socket_diagnostics import SocketDiagnostics
+from deployer.listeners.sources import ListenerSource, ProcNet, SocketDiagnostics
 
-MORE_THAN_ONE_REPLY_HOLDS = 700
+MORE_THAN_ONE_REPLY = 700
 
 
 @pytest.fixture(params=[SocketDiagnostics, ProcNet])
@@ -56,7 +54,7 @@ def test_the_listener_of_a_port_is_found_with_its_user_and_inode(
 
 
 def test_the_more_specific_listener_is_found(source: ListenerSource) -> None:
-    """The one that the kernel gives connections to."""
+    """The kernel prefers the more specific listener too."""
     with ExitStack() as exits:
         wide = _listen(exits, "0.0.0.0", shares=True)
         port = wide.getsockname()[1]
@@ -65,11 +63,11 @@ def test_the_more_specific_listener_is_found(source: ListenerSource) -> None:
         found = source.find(port)
         assert found is not None and found.inode == _inode(narrow)
         assert len(source.find_all(port, 2)) == 2
-        # What was left unread disturbs no later lookup.
+        # An unread rest of a dump does not affect later lookups.
         assert len(source.find_all(port)) == 3
 
 
-def test_a_listener_that_takes_no_ipv4_is_not_found(source: ListenerSource) -> None:
+def test_an_ipv6_listener_is_not_found(source: ListenerSource) -> None:
     with ExitStack() as exits:
         port = _listen(exits, "::1").getsockname()[1]
         assert source.find(port) is None
@@ -78,7 +76,7 @@ def test_a_listener_that_takes_no_ipv4_is_not_found(source: ListenerSource) -> N
 
 def test_many_listeners_are_all_reported(source: ListenerSource) -> None:
     with ExitStack() as exits:
-        inodes = {_inode(_listen(exits, "127.0.0.1")) for _ in range(MORE_THAN_ONE_REPLY_HOLDS)}
+        inodes = {_inode(_listen(exits, "127.0.0.1")) for _ in range(MORE_THAN_ONE_REPLY)}
         last = _listen(exits, "127.0.0.1")
         assert inodes <= {each.inode for each in source.find_all()}
         found = source.find(last.getsockname()[1])

@@ -1,4 +1,4 @@
-"""Bytes of a stream to lines: the same however they come, free of control characters, bounded, values hidden."""
+"""Lines do not depend on the chunks of the stream, have no control characters, are bounded and hide values."""
 
 import tracemalloc
 
@@ -6,15 +6,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from deployer.log_lines.lines import CUT, LONGEST_LINE, LineCutter
+from deployer.log_lines.lines import MAX_LINE_CHARACTERS, TRUNCATION_NOTE, LineSplitter
 from deployer.log_lines.masking import COMMON_WORDS, HIDDEN, Mask
 
 NOTHING = Mask([])
 
 
-def cut(*chunks: bytes, mask: Mask = NOTHING) -> list[str]:
-    cutter = LineCutter(mask)
-    return [line for chunk in chunks for line in cutter.feed(chunk)] + cutter.end()
+def split(*chunks: bytes, mask: Mask = NOTHING) -> list[str]:
+    splitter = LineSplitter(mask)
+    return [line for chunk in chunks for line in splitter.feed(chunk)] + splitter.flush()
 
 
 @pytest.mark.parametrize(
@@ -36,73 +36,73 @@ def cut(*chunks: bytes, mask: Mask = NOTHING) -> list[str]:
     ],
 )
 def test_bytes_become_lines(data: bytes, lines: list[str]) -> None:
-    assert cut(data) == lines
-    assert cut(*(data[at : at + 1] for at in range(len(data)))) == lines
+    assert split(data) == lines
+    assert split(*(data[at : at + 1] for at in range(len(data)))) == lines
 
 
-def test_a_long_line_is_cut_and_its_rest_dropped() -> None:
-    assert cut(b"x" * LONGEST_LINE + b"\nnext\n") == ["x" * LONGEST_LINE, "next"]
-    long, after = cut(b"x" * (LONGEST_LINE + 1) + b"\nnext\n")
-    assert long == "x" * (LONGEST_LINE - len(CUT)) + CUT
+def test_a_long_line_is_truncated() -> None:
+    assert split(b"x" * MAX_LINE_CHARACTERS + b"\nnext\n") == ["x" * MAX_LINE_CHARACTERS, "next"]
+    long, after = split(b"x" * (MAX_LINE_CHARACTERS + 1) + b"\nnext\n")
+    assert long == "x" * (MAX_LINE_CHARACTERS - len(TRUNCATION_NOTE)) + TRUNCATION_NOTE
     assert after == "next"
-    assert cut(b"x" * 100_000 + b"\rshort\n") == ["short"]
+    assert split(b"x" * 100_000 + b"\rshort\n") == ["short"]
 
 
-@pytest.mark.parametrize("size", range(LONGEST_LINE - 40, LONGEST_LINE + 60, 3))
-def test_a_cut_leaves_no_beginning_of_a_value_over(size: int) -> None:
+@pytest.mark.parametrize("size", range(MAX_LINE_CHARACTERS - 40, MAX_LINE_CHARACTERS + 60, 3))
+def test_a_truncated_line_shows_no_beginning_of_a_value(size: int) -> None:
     secret = "correct-horse-battery-staple"
-    (line,) = cut(b"." * size + secret.encode() * 30 + b"\n", mask=Mask([secret]))
+    (line,) = split(b"." * size + secret.encode() * 30 + b"\n", mask=Mask([secret]))
     assert not any(secret[:length] in line for length in range(4, len(secret) + 1))
-    (line,) = cut(b"." * size + secret.encode() * 3_000 + b"\n", mask=Mask([secret, secret * 100]))
+    (line,) = split(b"." * size + secret.encode() * 3_000 + b"\n", mask=Mask([secret, secret * 100]))
     assert not any(secret[:length] in line for length in range(4, len(secret) + 1))
 
 
 def test_values_are_found_across_chunks_and_escape_sequences() -> None:
-    assert cut(b"say pass", b"word!\n", mask=Mask(["password"])) == [f"say {HIDDEN}!"]
-    assert cut(b"say pa\x1b[1mss\x00wo", b"rd!\n", mask=Mask(["password"])) == [f"say {HIDDEN}!"]
+    assert split(b"say pass", b"word!\n", mask=Mask(["password"])) == [f"say {HIDDEN}!"]
+    assert split(b"say pa\x1b[1mss\x00wo", b"rd!\n", mask=Mask(["password"])) == [f"say {HIDDEN}!"]
 
 
-def test_a_prompt_is_given_out_once() -> None:
-    cutter = LineCutter(NOTHING)
-    assert cutter.feed(b"Continue? ") == []
-    assert cutter.end() == ["Continue? "]
-    assert cutter.end() == []
-    assert cutter.feed(b"\n") == []
-    assert cutter.feed(b"\n") == [""]
-    assert cutter.feed(b"Really? ") + cutter.end() + cutter.feed(b"yes\n") == ["Really? ", "yes"]
+def test_a_prompt_is_flushed_once() -> None:
+    splitter = LineSplitter(NOTHING)
+    assert splitter.feed(b"Continue? ") == []
+    assert splitter.flush() == ["Continue? "]
+    assert splitter.flush() == []
+    assert splitter.feed(b"\n") == []
+    assert splitter.feed(b"\n") == [""]
+    assert splitter.feed(b"Really? ") + splitter.flush() + splitter.feed(b"yes\n") == ["Really? ", "yes"]
 
 
-def test_a_value_is_hidden_though_its_beginning_was_given_out() -> None:
-    cutter = LineCutter(Mask(["password"]))
-    assert cutter.feed(b"say passw") + cutter.end() == [f"say {HIDDEN}"]
-    assert cutter.end() == []
-    assert cutter.feed(b"ord!\n") == [f"{HIDDEN}!"]
+def test_a_value_is_hidden_although_its_beginning_was_flushed() -> None:
+    splitter = LineSplitter(Mask(["password"]))
+    assert splitter.feed(b"say passw") + splitter.flush() == [f"say {HIDDEN}"]
+    assert splitter.flush() == []
+    assert splitter.feed(b"ord!\n") == [f"{HIDDEN}!"]
     # No value after all: now it is shown.
-    assert cutter.feed(b"say passw") + cutter.end() == [f"say {HIDDEN}"]
-    assert cutter.feed(b"ay\n") == ["passway"]
+    assert splitter.feed(b"say passw") + splitter.flush() == [f"say {HIDDEN}"]
+    assert splitter.feed(b"ay\n") == ["passway"]
 
 
-def test_what_was_cut_and_given_out_goes_on_after_its_end() -> None:
-    cutter = LineCutter(Mask(["password"]))
-    cutter.feed(b"x" * 10_000 + b"passw")
-    assert [len(line) for line in cutter.end()] == [LONGEST_LINE]
-    assert cutter.feed(b"ord" + b"x" * 10_000) + cutter.end() + cutter.feed(b"\nnext\n") == ["next"]
+def test_the_rest_of_a_flushed_truncated_line_is_dropped() -> None:
+    splitter = LineSplitter(Mask(["password"]))
+    splitter.feed(b"x" * 10_000 + b"passw")
+    assert [len(line) for line in splitter.flush()] == [MAX_LINE_CHARACTERS]
+    assert splitter.feed(b"ord" + b"x" * 10_000) + splitter.flush() + splitter.feed(b"\nnext\n") == ["next"]
 
 
 # Tracing each allocation is slow; a tenth of it would show any growth.
 @pytest.mark.parametrize("megabytes", [10, pytest.param(100, marks=pytest.mark.full)])
-def test_a_line_without_an_end_takes_no_memory(megabytes: int) -> None:
-    cutter = LineCutter(Mask(["password"]))
+def test_memory_is_bounded_for_a_line_without_an_end(megabytes: int) -> None:
+    splitter = LineSplitter(Mask(["password"]))
     chunk = b"x" * 65_536
     tracemalloc.start()
     try:
         for _ in range(16 * megabytes):
-            assert cutter.feed(chunk) == []
+            assert splitter.feed(chunk) == []
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert most < 1_000_000
-    assert len(cutter.end()[0]) == LONGEST_LINE
+    assert len(splitter.flush()[0]) == MAX_LINE_CHARACTERS
 
 
 VALUES = st.lists(
@@ -118,7 +118,7 @@ NOISE = st.sampled_from(
 
 @st.composite
 def streams(draw: st.DrawFn) -> tuple[list[str], bytes, list[int]]:
-    """Values, bytes that hold them, and where to cut the bytes."""
+    """Return values, bytes that contain them, and the positions at which to split the bytes into chunks."""
     values = draw(VALUES)
     pieces = st.lists((st.sampled_from(values) | NOISE) if values else NOISE, max_size=25)
     data = "".join(draw(pieces)).encode() + draw(st.binary(max_size=3))
@@ -132,28 +132,28 @@ def is_to_hide(value: str) -> bool:
 
 @given(streams())
 @example((["abca"], b"abcabc\n", [3, 4]))
-def test_chunks_change_nothing_and_no_value_is_shown(stream: tuple[list[str], bytes, list[int]]) -> None:
+def test_lines_do_not_depend_on_chunks_and_show_no_value(stream: tuple[list[str], bytes, list[int]]) -> None:
     values, data, borders = stream
     mask = Mask(values)
-    lines = cut(data, mask=mask)
-    assert lines == cut(
+    lines = split(data, mask=mask)
+    assert lines == split(
         *(data[a:b] for a, b in zip([0, *borders], [*borders, len(data)], strict=True)), mask=mask
     )
     assert not any(value in line for value in values if is_to_hide(value) for line in lines)
     assert all(
         line.replace("\t", " ").isprintable() or not any(ord(char) < 32 for char in line) for line in lines
     )
-    assert all(len(line) <= LONGEST_LINE for line in lines)
+    assert all(len(line) <= MAX_LINE_CHARACTERS for line in lines)
 
 
 @given(streams())
-def test_no_value_is_shown_though_lines_are_given_out_early(
+def test_lines_that_are_flushed_early_show_no_value(
     stream: tuple[list[str], bytes, list[int]],
 ) -> None:
     values, data, borders = stream
-    cutter = LineCutter(Mask(values))
+    splitter = LineSplitter(Mask(values))
     lines: list[str] = []
     for start, end in zip([0, *borders], [*borders, len(data)], strict=True):
-        lines += cutter.feed(data[start:end])
-        lines += cutter.end()
+        lines += splitter.feed(data[start:end])
+        lines += splitter.flush()
     assert not any(value in line for value in values if is_to_hide(value) for line in lines)

@@ -1,4 +1,4 @@
-"""Values of variables in what is logged: found in the forms in which tools print them, and nothing else hidden."""
+"""`Mask` hides values in the forms in which tools print them, and nothing else."""
 
 import base64
 import json
@@ -48,7 +48,7 @@ def test_a_value_is_hidden_in_the_forms_of_tools(printed: str) -> None:
 @pytest.mark.parametrize(
     "script", ['set -x; : "$V"', "export -p", "printf '%q' \"$V\"", "declare -p V", 'echo "$V" | base64']
 )
-def test_what_a_shell_prints_is_hidden(script: str) -> None:
+def test_a_value_is_hidden_in_the_output_of_a_shell(script: str) -> None:
     value = 'it\'s $HOME and `more` "quotes" \\ (100%) ' + "x1y2z3" * 20
     run = subprocess.run(["bash", "-c", script], env={"V": value}, capture_output=True, text=True, check=True)
     printed = [line for line in (run.stdout + run.stderr).splitlines() if "OLDPWD" not in line]
@@ -70,7 +70,7 @@ def test_common_and_short_values_are_shown() -> None:
     mask = Mask(["true", "False", "abc", "    ", "", "none", "production", *COMMON_WORDS])
     text = "true False abc     none production dHJ1ZQ=="
     assert mask.hide(text) == text
-    assert mask.longest == 0
+    assert mask.max_pattern_characters == 0
 
 
 def test_values_that_overlap_are_hidden_together() -> None:
@@ -80,25 +80,25 @@ def test_values_that_overlap_are_hidden_together() -> None:
     assert mask.hide("usernam") == f"{HIDDEN}nam"
 
 
-def test_the_mark_is_no_way_to_compose_a_value() -> None:
+def test_a_value_that_a_replacement_composes_is_hidden() -> None:
     mask = Mask(["abcd", f"{HIDDEN}x", "••••"])
     assert mask.hide("abcdx") == HIDDEN
     assert mask.hide("•abcd") == HIDDEN
 
 
-def test_an_end_that_a_value_begins_with_is_hidden() -> None:
+def test_an_unfinished_text_hides_the_beginning_of_a_value() -> None:
     mask = Mask(["correct horse battery staple", "horsemen"])
     assert mask.hide("say correct hor", unfinished=True) == f"say {HIDDEN}"
     assert mask.hide("say correct hor") == "say correct hor"
     assert mask.hide("say cor", unfinished=True) == "say cor"
-    assert mask.find_begun("say cor") == 4
-    assert mask.find_begun("say") == 3
+    assert mask.find_partial_value("say cor") == 4
+    assert mask.find_partial_value("say") == 3
 
 
-def test_a_long_value_is_hidden_in_parts_too() -> None:
+def test_a_block_of_a_long_value_is_hidden() -> None:
     value = "".join(f"{number:x}." for number in range(20_000))
     mask = Mask([value])
-    assert mask.longest == 256
+    assert mask.max_pattern_characters == 256
     assert mask.hide(value) == HIDDEN
     assert mask.hide(f"<{value[512:1024]}>") == f"<{HIDDEN}>"
 

@@ -1,4 +1,4 @@
-"""A place for processes, of which nothing may be left after the test."""
+"""Fixtures for processes, all of which must have ended after the test."""
 
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from deployer.processes.marks import end_all, find_marked
-from tests.deployer.processes.places import Place, make_place
+from deployer.processes.marks import end_marked, find_marked
+from tests.deployer.processes.sandbox import Sandbox, make_sandbox
 
 
 @pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    made = make_place(tmp_path / "place")
+async def sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
+    made = make_sandbox(tmp_path / "place")
     yield made
     left = find_marked(made.mark)
-    await end_all(made.mark, made.confinement.owner)
+    await end_marked(made.mark, made.confinement.owner)
     assert left == {}
 
 
 @pytest.fixture
-def nowhere() -> Iterator[int]:
+def null_output() -> Iterator[int]:
     descriptor = os.open("/dev/null", os.O_WRONLY)
     yield descriptor
     os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The system calls that the kernel refuses to commands, and those that ordinary programs need."""
+"""The kernel refuses dangerous system calls of commands, and allows those of ordinary programs."""
 
 import errno
 import json
@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
-from deployer.processes.call_filter import call_filter
-from tests.deployer.processes.places import PYTHON, Place
+from deployer.processes.call_filter import build_call_filter
+from tests.deployer.processes.sandbox import PYTHON, Sandbox
 
 _NUMBERS = {
     "x86_64": {"unshare": 272, "setns": 308, "mount": 165, "umount2": 166, "pivot_root": 155, "clone": 56,
@@ -16,17 +16,19 @@ _NUMBERS = {
     "aarch64": {"unshare": 97, "setns": 268, "mount": 40, "umount2": 39, "pivot_root": 41, "clone": 220, "keyctl": 219,
                 "bpf": 280, "userfaultfd": 282, "add_key": 217, "perf_event_open": 241},
 }  # fmt: skip
-_EVERYWHERE = {"clone3": 435, "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432,
+_ON_ALL_MACHINES = {"clone3": 435, "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432,
                "fspick": 433, "mount_setattr": 442, "io_uring_setup": 425}  # fmt: skip
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _ALLOW = 0x7FFF0000
 
 
-def _judge(machine: str, number: int, first_argument: int = 0, arch: int | None = None) -> int:
-    """The error of a call, 0 where it is allowed: a machine for the instructions that the filter has."""
-    given = call_filter(machine)
-    assert given is not None
-    program = [struct.unpack("=HBBI", part) for part in _cut(bytes.fromhex(given["program"]))]
+def _run_filter(machine: str, number: int, first_argument: int = 0, arch: int | None = None) -> int:
+    """Interpret the filter's instructions for a call; return the error, 0 if the call is allowed."""
+    specification = build_call_filter(machine)
+    assert specification is not None
+    program = [
+        struct.unpack("=HBBI", part) for part in _split_instructions(bytes.fromhex(specification["program"]))
+    ]
     data = struct.pack(
         "=IIQQQQQQQ", number, arch or _ARCHITECTURES[machine], 0, first_argument, 0, 0, 0, 0, 0
     )
@@ -43,29 +45,29 @@ def _judge(machine: str, number: int, first_argument: int = 0, arch: int | None 
             at += skipped_if if holds else skipped_else
 
 
-def _cut(program: bytes) -> list[bytes]:
+def _split_instructions(program: bytes) -> list[bytes]:
     return [program[at : at + 8] for at in range(0, len(program), 8)]
 
 
 @pytest.mark.parametrize("machine", list(_NUMBERS))
-def test_the_table_of_calls(machine: str) -> None:
-    numbers = _NUMBERS[machine] | _EVERYWHERE
+def test_the_filter_refuses_exactly_the_listed_calls(machine: str) -> None:
+    numbers = _NUMBERS[machine] | _ON_ALL_MACHINES
     flagged = {"clone", "unshare"}
     for name, number in numbers.items():
         if name not in flagged:
-            assert _judge(machine, number) == (errno.ENOSYS if name == "clone3" else errno.EPERM), name
+            assert _run_filter(machine, number) == (errno.ENOSYS if name == "clone3" else errno.EPERM), name
     namespaces = [1 << bit for bit in (17, 25, 26, 27, 28, 29, 30)]
     for name in flagged:
         for flag in namespaces:
-            assert _judge(machine, numbers[name], flag | 17) == errno.EPERM, (name, hex(flag))
+            assert _run_filter(machine, numbers[name], flag | 17) == errno.EPERM, (name, hex(flag))
             # The flags are the lower half of a register.
-            assert _judge(machine, numbers[name], flag | 1 << 40) == errno.EPERM
-    # A thread, fork, vfork; files and the working directory of one's own.
+            assert _run_filter(machine, numbers[name], flag | 1 << 40) == errno.EPERM
+    # A thread, fork and vfork; then unshare of files and the working directory.
     for flags in (0x3D0F00, 17, 0x4111):
-        assert _judge(machine, numbers["clone"], flags) == 0
-    assert _judge(machine, numbers["unshare"], 0x600) == 0
-    assert _judge(machine, numbers["unshare"], 0x80) == errno.EPERM
-    refused = {number for number in range(600) if _judge(machine, number) != 0}
+        assert _run_filter(machine, numbers["clone"], flags) == 0
+    assert _run_filter(machine, numbers["unshare"], 0x600) == 0
+    assert _run_filter(machine, numbers["unshare"], 0x80) == errno.EPERM
+    refused = {number for number in range(600) if _run_filter(machine, number) != 0}
     assert refused == set(_REFUSED[machine])
 
 
@@ -75,14 +77,14 @@ _REFUSED = {
 }
 
 
-def test_the_calls_of_another_abi_are_missing() -> None:
-    assert _judge("x86_64", 39, arch=0x40000003) == errno.ENOSYS
-    assert _judge("x86_64", 0x40000000 | 272) == errno.ENOSYS
-    assert _judge("aarch64", 20, arch=0x40000028) == errno.ENOSYS
-    assert call_filter("s390x") is None
+def test_calls_of_another_abi_are_reported_as_missing() -> None:
+    assert _run_filter("x86_64", 39, arch=0x40000003) == errno.ENOSYS
+    assert _run_filter("x86_64", 0x40000000 | 272) == errno.ENOSYS
+    assert _run_filter("aarch64", 20, arch=0x40000028) == errno.ENOSYS
+    assert build_call_filter("s390x") is None
 
 
-_ASK = f"""exec {PYTHON} -c '
+_TRY_CALLS = f"""exec {PYTHON} -c '
 import ctypes, json, sys, threading, subprocess
 libc = ctypes.CDLL(None, use_errno=True)
 told = {{}}
@@ -96,12 +98,12 @@ print(json.dumps(told))
 ' """
 
 
-async def test_the_kernel_applies_it_and_programs_run(place: Place) -> None:
+async def test_the_kernel_applies_the_filter_and_programs_run(sandbox: Sandbox) -> None:
     machine = os.uname().machine
     if machine not in _NUMBERS:
         pytest.skip("no filter for this machine")
-    numbers = _NUMBERS[machine] | _EVERYWHERE
-    told = json.loads(await place.run(f"{_ASK} '{json.dumps(numbers)}'"))
-    assert (told.pop("thread"), told.pop("program")) == ("ran", "ran")
-    assert told == {name: errno.ENOSYS if name == "clone3" else errno.EPERM for name in numbers}
-    assert "Seccomp:\t2" in await place.run("cat /proc/self/status")
+    numbers = _NUMBERS[machine] | _ON_ALL_MACHINES
+    results = json.loads(await sandbox.run(f"{_TRY_CALLS} '{json.dumps(numbers)}'"))
+    assert (results.pop("thread"), results.pop("program")) == ("ran", "ran")
+    assert results == {name: errno.ENOSYS if name == "clone3" else errno.EPERM for name in numbers}
+    assert "Seccomp:\t2" in await sandbox.run("cat /proc/self/status")

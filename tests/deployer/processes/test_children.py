@@ -1,4 +1,4 @@
-"""What nobody can watch is killed and reaped, and the failure is told."""
+"""Processes that cannot be watched are killed and reaped, and the failure is reported."""
 
 import asyncio
 import contextlib
@@ -14,8 +14,8 @@ from deployer.processes.marks import StillRunning, end_instance, find_marked
 from deployer.processes.run_step import StepFailed
 from deployer.processes.running_process import RunningProcess
 from deployer.processes.start_process import has_namespaces
-from deployer.processes.supervised import Supervised
-from tests.deployer.processes.places import Place, until
+from deployer.processes.supervised_process import SupervisedProcess
+from tests.deployer.processes.sandbox import Sandbox, wait_until
 
 _MOST_OPENED = 3
 
@@ -47,8 +47,8 @@ def _descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-async def test_what_cannot_be_watched_is_killed(
-    place: Place, nowhere: int, monkeypatch: pytest.MonkeyPatch
+async def test_processes_that_cannot_be_watched_are_killed(
+    sandbox: Sandbox, null_output: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusable = range(1, _MOST_OPENED + 1) if await has_namespaces() else [1]
     descriptors, children = _descriptors(), _children()
@@ -56,23 +56,23 @@ async def test_what_cannot_be_watched_is_killed(
         monkeypatch.setattr(os, "pidfd_open", _FewDescriptors(refused))
         if refused == 1:
             with pytest.raises(OSError, match="Too many open files"):
-                place.start("exec sleep 600", nowhere)
+                sandbox.start("exec sleep 600", null_output)
         else:
-            process = place.start("exec sleep 600", nowhere)
+            process = sandbox.start("exec sleep 600", null_output)
             async with asyncio.timeout(60):
                 assert await process.wait() == -9
                 await process.wait_started()
                 await process.end(60)
             assert process.fault == "could not be watched: Too many open files"
         monkeypatch.undo()
-        await until(lambda: _children() <= children and _descriptors() == descriptors)
-        assert find_marked(place.mark) == {}
+        await wait_until(lambda: _children() <= children and _descriptors() == descriptors)
+        assert find_marked(sandbox.mark) == {}
 
 
-async def test_a_launcher_that_ended_before_it_is_watched_leaves_nothing(
-    place: Place, nowhere: int, monkeypatch: pytest.MonkeyPatch
+async def test_no_process_is_left_of_a_launcher_that_ended_before_it_is_watched(
+    sandbox: Sandbox, null_output: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its command has left its group by then."""
+    """The command has left the launcher's group by then."""
     descriptors, children = _descriptors(), _children()
 
     def refuse(pid: int) -> None:
@@ -82,54 +82,52 @@ async def test_a_launcher_that_ended_before_it_is_watched_leaves_nothing(
     if await has_namespaces():
         monkeypatch.setattr(start_process, "read_process", refuse)
         with pytest.raises(OSError, match="Too many open files in system"):
-            place.start("exec sleep 600", nowhere)
-        await until(lambda: _children() <= children and _descriptors() == descriptors)
+            sandbox.start("exec sleep 600", null_output)
+        await wait_until(lambda: _children() <= children and _descriptors() == descriptors)
 
 
-async def test_a_step_tells_that_it_could_not_be_watched(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_step_that_cannot_be_watched_fails(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     if await has_namespaces():
         monkeypatch.setattr(os, "pidfd_open", _FewDescriptors(2))
         with pytest.raises(StepFailed, match="could not be watched: Too many open files"):
-            await place.run("exec sleep 600")
+            await sandbox.run("exec sleep 600")
 
 
-async def test_an_instance_that_could_not_be_watched_is_started_again(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_an_instance_that_cannot_be_watched_is_restarted(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not await has_namespaces():
         return
     seen: list[tuple[str, str | None]] = []
-    instance = Supervised(
+    instance = SupervisedProcess(
         command="exec sleep 600",
         variables={},
-        confinement=place.confinement,
-        mark=place.mark,
+        confinement=sandbox.confinement,
+        mark=sandbox.mark,
         output=tmp_path / "output",
         on_change=lambda it: seen.append((it.state, it.last_exit)),
     )
     monkeypatch.setattr(os, "pidfd_open", _FewDescriptors(2))
     instance.start()
-    await until(lambda: instance.state == "running")
-    told = "could not be watched: Too many open files"
-    assert seen == [("starting", None), ("waiting", told), ("starting", told), ("running", told)]
+    await wait_until(lambda: instance.state == "running")
+    expected = "could not be watched: Too many open files"
+    assert seen == [("starting", None), ("waiting", expected), ("starting", expected), ("running", expected)]
     await instance.stop(0)
 
 
-async def test_an_instance_is_started_again_though_its_rest_cannot_be_looked_for(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_an_instance_is_restarted_although_its_remaining_processes_cannot_be_searched(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    instance = Supervised(
+    instance = SupervisedProcess(
         command="until [ -e enough ]; do sleep 0.02; done; rm enough",
         variables={},
-        confinement=place.confinement,
-        mark=place.mark,
+        confinement=sandbox.confinement,
+        mark=sandbox.mark,
         output=tmp_path / "output",
         on_change=lambda it: None,
     )
     instance.start()
-    await until(lambda: instance.state == "running")
+    await wait_until(lambda: instance.state == "running")
     real = running_process.end_instance
 
     async def refuse(*_: object) -> int:
@@ -137,14 +135,14 @@ async def test_an_instance_is_started_again_though_its_rest_cannot_be_looked_for
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     monkeypatch.setattr(running_process, "end_instance", refuse)
-    (place.folder / "enough").touch()
-    await until(lambda: (instance.restarts, instance.state) == (1, "running"))
+    (sandbox.folder / "enough").touch()
+    await wait_until(lambda: (instance.restarts, instance.state) == (1, "running"))
     await instance.stop(0)
 
 
-async def test_stuck_processes_of_one_keep_no_thread_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than the threads of everybody are: on two cores six."""
-    monkeypatch.setattr(marks, "_PATIENCE_SECONDS", 3600)
+async def test_stuck_processes_block_no_thread_of_other_applications(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are more stuck searches than threads in the shared pool (six on two cores)."""
+    monkeypatch.setattr(marks, "_TIMEOUT_SECONDS", 3600)
     held = [process_table.Process(2**22 + 1, 1, 1, 1, "D", 0)]
     monkeypatch.setattr(marks, "find_related", lambda *_: list(held))
     ending = [asyncio.create_task(end_instance(f"stuck:{number}", None, None)) for number in range(20)]
@@ -152,9 +150,9 @@ async def test_stuck_processes_of_one_keep_no_thread_from_others(monkeypatch: py
         async with asyncio.timeout(60):
             await asyncio.gather(*(asyncio.to_thread(os.getpid) for _ in range(20)))
         assert not any(task.done() for task in ending)
-        monkeypatch.setattr(marks, "_PATIENCE_SECONDS", -1)
+        monkeypatch.setattr(marks, "_TIMEOUT_SECONDS", -1)
         with pytest.raises(StillRunning):
-            # There is a thread for the next one, too.
+            # The next search gets a thread too.
             await end_instance("stuck:last", None, None)
     finally:
         held.clear()

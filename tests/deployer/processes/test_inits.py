@@ -1,4 +1,4 @@
-"""The init of a PID namespace where /bin/sleep is missing, and what the probe says where confinement is."""
+"""The init of a PID namespace without /bin/sleep, and the report of the confinement probe."""
 
 import errno
 import os
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deployer.processes import kernel_calls, launcher, start_process
-from tests.deployer.processes.places import Place
+from tests.deployer.processes.sandbox import Sandbox
 
 
 @pytest.fixture
@@ -18,56 +18,58 @@ async def _namespaces() -> None:
         pytest.skip("the kernel grants no namespaces here")
 
 
-def _give_inits(monkeypatch: pytest.MonkeyPatch, *inits: list[str]) -> None:
-    monkeypatch.setattr(start_process, "_inits", lambda: list(inits))
+def _set_inits(monkeypatch: pytest.MonkeyPatch, *inits: list[str]) -> None:
+    monkeypatch.setattr(start_process, "_find_init_programs", lambda: list(inits))
 
 
 @pytest.mark.usefixtures("_namespaces")
-async def test_without_sleep_python_is_the_init(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    sleep, *_, python = start_process._inits()
+async def test_python_is_the_init_without_sleep(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    sleep, *_, python = start_process._find_init_programs()
     python[0] = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else python[0]
-    _give_inits(monkeypatch, ["/nowhere/sleep", *sleep[1:]], python)
-    told = await place.run("tr '\\0' ' ' < /proc/1/cmdline; kill -INT 1; echo; echo ran")
-    assert told.startswith(f"{os.path.basename(python[0])} -I -S") and told.endswith("ran\n")
+    _set_inits(monkeypatch, ["/nowhere/sleep", *sleep[1:]], python)
+    output = await sandbox.run("tr '\\0' ' ' < /proc/1/cmdline; kill -INT 1; echo; echo ran")
+    assert output.startswith(f"{os.path.basename(python[0])} -I -S") and output.endswith("ran\n")
 
 
-def test_sleep_is_found_where_the_machine_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sleep_is_found_on_the_search_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start_process.shutil, "which", lambda name, path: f"/run/current-system/{name}")
-    programs = [each[0] for each in start_process._inits.__wrapped__()]
+    programs = [each[0] for each in start_process._find_init_programs.__wrapped__()]
     assert programs[:2] == ["/bin/sleep", "/run/current-system/sleep"]
 
 
 @pytest.mark.usefixtures("_namespaces")
-async def test_without_any_init_a_start_says_so_in_one_line(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+async def test_a_start_without_any_init_fails_with_one_line(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _give_inits(monkeypatch, ["/nowhere/sleep"], ["/nowhere/python"])
+    _set_inits(monkeypatch, ["/nowhere/sleep"], ["/nowhere/python"])
     monkeypatch.setattr(start_process, "_namespaces_granted", True)
     reader, writer = os.pipe()
-    process = place.start("echo ran", writer)
+    process = sandbox.start("echo ran", writer)
     os.close(writer)
     assert await process.wait() == launcher.STATUS_NOT_STARTED
-    told = os.read(reader, 4096).decode()
+    output = os.read(reader, 4096).decode()
     os.close(reader)
-    assert told.startswith("pharos: the command could not be started: the init of its PID namespace failed: ")
-    assert "/nowhere/sleep: No such file" in told and told.count("\n") == 1
+    assert output.startswith(
+        "pharos: the command could not be started: the init of its PID namespace failed: "
+    )
+    assert "/nowhere/sleep: No such file" in output and output.count("\n") == 1
 
 
-async def test_the_probe_tries_the_init(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
-    _give_inits(monkeypatch, ["/nowhere/sleep"], ["/nowhere/python"])
+async def test_the_probe_reports_a_missing_init(monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox) -> None:
+    _set_inits(monkeypatch, ["/nowhere/sleep"], ["/nowhere/python"])
     monkeypatch.setattr(start_process, "_namespaces_granted", False)
     missing = await start_process.probe_confinement()
     assert missing.namespaces is not None and "\n" not in missing.namespaces
     assert not await start_process.has_namespaces()
     if os.geteuid() == 0 and "init" in missing.namespaces:
         assert "/nowhere/sleep: No such file or directory, /nowhere/python: No such" in missing.namespaces
-    # As where the kernel grants none.
-    everywhere = place.changed(folder=Path("/"), home=Path("/tmp"), is_writable=False)
+    # The command runs without namespaces.
+    everywhere = sandbox.with_confinement(folder=Path("/"), home=Path("/tmp"), is_writable=False)
     assert await everywhere.run("readlink /proc/self/ns/pid") == os.readlink("/proc/self/ns/pid") + "\n"
 
 
-async def test_the_probe_says_that_there_is_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(start_process, "call_filter", lambda: None)
+async def test_the_probe_reports_a_missing_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start_process, "build_call_filter", lambda: None)
     missing = await start_process.probe_confinement()
     assert missing.filter is not None and os.uname().machine in missing.filter
 
@@ -76,13 +78,13 @@ async def test_the_probe_says_that_there_is_no_filter(monkeypatch: pytest.Monkey
     ("results", "is_in_force", "flags"),
     [
         ([0], True, [4]),
-        # Linux before 4.17 does not know the flag.
+        # Linux before 4.17 does not support the flag.
         ([errno.EINVAL, 0], True, [4, 0]),
         ([errno.EINVAL, errno.EINVAL], False, [4, 0]),
         ([errno.ENOSYS, errno.ENOSYS], False, [4, 0]),
     ],
 )
-def test_a_filter_that_the_kernel_refuses(
+def test_install_call_filter_retries_without_an_unknown_flag(
     results: list[int], is_in_force: bool, flags: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left, asked = list(results), []
@@ -93,5 +95,5 @@ def test_a_filter_that_the_kernel_refuses(
         return -1 if left.pop(0) else 0
 
     monkeypatch.setattr(kernel_calls, "_libc", SimpleNamespace(syscall=syscall))
-    assert kernel_calls.filter_calls({"call": 317, "program": "00" * 8}) is is_in_force
+    assert kernel_calls.install_call_filter({"call": 317, "program": "00" * 8}) is is_in_force
     assert asked == flags

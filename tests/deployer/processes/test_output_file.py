@@ -1,4 +1,4 @@
-"""Files of output, cut while somebody writes to them."""
+"""Output files are truncated while a process writes to them."""
 
 import os
 import threading
@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from deployer.processes.output_file import cut_output, end_line, open_output
+from deployer.processes.output_file import end_line, open_output, truncate_output
 
 
-def test_a_short_file_stays(tmp_path: Path) -> None:
+def test_a_short_file_is_not_truncated(tmp_path: Path) -> None:
     path = tmp_path / "output"
     path.write_bytes(b"x" * 100)
-    cut_output(path, 100)
+    truncate_output(path, 100)
     assert path.read_bytes() == b"x" * 100
     assert not (tmp_path / "output.1").exists()
 
@@ -21,31 +21,31 @@ def test_a_short_file_stays(tmp_path: Path) -> None:
 def test_the_newest_lines_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "output"
     path.write_text("".join(f"line {number}\n" for number in range(1000)))
-    cut_output(path, 95)
+    truncate_output(path, 95)
     assert path.read_bytes() == b""
     assert (tmp_path / "output.1").read_text() == "".join(f"line {number}\n" for number in range(990, 1000))
 
 
-def test_a_line_without_an_end(tmp_path: Path) -> None:
+def test_truncation_of_a_line_without_an_end(tmp_path: Path) -> None:
     path = tmp_path / "output"
     path.write_bytes(b"x" * 300_000)
-    cut_output(path, 200_000)
+    truncate_output(path, 200_000)
     assert (tmp_path / "output.1").read_bytes() == b"x" * 200_000
 
 
-def test_a_writer_goes_on_at_the_beginning(tmp_path: Path) -> None:
+def test_a_writer_continues_at_the_beginning(tmp_path: Path) -> None:
     path = tmp_path / "output"
     writer = open_output(path, None)
     os.write(writer, b"before\n" * 100)
-    cut_output(path, 10)
+    truncate_output(path, 10)
     os.write(writer, b"after\n")
     os.close(writer)
     assert path.read_bytes() == b"after\n"
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_writer_that_is_quicker(tmp_path: Path) -> None:
-    """The cut has an end, and all lines are whole but the one at which others were lost."""
+def test_truncation_ends_despite_a_fast_writer(tmp_path: Path) -> None:
+    """All lines are whole, except the one at which others were lost."""
     path = tmp_path / "output"
     writer = open_output(path, None)
     stop = threading.Event()
@@ -59,7 +59,7 @@ def test_a_writer_that_is_quicker(tmp_path: Path) -> None:
     for _ in range(50):
         while path.stat().st_size <= 100_000:
             time.sleep(0.0001)
-        cut_output(path, 100_000)
+        truncate_output(path, 100_000)
     stop.set()
     thread.join()
     os.close(writer)
@@ -70,16 +70,19 @@ def test_a_writer_that_is_quicker(tmp_path: Path) -> None:
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "other").write_text("theirs")
     (tmp_path / "output").symlink_to(tmp_path / "other")
-    for work in (lambda: open_output(tmp_path / "output", None), lambda: cut_output(tmp_path / "output", 1)):
+    for call in (
+        lambda: open_output(tmp_path / "output", None),
+        lambda: truncate_output(tmp_path / "output", 1),
+    ):
         with pytest.raises(OSError):
-            work()
+            call()
     assert (tmp_path / "other").read_text() == "theirs"
 
 
-def test_without_room_for_the_copy_the_file_is_cut_all_the_same(tmp_path: Path) -> None:
+def test_a_file_is_truncated_on_a_full_disk(tmp_path: Path) -> None:
     (tmp_path / "output").write_text("x" * 1000)
     (tmp_path / "output.1").symlink_to("/dev/full")
-    cut_output(tmp_path / "output", 10)
+    truncate_output(tmp_path / "output", 10)
     assert (tmp_path / "output").read_text() == ""
 
 
@@ -87,7 +90,7 @@ def test_without_room_for_the_copy_the_file_is_cut_all_the_same(tmp_path: Path) 
     ("printed", "kept"),
     [(b"", b""), (b"a\n", b"a\n"), (b"a", b"a\n"), (b"a\nb", b"a\nb\n")],
 )
-def test_the_last_line_is_ended_once(printed: bytes, kept: bytes, tmp_path: Path) -> None:
+def test_a_line_end_is_appended_once(printed: bytes, kept: bytes, tmp_path: Path) -> None:
     path = tmp_path / "output"
     path.write_bytes(printed)
     for _ in range(2):

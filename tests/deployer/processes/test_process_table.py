@@ -1,4 +1,4 @@
-"""The marks of processes, as /proc tells them."""
+"""The marks of processes are read from /proc."""
 
 import io
 import os
@@ -13,8 +13,8 @@ from deployer.processes.launcher import MARK_VARIABLE
 from deployer.processes.process_table import Marks
 
 
-class _Changing:
-    """/proc, in which we become another program for so many looks, and then have this environment."""
+class _ExecutingProc:
+    """A /proc in which this process executes a new program for some reads, and then has the environment."""
 
     def __init__(self, looks: int, environment: bytes) -> None:
         self.looks = looks
@@ -31,40 +31,40 @@ class _Changing:
         if kind == "stat" and self.looks > 0:
             head, bracket, fields = data.rpartition(b")")
             numbers = fields.split()
-            # As the kernel tells it before the new program's environment is in its place.
+            # The kernel reports zeros before the new program's environment is in place.
             numbers[45:49] = [b"0"] * 4
             data = head + bracket + b" " + b" ".join(numbers) + b"\n"
         return io.BytesIO(data)
 
 
-def _look(monkeypatch: pytest.MonkeyPatch, proc: _Changing) -> frozenset[str]:
+def _read_marks(monkeypatch: pytest.MonkeyPatch, proc: _ExecutingProc) -> frozenset[str]:
     monkeypatch.setattr(process_table, "open", proc.open, raising=False)
-    return Marks().of(os.getpid())
+    return Marks().read(os.getpid())
 
 
-def test_a_process_that_takes_long_to_become_another_program_is_found(
+def test_the_mark_of_a_slowly_executing_process_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As on a busy machine, where it is kept waiting in the middle of that."""
-    proc = _Changing(30, f"A=b\0{MARK_VARIABLE}=late\0".encode())
-    assert "late" in _look(monkeypatch, proc)
+    """On a busy machine, the execution of a program may take long."""
+    proc = _ExecutingProc(30, f"A=b\0{MARK_VARIABLE}=late\0".encode())
+    assert "late" in _read_marks(monkeypatch, proc)
     assert proc.asked == 31
 
 
-def test_a_process_without_an_environment_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_does_not_wait_for_a_process_without_an_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """An application may have thousands of such processes, and every scan would wait for each of them."""
     monkeypatch.setattr(process_table.time, "sleep", pytest.fail)
-    proc = _Changing(0, b"")
-    assert _look(monkeypatch, proc) == frozenset()
+    proc = _ExecutingProc(0, b"")
+    assert _read_marks(monkeypatch, proc) == frozenset()
     assert proc.asked == 2
 
 
-def test_of_a_process_that_has_just_been_started_the_environment_is_known() -> None:
-    """Its starter goes on before the new program has one."""
+def test_the_mark_of_a_just_started_process_is_found() -> None:
+    """Popen returns before the new program has its environment."""
     for number in range(50):
         process = subprocess.Popen(["/bin/sleep", "60"], env={MARK_VARIABLE: f"just:{number}"})
         try:
-            assert f"just:{number}" in Marks().of(process.pid)
+            assert f"just:{number}" in Marks().read(process.pid)
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait()

@@ -1,4 +1,4 @@
-"""Steps with real commands: how they end, how much they print, and that nothing of them is left."""
+"""Steps with real commands report exits, pass output on, and leave no processes."""
 
 import asyncio
 import os
@@ -13,23 +13,23 @@ from deployer.processes import run_step as run_step_module
 from deployer.processes.marks import find_marked
 from deployer.processes.process_table import read_processes, read_uid
 from deployer.processes.run_step import StepFailed, Stream, run_step
-from tests.deployer.processes.places import FORK_BOMB, Place, make_place, until
+from tests.deployer.processes.sandbox import FORK_BOMB, Sandbox, make_sandbox, wait_until
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who gives processes to other users")
 
-# Ignores SIGTERM; once as a child, once as a daemon in a session of its own whose parent is gone.
+# Starts a child and a daemon in a session of its own, which both ignore SIGTERM.
 STUBBORN = "trap '' TERM; (while :; do sleep 0.1; done) & setsid sh -c 'while :; do sleep 0.1; done' &"
 
 
-def left_of(place: Place) -> list[int]:
-    owner = place.confinement.owner
+def find_remaining(sandbox: Sandbox) -> list[int]:
+    owner = sandbox.confinement.owner
     of_owner = [
         each.pid for each in read_processes() if owner is not None and read_uid(each.pid) == owner.uid
     ]
-    return of_owner + [each.pid for found in find_marked(place.mark).values() for each in found]
+    return of_owner + [each.pid for found in find_marked(sandbox.mark).values() for each in found]
 
 
-async def test_output_comes_by_stream(place: Place) -> None:
+async def test_output_is_passed_on_by_stream(sandbox: Sandbox) -> None:
     heard: dict[Stream, bytes] = {"stdout": b"", "stderr": b""}
 
     async def listen(stream: Stream, chunk: bytes) -> None:
@@ -37,13 +37,13 @@ async def test_output_comes_by_stream(place: Place) -> None:
 
     await run_step(
         "echo out; echo err >&2; printf rest",
-        variables={}, confinement=place.confinement, mark=place.mark, timeout_seconds=120, on_output=listen,
+        variables={}, confinement=sandbox.confinement, mark=sandbox.mark, timeout_seconds=120, on_output=listen,
     )  # fmt: skip
     assert heard == {"stdout": b"out\nrest", "stderr": b"err\n"}
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "expected"),
     [
         ("exit 3", "ended with status 3"),
         ("kill -9 $$", "ended with exit status 137 (SIGKILL, perhaps out of memory)"),
@@ -54,64 +54,64 @@ async def test_output_comes_by_stream(place: Place) -> None:
         ("if", "ended with status 2"),
     ],
 )
-async def test_a_step_that_fails(place: Place, command: str, told: str) -> None:
+async def test_a_failed_step_describes_its_exit(sandbox: Sandbox, command: str, expected: str) -> None:
     with pytest.raises(StepFailed) as caught:
-        await place.run(command)
-    assert str(caught.value) == told
+        await sandbox.run(command)
+    assert str(caught.value) == expected
 
 
-async def test_a_step_without_an_end(place: Place) -> None:
+async def test_a_step_without_an_end_times_out(sandbox: Sandbox) -> None:
     with pytest.raises(StepFailed, match=r"^took longer than 1\.5 s and was ended$"):
-        await place.run(f"{STUBBORN} while :; do sleep 0.1; done", timeout_seconds=1.5)
-    assert left_of(place) == []
+        await sandbox.run(f"{STUBBORN} while :; do sleep 0.1; done", timeout_seconds=1.5)
+    assert find_remaining(sandbox) == []
 
 
-async def test_a_step_that_stops_itself(place: Place) -> None:
+async def test_a_step_that_stops_itself_times_out(sandbox: Sandbox) -> None:
     with pytest.raises(StepFailed, match="took longer"):
-        await place.run("kill -STOP $$", timeout_seconds=1)
-    assert left_of(place) == []
+        await sandbox.run("kill -STOP $$", timeout_seconds=1)
+    assert find_remaining(sandbox) == []
 
 
-async def test_daemons_end_with_the_step(place: Place) -> None:
-    """Though they keep its output open."""
-    assert await place.run(f"{STUBBORN} echo done") == "done\n"
-    assert left_of(place) == []
+async def test_daemons_end_with_the_step(sandbox: Sandbox) -> None:
+    """The daemons keep the step's output open."""
+    assert await sandbox.run(f"{STUBBORN} echo done") == "done\n"
+    assert find_remaining(sandbox) == []
 
 
-async def test_what_daemons_print_behind_the_step_is_handed_on(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+async def test_output_of_daemons_after_the_step_is_passed_on(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For up to a second, in which a busy machine may not let them print anything."""
+    """The real limit is a second, in which a busy machine may not run the daemons at all."""
     monkeypatch.setattr(run_step_module, "_LAST_OUTPUT_SECONDS", 60)
     quiet = STUBBORN.replace("&", ">/dev/null 2>&1 &")
-    assert await place.run(f"{quiet} (sleep 0.3; echo late) & echo done") == "done\nlate\n"
-    assert left_of(place) == []
+    assert await sandbox.run(f"{quiet} (sleep 0.3; echo late) & echo done") == "done\nlate\n"
+    assert find_remaining(sandbox) == []
 
 
 @as_root
-async def test_daemons_that_hide(place: Place) -> None:
-    """Without the mark in their environment, in another session, with no parent of ours."""
-    await place.run("setsid env -i sh -c 'sleep 100 & sleep 100' & sleep 0.2")
-    assert left_of(place) == []
+async def test_hiding_daemons_are_ended(sandbox: Sandbox) -> None:
+    """The daemons have no mark in their environment, a session of their own, and no parent of ours."""
+    await sandbox.run("setsid env -i sh -c 'sleep 100 & sleep 100' & sleep 0.2")
+    assert find_remaining(sandbox) == []
 
 
 @as_root
-async def test_a_fork_bomb_ends(place: Place) -> None:
-    bomb = place.limited(processes=200)
+async def test_a_fork_bomb_is_ended(sandbox: Sandbox) -> None:
+    bomb = sandbox.with_limits(processes=200)
     with pytest.raises(StepFailed):
         await bomb.run(FORK_BOMB, timeout_seconds=2)
-    assert left_of(place) == []
+    assert find_remaining(sandbox) == []
 
 
 @as_root
-async def test_a_fork_bomb_ends_with_its_shell(place: Place) -> None:
-    await place.limited(processes=200).run(f"({FORK_BOMB}) & sleep 0.5")
-    assert left_of(place) == []
+async def test_a_fork_bomb_is_ended_with_its_shell(sandbox: Sandbox) -> None:
+    await sandbox.with_limits(processes=200).run(f"({FORK_BOMB}) & sleep 0.5")
+    assert find_remaining(sandbox) == []
 
 
 @pytest.mark.parametrize("size", ["128M", pytest.param("1G", marks=pytest.mark.full)])
-async def test_a_slow_reader_slows_the_command(place: Place, size: str) -> None:
-    """All of it goes through in chunks; while nobody reads, the command waits."""
+async def test_a_slow_reader_slows_the_command(sandbox: Sandbox, size: str) -> None:
+    """All output is passed on in chunks, and the command waits while the receiver is busy."""
     taken = 0
     sizes = set()
     paused, goes_on = asyncio.Event(), asyncio.Event()
@@ -132,8 +132,8 @@ async def test_a_slow_reader_slows_the_command(place: Place, size: str) -> None:
         run_step(
             f"head -c {size} /dev/zero",
             variables={},
-            confinement=place.confinement,
-            mark=place.mark,
+            confinement=sandbox.confinement,
+            mark=sandbox.mark,
             timeout_seconds=200,
             on_output=listen,
         )  # fmt: skip
@@ -148,8 +148,8 @@ async def test_a_slow_reader_slows_the_command(place: Place, size: str) -> None:
     assert peak - before < 30 * 2**20
 
 
-async def test_what_is_slowly_taken_is_not_lost(place: Place) -> None:
-    """The shell ends long before its output, which waits in the pipe, was taken."""
+async def test_no_output_is_lost_to_a_slow_receiver(sandbox: Sandbox) -> None:
+    """The shell ends long before its output is read from the pipe."""
     taken = 0
 
     async def listen(stream: Stream, chunk: bytes) -> None:
@@ -159,50 +159,50 @@ async def test_what_is_slowly_taken_is_not_lost(place: Place) -> None:
 
     await run_step(
         "head -c 40000 /dev/zero; head -c 40000 /dev/zero >&2",
-        variables={}, confinement=place.confinement, mark=place.mark, timeout_seconds=120, on_output=listen,
+        variables={}, confinement=sandbox.confinement, mark=sandbox.mark, timeout_seconds=120, on_output=listen,
     )  # fmt: skip
     assert taken == 80_000
 
 
-async def test_what_the_listener_raises_ends_the_step(place: Place) -> None:
+async def test_an_error_of_the_receiver_ends_the_step(sandbox: Sandbox) -> None:
     async def listen(stream: Stream, chunk: bytes) -> None:
         raise TimeoutError("the database is away")
 
     with pytest.raises(TimeoutError, match="the database is away"):
         await run_step(
             f"{STUBBORN} echo one; sleep 600",
-            variables={}, confinement=place.confinement, mark=place.mark, timeout_seconds=120, on_output=listen,
+            variables={}, confinement=sandbox.confinement, mark=sandbox.mark, timeout_seconds=120, on_output=listen,
         )  # fmt: skip
-    assert left_of(place) == []
+    assert find_remaining(sandbox) == []
 
 
 @pytest.mark.parametrize(
     "delay",
     [0, pytest.param(0.001, marks=pytest.mark.full), 0.02, pytest.param(0.05, marks=pytest.mark.full), 0.3],
 )
-async def test_a_cancellation_leaves_nothing(place: Place, delay: float) -> None:
-    step = asyncio.ensure_future(place.run(f"{STUBBORN} sleep 60"))
+async def test_no_process_is_left_after_a_cancellation(sandbox: Sandbox, delay: float) -> None:
+    step = asyncio.ensure_future(sandbox.run(f"{STUBBORN} sleep 60"))
     await asyncio.sleep(delay)
     for _ in range(3):
         step.cancel()
         await asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):
         await step
-    assert left_of(place) == []
+    assert find_remaining(sandbox) == []
 
 
-async def test_a_reader_that_hangs_does_not_hold_the_end_up(place: Place) -> None:
+async def test_a_hanging_receiver_does_not_delay_the_end(sandbox: Sandbox) -> None:
     async def listen(stream: Stream, chunk: bytes) -> None:
         await asyncio.Event().wait()
 
     with pytest.raises(StepFailed, match="took longer than 1 s"):
         await run_step(
             "echo one",
-            variables={}, confinement=place.confinement, mark=place.mark, timeout_seconds=1, on_output=listen,
+            variables={}, confinement=sandbox.confinement, mark=sandbox.mark, timeout_seconds=1, on_output=listen,
         )  # fmt: skip
 
 
-# What runs steps and has nothing else open: an engine in the process of the tests has threads that open files.
+# Runs steps in a process of its own: threads of engines in the test process open files.
 RUNNER = """
 import asyncio, os, sys
 from pathlib import Path
@@ -234,12 +234,12 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-async def test_no_descriptor_is_left_open(place: Place) -> None:
-    confinement, owner = place.confinement, place.confinement.owner
+async def test_no_descriptor_is_left_open(sandbox: Sandbox) -> None:
+    confinement, owner = sandbox.confinement, sandbox.confinement.owner
     uid = "0" if owner is None else str(owner.uid)
     done = await asyncio.to_thread(
         subprocess.run,
-        [sys.executable, "-c", RUNNER, str(confinement.folder), str(confinement.home), uid, place.mark]
+        [sys.executable, "-c", RUNNER, str(confinement.folder), str(confinement.home), uid, sandbox.mark]
         + ["true", "exit 1", "sleep 0.1 & true"],
         capture_output=True,
         text=True,
@@ -247,12 +247,12 @@ async def test_no_descriptor_is_left_open(place: Place) -> None:
     assert done.stdout == "ended with status 1\nTrue\n", done.stderr
 
 
-async def test_steps_of_other_marks_go_on(place: Place, tmp_path: Path) -> None:
-    """A mark that is the beginning of another names itself only. Where there are owners, each has its own."""
-    other = make_place(tmp_path / "other")
-    other.mark = place.mark + "0"
+async def test_steps_with_other_marks_continue(sandbox: Sandbox, tmp_path: Path) -> None:
+    """A step does not end processes whose mark only begins with its own mark."""
+    other = make_sandbox(tmp_path / "other")
+    other.mark = sandbox.mark + "0"
     step = asyncio.ensure_future(other.run("until [ -e enough ]; do sleep 0.02; done; echo whole"))
-    await until(lambda: find_marked(other.mark))
-    await place.run("true")
+    await wait_until(lambda: find_marked(other.mark))
+    await sandbox.run("true")
     (other.folder / "enough").touch()
     assert await step == "whole\n"

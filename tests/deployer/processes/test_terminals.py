@@ -1,4 +1,4 @@
-"""Pseudo-terminals of a command."""
+"""Commands have pseudo-terminals of their own."""
 
 import os
 import pty
@@ -6,7 +6,7 @@ import pty
 import pytest
 
 from deployer.processes.start_process import has_namespaces
-from tests.deployer.processes.places import PYTHON, Place
+from tests.deployer.processes.sandbox import PYTHON, Sandbox
 
 OPEN_ALL = f"""ls /dev/pts; {PYTHON} -c '
 import os, pty
@@ -21,13 +21,12 @@ print(len(opened), os.ttyname(opened[0][1]), os.read(opened[0][0], 5).decode())
 '"""
 
 
-async def test_they_are_its_own_and_limited(place: Place) -> None:
-    """While the machine has some in use."""
+async def test_pseudo_terminals_are_private_and_limited(sandbox: Sandbox) -> None:
     if not await has_namespaces():
         pytest.skip("needs namespaces")
     ours = pty.openpty()
     try:
-        assert (await place.run(OPEN_ALL)).split() == ["ptmx", "256", "/dev/pts/0", "heard"]
+        assert (await sandbox.run(OPEN_ALL)).split() == ["ptmx", "256", "/dev/pts/0", "heard"]
     finally:
         for each in ours:
             os.close(each)

@@ -1,4 +1,4 @@
-"""Stand-ins for users' applications, and a caller that sends bytes as they are."""
+"""Test applications, and a caller that sends raw bytes."""
 
 import asyncio
 import contextlib
@@ -16,12 +16,12 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Application:
-    """Answers with its name; `/slow`, `/events`, `/socket`, `/digest` and `/big` do what they say."""
+    """Responds with its name; `/slow`, `/events`, `/socket`, `/digest` and `/big` behave as their names say."""
 
     def __init__(self, name: str, port: int = 0) -> None:
         self.name = name
         self.target = Target(port or free_port())
-        self.asked = 0
+        self.request_count = 0
         self.step = asyncio.Event()
         """What `/slow` waits for, and `/events` before each event but the first."""
         self.left = asyncio.Event()
@@ -45,7 +45,7 @@ class Application:
             self._runner = None
 
     async def _show(self, request: web.Request) -> web.StreamResponse:
-        self.asked += 1
+        self.request_count += 1
         if request.path == "/unchanged":
             return web.Response(status=304, headers={"ETag": '"1"'})
         if request.path == "/empty":
@@ -63,7 +63,7 @@ class Application:
         return web.json_response(told, headers=hops if request.path == "/hops" else None)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        self.asked += 1
+        self.request_count += 1
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         number = 0
@@ -109,7 +109,7 @@ class Application:
 
 @asynccontextmanager
 async def running_application(name: str, port: int = 0) -> AsyncIterator[Application]:
-    """One that listens."""
+    """Run a listening application during the block."""
     application = Application(name, port)
     await application.start()
     try:
@@ -120,7 +120,7 @@ async def running_application(name: str, port: int = 0) -> AsyncIterator[Applica
 
 @asynccontextmanager
 async def raw_server(serve: Serve, port: int = 0) -> AsyncIterator[Target]:
-    """Whatever `serve` does with each connection, which is closed after it."""
+    """Call `serve` for each connection, and close the connection after it."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -146,7 +146,7 @@ async def raw_server(serve: Serve, port: int = 0) -> AsyncIterator[Target]:
 
 
 def answering(data: bytes) -> Serve:
-    """Reads a head and writes these bytes."""
+    """Return a handler that reads a head and writes these bytes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -179,7 +179,7 @@ async def exchange_raw(port: int, data: bytes, later: bytes = b"", *, silence: f
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Raises `TimeoutError`."""
+    """Poll the condition until it is true. Raises `TimeoutError`."""
     async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Both carriers of traffic, as the contract suite runs on them."""
+"""Both traffic adapters, for the contract suite."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from tests.support.engines import EngineMissing, free_port, or_skip
 
 
 class Caddy:
-    """A real Caddy; its configuration does not outlive it."""
+    """A real Caddy that does not persist its configuration."""
 
     def __init__(self, folder: Path, apps: dict[str, Any] | None = None) -> None:
         self.folder = folder
@@ -57,7 +57,7 @@ class Caddy:
             time.sleep(0.02)
 
     def _is_listening(self) -> bool:
-        # The file is there a moment before anybody listens on it.
+        # The socket's file appears before Caddy listens.
         with socket.socket(socket.AF_UNIX) as asking:
             return asking.connect_ex(str(self.socket)) == 0
 
@@ -84,7 +84,7 @@ def running_caddy(folder: Path, apps: dict[str, Any] | None = None) -> Iterator[
 
 @dataclass
 class Carrier:
-    """A carrier of traffic, and where it listens."""
+    """A traffic adapter, and where it listens."""
 
     traffic: Traffic
     port: int
@@ -118,7 +118,7 @@ class Carrier:
 async def serve_proxy(
     on_request_asleep: Callable[[int], None] = lambda _: None, **options: Any
 ) -> tuple[StreamingProxy, int]:
-    """One that listens, and its port."""
+    """Run a listening proxy, and yield it with its port."""
     proxy = StreamingProxy(on_request_asleep, **options)
     sock = bind("127.0.0.1", 0)
     await proxy.serve(sock)
@@ -126,7 +126,7 @@ async def serve_proxy(
 
 
 def held(proxy: Traffic, host: str = "a.localhost") -> int:
-    """How many requests wait for the environment at this host."""
+    """Return the number of held requests of the environment at this host."""
     assert isinstance(proxy, StreamingProxy)
     routed = proxy._table.find(host)
     return 0 if routed is None else len(routed.held)
@@ -143,7 +143,7 @@ async def proxy_carrier(**options: Any) -> AsyncIterator[Carrier]:
 
 @asynccontextmanager
 async def caddy_traffic(admin_url: str, port: int) -> AsyncIterator[CaddyTraffic]:
-    """An adapter, with the proxy behind Caddy, which listens as well."""
+    """Run a Caddy adapter with a listening proxy."""
     async with AsyncExitStack() as exits:
         behind, waiting = await serve_proxy(grace_seconds=0.2, trusts=lambda peer: True)
         exits.push_async_callback(behind.close)

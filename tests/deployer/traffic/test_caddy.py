@@ -1,4 +1,4 @@
-"""The adapter to a Caddy that belongs to somebody else as well."""
+"""The adapter for a Caddy that has other servers in its configuration."""
 
 import asyncio
 import socket
@@ -12,11 +12,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from deployer.traffic.caddy import CaddyTraffic
+from deployer.traffic.caddy import SERVER, CaddyTraffic, build_server
 from deployer.traffic.caddy_admin import CaddyAdmin
-from deployer.traffic.caddy_configuration import SERVER, build_server
 from deployer.traffic.interface import Route, Target, TrafficUnavailable
-from deployer.traffic.proxy.origin_claims import NAMES, PREFIXES
+from deployer.traffic.proxy.origin_claims import CLAIM_NAMES, CLAIM_PREFIXES
 from tests.deployer.traffic.applications import running_application, until
 from tests.deployer.traffic.carriers import (
     Caddy,
@@ -35,14 +34,14 @@ def to(*targets: Target, **more: Any) -> Route:
     return Route((HOST,), targets, is_awaited=True, **more)
 
 
-def somebodys_server(port: int) -> dict[str, Any]:
+def foreign_server(port: int) -> dict[str, Any]:
     answer = {"handler": "static_response", "body": "somebody's"}
     return {"listen": [f"127.0.0.1:{port}"], "routes": [{"handle": [answer]}]}
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    # Not pytest's, whose path is too long for a Unix socket.
+    # Paths in pytest's folders are too long for a Unix socket.
     with tempfile.TemporaryDirectory(prefix="caddy-") as name:
         yield Path(name)
 
@@ -55,7 +54,7 @@ def foreign_port() -> int:
 @pytest.fixture
 def caddy(folder: Path, foreign_port: int) -> Iterator[Caddy]:
     with or_skip(
-        running_caddy(folder, {"http": {"servers": {"theirs": somebodys_server(foreign_port)}}})
+        running_caddy(folder, {"http": {"servers": {"theirs": foreign_server(foreign_port)}}})
     ) as caddy:
         yield caddy
 
@@ -72,12 +71,12 @@ def adapter(carrier: Carrier) -> CaddyTraffic:
     return carrier.traffic
 
 
-def asked(caddy: Caddy) -> int:
-    """Requests that its admin endpoint has had."""
+def count_admin_requests(caddy: Caddy) -> int:
+    """Return the number of requests to Caddy's admin endpoint."""
     return caddy.log.count("received request")
 
 
-async def named(caddy: Caddy) -> list[str]:
+async def read_hosts(caddy: Caddy) -> list[str]:
     admin = CaddyAdmin(caddy.admin_url)
     server = await admin.read_server(SERVER)
     await admin.close()
@@ -86,7 +85,7 @@ async def named(caddy: Caddy) -> list[str]:
     return hosts
 
 
-async def test_what_else_is_configured_stays_as_it_is(
+async def test_other_parts_of_the_configuration_stay_unchanged(
     carrier: Carrier, caddy: Caddy, foreign_port: int
 ) -> None:
     async with running_application("one") as one:
@@ -95,13 +94,13 @@ async def test_what_else_is_configured_stays_as_it_is(
         async with carrier.session.get(f"http://127.0.0.1:{foreign_port}") as answer:
             assert await answer.text() == "somebody's"
         admin = CaddyAdmin(caddy.admin_url)
-        assert await admin.read_server("theirs") == somebodys_server(foreign_port)
+        assert await admin.read_server("theirs") == foreign_server(foreign_port)
         await carrier.traffic.set_routes({})
-        assert await admin.read_server("theirs") == somebodys_server(foreign_port)
+        assert await admin.read_server("theirs") == foreign_server(foreign_port)
         await admin.close()
 
 
-async def test_a_caddy_that_was_started_anew_gets_its_routes_back(carrier: Carrier, caddy: Caddy) -> None:
+async def test_a_restarted_caddy_gets_its_routes_back(carrier: Carrier, caddy: Caddy) -> None:
     async with running_application("one") as one:
         await carrier.traffic.set_route(1, to(one.target))
         assert not await adapter(carrier).ensure()
@@ -110,7 +109,7 @@ async def test_a_caddy_that_was_started_anew_gets_its_routes_back(carrier: Carri
             await adapter(carrier).ensure()
         with pytest.raises(TrafficUnavailable, match="Start Caddy"):
             await carrier.traffic.set_route(2, Route(("b.localhost",), (one.target,), is_awaited=True))
-        # Others do not feel it.
+        # Other environments are not affected.
         await carrier.traffic.set_route(1, to(one.target))
         caddy.start()
         with pytest.raises(aiohttp.ClientConnectionError):
@@ -121,23 +120,23 @@ async def test_a_caddy_that_was_started_anew_gets_its_routes_back(carrier: Carri
             assert (await carrier.ask(host))[0] == 200
 
 
-async def test_many_changes_at_once_are_few_reloads(carrier: Carrier, caddy: Caddy) -> None:
+async def test_many_concurrent_changes_cause_few_reloads(carrier: Carrier, caddy: Caddy) -> None:
     await carrier.traffic.set_routes({})
-    before = asked(caddy)
+    before = count_admin_requests(caddy)
     async with running_application("one") as one:
         routes = [Route((f"e{number}.localhost",), (one.target,), is_awaited=True) for number in range(50)]
         await asyncio.gather(*(carrier.traffic.set_route(n, route) for n, route in enumerate(routes)))
-        assert asked(caddy) - before <= 3
+        assert count_admin_requests(caddy) - before <= 3
         for number in (0, 49):
             assert (await carrier.ask(f"e{number}.localhost"))[0] == 200
 
 
-async def test_a_switch_a_scale_a_crash_and_a_sleep_tell_caddy_nothing(
+async def test_caddy_is_not_reconfigured_for_a_switch_a_scaling_a_crash_or_a_sleep(
     carrier: Carrier, caddy: Caddy
 ) -> None:
     async with running_application("one") as one, running_application("two") as two:
         await carrier.traffic.set_routes({1: to(one.target), 2: Route(("b.localhost",), (), True)})
-        before = asked(caddy)
+        before = count_admin_requests(caddy)
         assert before
         routes = (
             to(two.target, draining=(one.target,)),
@@ -149,29 +148,29 @@ async def test_a_switch_a_scale_a_crash_and_a_sleep_tell_caddy_nothing(
         )
         for route in routes:
             await carrier.traffic.set_route(1, route)
-            assert await carrier.traffic.in_work(1, one.target) == 0
+            assert await carrier.traffic.count_in_flight(1, one.target) == 0
         assert (await carrier.ask())[1]["name"] == "one"
-        assert asked(caddy) == before
+        assert count_admin_requests(caddy) == before
 
 
-async def test_the_hosts_are_named_that_environments_have(carrier: Carrier, caddy: Caddy) -> None:
+async def test_the_configuration_lists_the_hosts_of_environments(carrier: Carrier, caddy: Caddy) -> None:
     def at(*hosts: str) -> Route:
         return Route(hosts, (), is_awaited=False)
 
     await carrier.traffic.set_routes({1: at("a.localhost"), 2: at("b.localhost", "www.b.example")})
-    assert await named(caddy) == ["a.localhost", "b.localhost", "www.b.example"]
+    assert await read_hosts(caddy) == ["a.localhost", "b.localhost", "www.b.example"]
     await carrier.traffic.set_route(2, at("c.localhost"))
-    assert await named(caddy) == ["a.localhost", "c.localhost"]
+    assert await read_hosts(caddy) == ["a.localhost", "c.localhost"]
     await carrier.traffic.remove_route(1)
-    assert await named(caddy) == ["c.localhost"]
+    assert await read_hosts(caddy) == ["c.localhost"]
     await asyncio.gather(carrier.traffic.remove_route(2), carrier.traffic.set_route(2, at("c.localhost")))
-    assert await named(caddy) == ["c.localhost"]
+    assert await read_hosts(caddy) == ["c.localhost"]
 
 
-async def test_an_environment_that_appears_ends_what_rests_and_cuts_nothing_in_work(
+async def test_a_new_environment_closes_idle_connections_and_cuts_no_request_in_flight(
     carrier: Carrier,
 ) -> None:
-    """Requests and streams of others go on; a connection at rest is closed, and up to 2.6 every WebSocket."""
+    """Requests and streams in flight continue; Caddy closes idle connections, and up to 2.6 every WebSocket."""
     async with running_application("one") as one:
         await carrier.traffic.set_route(1, to(one.target))
         at_rest = await asyncio.open_connection("127.0.0.1", carrier.port)
@@ -187,10 +186,10 @@ async def test_an_environment_that_appears_ends_what_rests_and_cuts_nothing_in_w
                 asyncio.create_task(carrier.ask(path="/slow", method=method, data=body))
                 for method, body in (("GET", None), ("POST", "x" * 100_000))
             ]
-            while await carrier.traffic.in_work(1, one.target) < 4:
+            while await carrier.traffic.count_in_flight(1, one.target) < 4:
                 await asyncio.sleep(0.01)
-            # Those that wait for its steps, and the first one.
-            await until(lambda: one.asked == 4)
+            # The requests that wait for steps, and the first one.
+            await until(lambda: one.request_count == 4)
             await carrier.traffic.set_route(2, Route(("b.localhost",), (one.target,), is_awaited=True))
             assert (await carrier.ask("b.localhost"))[0] == 200
             async with asyncio.timeout(60):
@@ -199,7 +198,7 @@ async def test_an_environment_that_appears_ends_what_rests_and_cuts_nothing_in_w
                     await socket.send_str("still")
                     assert await socket.receive_str() == "one: still"
                 else:
-                    # Going away: those who come back reach the same application.
+                    # Going away: a reconnecting client reaches the same application.
                     assert (await socket.receive())[:2] == (aiohttp.WSMsgType.CLOSE, 1001)
                 one.step.set()
                 assert await events.content.readuntil(b"\n\n") == b"data: 1\n\n"
@@ -213,8 +212,11 @@ def caddy_version() -> tuple[int, ...]:
     return tuple(int(part) for part in told.split()[0].lstrip("v").split(".")[:2])
 
 
-async def test_who_called_is_told_truly(carrier: Carrier) -> None:
-    names = [*NAMES, *(f"{prefix}{more}" for prefix in PREFIXES for more in ("For", "Proto", "Host", "URL"))]
+async def test_applications_get_the_true_address_of_the_caller(carrier: Carrier) -> None:
+    names = [
+        *CLAIM_NAMES,
+        *(f"{prefix}{more}" for prefix in CLAIM_PREFIXES for more in ("For", "Proto", "Host", "URL")),
+    ]
     claimed = dict.fromkeys((*names, *(name.replace("-", "_") for name in names)), "claimed")
     async with running_application("one") as one:
         await carrier.traffic.set_route(1, to(one.target))
@@ -229,7 +231,7 @@ async def test_who_called_is_told_truly(carrier: Carrier) -> None:
             assert ["Host", HOST] in told
 
 
-async def test_an_address_that_is_taken_is_told(caddy: Caddy, foreign_port: int) -> None:
+async def test_a_taken_address_is_reported(caddy: Caddy, foreign_port: int) -> None:
     async with running_application("one") as one:
         for port, told in ((one.target.port, "another program does"), (foreign_port, "Another server")):
             async with caddy_traffic(caddy.admin_url, port) as traffic:
@@ -237,7 +239,7 @@ async def test_an_address_that_is_taken_is_told(caddy: Caddy, foreign_port: int)
                     await traffic.set_route(1, to(one.target))
 
 
-async def test_an_admin_endpoint_on_a_port_is_spoken_to_by_its_own_name(caddy: Caddy) -> None:
+async def test_an_admin_endpoint_on_a_port_gets_its_own_host_name(caddy: Caddy) -> None:
     port = free_port()
     async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(caddy.socket))) as session:
         moved = {"listen": f"127.0.0.1:{port}", "enforce_origin": True}
@@ -254,7 +256,7 @@ def _is_listening(port: int) -> bool:
         return asking.connect_ex(("127.0.0.1", port)) == 0
 
 
-async def test_a_sleeping_environment_is_woken_by_who_waits_behind(caddy: Caddy) -> None:
+async def test_a_sleeping_environment_is_woken_through_caddy(caddy: Caddy) -> None:
     woken: list[int] = []
     behind, waiting = await serve_proxy(woken.append, grace_seconds=0.2, trusts=lambda peer: True)
     port = free_port()
@@ -272,14 +274,14 @@ async def test_a_sleeping_environment_is_woken_by_who_waits_behind(caddy: Caddy)
 
 
 async def test_on_443_named_hosts_get_certificates_and_http_2(folder: Path) -> None:
-    """From Caddy's own authority, which issues for what no public one does; at another port, to run anywhere."""
+    """Caddy's own authority issues the certificates, and Caddy listens on another port, so the test runs anywhere."""
     https, plain = free_port(), free_port()
     apps = {
         "http": {"http_port": plain, "servers": {}},
         "pki": {"certificate_authorities": {"local": {"install_trust": False}}},
     }
     behind, waiting = await serve_proxy(grace_seconds=0.2, trusts=lambda peer: True)
-    server = build_server([HOST], listen=":443", waiting=Target(waiting), keeps_streams=False)
+    server = build_server([HOST], listen=":443", proxy_target=Target(waiting), keeps_streams=False)
     with or_skip(running_caddy(folder, apps)) as caddy:
         admin = CaddyAdmin(caddy.admin_url)
         await admin.write_server(SERVER, server | {"listen": [f"127.0.0.1:{https}"]})
@@ -318,7 +320,7 @@ async def _get_when_certified(
     [(":443", False), ("10.0.0.1:443", False), (":80", True), ("127.0.0.1:8443", True)],
 )
 def test_certificates_are_for_the_port_of_https(listen: str, is_plain: bool) -> None:
-    server = build_server([HOST], listen=listen, waiting=Target(3, "::1"), keeps_streams=True)
+    server = build_server([HOST], listen=listen, proxy_target=Target(3, "::1"), keeps_streams=True)
     assert server["automatic_https"] == {"disable": is_plain}
     _, proxy = server["routes"][1]["handle"]
     assert proxy["upstreams"] == [{"dial": "[::1]:3"}] and proxy["stream_close_delay"] == 86_400_000_000_000

@@ -1,4 +1,4 @@
-"""What both carriers of traffic do alike."""
+"""The common behaviour of both traffic adapters."""
 
 import asyncio
 import hashlib
@@ -9,8 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from deployer.traffic.drain import drain
-from deployer.traffic.interface import Route, Target
+from deployer.traffic.interface import Route, Target, drain
 from tests.deployer.traffic.applications import (
     Application,
     answering,
@@ -31,7 +30,7 @@ async def carrier(request: pytest.FixtureRequest) -> AsyncIterator[Carrier]:
         async with proxy_carrier() as opened:
             yield opened
     else:
-        # Not pytest's folder, whose path is too long for a Unix socket.
+        # Paths in pytest's folders are too long for a Unix socket.
         with tempfile.TemporaryDirectory(prefix="caddy-") as folder:
             async with caddy_carrier(Path(folder)) as opened:
                 yield opened
@@ -41,7 +40,7 @@ def to(*targets: Target, host: str = HOST, draining: tuple[Target, ...] = ()) ->
     return Route((host,), targets, is_awaited=True, draining=draining)
 
 
-async def test_the_host_decides(carrier: Carrier) -> None:
+async def test_the_host_selects_the_environment(carrier: Carrier) -> None:
     async with running_application("one") as one, running_application("two") as two:
         await carrier.traffic.set_route(1, to(one.target))
         await carrier.traffic.set_route(
@@ -58,9 +57,9 @@ async def test_the_host_decides(carrier: Carrier) -> None:
         assert (await carrier.ask("b.localhost"))[1]["name"] == "two"
 
 
-async def test_what_is_not_running_and_not_awaited_is_told_at_once(carrier: Carrier) -> None:
+async def test_requests_for_a_stopped_application_are_refused_at_once(carrier: Carrier) -> None:
     await carrier.traffic.set_route(1, Route((HOST,), (), is_awaited=False))
-    # What is held is told something else, after half a minute.
+    # A held request would get another response, after half a minute.
     async with asyncio.timeout(25):
         for method in ("GET", "POST"):
             status, told = await carrier.ask(method=method)
@@ -69,8 +68,8 @@ async def test_what_is_not_running_and_not_awaited_is_told_at_once(carrier: Carr
 
 
 @pytest.mark.parametrize("keeps_alive", [False, True], ids=["new-connections", "kept-connections"])
-async def test_a_switch_under_load_loses_nothing(carrier: Carrier, keeps_alive: bool) -> None:
-    """200 requests a second, GET and POST; once a switch has returned, no request goes to the old one."""
+async def test_a_switch_under_load_loses_no_request(carrier: Carrier, keeps_alive: bool) -> None:
+    """Send 200 requests a second, GET and POST. After a switch, no request goes to the old instance."""
     loop = asyncio.get_running_loop()
     connector = aiohttp.TCPConnector(force_close=not keeps_alive, limit=0)
     answers: list[tuple[float, float, str]] = []
@@ -107,7 +106,7 @@ async def test_a_switch_under_load_loses_nothing(carrier: Carrier, keeps_alive: 
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_an_instance_that_refuses_is_waited_for(carrier: Carrier, method: str) -> None:
+async def test_requests_wait_for_an_instance_that_refuses(carrier: Carrier, method: str) -> None:
     port = free_port()
     await carrier.traffic.set_route(1, to(Target(port)))
     body = "kept" if method == "POST" else None
@@ -119,7 +118,7 @@ async def test_an_instance_that_refuses_is_waited_for(carrier: Carrier, method: 
     assert (status, told["name"], told["body"]) == (200, "back", body or "")
 
 
-async def test_requests_go_on_to_the_next_release_when_the_old_one_refuses(carrier: Carrier) -> None:
+async def test_requests_continue_to_the_next_release_when_the_old_one_refuses(carrier: Carrier) -> None:
     await carrier.traffic.set_route(1, to(Target(free_port())))
     asking = [asyncio.create_task(carrier.ask(method=method)) for method in ("GET", "POST")]
     await asyncio.sleep(0.2)
@@ -128,7 +127,7 @@ async def test_requests_go_on_to_the_next_release_when_the_old_one_refuses(carri
         assert [(await ask)[1]["name"] for ask in asking] == ["next", "next"]
 
 
-async def test_of_two_instances_the_one_that_answers_is_enough(carrier: Carrier) -> None:
+async def test_one_accepting_instance_of_two_is_enough(carrier: Carrier) -> None:
     async with running_application("alive") as alive:
         await carrier.traffic.set_route(1, to(alive.target, Target(free_port())))
         for number in range(10):
@@ -136,26 +135,26 @@ async def test_of_two_instances_the_one_that_answers_is_enough(carrier: Carrier)
             assert (status, told["name"]) == (200, "alive")
 
 
-async def test_the_least_busy_instance_is_asked(carrier: Carrier) -> None:
+async def test_the_least_busy_instance_gets_the_request(carrier: Carrier) -> None:
     async with running_application("one") as one, running_application("two") as two:
         await carrier.traffic.set_route(1, to(one.target, two.target))
         slow = [asyncio.create_task(carrier.ask(path="/slow")) for _ in range(6)]
-        await until(lambda: one.asked + two.asked == 6)
-        assert (one.asked, two.asked) == (3, 3)
-        assert await carrier.traffic.in_work(1, one.target) == 3
+        await until(lambda: one.request_count + two.request_count == 6)
+        assert (one.request_count, two.request_count) == (3, 3)
+        assert await carrier.traffic.count_in_flight(1, one.target) == 3
         one.step.set()
         two.step.set()
         await asyncio.gather(*slow)
 
 
-async def test_events_come_one_by_one(carrier: Carrier) -> None:
+async def test_events_arrive_one_by_one(carrier: Carrier) -> None:
     async with running_application("events") as application:
         await carrier.traffic.set_route(1, to(application.target))
         async with carrier.session.get(carrier.url + "/events", headers={"Host": HOST}) as answer:
             for number in range(4):
                 async with asyncio.timeout(60):
                     assert await answer.content.readuntil(b"\n\n") == b"data: %d\n\n" % number
-                assert await carrier.traffic.in_work(1, application.target) == 1
+                assert await carrier.traffic.count_in_flight(1, application.target) == 1
                 application.step.set()
         async with asyncio.timeout(60):
             await application.left.wait()
@@ -180,7 +179,7 @@ async def test_web_sockets_pass_both_ways(carrier: Carrier, compress: int) -> No
             await socket.send_bytes(data)
             assert await socket.receive_bytes() == data
             await socket.ping()
-            assert await carrier.traffic.in_work(1, application.target) == 1
+            assert await carrier.traffic.count_in_flight(1, application.target) == 1
             await socket.send_str("end")
             message = await socket.receive()
             assert (message.type, message.data, message.extra) == (aiohttp.WSMsgType.CLOSE, 4001, "as asked")
@@ -207,15 +206,15 @@ async def test_big_bodies_pass_both_ways(carrier: Carrier) -> None:
                 assert sum([len(data) async for data in answer.content.iter_any()]) == BIG
 
 
-async def test_what_an_instance_still_answers_is_waited_for(carrier: Carrier) -> None:
+async def test_drain_waits_for_requests_in_flight(carrier: Carrier) -> None:
     async with running_application("old") as old, running_application("new") as new:
         await carrier.traffic.set_route(1, to(old.target))
         slow = [asyncio.create_task(carrier.ask(path="/slow", method=method)) for method in ("GET", "POST")]
-        await until(lambda: old.asked == 2)
+        await until(lambda: old.request_count == 2)
         await carrier.traffic.set_route(1, to(new.target, draining=(old.target,)))
         # Other environments change meanwhile.
         await carrier.traffic.set_route(2, to(new.target, host="b.localhost"))
-        assert await carrier.traffic.in_work(1, old.target) == 2
+        assert await carrier.traffic.count_in_flight(1, old.target) == 2
         assert (await carrier.ask())[1]["name"] == "new"
         assert not await drain(carrier.traffic, 1, [old.target], 0.3)
         draining = asyncio.create_task(drain(carrier.traffic, 1, [old.target], 60))
@@ -241,20 +240,23 @@ async def test_a_host_belongs_to_the_route_that_was_set_last(carrier: Carrier) -
         assert (await carrier.ask())[1]["name"] == "two"
 
 
-async def test_an_answer_that_ends_too_early_does_not_look_whole(carrier: Carrier) -> None:
-    """Of a known length; one in chunks Caddy 2.6 ends as if it were whole."""
+async def test_a_truncated_response_does_not_look_complete(carrier: Carrier) -> None:
+    """The response has a known length: Caddy 2.6 completes truncated chunked responses."""
     async with raw_server(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")) as target:
         await carrier.traffic.set_route(1, to(target))
         with pytest.raises(aiohttp.ClientPayloadError):
             await carrier.ask()
 
 
-async def test_what_changes_nothing_is_asked_again_when_an_instance_dies_over_it(carrier: Carrier) -> None:
+async def test_safe_requests_are_repeated_when_an_instance_dies(carrier: Carrier) -> None:
     async with raw_server(_die) as dying, running_application("alive") as alive:
         await carrier.traffic.set_route(1, to(dying))
         assert (await carrier.ask())[0] == 502
-        asked = (await carrier.ask(method="POST", data="once"), await carrier.ask(method="DELETE"))
-        assert [status for status, _ in asked] == [502, 502]
+        responses = (
+            await carrier.ask(method="POST", data="once"),
+            await carrier.ask(method="DELETE"),
+        )
+        assert [status for status, _ in responses] == [502, 502]
         await carrier.traffic.set_route(1, to(dying, alive.target))
         for _ in range(6):
             assert (await carrier.ask())[1]["name"] == "alive"
@@ -266,5 +268,5 @@ async def _die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 async def _until_idle(carrier: Carrier, application: Application) -> None:
     async with asyncio.timeout(60):
-        while await carrier.traffic.in_work(1, application.target):
+        while await carrier.traffic.count_in_flight(1, application.target):
             await asyncio.sleep(0.02)

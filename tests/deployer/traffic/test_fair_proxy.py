@@ -1,4 +1,4 @@
-"""One application, and those who call it, take the proxy from no other: shares of slots, and peers that stand still."""
+"""An application and its callers cannot block the proxy for others: shares of slots, and silent peers."""
 
 import asyncio
 import contextlib
@@ -25,17 +25,17 @@ SOCKET = (
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
 
-class Deaf:
-    """An instance that reads a head, writes `answer`, and reads nothing more until `reads` is set."""
+class NonReadingInstance:
+    """Reads a head, writes `answer`, and reads nothing more until `reads` is set."""
 
     def __init__(self, answer: bytes = b"") -> None:
         self.answer = answer
-        self.asked = 0
+        self.request_count = 0
         self.reads = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        self.asked += 1
+        self.request_count += 1
         transport = writer.transport
         assert isinstance(transport, asyncio.Transport)
         transport.pause_reading()
@@ -44,8 +44,8 @@ class Deaf:
         await self.reads.wait()
 
 
-class Time:
-    """A clock that stands still until it is told to go on."""
+class FakeClock:
+    """A clock that the test advances."""
 
     now = 0.0
 
@@ -63,7 +63,7 @@ async def _route(proxy: Carrier, deaf: Target, other: Target | None = None) -> N
 async def calling(
     port: int, head: bytes = UPLOAD, *, floods: bool = True
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A caller that has sent a head and then sends until nobody takes it any more."""
+    """Send a head, and then a body until the proxy stops reading."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
 
     async def flood() -> None:
@@ -95,9 +95,9 @@ def test_an_environment_gets_a_slot_while_it_has_fewer_than_are_free() -> None:
         assert refusal.value.headers["Retry-After"] and f"{number:,} requests" in refusal.value.detail
         taken.append(number)
     assert taken == [6, 3, 2, 1]
-    # What the greedy one gives back makes room for the others, which come to equal shares.
+    # Slots that the greedy environment releases go to the others, until the shares are equal.
     for _ in range(6):
-        slots.give_back(1)
+        slots.release(1)
     for environment in (2, 3, 4, 4):
         slots.take(environment)
     with pytest.raises(Unavailable):
@@ -105,7 +105,7 @@ def test_an_environment_gets_a_slot_while_it_has_fewer_than_are_free() -> None:
 
 
 def test_the_first_slots_of_an_environment_are_never_refused() -> None:
-    """However many greedy environments there are."""
+    """The number of greedy environments does not matter."""
     slots = Slots(1000, reserved=5)
     for environment in range(100):
         with contextlib.suppress(Unavailable):
@@ -117,8 +117,8 @@ def test_the_first_slots_of_an_environment_are_never_refused() -> None:
         slots.take(100)
 
 
-async def test_a_neighbour_is_served_while_uploads_are_sent_to_an_application_that_reads_nothing() -> None:
-    deaf = Deaf()
+async def test_a_neighbour_is_served_during_uploads_to_an_application_that_reads_nothing() -> None:
+    deaf = NonReadingInstance()
     async with (
         contextlib.AsyncExitStack() as exits,
         proxy_carrier(requests_at_once=40, reserved=2) as proxy,
@@ -127,7 +127,7 @@ async def test_a_neighbour_is_served_while_uploads_are_sent_to_an_application_th
     ):
         await _route(proxy, target, neighbour.target)
         callers = [await exits.enter_async_context(calling(proxy.port)) for _ in range(30)]
-        await until(lambda: deaf.asked == 20)
+        await until(lambda: deaf.request_count == 20)
         answers = [asyncio.create_task(reader.readuntil(b"}")) for reader, _ in callers]
         await until(lambda: sum(answer.done() for answer in answers) == 10)
         for answer in answers:
@@ -138,42 +138,42 @@ async def test_a_neighbour_is_served_while_uploads_are_sent_to_an_application_th
             answer.cancel()
         for _ in range(20):
             assert (await proxy.ask("b.localhost"))[0] == 200
-        assert await proxy.traffic.in_work(1, target) == 20
+        assert await proxy.traffic.count_in_flight(1, target) == 20
 
 
-async def test_an_upload_that_the_application_does_not_take_is_ended() -> None:
-    """With 504, or in the middle of the answer that the application has begun."""
+async def test_an_upload_that_the_application_does_not_read_is_ended() -> None:
+    """The caller gets 504, or a truncated response if the application has begun one."""
     begun = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nbegun"
     for answer in (b"", begun):
-        deaf = Deaf(answer)
+        deaf = NonReadingInstance(answer)
         async with proxy_carrier(silent_seconds=0.4) as proxy, raw_server(deaf.serve) as target:
             await _route(proxy, target)
             async with calling(proxy.port) as (reader, _), asyncio.timeout(60):
                 got = await reader.readuntil(b"begun" if answer else b"}")
                 assert got.startswith(b"HTTP/1.1 200 " if answer else b"HTTP/1.1 504 "), got
                 assert answer or b"0.4 s" in got
-                while await proxy.traffic.in_work(1, target):
+                while await proxy.traffic.count_in_flight(1, target):
                     await asyncio.sleep(0.01)
 
 
-async def test_a_caller_that_leaves_an_upload_nobody_reads_is_noticed() -> None:
-    """By its reset, or by its end where that fits into what the kernel keeps."""
-    deaf = Deaf()
+async def test_a_caller_that_aborts_an_unread_upload_is_noticed() -> None:
+    """The proxy notices a reset, and a normal end if it fits into the kernel's buffer."""
+    deaf = NonReadingInstance()
     async with proxy_carrier() as proxy, raw_server(deaf.serve) as target:
         await _route(proxy, target)
         async with calling(proxy.port) as (_, writer):
-            await until(lambda: deaf.asked == 1)
+            await until(lambda: deaf.request_count == 1)
             await _paused(proxy)
             connection = writer.get_extra_info("socket")
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
             async with asyncio.timeout(60):
-                while await proxy.traffic.in_work(1, target):
+                while await proxy.traffic.count_in_flight(1, target):
                     await asyncio.sleep(0.01)
 
 
 async def _paused(proxy: Carrier) -> None:
-    """Until the proxy reads no more from its only caller."""
+    """Wait until the proxy no longer reads from its only caller."""
 
     def is_paused() -> bool:
         callers = list(proxy.traffic._watch._callers)  # type: ignore[attr-defined]
@@ -182,14 +182,14 @@ async def _paused(proxy: Carrier) -> None:
     await until(is_paused)
 
 
-async def test_a_web_socket_ends_when_one_side_takes_nothing_any_more() -> None:
-    deaf = Deaf(SWITCHED)
+async def test_a_web_socket_ends_when_one_side_stops_reading() -> None:
+    deaf = NonReadingInstance(SWITCHED)
     async with proxy_carrier(silent_seconds=0.4) as proxy, raw_server(deaf.serve) as target:
         await _route(proxy, target)
         async with calling(proxy.port, SOCKET) as (reader, _), asyncio.timeout(60):
             with contextlib.suppress(ConnectionError):
                 await reader.read()
-            while await proxy.traffic.in_work(1, target):
+            while await proxy.traffic.count_in_flight(1, target):
                 await asyncio.sleep(0.01)
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -204,21 +204,21 @@ async def test_a_web_socket_ends_when_one_side_takes_nothing_any_more() -> None:
         async with calling(proxy.port, SOCKET, floods=False) as (_, writer), asyncio.timeout(60):
             transport = writer.transport
             transport.pause_reading()  # type: ignore[attr-defined]
-            while not await proxy.traffic.in_work(1, target):
+            while not await proxy.traffic.count_in_flight(1, target):
                 await asyncio.sleep(0.01)
-            while await proxy.traffic.in_work(1, target):
+            while await proxy.traffic.count_in_flight(1, target):
                 await asyncio.sleep(0.01)
 
 
-async def test_who_takes_a_little_now_and_then_is_slow_and_not_silent() -> None:
-    """On a clock that stands still: two sweeps with nothing taken in between are told from two with something."""
+async def test_a_slow_reader_is_not_silent() -> None:
+    """Two sweeps without progress in between differ from two with progress. The test controls the clock."""
     taken = asyncio.Queue[int]()
 
     async def sip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while size := await taken.get():
             await reader.readexactly(size)
 
-    time = Time()
+    time = FakeClock()
     watch = Watch(120.0, time)
     async with raw_server(sip) as target:
         upstream = await open_upstream(target)
@@ -245,7 +245,7 @@ async def test_who_takes_a_little_now_and_then_is_slow_and_not_silent() -> None:
 
 
 async def _settled_backlog(upstream: Upstream) -> int:
-    """The bytes that wait, once the kernel takes no more of them."""
+    """Return the number of unsent bytes after the kernel's buffer is full."""
     assert upstream.transport is not None
     left = -1
     while left != (now := upstream.transport.get_write_buffer_size()):
@@ -254,16 +254,16 @@ async def _settled_backlog(upstream: Upstream) -> int:
     return left
 
 
-async def test_a_sweep_survives_a_connection_that_cannot_be_looked_at(
+async def test_a_sweep_survives_a_connection_that_cannot_be_checked(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Bad:
-        has_left_unnoticed = property(lambda self: 1 / 0)
+        has_disconnected_unnoticed = property(lambda self: 1 / 0)
 
         def cut(self) -> None: ...
 
     class Gone:
-        has_left_unnoticed = True
+        has_disconnected_unnoticed = True
         is_cut = False
 
         def cut(self) -> None:

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from deployer.traffic.interface import Route, Target
-from deployer.traffic.proxy.holding import Connected, Holding
+from deployer.traffic.proxy.connector import Connector, TargetConnection
 from deployer.traffic.proxy.refusals import Unavailable
-from deployer.traffic.proxy.routes import Routed, RouteTable
+from deployer.traffic.proxy.routes import RoutedEnvironment, RouteTable
 from deployer.traffic.proxy.upstream import Upstream, UpstreamRefused
 from tests.deployer.traffic.applications import until
 
@@ -19,7 +19,7 @@ HELD = 200
 FEW = 20
 
 
-class Refusing:
+class RefusingTarget:
     """A target that accepts a given number of connections and refuses all others."""
 
     def __init__(self) -> None:
@@ -37,9 +37,9 @@ class Refusing:
 
 
 @pytest.fixture
-def target(monkeypatch: pytest.MonkeyPatch) -> Refusing:
-    target = Refusing()
-    monkeypatch.setattr("deployer.traffic.proxy.holding.open_upstream", target.open)
+def target(monkeypatch: pytest.MonkeyPatch) -> RefusingTarget:
+    target = RefusingTarget()
+    monkeypatch.setattr("deployer.traffic.proxy.connector.open_upstream", target.open)
     return target
 
 
@@ -51,16 +51,16 @@ class Requests:
         self.table.set(1, ROUTE)
         routed = self.table.find(HOST)
         assert routed is not None
-        self.routed: Routed = routed
-        self._holding = Holding(self.table, lambda _: None, 30.0, held_at_once=HELD)
-        self._tasks: list[asyncio.Task[Connected]] = []
+        self.routed: RoutedEnvironment = routed
+        self._holding = Connector(self.table, lambda _: None, 30.0, held_at_once=HELD)
+        self._tasks: list[asyncio.Task[TargetConnection]] = []
 
-    def begin(self, seconds: float = 30.0) -> asyncio.Task[Connected]:
+    def begin(self, seconds: float = 30.0) -> asyncio.Task[TargetConnection]:
         ends_at = asyncio.get_running_loop().time() + seconds
         self._tasks.append(asyncio.create_task(self._holding.connect(self.routed, ends_at)))
         return self._tasks[-1]
 
-    async def hold(self, count: int) -> None:
+    async def pause(self, count: int) -> None:
         self.begin()
         await until(lambda: len(self.routed.held) == 1)
         for _ in range(count - 1):
@@ -84,32 +84,36 @@ async def requests() -> AsyncIterator[Requests]:
     await requests.end()
 
 
-async def test_one_retry_at_a_time_is_made_for_all_who_wait(target: Refusing, requests: Requests) -> None:
-    await requests.hold(HELD)
+async def test_all_held_requests_share_one_retry_at_a_time(
+    target: RefusingTarget, requests: Requests
+) -> None:
+    await requests.pause(HELD)
     await until(lambda: target.tried >= 3)
     assert target.tried < FEW
     await until(lambda: len(requests.routed.held) == HELD)
 
 
-async def test_a_target_that_is_back_gets_all_who_wait(target: Refusing, requests: Requests) -> None:
-    await requests.hold(HELD)
+async def test_a_recovered_target_gets_all_held_requests(target: RefusingTarget, requests: Requests) -> None:
+    await requests.pause(HELD)
     target.takes = HELD
     await until(lambda: requests.connected == HELD)
     assert target.tried < HELD + FEW and not requests.routed.held
 
 
-async def test_each_connection_that_is_taken_has_two_more_tried(target: Refusing, requests: Requests) -> None:
+async def test_each_accepted_connection_wakes_two_more_requests(
+    target: RefusingTarget, requests: Requests
+) -> None:
     """The other requests do not try a target that accepts one connection and refuses the next."""
-    await requests.hold(HELD)
+    await requests.pause(HELD)
     target.takes = 3
     await until(lambda: requests.connected == 3 and len(requests.routed.held) == HELD - 3)
     assert 3 <= target.tried < FEW
 
 
-async def test_who_waits_goes_on_though_the_one_who_was_to_retry_has_left(
-    target: Refusing, requests: Requests
+async def test_held_requests_continue_after_the_retrying_caller_disconnected(
+    target: RefusingTarget, requests: Requests
 ) -> None:
-    await requests.hold(2)
+    await requests.pause(2)
     first, second = requests._tasks
     first.cancel()
     target.takes = 1
@@ -117,8 +121,8 @@ async def test_who_waits_goes_on_though_the_one_who_was_to_retry_has_left(
     assert (await second).target == Target(1)
 
 
-async def test_all_who_wait_are_told_of_a_changed_route(target: Refusing, requests: Requests) -> None:
-    await requests.hold(HELD)
+async def test_a_changed_route_wakes_all_held_requests(target: RefusingTarget, requests: Requests) -> None:
+    await requests.pause(HELD)
     requests.table.set(1, Route((HOST,), (), is_awaited=False))
     await until(lambda: requests.connected == HELD)
     for task in requests._tasks:
@@ -126,11 +130,11 @@ async def test_all_who_wait_are_told_of_a_changed_route(target: Refusing, reques
             await task
 
 
-async def test_a_request_is_refused_when_its_time_is_over_or_too_many_wait(
-    target: Refusing, requests: Requests
+async def test_a_held_request_is_refused_after_its_time_or_if_too_many_wait(
+    target: RefusingTarget, requests: Requests
 ) -> None:
     with pytest.raises(Unavailable, match="within"):
         await requests.begin(seconds=0.0)
-    await requests.hold(HELD)
-    with pytest.raises(Unavailable, match="wait for the application already"):
+    await requests.pause(HELD)
+    with pytest.raises(Unavailable, match="already wait for the application"):
         await requests.begin()

@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from deployer.traffic.interface import Route, Target
-from deployer.traffic.proxy.holding import Holding
+from deployer.traffic.proxy.connector import Connector
 from deployer.traffic.proxy.refusals import Unavailable
 from deployer.traffic.proxy.routes import RouteTable
 from deployer.traffic.proxy.upstream import Upstream, open_upstream
@@ -38,8 +38,8 @@ async def proxy() -> AsyncIterator[Carrier]:
 
 @pytest.fixture
 async def impatient() -> AsyncIterator[Carrier]:
-    """For what is to be given up: on a busy machine it may give up anything."""
-    async with proxy_carrier(hold_seconds=1.0, think_seconds=0.5, silent_seconds=0.6) as carrier:
+    """A proxy with short timeouts. On a busy machine it may give up any request."""
+    async with proxy_carrier(hold_seconds=1.0, response_timeout_seconds=0.5, silent_seconds=0.6) as carrier:
         yield carrier
 
 
@@ -54,7 +54,7 @@ def to(*targets: Target) -> Route:
     return Route((HOST,), targets, is_awaited=True)
 
 
-async def test_an_environment_asleep_is_woken_once_for_all_who_come() -> None:
+async def test_a_sleeping_environment_is_woken_once_for_all_requests() -> None:
     woken: list[int] = []
     async with proxy_carrier(on_request_asleep=woken.append) as proxy, running_application("up") as up:
         await proxy.traffic.set_route(7, ASLEEP)
@@ -71,7 +71,7 @@ async def test_an_environment_asleep_is_woken_once_for_all_who_come() -> None:
         await asking[0]
 
 
-async def test_a_wake_that_led_to_nothing_is_asked_for_again() -> None:
+async def test_a_failed_wake_is_requested_again() -> None:
     woken: list[int] = []
     async with proxy_carrier(on_request_asleep=woken.append, hold_seconds=0.2) as proxy:
         await proxy.traffic.set_route(7, ASLEEP)
@@ -81,11 +81,11 @@ async def test_a_wake_that_led_to_nothing_is_asked_for_again() -> None:
         assert woken == [7, 7]
 
 
-async def test_a_wake_is_asked_for_again_as_soon_as_the_first_one_has_given_up() -> None:
-    """However late it began to wait."""
+async def test_a_wake_is_requested_again_when_the_first_request_gives_up() -> None:
+    """The second request may have begun to wait late."""
     woken: list[int] = []
     table, loop = RouteTable(), asyncio.get_running_loop()
-    holding = Holding(table, woken.append, 30.0, held_at_once=10)
+    holding = Connector(table, woken.append, 30.0, held_at_once=10)
     table.set(7, ASLEEP)
     routed = table.find(HOST)
     assert routed is not None
@@ -95,7 +95,7 @@ async def test_a_wake_is_asked_for_again_as_soon_as_the_first_one_has_given_up()
     assert woken == [7, 7]
 
 
-async def test_a_held_request_goes_on_when_a_target_is_there(proxy: Carrier) -> None:
+async def test_a_held_request_continues_when_a_target_appears(proxy: Carrier) -> None:
     async with running_application("new") as new:
         await proxy.traffic.set_route(1, AWAITED)
         asking = asyncio.create_task(proxy.ask())
@@ -119,15 +119,15 @@ async def test_a_target_that_was_retired_during_the_connect_gets_no_request(
             table.set(1, to(new.target))
             return upstream
 
-        monkeypatch.setattr("deployer.traffic.proxy.holding.open_upstream", open_during_a_switch)
-        holding = Holding(table, lambda number: None, hold_seconds=10.0, held_at_once=10)
+        monkeypatch.setattr("deployer.traffic.proxy.connector.open_upstream", open_during_a_switch)
+        holding = Connector(table, lambda number: None, hold_seconds=10.0, held_at_once=10)
         connected = await holding.connect(routed, asyncio.get_running_loop().time() + 10.0)
-        connected.give_back()
+        connected.release()
         assert connected.target == new.target
-        assert table.in_work(1, old.target) == 0
+        assert table.count_in_flight(1, old.target) == 0
 
 
-async def test_holding_ends(impatient: Carrier) -> None:
+async def test_a_held_request_times_out(impatient: Carrier) -> None:
     for route in (AWAITED, to(Target(free_port()))):
         await impatient.traffic.set_route(1, route)
         async with impatient.session.get(impatient.url, headers={"Host": HOST}) as answer:
@@ -135,7 +135,7 @@ async def test_holding_ends(impatient: Carrier) -> None:
             assert answer.headers["Content-Type"] == "application/problem+json"
 
 
-async def test_a_request_held_for_an_environment_that_is_removed_is_told_so(proxy: Carrier) -> None:
+async def test_a_request_held_for_a_removed_environment_gets_404(proxy: Carrier) -> None:
     await proxy.traffic.set_route(1, AWAITED)
     asking = asyncio.create_task(proxy.ask())
     await until(lambda: held(proxy.traffic) == 1)
@@ -143,7 +143,7 @@ async def test_a_request_held_for_an_environment_that_is_removed_is_told_so(prox
     assert (await asking)[0] == 404
 
 
-async def test_too_many_requests_at_once_are_told_to_come_again() -> None:
+async def test_too_many_concurrent_requests_are_refused() -> None:
     async with (
         proxy_carrier(requests_at_once=5, reserved=0, held_at_once=2) as proxy,
         running_application("one") as one,
@@ -156,7 +156,7 @@ async def test_too_many_requests_at_once_are_told_to_come_again() -> None:
         status, told = await proxy.ask()
         assert status == 503 and "wait" in told["detail"]
         slow = asyncio.gather(*(proxy.ask("b.localhost", "/slow") for _ in range(2)))
-        await until(lambda: one.asked == 2)
+        await until(lambda: one.request_count == 2)
         async with proxy.session.get(proxy.url, headers={"Host": "b.localhost"}) as answer:
             assert answer.status == 503 and answer.headers["Retry-After"] == "1"
         one.step.set()
@@ -166,7 +166,7 @@ async def test_too_many_requests_at_once_are_told_to_come_again() -> None:
         assert [(await ask)[0] for ask in waiting] == [200, 200]
 
 
-async def test_an_instance_that_dies_is_asked_again_after_its_restart(proxy: Carrier) -> None:
+async def test_a_request_is_repeated_after_the_restart_of_an_instance(proxy: Carrier) -> None:
     seen: list[bytes] = []
 
     async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -188,13 +188,13 @@ async def test_an_instance_that_dies_is_asked_again_after_its_restart(proxy: Car
         assert (await asking)[1]["name"] == "restarted"
 
 
-async def test_an_instance_that_never_answers_is_given_up(impatient: Carrier) -> None:
+async def test_an_instance_that_never_responds_times_out(impatient: Carrier) -> None:
     async with running_application("one") as application:
         await impatient.traffic.set_route(1, to(application.target))
         for method, body in (("GET", None), ("POST", "x")):
             status, told = await impatient.ask(path="/slow", method=method, data=body)
             assert status == 504 and "0.5 s" in told["detail"]
-        assert await impatient.traffic.in_work(1, application.target) == 0
+        assert await impatient.traffic.count_in_flight(1, application.target) == 0
 
 
 @pytest.mark.parametrize(
@@ -222,14 +222,14 @@ async def test_an_instance_that_never_answers_is_given_up(impatient: Carrier) ->
         b"HTTP/1.1 102 Processing\r\n\r\n",
     ],
 )
-async def test_what_is_not_an_answer_is_502(proxy: Carrier, answer: bytes) -> None:
+async def test_an_invalid_response_is_reported_as_502(proxy: Carrier, answer: bytes) -> None:
     async with raw_server(answering(answer)) as target:
         await proxy.traffic.set_route(1, to(target))
         status, told = await proxy.ask()
         assert status == 502 and told["title"]
 
 
-async def test_a_chunked_answer_that_ends_too_early_does_not_look_whole(proxy: Carrier) -> None:
+async def test_a_truncated_chunked_response_does_not_look_complete(proxy: Carrier) -> None:
     data = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n"
     async with raw_server(answering(data)) as target:
         await proxy.traffic.set_route(1, to(target))
@@ -247,7 +247,7 @@ async def test_a_chunked_answer_that_ends_too_early_does_not_look_whole(proxy: C
             await writer.wait_closed()
 
 
-async def test_an_answer_until_the_end_of_the_connection_gets_an_end_of_its_own(proxy: Carrier) -> None:
+async def test_a_response_delimited_by_close_is_framed_for_the_caller(proxy: Carrier) -> None:
     async with raw_server(answering(b"HTTP/1.0 200 Fine\r\n\r\nall of it")) as target:
         await proxy.traffic.set_route(1, to(target))
         async with proxy.session.get(proxy.url, headers={"Host": HOST}) as answer:
@@ -257,20 +257,22 @@ async def test_an_answer_until_the_end_of_the_connection_gets_an_end_of_its_own(
         assert got == b"HTTP/1.1 200 Fine\r\nConnection: close\r\n\r\nall of it"
 
 
-async def test_a_caller_that_leaves_ends_the_request_at_the_instance(
+async def test_a_disconnected_caller_ends_the_request_at_the_instance(
     proxy: Carrier, application: Application
 ) -> None:
     events = await proxy.session.get(proxy.url + "/events", headers={"Host": HOST})
     await events.content.readuntil(b"\n\n")
-    assert await proxy.traffic.in_work(1, application.target) == 1
+    assert await proxy.traffic.count_in_flight(1, application.target) == 1
     events.close()
     async with asyncio.timeout(60):
         await application.left.wait()
-        while await proxy.traffic.in_work(1, application.target):
+        while await proxy.traffic.count_in_flight(1, application.target):
             await asyncio.sleep(0.01)
 
 
-async def test_a_body_that_breaks_off_is_not_taken_for_the_whole(proxy: Carrier, impatient: Carrier) -> None:
+async def test_a_truncated_request_body_is_not_forwarded_as_complete(
+    proxy: Carrier, impatient: Carrier
+) -> None:
     got: list[bytes] = []
     ended = 0
 
@@ -305,7 +307,7 @@ async def test_a_body_that_breaks_off_is_not_taken_for_the_whole(proxy: Carrier,
         assert len(got) == 3 and all(not data.endswith(b"0\r\n\r\n") for data in got)
 
 
-async def test_an_instance_may_answer_before_it_has_the_body(proxy: Carrier) -> None:
+async def test_an_instance_may_respond_before_reading_the_body(proxy: Carrier) -> None:
     answer = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno"
     async with raw_server(answering(answer)) as target:
         await proxy.traffic.set_route(1, to(target))
@@ -314,8 +316,8 @@ async def test_an_instance_may_answer_before_it_has_the_body(proxy: Carrier) -> 
         assert got.startswith(b"HTTP/1.1 413 Too Large") and got.endswith(b"\r\n\r\nno")
 
 
-async def test_nobody_holds_more_than_a_little_of_a_body(proxy: Carrier, application: Application) -> None:
-    """50 MB to a caller that does not read, and 50 MB to an instance that does not."""
+async def test_the_proxy_buffers_only_a_little_of_a_body(proxy: Carrier, application: Application) -> None:
+    """Send 50 MB to a caller that does not read, and 50 MB to an instance that does not read."""
 
     async def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(5)
@@ -340,14 +342,14 @@ async def test_nobody_holds_more_than_a_little_of_a_body(proxy: Carrier, applica
         await asyncio.gather(sending, return_exceptions=True)
 
 
-async def test_a_web_socket_is_ended_by_either_side(proxy: Carrier, application: Application) -> None:
+async def test_either_side_can_end_a_web_socket(proxy: Carrier, application: Application) -> None:
     url = proxy.url + "/socket"
     socket = await proxy.session.ws_connect(url, headers={"Host": HOST})
-    assert await proxy.traffic.in_work(1, application.target) == 1
+    assert await proxy.traffic.count_in_flight(1, application.target) == 1
     assert socket._response.connection is not None and socket._response.connection.transport is not None
     socket._response.connection.transport.abort()
     async with asyncio.timeout(60):
-        while await proxy.traffic.in_work(1, application.target):
+        while await proxy.traffic.count_in_flight(1, application.target):
             await asyncio.sleep(0.01)
     await socket.close()
     async with proxy.session.ws_connect(url, headers={"Host": HOST}) as other:
@@ -355,31 +357,31 @@ async def test_a_web_socket_is_ended_by_either_side(proxy: Carrier, application:
         assert (await other.receive(timeout=60)).type in (aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.CLOSE)
 
 
-async def test_a_web_socket_that_is_refused_is_answered(proxy: Carrier, application: Application) -> None:
+async def test_a_refused_web_socket_gets_the_response(proxy: Carrier, application: Application) -> None:
     with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
         await proxy.session.ws_connect(proxy.url + "/", headers={"Host": HOST})
     assert refusal.value.status == 200
     assert (await proxy.ask())[0] == 200
 
 
-async def test_closing_cuts_off_what_does_not_end() -> None:
+async def test_close_cuts_off_requests_that_do_not_end() -> None:
     async with running_application("one") as one, proxy_carrier() as proxy:
         await proxy.traffic.set_route(1, to(one.target))
         asking = asyncio.create_task(proxy.ask(path="/slow"))
         socket = await proxy.session.ws_connect(proxy.url + "/socket", headers={"Host": HOST})
-        await until(lambda: one.asked == 1)
+        await until(lambda: one.request_count == 1)
         async with asyncio.timeout(60):
             await proxy.traffic.close()
             with pytest.raises(aiohttp.ClientError):
                 await asking
             await socket.close()
             # Of what was cut off the end is still to come.
-            while await proxy.traffic.in_work(1, one.target):
+            while await proxy.traffic.count_in_flight(1, one.target):
                 await asyncio.sleep(0.01)
 
 
-def test_under_uvloop() -> None:
-    """The loop that the embedded platform runs on."""
+def test_the_proxy_works_under_uvloop() -> None:
+    """The embedded platform runs on uvloop."""
 
     async def run() -> None:
         async with running_application("one") as one, proxy_carrier() as proxy:

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from deployer.traffic.interface import Route, Target
-from deployer.traffic.proxy.bounded_head import CallerLimits
-from deployer.traffic.proxy.origin_claims import NAMES, PREFIXES
+from deployer.traffic.proxy.bounded_server import CallerLimits
+from deployer.traffic.proxy.origin_claims import CLAIM_NAMES, CLAIM_PREFIXES
 from deployer.traffic.proxy.refusals import Unavailable
 from deployer.traffic.proxy.streaming import StreamingProxy
 from pipeline_contracts.open_connections import NO_ADDRESS, ConnectionLimiter
@@ -22,7 +22,7 @@ POST = b"POST / HTTP/1.1\r\n" + HOST
 
 
 class Recorder:
-    """An instance that keeps what it gets and answers with `answer`."""
+    """An instance that records requests and responds with `answer`."""
 
     def __init__(self) -> None:
         self.got: list[bytes] = []
@@ -69,7 +69,7 @@ async def _status(proxy: Carrier, data: bytes) -> int:
     return int(answer.split(b" ", 2)[1]) if answer else 0
 
 
-async def test_the_head_for_an_instance_is_exactly_this(proxy: Carrier, recorder: Recorder) -> None:
+async def test_the_exact_request_head_for_an_instance(proxy: Carrier, recorder: Recorder) -> None:
     await exchange_raw(
         proxy.port,
         b"POST /a%2Fb?c=%20 HTTP/1.1\r\nhost: A.localhost:80\r\nX-One: 1\r\nX-One: 2\r\n"
@@ -85,12 +85,10 @@ async def test_the_head_for_an_instance_is_exactly_this(proxy: Carrier, recorder
     )
 
 
-async def test_what_callers_claim_of_their_origin_reaches_no_instance(
-    proxy: Carrier, recorder: Recorder
-) -> None:
+async def test_origin_claims_of_callers_reach_no_instance(proxy: Carrier, recorder: Recorder) -> None:
     claims = [
-        *NAMES,
-        *(prefix + more for prefix in PREFIXES for more in ("Port", "Prefix", "Ssl", "Scheme", "URL")),
+        *CLAIM_NAMES,
+        *(prefix + more for prefix in CLAIM_PREFIXES for more in ("Port", "Prefix", "Ssl", "Scheme", "URL")),
     ]
     spelled = [*claims, *(name.lower() for name in claims), *(name.replace("-", "_", 1) for name in claims)]
     for some in (spelled[start : start + 50] for start in range(0, len(spelled), 50)):
@@ -102,7 +100,7 @@ async def test_what_callers_claim_of_their_origin_reaches_no_instance(
         assert b"claimed" not in got and b"X-Mine: 1\r\n" in got
 
 
-async def test_behind_a_gateway_its_word_is_kept() -> None:
+async def test_forwarded_headers_of_a_trusted_gateway_are_kept() -> None:
     recording = Recorder()
     async with proxy_carrier(trusts=lambda peer: True) as proxy, raw_server(recording.serve) as target:
         await proxy.traffic.set_route(1, to(target))
@@ -114,7 +112,7 @@ async def test_behind_a_gateway_its_word_is_kept() -> None:
         assert told in got and got.count(b"orwarded") == 3
 
 
-async def test_the_head_for_a_caller_is_exactly_this(proxy: Carrier, recorder: Recorder) -> None:
+async def test_the_exact_response_head_for_a_caller(proxy: Carrier, recorder: Recorder) -> None:
     recorder.answer = (
         b"HTTP/1.1 201 Made Here\r\nServer: mine\r\nConnection: close, X-Two\r\nX-Two: 2\r\nKeep-Alive: 5\r\n"
         b"Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nContent-Length: 002\r\n\r\nok"
@@ -126,9 +124,7 @@ async def test_the_head_for_a_caller_is_exactly_this(proxy: Carrier, recorder: R
     )
 
 
-async def test_the_callers_connection_serves_request_after_request(
-    proxy: Carrier, recorder: Recorder
-) -> None:
+async def test_a_callers_connection_serves_several_requests(proxy: Carrier, recorder: Recorder) -> None:
     one = b"GET /%d HTTP/1.1\r\n" + HOST
     got = await exchange_raw(
         proxy.port, b"".join(one % n + b"\r\n" for n in range(3)) + one % 3 + b"Connection: close\r\n\r\n"
@@ -187,7 +183,7 @@ async def test_the_callers_connection_serves_request_after_request(
         + b"\r\n\r\n",
     ],
 )
-async def test_what_could_be_read_in_two_ways_is_refused(
+async def test_ambiguous_requests_are_refused(
     proxy: Carrier, recorder: Recorder, request_bytes: bytes
 ) -> None:
     assert await _status(proxy, request_bytes) in (400, 417, 431, 501)
@@ -196,7 +192,7 @@ async def test_what_could_be_read_in_two_ways_is_refused(
     assert recorder.got == []
 
 
-async def test_a_body_in_chunks_is_chunked_anew(proxy: Carrier, recorder: Recorder) -> None:
+async def test_a_chunked_body_is_chunked_again(proxy: Carrier, recorder: Recorder) -> None:
     await exchange_raw(
         proxy.port,
         POST + b"Connection: close\r\nTransfer-Encoding: Chunked\r\n\r\n"
@@ -207,7 +203,7 @@ async def test_a_body_in_chunks_is_chunked_anew(proxy: Carrier, recorder: Record
     assert body == b"3\r\nabc\r\n0\r\n\r\n"
 
 
-async def test_an_absolute_target_becomes_a_path(proxy: Carrier, recorder: Recorder) -> None:
+async def test_an_absolute_target_is_forwarded_as_a_path(proxy: Carrier, recorder: Recorder) -> None:
     for target, path in ((b"http://a.localhost/x?y", b"/x?y"), (b"http://A.localhost?y", b"/?y")):
         data = b"GET " + target + b" HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"
         assert await _status(proxy, data) == 200
@@ -215,7 +211,7 @@ async def test_an_absolute_target_becomes_a_path(proxy: Carrier, recorder: Recor
     assert await _status(proxy, b"OPTIONS * HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n") == 200
 
 
-async def test_answers_without_a_body_end_with_their_head(proxy: Carrier) -> None:
+async def test_responses_without_a_body_end_with_their_head(proxy: Carrier) -> None:
     async with running_application("one") as one:
         await proxy.traffic.set_route(1, to(one.target))
         for method, path, status in (
@@ -231,7 +227,7 @@ async def test_answers_without_a_body_end_with_their_head(proxy: Carrier) -> Non
             assert (b"Content-Length: " in head) == (method == b"HEAD") and b"Transfer" not in head
 
 
-async def test_a_body_is_sent_when_the_instance_says_so(proxy: Carrier) -> None:
+async def test_a_body_is_forwarded_after_100_continue(proxy: Carrier) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         assert b"Expect: 100-continue\r\n" in head
@@ -261,7 +257,7 @@ async def test_a_body_is_sent_when_the_instance_says_so(proxy: Carrier) -> None:
 
 
 async def _answer_to_what_never_ends(port: int, pieces: list[bytes]) -> bytes:
-    """All that comes back until the proxy closes the connection."""
+    """Return all bytes until the proxy closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     with contextlib.suppress(ConnectionError):
         for piece in pieces:
@@ -278,7 +274,7 @@ async def _answer_to_what_never_ends(port: int, pieces: list[bytes]) -> bytes:
 
 
 async def test_a_head_that_never_ends_is_refused() -> None:
-    """Neither its bytes nor its connection are held; the requests before it are answered."""
+    """Its bytes are freed and its connection is closed; earlier requests get responses."""
     async with proxy_carrier(limits=CallerLimits(head_seconds=0.2)) as proxy:
         await _refuses_endless_heads(proxy.port)
 
@@ -297,7 +293,7 @@ async def _refuses_endless_heads(port: int) -> None:
     writer.close()
 
 
-async def test_a_slow_body_is_no_slow_head() -> None:
+async def test_a_slow_body_does_not_count_as_a_slow_head() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         await reader.readexactly(50_000)
@@ -319,7 +315,7 @@ async def test_a_slow_body_is_no_slow_head() -> None:
         writer.close()
 
 
-async def test_a_head_may_have_as_many_bytes_as_the_settings_allow() -> None:
+async def test_the_settings_limit_the_size_of_a_head() -> None:
     settings = read_settings(
         {"PHAROS_MAX_HEAD_BYTES": "50000", "PHAROS_MAX_CONNECTIONS_PER_ADDRESS": "7"}, str
     )
@@ -338,7 +334,7 @@ def _lines(count: int) -> bytes:
 
 
 async def test_trailers_without_end_are_refused(proxy: Carrier, recorder: Recorder) -> None:
-    """The parser would keep 120 of 30 kB. Short ones are read, and the next request behind them is answered."""
+    """The parser would buffer 120 trailers of 30 kB. Short trailers are read, and the next request gets a response."""
     body = POST + b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
     short = body + b"X-Sum: 1\r\n\r\n" + GET + b"Connection: close\r\n\r\n"
     assert (await exchange_raw(proxy.port, short)).count(b"HTTP/1.1 200 OK") == 2
@@ -364,7 +360,7 @@ async def test_trailers_without_end_are_refused(proxy: Carrier, recorder: Record
         assert rest == [b""]
 
 
-async def test_an_answers_heads_and_trailers_are_bounded_in_sum(proxy: Carrier) -> None:
+async def test_the_total_of_response_heads_and_trailers_is_bounded(proxy: Carrier) -> None:
     begun = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
     hint = b"HTTP/1.1 103 Early Hints\r\n%s\r\n" % _lines(1)
     for endless, status, is_whole in (
@@ -389,8 +385,8 @@ async def test_an_answers_heads_and_trailers_are_bounded_in_sum(proxy: Carrier) 
             assert (status == b"502" or last.endswith(b"0\r\n\r\n")) == is_whole, answer[-200:]
 
 
-async def test_while_a_request_is_answered_one_other_is_taken(proxy: Carrier) -> None:
-    """The rest waits in the kernel, and is answered in its turn."""
+async def test_one_pipelined_request_is_read_during_another(proxy: Carrier) -> None:
+    """Later requests wait in the kernel, and get their responses in order."""
     step = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -436,7 +432,7 @@ class _Open:
         self.is_closed = True
 
 
-def test_an_address_has_so_many_connections_and_a_gateway_any_number() -> None:
+def test_connections_of_an_address_are_limited_except_for_gateways() -> None:
     limiter = ConnectionLimiter(2, lambda address: address == "10.0.0.1", loopback=3)
     for first, second in (
         ("192.0.2.1", "192.0.2.1"),
@@ -454,8 +450,8 @@ def test_an_address_has_so_many_connections_and_a_gateway_any_number() -> None:
         assert [limiter.admit(_Peer(address), _Open()) for _ in range(5)] == [NO_ADDRESS] * 5
 
 
-def test_over_the_limit_of_loopback_or_of_all_the_longest_idle_one_is_closed() -> None:
-    """A silent flood takes nothing from others; where all have requests in progress, a new one is refused."""
+def test_the_longest_idle_connection_is_closed_over_the_loopback_or_total_limit() -> None:
+    """Idle connections do not exclude others. If all connections have requests in flight, a new one is refused."""
     for address, loopback, total in (("127.0.0.1", 3, 9), ("::1", 3, 9), ("10.0.0.1", 1, 3)):
         limiter = ConnectionLimiter(2, lambda peer: peer == "10.0.0.1", loopback=loopback, total=total)
         old, busy, new = _Open(is_idle=True), _Open(), _Open(is_idle=True)
@@ -475,8 +471,8 @@ def test_over_the_limit_of_loopback_or_of_all_the_longest_idle_one_is_closed() -
         limiter.admit(_Peer(address), _Open())
 
 
-async def test_silent_connections_of_this_machine_give_way() -> None:
-    """A request in progress keeps its connection, and who comes later is answered."""
+async def test_idle_loopback_connections_are_closed_for_new_ones() -> None:
+    """A connection with a request in flight stays open, and later requests get responses."""
     step = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -505,7 +501,7 @@ async def test_silent_connections_of_this_machine_give_way() -> None:
             writer.close()
 
 
-async def test_a_connection_over_the_limit_of_its_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_over_the_address_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline_contracts.open_connections.is_loopback", lambda address: False)
     async with proxy_carrier(limits=CallerLimits(address_connections=1)) as proxy:
         _, first = await asyncio.open_connection("127.0.0.1", proxy.port)

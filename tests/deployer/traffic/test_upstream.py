@@ -1,4 +1,4 @@
-"""The amount of an application's output that the proxy parses before refusing it as too much."""
+"""The proxy parses only a bounded amount of an application's output."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from aiohttp import StreamReader
 from aiohttp.http import RawResponseMessage
 
 from connection_bounds.bounded_reads import READ_BYTES
-from deployer.traffic.proxy.upstream import AnswerInvalid, Upstream, read_body
+from deployer.traffic.proxy.upstream import InvalidResponse, Upstream, read_body
 
 INTERIM = b"HTTP/1.1 100 \r\n\r\n"
 EMPTY = b"HTTP/1.1 204 \r\n\r\n"
@@ -16,8 +16,8 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 MOST_HEADS = 1024 // len(EMPTY) + 1
 
 
-class Wire(asyncio.Transport):
-    """A connection to an application that the test plays."""
+class FakeTransport(asyncio.Transport):
+    """A connection to an application that the test simulates."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Wire(asyncio.Transport):
     abort = close
 
 
-class Counting(Upstream):
+class CountingUpstream(Upstream):
     """Counts the heads that the parser returns."""
 
     heads = 0
@@ -47,10 +47,10 @@ class Counting(Upstream):
         super().feed_data(data, size)
 
 
-def connected() -> Counting:
-    upstream = Counting(asyncio.get_running_loop())
-    upstream.connection_made(Wire())
-    upstream.expect_answer(to_head=False)
+def connected() -> CountingUpstream:
+    upstream = CountingUpstream(asyncio.get_running_loop())
+    upstream.connection_made(FakeTransport())
+    upstream.expect_response(to_head=False)
     return upstream
 
 
@@ -58,7 +58,7 @@ def one_read(head: bytes, before: bytes = b"") -> bytes:
     return (before + head * READ_BYTES)[:READ_BYTES]
 
 
-async def test_a_read_of_interim_answers_is_parsed_no_further_than_they_are_taken() -> None:
+async def test_interim_responses_over_the_limit_are_not_parsed() -> None:
     upstream = connected()
     upstream.data_received(one_read(INTERIM))
     assert upstream.heads <= MOST_HEADS and upstream.transport is not None and upstream.transport.is_closing()
@@ -66,7 +66,7 @@ async def test_a_read_of_interim_answers_is_parsed_no_further_than_they_are_take
     for _ in range(16):
         message, _ = await upstream.read_head()
         assert message.code == 100
-    with pytest.raises(AnswerInvalid):
+    with pytest.raises(InvalidResponse):
         await upstream.read_head()
 
 
@@ -80,7 +80,7 @@ async def test_a_read_of_interim_answers_is_parsed_no_further_than_they_are_take
         ([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx", one_read(EMPTY, b"y"), one_read(EMPTY)], b"xy"),
     ],
 )
-async def test_what_follows_an_answer_is_not_parsed(pieces: list[bytes], body: bytes) -> None:
+async def test_bytes_after_a_response_are_not_parsed(pieces: list[bytes], body: bytes) -> None:
     upstream = connected()
     for piece in pieces:
         upstream.data_received(piece)
@@ -93,7 +93,7 @@ async def test_what_follows_an_answer_is_not_parsed(pieces: list[bytes], body: b
     upstream.connection_lost(None)
 
 
-async def test_a_large_answer_after_interim_ones_arrives_whole() -> None:
+async def test_a_large_response_after_interim_ones_arrives_complete() -> None:
     for interim in (0, 1, 15):
         upstream = connected()
         head = INTERIM * interim + b"HTTP/1.1 200 OK\r\nContent-Length: 20000\r\nX-Long: %s\r\n\r\n" % (

@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from tests.deployer.processes.places import PYTHON
+from tests.deployer.processes.sandbox import PYTHON
 
 BUILDER, ACCOMPLICE = 2_105_000_001, 2_105_000_002
 """Users that nothing else runs as."""
@@ -27,7 +27,7 @@ def attempt(code: str, *descriptors: int) -> str:
     return done.stdout
 
 
-def give_all(folder: "os.PathLike[str]") -> None:
+def chown_to_builder(folder: "os.PathLike[str]") -> None:
     """Make the builder the owner of a tree, and the tree writable for everybody."""
     for _, names, files, handle in os.fwalk(folder):
         for name in (*names, *files):

@@ -1,4 +1,4 @@
-"""Removal of trees with any content, and of nothing outside the tree."""
+"""`remove_tree` removes trees with any content, and nothing outside the tree."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ from deployer.drivers.local.folders import Folders
 from deployer.identity import Identity
 from deployer.trees import walk_tree
 from deployer.trees.remove_tree import remove_tree
-from tests.deployer.trees.accomplice import attempt, give_all
+from tests.deployer.trees.accomplice import attempt, chown_to_builder
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -22,7 +22,7 @@ os.symlink("{}", "d1", dir_fd=fds[0])
 
 
 @as_root
-async def test_a_folder_that_is_swapped_for_a_link_leads_nowhere(
+async def test_removal_does_not_follow_a_folder_swapped_for_a_link(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree, victim = tmp_path / "tree", tmp_path / "victim"
@@ -30,7 +30,7 @@ async def test_a_folder_that_is_swapped_for_a_link_leads_nowhere(
     (victim / "d2").mkdir(parents=True)
     (victim / "d2" / "precious").touch()
     victim.chmod(0o750)
-    give_all(tree)
+    chown_to_builder(tree)
     descriptors = [os.open(path, os.O_RDONLY) for path in (tree, tree / "d1" / "d2")]
     remove_folder, tried = os.rmdir, []
 
@@ -49,7 +49,7 @@ async def test_a_folder_that_is_swapped_for_a_link_leads_nowhere(
     assert not tree.exists()
 
 
-def test_a_tree_is_removed_however_deep_it_is(tmp_path: Path) -> None:
+def test_removal_of_a_very_deep_tree(tmp_path: Path) -> None:
     make_deep(tmp_path / "tree", 3_000)
     before = len(os.listdir("/proc/self/fd"))
     remove_tree(tmp_path / "tree")
@@ -80,7 +80,7 @@ def test_files_links_and_sockets_are_removed_and_links_not_followed(
     assert os.listdir(kept) == ["file"]
 
 
-def test_rights_that_a_build_took_away_are_no_obstacle(tmp_path: Path) -> None:
+def test_removal_of_folders_whose_permissions_a_build_removed(tmp_path: Path) -> None:
     for parent in (tmp_path, *tmp_path.parents):
         if parent.stat().st_uid == os.geteuid() and not parent.stat().st_mode & 0o001:
             parent.chmod(parent.stat().st_mode | 0o001)
@@ -107,10 +107,10 @@ def test_rights_that_a_build_took_away_are_no_obstacle(tmp_path: Path) -> None:
 def make_deep(folder: Path, levels: int) -> None:
     """Create nested folders whose path exceeds the limit for paths."""
     folder.mkdir()
-    here = os.open(folder, os.O_RDONLY)
+    current = os.open(folder, os.O_RDONLY)
     for _ in range(levels):
-        os.mkdir("deep", dir_fd=here)
-        inner = os.open("deep", os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = inner
-    os.close(here)
+        os.mkdir("deep", dir_fd=current)
+        child = os.open("deep", os.O_RDONLY, dir_fd=current)
+        os.close(current)
+        current = child
+    os.close(current)

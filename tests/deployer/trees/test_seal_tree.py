@@ -14,8 +14,8 @@ from deployer.drivers.local.folders import Folders
 from deployer.identity import Identity
 from deployer.processes.confinement import Owner
 from deployer.trees import seal_tree as seal_module
-from deployer.trees.copy_file import copy_content
-from tests.deployer.trees.accomplice import BUILDER, attempt, give_all
+from deployer.trees.seal_tree import copy_content
+from tests.deployer.trees.accomplice import BUILDER, attempt, chown_to_builder
 from tests.deployer.trees.test_remove_tree import make_deep
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -49,7 +49,7 @@ def _read_middle(path: Path) -> bytes:
 
 async def _seal(folders: Folders, tree: Path) -> None:
     if _IS_ROOT:
-        give_all(tree)
+        chown_to_builder(tree)
     await folders.seal(tree, _OWNER)
     assert folders.names("sealing") == []
 
@@ -92,7 +92,7 @@ async def test_a_link_swapped_in_during_the_copy_is_not_followed(
     assert stat.S_IMODE(victim.stat().st_mode) == 0o700
 
 
-async def test_content_links_holes_and_times_are_kept(folders: Folders, tree: Path) -> None:
+async def test_sealing_keeps_content_links_holes_and_times(folders: Folders, tree: Path) -> None:
     (tree / ".git").mkdir()
     (tree / ".git" / "config").touch()
     (tree / "lib" / "empty").mkdir(parents=True)
@@ -120,7 +120,7 @@ async def test_content_links_holes_and_times_are_kept(folders: Folders, tree: Pa
         assert {(path.lstat().st_uid, path.lstat().st_gid) for path in tree.rglob("*")} == {(0, BUILDER)}
 
 
-async def test_a_deep_tree_and_what_became_of_the_repository(
+async def test_sealing_of_a_deep_tree_whose_git_folder_is_a_link(
     folders: Folders, tree: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "kept").touch()
@@ -137,7 +137,7 @@ async def test_a_deep_tree_and_what_became_of_the_repository(
 async def test_a_file_of_another_user_is_refused(folders: Folders, tree: Path) -> None:
     (tree / "own").touch()
     (tree / "put\nthere").touch()
-    give_all(tree)
+    chown_to_builder(tree)
     os.chown(tree / "put\nthere", 0, 0)
     with pytest.raises(DeployFailed, match=r"has 'put\\nthere' of another user"):
         await folders.seal(tree, _OWNER)
@@ -145,7 +145,7 @@ async def test_a_file_of_another_user_is_refused(folders: Folders, tree: Path) -
     await folders.remove(tree)
 
 
-async def test_it_ends_when_its_time_is_over(
+async def test_sealing_fails_after_its_time_limit(
     folders: Folders, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tree / "file").touch()
@@ -155,7 +155,7 @@ async def test_it_ends_when_its_time_is_over(
     assert folders.names("sealing") == []
 
 
-async def test_a_cancelled_deployment_ends_the_copy(
+async def test_cancellation_stops_the_copy(
     folders: Folders, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(3):
@@ -172,7 +172,7 @@ async def test_a_cancelled_deployment_ends_the_copy(
     monkeypatch.setattr(seal_module, "copy_content", cancel_first)
     monkeypatch.setattr(folders_module, "Event", lambda: stop)
     if _IS_ROOT:
-        give_all(tree)
+        chown_to_builder(tree)
     sealing = asyncio.ensure_future(folders.seal(tree, _OWNER))
     with pytest.raises(asyncio.CancelledError):
         await sealing
@@ -180,16 +180,16 @@ async def test_a_cancelled_deployment_ends_the_copy(
     assert folders.names("sealing") == []
 
 
-def test_a_copy_that_ends_early_goes_on_and_a_short_one_fails(
+def test_a_copy_continues_without_copy_file_range_and_fails_for_a_truncated_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some file systems return 0 from `copy_file_range` before the end of a file."""
     (tmp_path / "source").write_bytes(b"x" * 100_000)
     monkeypatch.setattr(os, "copy_file_range", lambda *_: 0)
     with open(tmp_path / "source", "rb") as source, open(tmp_path / "target", "wb") as target:
-        found = os.fstat(source.fileno())
-        copy_content(source.fileno(), target.fileno(), found, lambda: None)
+        status = os.fstat(source.fileno())
+        copy_content(source.fileno(), target.fileno(), status, lambda: None)
         assert (tmp_path / "target").read_bytes() == b"x" * 100_000
         os.truncate(tmp_path / "source", 10)
         with pytest.raises(OSError, match="ended after 10 of 100000 bytes"):
-            copy_content(source.fileno(), target.fileno(), found, lambda: None)
+            copy_content(source.fileno(), target.fileno(), status, lambda: None)

@@ -1,1 +1,0 @@
-"""One revision of a Git repository, brought into a folder with the system's git."""
