@@ -29,7 +29,7 @@ async def test_ingest_continues_while_all_report_handles_are_busy(column_store: 
         raise OSError("held back")
 
     handles = column_store._others.pop()
-    for session in (handles._teller, *handles._readers):
+    for session in (handles._commander, *handles._readers):
         session.query = session.command = wait
     held = [asyncio.create_task(reports.query("SELECT 1")) for _ in range(60)]
     held.append(asyncio.create_task(reports.command("SELECT 1")))
