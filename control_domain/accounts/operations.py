@@ -14,7 +14,6 @@ from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import to_epoch_ms
 
-SCOPES = ("account:read", "analytics:read", "deploy:read", "deploy:write")
 DEFAULT_LIMIT = RateLimit(5000.0, 50_000)
 """How fast an account may send where nothing else was said."""
 # "Last used" is shown to people; a write a request would serialise all readers on SQLite.

@@ -7,6 +7,9 @@ a second person. Without a role there, a member may not use Deploy in the projec
 
 from enum import IntEnum
 
+SCOPES = ("account:read", "analytics:read", "deploy:read", "deploy:write")
+"""What API tokens may have."""
+
 ACCOUNT_ROLES = ("owner", "admin", "member")
 _ALL_PROJECTS = ("owner", "admin")
 

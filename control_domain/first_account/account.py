@@ -16,12 +16,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import (
     DEFAULT_LIMIT,
-    SCOPES,
     create_account,
     create_api_token,
     create_person,
     set_ingest_limit,
 )
+from control_domain.accounts.roles import SCOPES
 from control_domain.database.engine import Sessions
 from control_domain.first_account.monitors import ensure_first_monitors
 from control_domain.first_account.site import ensure_first_site

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control_domain.accounts.operations import SCOPES
+from control_domain.accounts.roles import SCOPES
 from control_domain.database.engine import Base, open_engine
 from control_domain.database.migrations.upgrade import upgrade_database
 from control_domain.tables.accounts import Account, ApiToken, Membership, Person

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from control_domain.accounts.operations import SCOPES
-from control_domain.accounts.roles import ACCOUNT_ROLES
+from control_domain.accounts.roles import ACCOUNT_ROLES, SCOPES
 from control_domain.refusals import Refused
 from pipeline_contracts.rate_limits import RateLimit
 

@@ -3,6 +3,7 @@
 import argparse
 from typing import Any
 
+from control_domain.accounts.roles import SCOPES
 from operator_cli.arguments import add_account_argument, add_subcommands, add_yes_argument, confirm
 from operator_cli.control_client import WHICH_INSTALLATION, request_action
 from operator_cli.durations import parse_duration
@@ -44,7 +45,7 @@ def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
                 required=True,
                 metavar="S",
                 dest="scopes",
-                help="account:read, analytics:read, deploy:read, deploy:write: one or several",
+                help=f"{', '.join(SCOPES)}: one or several",
             )
             parser.add_argument("--name", help="what it is for (made and the day)")
             parser.add_argument(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from control_domain.accounts.operations import SCOPES
+from control_domain.accounts.roles import SCOPES
 from control_domain.database.engine import Sessions
 from control_domain.tables.accounts import ApiToken
 from pipeline_contracts.credentials import CredentialKind, is_well_formed

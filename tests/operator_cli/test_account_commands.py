@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from control_domain.accounts.operations import SCOPES
+from control_domain.accounts.roles import SCOPES
 from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.redis import open_redis_key_directory

@@ -16,7 +16,8 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from yarl import URL
 
-from control_domain.accounts.operations import SCOPES, create_account, create_person
+from control_domain.accounts.operations import create_account, create_person
+from control_domain.accounts.roles import SCOPES
 from control_domain.database.engine import Sessions, open_engine, open_sessions
 from control_domain.projects.find import Place
 from control_domain.projects.operations import create_environment, create_ingest_key, create_project
