@@ -120,7 +120,7 @@ class HeartbeatScan(Collector):
         if self._partitions is None or time.monotonic() - self._partitions_read_at < _PARTITION_POLL_SECONDS:
             return
         try:
-            existing = {topic: await self._partitions(topic) for topic in (topics.HEARTBEATS, topics.QUEUES)}
+            existing = {topic: await self._partitions(topic) for topic in topics.MONITOR_TOPICS}
         except StorageUnavailable as error:
             # Not fatal: without the log the scan's clock stands still, and due heartbeats must become unknown.
             logger.warning("cannot list the partitions of heartbeats and queues: %s", error)

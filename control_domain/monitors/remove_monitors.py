@@ -18,6 +18,7 @@ from control_domain.tables.monitors import (
     QueueState,
     QueueWorker,
 )
+from control_domain.tables.projects import Environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,14 @@ async def remove_queue(session: AsyncSession, queue: Queue) -> Sequence[bytes]:
     if not removed.count:
         raise Refused(f"Queue {queue.id} was removed by somebody else just now.")
     return removed.digests
+
+
+async def remove_monitors(session: AsyncSession, environment: Environment) -> dict[str, RemovedMonitors]:
+    """Delete all monitors of the environment; return what was removed by kind."""
+    return {
+        "heartbeats": await remove_heartbeats(session, Heartbeat.environment_id == environment.id),
+        "queues": await remove_queues(session, Queue.environment_id == environment.id),
+    }
 
 
 async def remove_heartbeats(session: AsyncSession, which: ColumnElement[bool]) -> RemovedMonitors:

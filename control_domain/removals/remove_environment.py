@@ -11,11 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.audit import Actor, record
 from control_domain.deployments.moves import add_line, move_deployment
 from control_domain.environments.hold import hold_environment, hold_off_deployer
-from control_domain.monitors.remove_monitors import remove_heartbeats, remove_queues
+from control_domain.monitors.remove_monitors import remove_monitors
 from control_domain.projects.find import Place
 from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
-from control_domain.tables.monitors import Heartbeat, Queue
 from control_domain.tables.projects import Environment, EnvironmentLock, IngestKey
 from control_domain.tables.recorded_deployments import RecordedDeployment
 from control_domain.tables.runtime import EnvironmentLease, Instance
@@ -111,12 +110,11 @@ def _blank(condition: ColumnElement[bool], **values: Any) -> Any:
 async def _remove_monitors_and_keys(
     session: AsyncSession, environment: Environment
 ) -> tuple[list[bytes], dict[str, int]]:
-    heartbeats = await remove_heartbeats(session, Heartbeat.environment_id == environment.id)
-    queues = await remove_queues(session, Queue.environment_id == environment.id)
+    monitors = await remove_monitors(session, environment)
     ingest_keys = delete(IngestKey).where(IngestKey.environment_id == environment.id)
     found = await session.execute(ingest_keys.returning(IngestKey.digest))
-    digests = [*found.scalars(), *heartbeats.digests, *queues.digests]
-    return digests, {"keys": len(digests), "heartbeats": heartbeats.count, "queues": queues.count}
+    digests = [*found.scalars(), *(digest for removed in monitors.values() for digest in removed.digests)]
+    return digests, {"keys": len(digests), **{name: removed.count for name, removed in monitors.items()}}
 
 
 def _of_deploy(environment_id: int) -> list[Any]:

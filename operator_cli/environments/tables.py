@@ -128,8 +128,7 @@ def show_removed(result: dict[str, Any]) -> None:
     """Print what was removed with an environment."""
     counts = result["removed"]
     removed = ", ".join(
-        f"{counts[name]} {name if counts[name] != 1 else name[:-1]}"
-        for name in ("keys", "heartbeats", "queues")
+        f"{counts[name]} {name if counts[name] != 1 else name[:-1]}" for name in counts if name != "canceled"
     )
     print(f"Environment {result['slug']} is removed, with {removed}.")
     if counts["canceled"]:
