@@ -27,7 +27,7 @@ from control_domain.first_account.account import ensure_first_account
 from control_domain.published_keys import publish_keys
 from control_domain.sealing import read_sealing_keys
 from deployer.assemble import running_local_deployer
-from deployer.drivers.local.process_output import LocalProcessOutput
+from deployer.drivers.all_drivers import open_process_output
 from deployer.identity import Identity, hold_identity
 from ingest_edge.app import Edge, edge_runner
 from ingest_edge.assemble import open_edge
@@ -129,7 +129,7 @@ async def run_platform(
         credentials = await ensure_sample_repository(sessions, variable_keys, credentials, data)
         # Neither receipts nor what the consumers ask wait for reports.
         report_store = await store.own_handles(readers=settings.max_reports_at_once)
-        output = LocalProcessOutput(data / "deployer")
+        output = open_process_output(data / "deployer")
         engines = Engines(sessions, directory, report_store, variable_keys, output)
         control = assemble_control_plane(
             settings,
