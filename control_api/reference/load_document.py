@@ -6,6 +6,8 @@ from typing import Any
 
 import yaml
 
+from control_domain.accounts.roles import SCOPES
+
 PARTS = (
     "document",
     "account",
@@ -27,6 +29,8 @@ PARTS = (
 )
 """The files, in the order in which the document and the page have them."""
 
+_SIGN_IN = ("apiToken",)
+"""The schemes that are accepted wherever an operation requires a scope."""
 _FOLDER = Path(__file__).parent
 # libyaml reads the files in a tenth of the time; not every platform has it.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -42,6 +46,12 @@ def load_document() -> dict[str, Any]:
     for name in PARTS:
         text = (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
         _merge(document, yaml.load(text, _Loader), name)
+    for path in document["paths"].values():
+        for operation in path.values():
+            if isinstance(operation, dict) and (scope := operation.get("x-required-scope")):
+                operation["security"] = [{scheme: [scope]} for scheme in _SIGN_IN]
+    token = document["components"]["securitySchemes"]["apiToken"]
+    token["description"] = token["description"].replace("{scopes}", ", ".join(f"`{scope}`" for scope in SCOPES))
     return document
 
 
