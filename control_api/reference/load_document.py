@@ -51,7 +51,9 @@ def load_document() -> dict[str, Any]:
             if isinstance(operation, dict) and (scope := operation.get("x-required-scope")):
                 operation["security"] = [{scheme: [scope]} for scheme in _SIGN_IN]
     token = document["components"]["securitySchemes"]["apiToken"]
-    token["description"] = token["description"].replace("{scopes}", ", ".join(f"`{scope}`" for scope in SCOPES))
+    token["description"] = token["description"].replace(
+        "{scopes}", ", ".join(f"`{scope}`" for scope in SCOPES)
+    )
     return document
 
 
