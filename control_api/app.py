@@ -79,7 +79,7 @@ def build_control(
     receipt_key: bytes,
     variable_keys: SealingKeys,
     addresses: ClientAddresses | None = None,
-    wake_applications: Callable[[], None] = lambda: None,
+    wake_configuration_runs: Callable[[], None] = lambda: None,
     *,
     directory: KeyDirectory | None = None,
     git_app_secret: str | None = None,
@@ -88,7 +88,7 @@ def build_control(
     request_limits: RequestLimits | None = None,
 ) -> FastAPI:
     """The application over resources that the caller has opened. `addresses` tells callers from trusted proxies;
-    `wake_applications` is called once a configuration's application has something to do; `directory` is told of keys
+    `wake_configuration_runs` is called once a configuration run has a step to apply; `directory` is told of keys
     that end with a preview; without `git_app_secret` there is no application of a Git host. Reports read
     `report_store`, which need not be the store that answers everything else; without `request_limits` callers have no
     limits."""
@@ -114,7 +114,7 @@ def build_control(
     # Another secret, made of the same one: what seals a page must not seal a receipt.
     app.state.cursor_key = hmac.digest(receipt_key, b"cursors of lists", "sha256")
     app.state.variable_keys = variable_keys
-    app.state.wake_applications = wake_applications
+    app.state.wake_configuration_runs = wake_configuration_runs
     app.state.key_directory = directory
     app.state.git_app_secret = git_app_secret
     app.state.webhook_bodies = WebhookBodies()

@@ -8,20 +8,24 @@ from sqlalchemy import ColumnElement, Select, func, null, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
-from control_domain.configurations.renew_actions import Renewal, read_renewal
-from control_domain.configurations.sealed_actions import open_actions, seal_actions
+from control_domain.configurations.sealed_actions import (
+    DigestTranslation,
+    open_actions,
+    read_digest_translation,
+    seal_actions,
+)
 from control_domain.monitors.operations import ping_key_owner
 from control_domain.repositories.webhook_secrets import sealed_for
 from control_domain.sealing import Sealed, SealingKeys
-from control_domain.tables.configuration import Application, Operation, Review
+from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.monitors import MonitorKey
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.variables import VariableChange, VariableSet
 from control_domain.tables.webhooks import SealedWebhookSecret
 
 _Variables = type[VariableSet] | type[VariableChange]
-_Table = _Variables | type[Review] | type[Operation] | type[SealedWebhookSecret]
-_TABLES: Sequence[_Table] = (VariableSet, VariableChange, Review, Operation, SealedWebhookSecret)
+_Table = _Variables | type[Review] | type[RunStep] | type[SealedWebhookSecret]
+_TABLES: Sequence[_Table] = (VariableSet, VariableChange, Review, RunStep, SealedWebhookSecret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ async def reseal(session: AsyncSession, keys: SealingKeys, most: int) -> Reseale
         await _reseal_variables(session, keys, VariableSet, most),
         await _reseal_variables(session, keys, VariableChange, most),
         # In the order in which a review's application changes them: on Postgres the two would wait crosswise.
-        await reseal_operations(session, keys, most),
+        await reseal_run_steps(session, keys, most),
         await reseal_reviews(session, keys, most),
         await _reseal_secrets(session, keys, most),
         await reseal_ping_keys(session, keys, most),
@@ -98,10 +102,10 @@ async def _reseal(
 _REVIEWS = select(Review.id, Review.key_id, Review.sealed, Review.fingerprint, Project).join(
     Project, Project.id == Review.project_id
 )
-_OPERATIONS = (
-    select(Operation.id, Operation.key_id, Operation.sealed, null(), Project)
-    .join(Application, Application.id == Operation.application_id)
-    .join(Project, Project.id == Application.project_id)
+_STEPS = (
+    select(RunStep.id, RunStep.key_id, RunStep.sealed, null(), Project)
+    .join(ConfigurationRun, ConfigurationRun.id == RunStep.run_id)
+    .join(Project, Project.id == ConfigurationRun.project_id)
 )
 
 
@@ -111,30 +115,30 @@ async def reseal_reviews(session: AsyncSession, keys: SealingKeys, most: int) ->
     return await _reseal_row(session, keys, Review, _REVIEWS, most)
 
 
-async def reseal_operations(session: AsyncSession, keys: SealingKeys, most: int) -> int:
+async def reseal_run_steps(session: AsyncSession, keys: SealingKeys, most: int) -> int:
     """The same of operations."""
-    return await _reseal_row(session, keys, Operation, _OPERATIONS, most)
+    return await _reseal_row(session, keys, RunStep, _STEPS, most)
 
 
 async def _reseal_row(
     session: AsyncSession,
     keys: SealingKeys,
-    table: type[Review] | type[Operation],
+    table: type[Review] | type[RunStep],
     query: Select[int, Any, Any, Any, Project],
     most: int,
 ) -> int:
     stale = query.where(table.sealed.is_not(None), table.key_id != keys.key_id).order_by(table.id).limit(most)
-    renewals: dict[tuple[int, str], Renewal] = {}
+    translations: dict[tuple[int, str], DigestTranslation] = {}
     done = 0
     for number, key_id, data, fingerprint, project in (await session.execute(stale)).all():
         actions = open_actions(keys, Sealed(key_id, data), project.public_id)
         of = (project.id, key_id)
-        if of not in renewals:
-            renewals[of] = await read_renewal(session, keys, project, key_id)
-        fresh = seal_actions(keys, renewals[of].renew(actions), project.public_id)
+        if of not in translations:
+            translations[of] = await read_digest_translation(session, keys, project, key_id)
+        fresh = seal_actions(keys, translations[of].translate_actions(actions), project.public_id)
         values = {"key_id": fresh.key_id, "sealed": fresh.data}
         if fingerprint is not None:
-            values["fingerprint"] = renewals[of].renew_fingerprint(fingerprint)
+            values["fingerprint"] = translations[of].translate_fingerprint(fingerprint)
         # As it was read: what was applied or carried out meanwhile must not get its secrets back.
         written = await session.execute(
             update(table)

@@ -1,7 +1,7 @@
-"""Leases of applications: of several workers on one database, one at a time is at an application.
+"""Leases of configuration runs: of several workers on one database, one at a time works on a run.
 
-Each statement that changes a leased application, or anything by it, names its holder: one whose lease another worker
-has taken writes nothing. When a lease ends is written and compared by the database's clock alone.
+Each statement that changes a leased run or its steps names the holder: a worker whose lease another one has taken
+writes nothing. The end of a lease is written and compared with the database's clock only.
 """
 
 import secrets
@@ -10,20 +10,20 @@ from datetime import timedelta
 from sqlalchemy import or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.configurations.application_status import ApplicationStatus
+from control_domain.configurations.runs import ConfigurationRunStatus
 from control_domain.database.clock import database_now
-from control_domain.tables.configuration import Application
+from control_domain.tables.configuration import ConfigurationRun
 
 
 class LeaseLost(Exception):
-    """The application is not this worker's any more."""
+    """The run is no longer leased to this worker."""
 
 
-class Holder:
-    """A worker, as leases name it."""
+class LeaseHolder:
+    """A worker as the holder of leases."""
 
     def __init__(self, lease: timedelta) -> None:
-        """`lease`: how long an application is left to it after its last word."""
+        """`lease`: how long a run stays leased after the last renewal."""
         self._lease = lease
         self._name = secrets.token_hex(16)
 
@@ -31,46 +31,44 @@ class Holder:
         return database_now(self._lease.total_seconds())
 
     async def claim(self, session: AsyncSession) -> int | None:
-        """Lease an application that there is something to do of; None: there is none that nobody is at."""
-        free = (Application.status == ApplicationStatus.RUNNING) & or_(
-            Application.leased_until.is_(None), Application.leased_until < database_now()
+        """Lease the oldest unleased run in progress and return its ID; None if there is none."""
+        is_free = (ConfigurationRun.status == ConfigurationRunStatus.RUNNING) & or_(
+            ConfigurationRun.leased_until.is_(None), ConfigurationRun.leased_until < database_now()
         )
-        # Read first: on SQLite a write that finds nothing would still keep others from writing.
-        oldest = select(Application.id).where(free).order_by(Application.id).limit(1)
-        number = (await session.execute(oldest)).scalar_one_or_none()
-        if number is None:
+        # Read first: on SQLite even a write that matches nothing blocks other writers.
+        oldest = select(ConfigurationRun.id).where(is_free).order_by(ConfigurationRun.id).limit(1)
+        run_id = (await session.execute(oldest)).scalar_one_or_none()
+        if run_id is None:
             return None
         claimed = await session.execute(
-            update(Application)
-            .where(Application.id == number, free)
+            update(ConfigurationRun)
+            .where(ConfigurationRun.id == run_id, is_free)
             .values(holder=self._name, leased_until=self._until())
-            .returning(Application.id)
+            .returning(ConfigurationRun.id)
             .execution_options(synchronize_session=False)
         )
         return claimed.scalar_one_or_none()
 
-    async def hold(self, session: AsyncSession, number: int) -> Application:
-        """The application, which nobody else moves until the end of the transaction, for another while. Raises
-        `LeaseLost`."""
-        held = await session.execute(
-            update(Application)
-            .where(Application.id == number, Application.holder == self._name)
+    async def renew(self, session: AsyncSession, run_id: int) -> ConfigurationRun:
+        """Renew the lease and return the run, locked until the end of the transaction. Raises `LeaseLost`."""
+        renewed = await session.execute(
+            update(ConfigurationRun)
+            .where(ConfigurationRun.id == run_id, ConfigurationRun.holder == self._name)
             .values(leased_until=self._until())
-            .returning(Application.id)
+            .returning(ConfigurationRun.id)
             .execution_options(synchronize_session=False)
         )
-        if held.scalar_one_or_none() is None:
+        if renewed.scalar_one_or_none() is None:
             raise LeaseLost
-        return await session.get_one(Application, number, populate_existing=True)
+        return await session.get_one(ConfigurationRun, run_id, populate_existing=True)
 
-    async def let_go(self, session: AsyncSession, number: int) -> None:
-        """Let another worker go on at once."""
-        mine = (Application.id == number) & (Application.holder == self._name)
-        await session.execute(update(Application).where(mine).values(holder=None, leased_until=None))
+    async def release(self, session: AsyncSession, run_id: int) -> None:
+        """End the lease, so that another worker can continue at once."""
+        is_held = (ConfigurationRun.id == run_id) & (ConfigurationRun.holder == self._name)
+        await session.execute(update(ConfigurationRun).where(is_held).values(holder=None, leased_until=None))
 
 
-async def free_all(session: AsyncSession) -> None:
-    """Take applications from workers that are gone, before their leases run out. For who knows that there is no other
-    worker."""
-    held = Application.holder.is_not(None)
-    await session.execute(update(Application).where(held).values(holder=None, leased_until=None))
+async def release_all_leases(session: AsyncSession) -> None:
+    """End the leases of all workers. Only for a caller that knows that no other worker is running."""
+    is_held = ConfigurationRun.holder.is_not(None)
+    await session.execute(update(ConfigurationRun).where(is_held).values(holder=None, leased_until=None))

@@ -1,8 +1,8 @@
-"""Carries applications out, wherever a control plane runs: operation by operation, each once, whatever ends in between.
+"""Execute configuration runs in a control plane: step by step, each once, even if a worker ends at any point.
 
-An operation is taken up in one transaction, carried out in the next together with the note that it is done, and only
-what the edges have to be told, which is noted there too, comes behind that; telling them again is harmless. Whoever
-finds an operation that was begun and not ended goes on from what the database says of it.
+A step is started in one transaction. The next transaction applies it and records that it is applied, together with
+what has to be published to the edges. Publishing follows; repeating it is harmless. A worker that finds a step in
+progress continues from what the database has recorded.
 """
 
 import asyncio
@@ -18,61 +18,61 @@ from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from control_domain.audit import Actor
-from control_domain.configurations.application_status import find_next
-from control_domain.configurations.applications import move_operation, settle_application
-from control_domain.configurations.effects.carry_out import CannotCarryOut, ToTell, carry_out
-from control_domain.configurations.lowered_gates import read_agreed
-from control_domain.configurations.renew_actions import open_anew
-from control_domain.configurations.reviews import forget_reviews
+from control_domain.configurations.lowered_gates import decode_approved_gates
+from control_domain.configurations.reviews import clean_up_reviews
+from control_domain.configurations.runs import find_next_step, move_step, update_run_status
+from control_domain.configurations.sealed_actions import open_with_current_digests
+from control_domain.configurations.steps.apply_step import apply_step
+from control_domain.configurations.steps.step_context import Publications, StepFailed
 from control_domain.database.engine import Sessions
 from control_domain.database.errors import DatabaseAway, is_behind
 from control_domain.projects.hold import hold_project
 from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.sites.operations import live_sites
-from control_domain.tables.configuration import Operation
+from control_domain.tables.configuration import RunStep
 from control_domain.tables.projects import Project
-from control_workers.configuration_leases import Holder, LeaseLost, free_all
+from control_workers.configuration_leases import LeaseHolder, LeaseLost, release_all_leases
 from control_workers.run_periodically import Throttle, run_periodically
-from pipeline_contracts.deploy_states import StepStatus
+from pipeline_contracts.deploy_states import RunStepStatus
 from pipeline_contracts.errors import NotFound, StorageUnavailable
 from storage_backends.key_directory.interface import KeyDirectory
 
 logger = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _LEASE = timedelta(seconds=15)
-_FORGET_SECONDS = 60.0
-_FAULT = "It failed here, and the control plane's log says why. Try it again, or make a new review."
+_CLEAN_UP_SECONDS = 60.0
+_UNEXPECTED = "It failed here, and the control plane's log says why. Try it again, or make a new review."
 
-Step = Literal["begun", "carried out", "told"]
-OnStep = Callable[[Step, int], Awaitable[None]]
-"""Gets each step and the operation's position."""
-
-
-async def no_step(step: Step, position: int) -> None:
-    """What happens between the steps outside fault tests."""
+Checkpoint = Literal["started", "applied", "published"]
+OnCheckpoint = Callable[[Checkpoint, int], Awaitable[None]]
+"""Called with each checkpoint and the step's position."""
 
 
-def _is_passing(error: Exception) -> bool:
-    """Whether the same may work later though nobody mends anything."""
-    # What the database cannot do now may also be what the edges cannot be told: it is both kinds of error.
+async def no_checkpoint(checkpoint: Checkpoint, position: int) -> None:
+    """Do nothing: the default outside fault tests."""
+
+
+def _is_transient(error: Exception) -> bool:
+    """True if a retry may succeed without any fix."""
+    # An error of the key directory may be one of the database at the same time.
     is_away = isinstance(error, LeaseLost | DatabaseAway | PoolExhausted)
     return is_away or (isinstance(error, ProgrammingError) and is_behind(error))
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
-    """An operation that was taken up, and whose it is."""
+class _StartedStep:
+    """A step in progress."""
 
-    operation_id: int
+    step_id: int
     position: int
-    to_tell: ToTell | None
-    """Not None: it is carried out but for this."""
+    publications: Publications | None
+    """Set if the step is applied already and only these are left to publish."""
     project_id: int
 
 
 class ConfigurationRunWorker:
-    """One worker; there may be one in each control plane."""
+    """Executes configuration runs. Each control plane may have one."""
 
     def __init__(
         self,
@@ -81,183 +81,183 @@ class ConfigurationRunWorker:
         keys: SealingKeys,
         *,
         lease: timedelta = _LEASE,
-        on_step: OnStep = no_step,
+        on_checkpoint: OnCheckpoint = no_checkpoint,
     ) -> None:
         self._sessions = sessions
         self._directory = directory
         self._keys = keys
-        self._on_step = on_step
-        self._holder = Holder(lease)
+        self._on_checkpoint = on_checkpoint
+        self._holder = LeaseHolder(lease)
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
 
     def wake(self) -> None:
-        """Something was applied, or tried again, and is committed."""
+        """Poll at once: a run or a retry was just committed."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Let `run` end behind the operation that it is at."""
+        """Stop `run` after the step in progress."""
         self._stop.set()
         self._wake.set()
 
-    async def free_all(self) -> None:
-        """Begin with what workers that are gone were at. For who knows that there is no other worker."""
+    async def release_all_leases(self) -> None:
+        """Take over the runs of workers that have ended. Only if no other worker is running."""
         async with self._sessions() as session, session.begin():
-            await free_all(session)
+            await release_all_leases(session)
 
     async def run(self) -> None:
-        """Until `stop`."""
-        forgetting = Throttle(_FORGET_SECONDS)
+        """Execute runs until `stop`."""
+        clean_up = Throttle(_CLEAN_UP_SECONDS)
 
         async def do_iteration() -> None:
-            if forgetting.is_due():
-                await self._forget()
-                forgetting.done()
-            while not self._stop.is_set() and (number := await self._claim()) is not None:
-                await self._work(number)
+            if clean_up.is_due():
+                await self._clean_up()
+                clean_up.done()
+            while not self._stop.is_set() and (run_id := await self._claim()) is not None:
+                await self._execute_run(run_id)
 
         await run_periodically(
             do_iteration,
             self._stop,
-            every=_LOOK_SECONDS,
+            every=_POLL_SECONDS,
             logger=logger,
-            outage="applications wait for the database",
-            # Its lease keeps it back for a while.
-            fault="an application could not be carried on with",
+            outage="configuration runs wait for the database",
+            # The run stays leased for a while.
+            fault="a configuration run could not be continued",
             wake=self._wake,
         )
 
-    async def _forget(self) -> None:
+    async def _clean_up(self) -> None:
         async with self._sessions() as session, session.begin():
-            await forget_reviews(session, datetime.now(UTC))
+            await clean_up_reviews(session, datetime.now(UTC))
 
     async def _claim(self) -> int | None:
         async with self._sessions() as session, session.begin():
             return await self._holder.claim(session)
 
-    async def _work(self, number: int) -> None:
+    async def _execute_run(self, run_id: int) -> None:
         try:
-            while not self._stop.is_set() and (begun := await self._begin(number)) is not None:
-                await self._on_step("begun", begun.position)
-                await self._finish(number, begun)
+            while not self._stop.is_set() and (started := await self._start_step(run_id)) is not None:
+                await self._on_checkpoint("started", started.position)
+                await self._execute_step(run_id, started)
         except LeaseLost:
-            # Or its operations that were left were canceled.
-            logger.info("application %d is not this worker's any more", number)
+            # Another worker has the run, or its remaining steps were canceled.
+            logger.info("configuration run %d is no longer leased to this worker", run_id)
         if self._stop.is_set():
-            await self._let_go(number)
+            await self._release(run_id)
 
-    async def _begin(self, number: int) -> _Begun | None:
-        """Take up the next operation, or the one in the middle of which a worker ended; None: nothing is to be done."""
+    async def _start_step(self, run_id: int) -> _StartedStep | None:
+        """Start the next step, or resume the one in progress when a worker ended; None if nothing is left."""
         now = datetime.now(UTC)
         async with self._sessions() as session, session.begin():
-            application = await self._holder.hold(session, number)
-            # Not the whole of each: there may be thousands, and this is asked for every one of them.
-            all_of = select(Operation.id, Operation.status).where(Operation.application_id == number)
-            operations = (await session.execute(all_of.order_by(Operation.position))).all()
-            place = find_next([StepStatus(status) for _, status in operations])
-            if place is None:
-                await settle_application(session, application, now)
+            run = await self._holder.renew(session, run_id)
+            # Two columns only: a run may have thousands of steps, and each of them repeats this query.
+            query = select(RunStep.id, RunStep.status).where(RunStep.run_id == run_id)
+            steps = (await session.execute(query.order_by(RunStep.position))).all()
+            index = find_next_step([RunStepStatus(status) for _, status in steps])
+            if index is None:
+                await update_run_status(session, run, now)
                 return None
-            operation = await session.get_one(Operation, operations[place][0])
-            if operation.status == StepStatus.PENDING:
-                await move_operation(session, operation, StepStatus.RUNNING, now, started_at=now)
-            operation.attempts += 1
-            to_tell = None if operation.to_tell is None else ToTell.from_json(operation.to_tell)
-            return _Begun(operation.id, operation.position, to_tell, application.project_id)
+            step = await session.get_one(RunStep, steps[index][0])
+            if step.status == RunStepStatus.PENDING:
+                await move_step(session, step, RunStepStatus.RUNNING, now, started_at=now)
+            step.attempts += 1
+            publications = None if step.publications is None else Publications.from_json(step.publications)
+            return _StartedStep(step.id, step.position, publications, run.project_id)
 
-    async def _finish(self, number: int, begun: _Begun) -> None:
+    async def _execute_step(self, run_id: int, started: _StartedStep) -> None:
         try:
-            await self._carry_through(number, begun)
-        except (CannotCarryOut, CannotOpen) as error:
-            await self._end(number, begun, StepStatus.FAILED, str(error))
+            await self._apply_and_publish(run_id, started)
+        except (StepFailed, CannotOpen) as error:
+            await self._finish_step(run_id, started, RunStepStatus.FAILED, str(error))
         except Exception as error:
-            if _is_passing(error):
+            if _is_transient(error):
                 raise
-            # Begun again and again it would hold up all that is to be applied, and nobody could cancel it.
-            logger.exception("operation %d of application %d has failed", begun.operation_id, number)
-            await self._end(number, begun, StepStatus.FAILED, _FAULT)
+            # Retrying for ever would block all later steps, and nobody could cancel a step in progress.
+            logger.exception("step %d of configuration run %d failed", started.step_id, run_id)
+            await self._finish_step(run_id, started, RunStepStatus.FAILED, _UNEXPECTED)
 
-    async def _carry_through(self, number: int, begun: _Begun) -> None:
-        to_tell = begun.to_tell
-        if to_tell is None:
-            to_tell = await self._carry_out(number, begun)
-            await self._on_step("carried out", begun.position)
-            if not to_tell:
+    async def _apply_and_publish(self, run_id: int, started: _StartedStep) -> None:
+        publications = started.publications
+        if publications is None:
+            publications = await self._apply(run_id, started)
+            await self._on_checkpoint("applied", started.position)
+            if not publications:
                 return
         try:
-            await self._tell(to_tell)
+            await self._publish(publications)
         except StorageUnavailable as error:
-            if _is_passing(error):
+            if _is_transient(error):
                 raise
-            told = f"It is done, but the edges could not be told: {error} Try it again, which tells them."
-            await self._end(number, begun, StepStatus.FAILED, told)
+            message = f"It is done, but the edges could not be told: {error} Try it again, which tells them."
+            await self._finish_step(run_id, started, RunStepStatus.FAILED, message)
             return
-        await self._on_step("told", begun.position)
-        await self._end(number, begun, StepStatus.SUCCEEDED, None)
+        await self._on_checkpoint("published", started.position)
+        await self._finish_step(run_id, started, RunStepStatus.SUCCEEDED, None)
 
-    async def _carry_out(self, number: int, begun: _Begun) -> ToTell:
+    async def _apply(self, run_id: int, started: _StartedStep) -> Publications:
         now = datetime.now(UTC)
         async with self._sessions() as session, session.begin():
-            project = await session.get(Project, begun.project_id)
+            project = await session.get(Project, started.project_id)
             if project is None:
-                raise CannotCarryOut("The project was removed.")
+                raise StepFailed("The project was removed.")
             try:
-                # Before the application: whoever cancels an operation holds both in this order.
+                # Before the run, in the same order as a request to cancel a step.
                 await hold_project(session, project)
             except NotFound:
-                raise CannotCarryOut("The project was removed.") from None
-            application = await self._holder.hold(session, number)
-            operation = await session.get_one(Operation, begun.operation_id)
-            if operation.sealed is None or operation.key_id is None:
-                raise CannotCarryOut("What it was to do is not kept any more: make a new review.")
-            sealed = Sealed(operation.key_id, operation.sealed)
-            (action,) = await open_anew(session, self._keys, project, sealed)
-            actor = Actor(
-                application.source, application.person_id, application.token_id, application.request_id
-            )
-            agreed = read_agreed(operation.agreed)
-            to_tell = await carry_out(session, self._keys, project, action, actor, now, agreed)
-            operation.sealed = operation.key_id = None
-            if to_tell:
-                operation.to_tell = to_tell.to_json()
+                raise StepFailed("The project was removed.") from None
+            run = await self._holder.renew(session, run_id)
+            step = await session.get_one(RunStep, started.step_id)
+            if step.sealed is None or step.key_id is None:
+                raise StepFailed("What it was to do is not kept any more: make a new review.")
+            sealed = Sealed(step.key_id, step.sealed)
+            (action,) = await open_with_current_digests(session, self._keys, project, sealed)
+            actor = Actor(run.source, run.person_id, run.token_id, run.request_id)
+            gates = decode_approved_gates(step.approved_gates)
+            publications = await apply_step(session, self._keys, project, action, actor, now, gates)
+            step.sealed = step.key_id = None
+            if publications:
+                step.publications = publications.to_json()
             else:
-                await move_operation(session, operation, StepStatus.SUCCEEDED, now, error=None)
+                await move_step(session, step, RunStepStatus.SUCCEEDED, now, error=None)
             await session.flush()
-            return to_tell
+            return publications
 
-    async def _tell(self, to_tell: ToTell) -> None:
-        """Publish the keys that one operation has changed, each alone: a list of all keys would cost far more."""
+    async def _publish(self, publications: Publications) -> None:
+        """Publish the keys that one step has changed, each alone: a list of all keys would cost far more."""
         async with self._sessions() as session:
-            entries = [entry for site in to_tell.sites for entry in await live_sites(session, site)]
+            entries = [entry for site in publications.sites for entry in await live_sites(session, site)]
         for entry in entries:
             await self._directory.publish(entry)
-        for digest in to_tell.forget:
+        for digest in publications.revoke:
             await self._directory.revoke(digest)
 
-    async def _end(self, number: int, begun: _Begun, to: StepStatus, error: str | None) -> None:
+    async def _finish_step(
+        self, run_id: int, started: _StartedStep, to: RunStepStatus, error: str | None
+    ) -> None:
         now = datetime.now(UTC)
         async with self._sessions() as session, session.begin():
-            await self._holder.hold(session, number)
-            operation = await session.get_one(Operation, begun.operation_id, populate_existing=True)
-            if to is StepStatus.SUCCEEDED:
-                operation.to_tell = None
-            await move_operation(session, operation, to, now, error=error)
+            await self._holder.renew(session, run_id)
+            step = await session.get_one(RunStep, started.step_id, populate_existing=True)
+            if to is RunStepStatus.SUCCEEDED:
+                step.publications = None
+            await move_step(session, step, to, now, error=error)
         if error is not None:
-            logger.warning("operation %d of application %d has failed: %s", begun.operation_id, number, error)
+            logger.warning("step %d of configuration run %d failed: %s", started.step_id, run_id, error)
 
-    async def _let_go(self, number: int) -> None:
+    async def _release(self, run_id: int) -> None:
         async with self._sessions() as session, session.begin():
-            await self._holder.let_go(session, number)
+            await self._holder.release(session, run_id)
 
 
 @asynccontextmanager
 async def running_configuration_worker(
     worker: ConfigurationRunWorker, *, is_alone: bool
 ) -> AsyncIterator[ConfigurationRunWorker]:
-    """The worker at work; at the end it is behind an operation. `is_alone`: no other worker has the same database."""
+    """Run the worker; at exit, wait for the step in progress. `is_alone`: no other worker uses the database."""
     if is_alone:
-        await worker.free_all()
-    task = asyncio.create_task(worker.run(), name="applications")
+        await worker.release_all_leases()
+    task = asyncio.create_task(worker.run(), name="configuration runs")
     try:
         yield worker
     finally:

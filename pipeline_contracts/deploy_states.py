@@ -51,7 +51,7 @@ class ChangeState(StrEnum):
     """A newer change of the same environment was applied first: it replaced all variables."""
 
 
-class StepStatus(StrEnum):
+class RunStepStatus(StrEnum):
     """Status of one step of a configuration run. The public API calls such a step an operation."""
 
     PENDING = "pending"
@@ -61,7 +61,7 @@ class StepStatus(StrEnum):
     CANCELED = "canceled"
 
 
-State = DeploymentStatus | EnvironmentState | ChangeState | StepStatus
+State = DeploymentStatus | EnvironmentState | ChangeState | RunStepStatus
 
 _DEPLOYMENT: Final[Mapping[DeploymentStatus, frozenset[DeploymentStatus]]] = {
     DeploymentStatus.QUEUED: frozenset(
@@ -89,20 +89,20 @@ _CHANGE: Final[Mapping[ChangeState, frozenset[ChangeState]]] = {
     ChangeState.REJECTED: frozenset(),
     ChangeState.SUPERSEDED: frozenset(),
 }
-_OPERATION: Final[Mapping[StepStatus, frozenset[StepStatus]]] = {
-    StepStatus.PENDING: frozenset({StepStatus.RUNNING, StepStatus.CANCELED}),
-    StepStatus.RUNNING: frozenset({StepStatus.SUCCEEDED, StepStatus.FAILED}),
-    StepStatus.SUCCEEDED: frozenset(),
+_OPERATION: Final[Mapping[RunStepStatus, frozenset[RunStepStatus]]] = {
+    RunStepStatus.PENDING: frozenset({RunStepStatus.RUNNING, RunStepStatus.CANCELED}),
+    RunStepStatus.RUNNING: frozenset({RunStepStatus.SUCCEEDED, RunStepStatus.FAILED}),
+    RunStepStatus.SUCCEEDED: frozenset(),
     # Retried.
-    StepStatus.FAILED: frozenset({StepStatus.PENDING}),
-    StepStatus.CANCELED: frozenset({StepStatus.PENDING}),
+    RunStepStatus.FAILED: frozenset({RunStepStatus.PENDING}),
+    RunStepStatus.CANCELED: frozenset({RunStepStatus.PENDING}),
 }
 # One table for each kind: members of two StrEnums with the same text are equal, and would be one key.
 TRANSITIONS: Final[Mapping[type[State], Mapping[Any, frozenset[Any]]]] = {
     DeploymentStatus: _DEPLOYMENT,
     EnvironmentState: _ENVIRONMENT,
     ChangeState: _CHANGE,
-    StepStatus: _OPERATION,
+    RunStepStatus: _OPERATION,
 }
 """For each kind of state: the states that may follow each state."""
 

@@ -7,30 +7,30 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 
 from control_api.authentication import actor_of, api_token
+from control_api.document_errors import converting_configuration_faults
 from control_api.idempotency import Answer, answer_once
 from control_api.request_session import Session, end_transaction
 from control_api.requests.deploy_bodies import read_configuration_wish
-from control_api.responses.configuration_faults import refusing_configuration
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import Right
-from control_domain.configurations.application_status import WISHES
-from control_domain.configurations.applications import (
-    describe_application,
-    describe_operation,
-    find_application,
-    find_operation,
-    operations_of,
-)
-from control_domain.configurations.apply_review import apply_review
-from control_domain.configurations.control_operation import control_operation
+from control_domain.configurations.cancel_or_retry import cancel_or_retry_step
 from control_domain.configurations.reviews import (
-    actions_of,
+    create_review,
     describe_review,
     find_review,
-    open_review,
     plan_project,
-    touches_protection,
+    read_planned_actions,
+    requires_right_to_decide,
 )
+from control_domain.configurations.runs import (
+    STEP_TRANSITIONS,
+    describe_run,
+    describe_step,
+    find_run,
+    find_step,
+    list_steps,
+)
+from control_domain.configurations.start_run import start_run
 from control_domain.database.public_ids import read_number
 from control_domain.projects.find import find_project
 from pipeline_contracts.errors import DeployNotAllowed, FieldError, InvalidInput
@@ -47,7 +47,7 @@ async def plan(project: str, request: Request, caller: _Writer, session: Session
     found = await find_project(session, caller, project, Right.DEPLOY)
     await end_transaction(session)
     _, text, bindings = await read_configuration_wish(request)
-    with refusing_configuration():
+    with converting_configuration_faults():
         made = await plan_project(session, request.app.state.variable_keys, found, text, bindings)
     return {"data": made.to_json()}
 
@@ -62,9 +62,9 @@ async def review(project: str, request: Request, caller: _Writer, session: Sessi
 
     async def make() -> Answer:
         now = datetime.now(UTC)
-        with refusing_configuration():
+        with converting_configuration_faults():
             made = await plan_project(session, keys, found, text, bindings)
-        opened = await open_review(session, keys, found, made, actor_of(request, caller), now)
+        opened = await create_review(session, keys, found, made, actor_of(request, caller), now)
         return 201, {"data": describe_review(opened, now)}
 
     # Keyed: of the body, which has secrets in it, not even a digest is stored that anybody could try guesses on.
@@ -77,23 +77,23 @@ async def apply(project: str, review: str, request: Request, caller: _Writer, se
     """Start a review's application: 409 unless it is open and the project as it was."""
     found = await find_project(session, caller, project, Right.DEPLOY)
     number = read_number(review)
-    agreed_by_id = None
-    if touches_protection(actions_of(await find_review(session, found, number))):
+    approved_by_id = None
+    if requires_right_to_decide(read_planned_actions(await find_review(session, found, number))):
         await find_project(session, caller, project, Right.DECIDE)
-        agreed_by_id = caller.person.id
+        approved_by_id = caller.person.id
     await end_transaction(session)
     keys = request.app.state.variable_keys
 
     async def start() -> Answer:
-        with refusing_configuration():
-            made = await apply_review(
-                session, keys, found, number, actor_of(request, caller), datetime.now(UTC), agreed_by_id
+        with converting_configuration_faults():
+            made = await start_run(
+                session, keys, found, number, actor_of(request, caller), datetime.now(UTC), approved_by_id
             )
-        return 200, {"data": describe_application(made, await operations_of(session, made.id))}
+        return 200, {"data": describe_run(made, await list_steps(session, made.id))}
 
     answer = await answer_once(request, session, caller.key, b"", start)
     await end_transaction(session)
-    request.app.state.wake_applications()
+    request.app.state.wake_configuration_runs()
     return answer
 
 
@@ -103,8 +103,8 @@ async def read_application(
 ) -> dict[str, Any]:
     """An application with its operations."""
     found = await find_project(session, caller, project, Right.READ)
-    one = await find_application(session, found, read_number(application))
-    return {"data": describe_application(one, await operations_of(session, one.id))}
+    one = await find_run(session, found, read_number(application))
+    return {"data": describe_run(one, await list_steps(session, one.id))}
 
 
 @router.post("/applications/{application}/operations/{operation}/{action}")
@@ -119,30 +119,33 @@ async def operate(
 ) -> Response:
     """Cancel an operation, or have it tried again: for those who might have applied it."""
     found = await find_project(session, caller, project, Right.DEPLOY)
-    if action not in WISHES:
+    if action not in STEP_TRANSITIONS:
         raise InvalidInput(
-            "Nothing was changed.", errors=[FieldError("action", f"must be {' or '.join(sorted(WISHES))}")]
+            "Nothing was changed.",
+            errors=[FieldError("action", f"must be {' or '.join(sorted(STEP_TRANSITIONS))}")],
         )
 
     numbers = read_number(application), read_number(operation)
-    of = await find_application(session, found, numbers[0])
-    agreed_by_id = None
+    of = await find_run(session, found, numbers[0])
+    approved_by_id = None
     try:
         await find_project(session, caller, project, Right.DECIDE)
-        agreed_by_id = caller.person.id
+        approved_by_id = caller.person.id
     except DeployNotAllowed:
-        if touches_protection([describe_operation(await find_operation(session, of, numbers[1]))]):
+        if requires_right_to_decide([describe_step(await find_step(session, of, numbers[1]))]):
             raise
     await end_transaction(session)
     keys = request.app.state.variable_keys
 
     async def move() -> Answer:
         actor, now = actor_of(request, caller), datetime.now(UTC)
-        with refusing_configuration():
-            moved = await control_operation(session, found, *numbers, action, actor, now, keys, agreed_by_id)
-        return 200, {"data": describe_operation(moved)}
+        with converting_configuration_faults():
+            moved = await cancel_or_retry_step(
+                session, found, *numbers, action, actor, now, keys, approved_by_id
+            )
+        return 200, {"data": describe_step(moved)}
 
     answer = await answer_once(request, session, caller.key, b"", move)
     await end_transaction(session)
-    request.app.state.wake_applications()
+    request.app.state.wake_configuration_runs()
     return answer

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 
 from control_api.authentication import actor_of, api_token
+from control_api.document_errors import converting_document_faults
 from control_api.request_session import Session, end_transaction
 from control_api.requests.deploy_bodies import read_workflow_text
-from control_api.responses.workflow_faults import refusing_document
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import Right
 from control_domain.projects.find import find_project
@@ -27,6 +27,6 @@ async def set_workflow(project: str, request: Request, caller: _Writer, session:
     await end_transaction(session)
     text = await read_workflow_text(request)
     actor, now = actor_of(request, caller), datetime.now(UTC)
-    with refusing_document("workflow"):
+    with converting_document_faults("workflow"):
         _, document = await operations.set_workflow(session, found, text, actor, now)
     return {"data": to_json(document)}

@@ -1,1 +1,1 @@
-"""Configuration as code: documents of how a project shall be, plans of what they change, and their application."""
+"""Configuration as code: read documents that describe a project, plan the changes, and apply them in runs."""

@@ -1,6 +1,6 @@
-"""Addresses of what a configuration document is about: `environments.production`, `sites["shop.example"].goals.Signup`.
+"""Addresses of resources and their members: `environments.production`, `sites["shop.example"].goals.Signup`.
 
-A part stands behind a dot where it is plain, else as a JSON string in brackets.
+A part follows a dot if it is a plain name; otherwise it is a JSON string in brackets.
 """
 
 import json
@@ -8,7 +8,7 @@ import re
 from typing import Literal
 
 Address = tuple[str, ...]
-"""Its parts."""
+"""The parts of an address."""
 Kind = Literal["project", "environment", "heartbeat", "queue", "site"]
 
 PROJECT: Address = ("project",)
@@ -28,25 +28,25 @@ _MEMBERS = {"environment": VARIABLES, "site": GOALS}
 
 
 class BadAddress(ValueError):
-    """What is no address; the message says what one looks like."""
+    """A text that is not an address; the message gives examples."""
 
 
 def write_address(address: Address) -> str:
-    """The address as text; `read_address` gives it back."""
-    told = "".join(
+    """Return the address as text, which `read_address` reads."""
+    text = "".join(
         f".{part}" if _PLAIN.fullmatch(part) else f"[{json.dumps(part, ensure_ascii=False)}]"
         for part in address
     )
-    return told.removeprefix(".")
+    return text.removeprefix(".")
 
 
 def read_address(text: str) -> Address:
-    """The address that this is, of a resource or of a member of one. Raises `BadAddress`."""
+    """Return the address of a resource, variable or goal that the text contains. Raises `BadAddress`."""
     parts: list[str] = []
     position = 0
     while position < len(text):
         found = _PART.match(text, position)
-        # A dot stands between parts, and only there.
+        # A dot is allowed only between two parts.
         if found is None or (found[1] is not None and text[position].startswith(".") == (position == 0)):
             raise _bad()
         try:
@@ -68,14 +68,14 @@ def _bad() -> BadAddress:
 
 
 def find_kind(address: Address) -> Kind | None:
-    """What kind of resource has such an address; None where no resource has."""
-    # Every other part is a name.
+    """Return the kind of resource at the address; None if it is not a resource's address."""
+    # Every second part is a name.
     shape = tuple("*" if index % 2 else part for index, part in enumerate(address))
     return _KINDS.get(shape)
 
 
 def split_member(address: Address) -> tuple[Address, str] | None:
-    """The resource that a variable or a goal is of, and its field there; None for other addresses."""
+    """Return a variable's environment or a goal's site, and the field's name there; None for other addresses."""
     resource, member = address[:2], address[2:]
     kind = find_kind(resource)
     if kind is None or len(member) != 2 or member[0] != _MEMBERS.get(kind):

@@ -1,4 +1,4 @@
-"""Plans, and reviews: plans that are frozen for a quarter of an hour."""
+"""Plans of a project, and reviews: plans that are frozen for 15 minutes."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.audit import Actor, record
 from control_domain.configurations.documents.read_document import collect_configuration
 from control_domain.configurations.plan import Plan, find_project_faults, make_plan
-from control_domain.configurations.read_state import read_state
+from control_domain.configurations.project_state import read_project_state
 from control_domain.configurations.sealed_actions import seal_actions
 from control_domain.projects.hold import hold_project
 from control_domain.sealing import SealingKeys
@@ -20,34 +20,37 @@ from control_domain.tables.projects import Project
 from pipeline_contracts.errors import NotFound
 from pipeline_contracts.times import format_time
 
-VALID = timedelta(minutes=15)
-_KEPT = timedelta(days=30)
+REVIEW_LIFETIME = timedelta(minutes=15)
+_UNAPPLIED_RETENTION = timedelta(days=30)
 _PROTECTION = frozenset({"locked", "window", "approval.deploys", "approval.variables"})
 
 
 async def plan_project(
     session: AsyncSession, keys: SealingKeys, project: Project, text: str, bindings: Mapping[str, Any]
 ) -> Plan:
-    """What the document changes in the project as it is now. Raises `DocumentFault`, `BadBindings`, `BadConfiguration`
-    (each with all faults, those that only this project has too) and `CannotOpen`."""
+    """Plan what the document changes in the project as it is now.
+
+    Raises `DocumentFault`, `BadBindings` or `BadConfiguration` with all faults, including those that only this project
+    has, and `CannotOpen`.
+    """
     document, faults = collect_configuration(
         text, bindings, lambda value: keys.digest(value, project.public_id)
     )
     if document is None:
         faults.check()
     assert document is not None
-    state = await read_state(session, keys, project)
+    state = await read_project_state(session, keys, project)
     known = [*faults.document]
     faults.document.extend(find_project_faults(document, state, known))
     faults.check()
     return make_plan(document, state)
 
 
-async def open_review(
+async def create_review(
     session: AsyncSession, keys: SealingKeys, project: Project, plan: Plan, actor: Actor, now: datetime
 ) -> Review:
-    """Freeze the plan. Its secrets are kept sealed, and only until it was applied or has expired. Raises `NotFound`
-    where the project was removed since it was looked for."""
+    """Freeze the plan. Its secrets are stored sealed, until the review is applied or expires. Raises `NotFound` if the
+    project was removed in the meantime."""
     await hold_project(session, project)
     sealed = seal_actions(keys, plan.actions, project.public_id)
     review = Review(
@@ -58,7 +61,7 @@ async def open_review(
         sealed=sealed.data,
         made_by_id=actor.person_id,
         created_at=now,
-        expires_at=now + VALID,
+        expires_at=now + REVIEW_LIFETIME,
     )
     session.add(review)
     await session.flush()
@@ -69,7 +72,7 @@ async def open_review(
 
 
 async def find_review(session: AsyncSession, project: Project, number: int | None) -> Review:
-    """The project's review of this number, as it is now. Raises `NotFound`."""
+    """Return the project's review with this ID, freshly read. Raises `NotFound`."""
     query = select(Review).where(Review.project_id == project.id, Review.id == number)
     found = await session.execute(query.execution_options(populate_existing=True))
     review = found.scalar_one_or_none()
@@ -79,42 +82,45 @@ async def find_review(session: AsyncSession, project: Project, number: int | Non
 
 
 def describe_review(review: Review, now: datetime) -> dict[str, Any]:
-    """As the public API has it."""
+    """Return the review as JSON of the public API."""
     return {
         "id": review.id,
         "plan": json.loads(review.plan),
         "created_at": format_time(review.created_at),
         "expires_at": format_time(review.expires_at),
-        "status": _status(review, now),
+        "status": _derive_status(review, now),
     }
 
 
-def _status(review: Review, now: datetime) -> str:
+def _derive_status(review: Review, now: datetime) -> str:
     if review.applied_at is not None:
         return "applied"
     return "expired" if now >= review.expires_at else "open"
 
 
-def actions_of(review: Review) -> Sequence[Mapping[str, Any]]:
-    """Those of its plan, as the public API has them."""
+def read_planned_actions(review: Review) -> Sequence[Mapping[str, Any]]:
+    """Return the actions of the review's plan as JSON of the public API."""
     actions: Sequence[Mapping[str, Any]] = json.loads(review.plan)["actions"]
     return actions
 
 
-def touches_protection(actions: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether these, as the public API has them, remove something, or change what keeps people from deploying: that is
-    not for everybody who may deploy."""
+def requires_right_to_decide(actions: Iterable[Mapping[str, Any]]) -> bool:
+    """True if the actions (JSON of the public API) remove a resource or change what restricts deploys: the right to
+    deploy is not enough for them."""
     return any(
         action["action"] == "delete"
-        or (action["action"] == "update" and any(one["field"] in _PROTECTION for one in action["changes"]))
+        or (
+            action["action"] == "update"
+            and any(change["field"] in _PROTECTION for change in action["changes"])
+        )
         for action in actions
     )
 
 
-async def forget_reviews(session: AsyncSession, now: datetime) -> None:
-    """Give up the secrets of reviews that have expired, and after 30 days those that nobody applied."""
+async def clean_up_reviews(session: AsyncSession, now: datetime) -> None:
+    """Delete the secrets of expired reviews, and reviews that were not applied within 30 days."""
     # Account scope: expired reviews of every account are cleaned up.
     expired = (Review.expires_at <= now) & Review.sealed.is_not(None)
     await session.execute(update(Review).where(expired).values(sealed=None, key_id=None))
-    old = (Review.expires_at <= now - _KEPT) & Review.applied_at.is_(None)
+    old = (Review.expires_at <= now - _UNAPPLIED_RETENTION) & Review.applied_at.is_(None)
     await session.execute(delete(Review).where(old))

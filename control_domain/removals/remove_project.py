@@ -13,7 +13,7 @@ from control_domain.database.engine import Base
 from control_domain.projects.hold import hold_project
 from control_domain.refusals import Refused
 from control_domain.tables.accounts import Account
-from control_domain.tables.configuration import Application, Operation, Review
+from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from control_domain.tables.repositories import Repository
@@ -52,9 +52,9 @@ async def remove_project(
         await _remove_repositories(session, project)
         await session.execute(_all_of(ProjectRole, ProjectRole.project_id == project.id))
         await session.execute(_all_of(Workflow, Workflow.project_id == project.id))
-        applications = select(Application.id).where(Application.project_id == project.id)
-        await session.execute(_all_of(Operation, Operation.application_id.in_(applications)))
-        await session.execute(_all_of(Application, Application.project_id == project.id))
+        applications = select(ConfigurationRun.id).where(ConfigurationRun.project_id == project.id)
+        await session.execute(_all_of(RunStep, RunStep.run_id.in_(applications)))
+        await session.execute(_all_of(ConfigurationRun, ConfigurationRun.project_id == project.id))
         await session.execute(_all_of(Review, Review.project_id == project.id))
         await session.execute(_all_of(Project, Project.id == project.id))
     except IntegrityError:

@@ -1,4 +1,4 @@
-"""Rows of configuration reviews, of their applications, and of the operations of these."""
+"""Rows of configuration reviews, of configuration runs, and of the steps of runs."""
 
 from datetime import datetime
 
@@ -9,40 +9,40 @@ from control_domain.database.engine import Base, Moment, partial_index
 
 
 class Review(Base):
-    """A plan, frozen for a while for somebody to look at and to apply."""
+    """A plan, frozen for a short time so that a person can inspect and apply it."""
 
     __tablename__ = "config_reviews"
     __table_args__ = (
         Index("ix_config_reviews_project_id", "project_id", "id"),
-        # The few whose secrets have not been given up yet.
+        # Only the few reviews that still have their secrets.
         partial_index("ix_config_reviews_sealed", "expires_at", condition="sealed IS NOT NULL"),
-        # No number twice: whoever kept one would apply what somebody else has reviewed.
+        # Never reuse an ID: whoever noted one would apply a review that somebody else inspected.
         {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     project_id: Mapped[int] = mapped_column(ForeignKey("projects.id"))
     fingerprint: Mapped[str] = mapped_column(String(71))
-    """Of the project as the plan saw it."""
+    """Of the project's state at the time of the plan."""
     plan: Mapped[str] = mapped_column(Text)
-    """JSON, as it is shown: secrets are masked."""
+    """JSON as the API returns it, with masked secrets."""
     key_id: Mapped[str | None] = mapped_column(String(8))
     sealed: Mapped[bytes | None] = mapped_column(LargeBinary)
-    """The actions with their secrets; null once it was applied or has expired."""
+    """The actions with their secrets; null once the review is applied or expired."""
     made_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     created_at: Mapped[datetime] = mapped_column(Moment)
     expires_at: Mapped[datetime] = mapped_column(Moment)
     applied_at: Mapped[datetime | None] = mapped_column(Moment)
 
 
-class Application(Base):
-    """A review that is being carried out, or was."""
+class ConfigurationRun(Base):
+    """The run that applies a review."""
 
     __tablename__ = "config_applications"
     __table_args__ = (
         UniqueConstraint("review_id"),
         Index("ix_config_applications_project_id", "project_id", "id"),
-        # One at a time in a project; and it is found without looking through all that ever were.
+        # One running run per project, found without scanning the finished ones.
         partial_index(
             "uq_config_applications_running", "project_id", condition="status = 'running'", unique=True
         ),
@@ -53,42 +53,42 @@ class Application(Base):
     project_id: Mapped[int] = mapped_column(ForeignKey("projects.id"))
     review_id: Mapped[int] = mapped_column(ForeignKey("config_reviews.id"))
     status: Mapped[str] = mapped_column(String(12))
-    """An `ApplicationStatus`: what its operations come to."""
+    """A `ConfigurationRunStatus`, derived from the steps."""
     source: Mapped[str] = mapped_column(String(100))
-    """With the next three: who applied it, for the audit log."""
+    """With the next three columns: who applied the review, for the audit log."""
     person_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     token_id: Mapped[int | None] = mapped_column(ForeignKey("api_tokens.id"))
     request_id: Mapped[str | None] = mapped_column(String(128))
     created_at: Mapped[datetime] = mapped_column(Moment)
     finished_at: Mapped[datetime | None] = mapped_column(Moment)
     holder: Mapped[str | None] = mapped_column(String(40))
-    """Which worker carries it out, until `leased_until`: then another one may."""
+    """The worker that has leased the run until `leased_until`."""
     leased_until: Mapped[datetime | None] = mapped_column(Moment)
 
 
-class Operation(Base):
-    """One action of an application: carried out as a whole or not at all, in the order of positions."""
+class RunStep(Base):
+    """One action of a configuration run, applied as a whole or not at all, in the order of positions."""
 
     __tablename__ = "config_operations"
     __table_args__ = (UniqueConstraint("application_id", "position"), {"sqlite_autoincrement": True})
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    application_id: Mapped[int] = mapped_column(ForeignKey("config_applications.id"))
+    run_id: Mapped[int] = mapped_column("application_id", ForeignKey("config_applications.id"))
     position: Mapped[int]
     """From 0."""
     action: Mapped[str] = mapped_column(Text)
-    """JSON of the plan's action, as it is shown: secrets are masked."""
+    """JSON of the plan's action as the API returns it, with masked secrets."""
     key_id: Mapped[str | None] = mapped_column(String(8))
     sealed: Mapped[bytes | None] = mapped_column(LargeBinary)
-    """The action with its secrets; null once nothing can be made of it any more."""
+    """The action with its secrets; null once the step cannot be applied any more."""
     status: Mapped[str] = mapped_column(String(12))
-    """A `StepStatus`; changed by `move_operation` alone."""
-    to_tell: Mapped[str | None] = mapped_column(Text)
-    """JSON of a `ToTell` while it is carried out but for telling the edges; else null."""
+    """A `RunStepStatus`; only `move_step` changes it."""
+    publications: Mapped[str | None] = mapped_column("to_tell", Text)
+    """JSON of the `Publications` of a step that is applied but not yet published to the edges; else null."""
     error: Mapped[str | None] = mapped_column(Text)
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
-    """How often it was begun: once, unless it failed or a worker ended in the middle of it."""
+    """How often the step was started: more than once after a failure or the end of a worker."""
     started_at: Mapped[datetime | None] = mapped_column(Moment)
     finished_at: Mapped[datetime | None] = mapped_column(Moment)
-    agreed: Mapped[str | None] = mapped_column(Text)
-    """JSON list of the gates that the operation lowers with the consent of a second person; null: none."""
+    approved_gates: Mapped[str | None] = mapped_column("agreed", Text)
+    """JSON list of the gates that the step lowers with a second person's approval; null: none."""

@@ -17,7 +17,7 @@ from control_domain.tables.repositories import Repository
 from control_domain.webhooks.installations import find_installed_repository, note_name
 from control_domain.webhooks.recognize import describe_other, is_of_other_host, learn, note_rename
 from control_domain.workflows.document import Triggers, from_json
-from control_domain.workflows.operations import present_workflow
+from control_domain.workflows.operations import find_newest_workflow
 from control_domain.workflows.read_workflow import read_workflow
 from git_hosts.github.host import GITHUB
 from git_hosts.webhook_events import HostedRepository
@@ -102,7 +102,7 @@ async def find_installed(
 async def find_triggers(session: AsyncSession, project: Project) -> Triggers:
     """Of the project's workflow document; without one, of the document that its newest release was built by, previews
     left out. Raises `RepositoryNotReady` where there is neither."""
-    present = await present_workflow(session, project.id)
+    present = await find_newest_workflow(session, project.id)
     if present is not None:
         try:
             return read_workflow(present.text).triggers

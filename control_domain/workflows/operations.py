@@ -24,7 +24,7 @@ async def set_workflow(
     document = read_workflow(text)
     # Versions are counted: one is made at a time.
     await hold_project(session, project)
-    present = await present_workflow(session, project.id)
+    present = await find_newest_workflow(session, project.id)
     if present is not None and present.text == text:
         return present.version, document
     version = 1 if present is None else present.version + 1
@@ -37,7 +37,7 @@ async def set_workflow(
     return version, document
 
 
-async def present_workflow(session: AsyncSession, project_id: int) -> Workflow | None:
+async def find_newest_workflow(session: AsyncSession, project_id: int) -> Workflow | None:
     """The project's newest version; None: it has never had any."""
     query = (
         select(Workflow).where(Workflow.project_id == project_id).order_by(Workflow.version.desc()).limit(1)

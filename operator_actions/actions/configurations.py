@@ -12,23 +12,21 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.accounts.roles import Right
 from control_domain.audit import Actor
 from control_domain.configurations.addresses import write_address
-from control_domain.configurations.application_status import WISHES
-from control_domain.configurations.applications import describe_application, describe_operation, operations_of
-from control_domain.configurations.apply_review import apply_review
-from control_domain.configurations.control_operation import control_operation
+from control_domain.configurations.cancel_or_retry import cancel_or_retry_step
 from control_domain.configurations.documents.bindings import BadBindings
-from control_domain.configurations.documents.faults import BadConfiguration
-from control_domain.configurations.documents.read_document import read_configuration
+from control_domain.configurations.documents.read_document import BadConfiguration, read_configuration
 from control_domain.configurations.documents.write_document import write_document
-from control_domain.configurations.read_state import read_state
-from control_domain.configurations.reviews import describe_review, open_review, plan_project
+from control_domain.configurations.project_state import read_project_state
+from control_domain.configurations.reviews import create_review, describe_review, plan_project
+from control_domain.configurations.runs import STEP_TRANSITIONS, describe_run, describe_step, list_steps
+from control_domain.configurations.start_run import start_run
 from control_domain.documents.faults import DocumentFault
 from control_domain.projects.choose import choose_project
 from control_domain.projects.describe import name_project
 from control_domain.projects.members import check_second, choose_asker, choose_member
 from control_domain.refusals import Refused, refusing
 from control_domain.sealing import CannotOpen
-from control_domain.tables.configuration import Application, Operation, Review
+from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.projects import Project
 from operator_actions.actions.engines import Action, Engines, Wanted, read_id
 
@@ -54,7 +52,7 @@ async def _review(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         actor = await choose_asker(session, project, wanted)
         with _refusing():
             plan = await plan_project(session, keys, project, *_read(wanted))
-        review = await open_review(session, keys, project, plan, actor, now)
+        review = await create_review(session, keys, project, plan, actor, now)
         return {"project": name_project(project), "review": describe_review(review, now)}
 
 
@@ -94,7 +92,7 @@ async def _apply(engines: Engines, wanted: Wanted, now: datetime) -> Any:
             await _check_askable(session, engines, project, review)
         with _refusing(), refusing("The review", "make a new one."):
             second_id = await _choose_second(session, project, actor, wanted)
-            application = await apply_review(session, keys, project, number, actor, now, second_id)
+            application = await start_run(session, keys, project, number, actor, now, second_id)
         return await _described(session, project, application)
 
 
@@ -109,7 +107,7 @@ async def _choose_second(session: AsyncSession, project: Project, actor: Actor, 
 
 async def _check_askable(session: AsyncSession, engines: Engines, project: Project, review: Review) -> None:
     """Whoever asks must not be the one who agrees."""
-    state = await read_state(session, engines.sealing_keys(), project)
+    state = await read_project_state(session, engines.sealing_keys(), project)
     guarded = {
         write_address(address)
         for address, present in state.resources.items()
@@ -132,15 +130,17 @@ async def _find(session: AsyncSession, table: Any, number: int, kind: str) -> tu
     return row[0], row[1]
 
 
-async def _described(session: AsyncSession, project: Project, application: Application) -> dict[str, Any]:
-    operations = await operations_of(session, application.id)
-    return {"project": name_project(project), **describe_application(application, operations)}
+async def _described(
+    session: AsyncSession, project: Project, application: ConfigurationRun
+) -> dict[str, Any]:
+    operations = await list_steps(session, application.id)
+    return {"project": name_project(project), **describe_run(application, operations)}
 
 
 async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """An application with its operations. `wanted`: id."""
     async with engines.sessions() as session:
-        project, application = await _find(session, Application, read_id(wanted, "id"), "application")
+        project, application = await _find(session, ConfigurationRun, read_id(wanted, "id"), "application")
         return await _described(session, project, application)
 
 
@@ -148,21 +148,21 @@ async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """The newest applications, the newest first, each with the `counts` of its operations by status. `wanted`:
     project_id, which may be left out."""
     async with engines.sessions() as session:
-        newest = select(Application, Project).join(Project, Project.id == Application.project_id)
+        newest = select(ConfigurationRun, Project).join(Project, Project.id == ConfigurationRun.project_id)
         if (called := wanted.get("project_id")) is not None:
             newest = newest.where(Project.id == (await choose_project(session, called)).id)
-        rows = (await session.execute(newest.order_by(Application.id.desc()).limit(_MOST_LISTED))).all()
+        rows = (await session.execute(newest.order_by(ConfigurationRun.id.desc()).limit(_MOST_LISTED))).all()
         counts: dict[int, dict[str, int]] = {application.id: {} for application, _ in rows}
         by_status = (
-            select(Operation.application_id, Operation.status, func.count())
-            .where(Operation.application_id.in_(counts))
-            .group_by(Operation.application_id, Operation.status)
+            select(RunStep.run_id, RunStep.status, func.count())
+            .where(RunStep.run_id.in_(counts))
+            .group_by(RunStep.run_id, RunStep.status)
         )
         for number, status, count in await session.execute(by_status):
             counts[number][status] = count
     listed = []
     for application, project in rows:
-        told = {"project": name_project(project), **describe_application(application, [])}
+        told = {"project": name_project(project), **describe_run(application, [])}
         del told["operations"]
         listed.append({**told, "counts": counts[application.id]})
     return listed
@@ -172,19 +172,19 @@ async def _operate(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """Cancel an operation, or have it tried again. `wanted`: application_id, operation_id, action, by (an e-mail
     address; needed where a gate is lowered)."""
     wish = str(wanted.get("action"))
-    if wish not in WISHES:
-        raise Refused(f"An operation takes {' or '.join(sorted(WISHES))}.")
+    if wish not in STEP_TRANSITIONS:
+        raise Refused(f"An operation takes {' or '.join(sorted(STEP_TRANSITIONS))}.")
     numbers = read_id(wanted, "application_id"), read_id(wanted, "operation_id")
     async with engines.sessions() as session, session.begin():
-        project, _ = await _find(session, Application, numbers[0], "application")
+        project, _ = await _find(session, ConfigurationRun, numbers[0], "application")
         actor: Actor = await choose_asker(session, project, wanted)
         keys = engines.sealing_keys() if wish == "retry" else None
-        agreed_by_id = await _find_decider(session, project, wanted)
+        approved_by_id = await _find_decider(session, project, wanted)
         with _refusing(), refusing("The operation", "`pharos config show` says how it is."):
-            operation = await control_operation(
-                session, project, *numbers, wish, actor, now, keys, agreed_by_id
+            operation = await cancel_or_retry_step(
+                session, project, *numbers, wish, actor, now, keys, approved_by_id
             )
-        return describe_operation(operation)
+        return describe_step(operation)
 
 
 async def _find_decider(session: AsyncSession, project: Project, wanted: Wanted) -> int | None:
@@ -204,7 +204,7 @@ async def _export(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     async with engines.sessions() as session:
         project = await choose_project(session, wanted.get("project_id"))
         with _refusing():
-            document = write_document(await read_state(session, keys, project))
+            document = write_document(await read_project_state(session, keys, project))
     fault = None
     try:
         read_configuration(document, {}, lambda value: keys.digest(value, project.public_id))

@@ -35,7 +35,7 @@ async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     says why: this version of Pharos is stricter than the one that took the text."""
     async with engines.sessions() as session:
         project = await choose_project(session, wanted.get("project_id"))
-        present = await operations.present_workflow(session, project.id)
+        present = await operations.find_newest_workflow(session, project.id)
         if present is None:
             nothing = dict.fromkeys(("version", "text", "document", "fault", "created_at", "set_by"))
             return {"project": name_project(project), **nothing}

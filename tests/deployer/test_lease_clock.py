@@ -9,10 +9,10 @@ from sqlalchemy import Boolean, literal, select, update
 
 from control_domain.database.clock import database_now
 from control_domain.database.engine import Moment
-from control_domain.tables.configuration import Application
+from control_domain.tables.configuration import ConfigurationRun
 from control_domain.tables.runtime import EnvironmentLease
 from control_workers import configuration_leases as application_leases
-from control_workers.configuration_leases import Holder
+from control_workers.configuration_leases import LeaseHolder
 from deployer import leases, run_deployer
 from deployer.environments import desired_states
 from deployer.identity import Identity
@@ -107,25 +107,27 @@ async def test_a_worker_with_a_wrong_clock_neither_steals_nor_overstays_a_config
     platform: Platform, monkeypatch: pytest.MonkeyPatch, step: timedelta
 ) -> None:
     number = await _running_application(platform)
-    first, second = Holder(timedelta(seconds=30)), Holder(timedelta(seconds=30))
+    first, second = LeaseHolder(timedelta(seconds=30)), LeaseHolder(timedelta(seconds=30))
     async with platform.sessions() as session, session.begin():
         assert await first.claim(session) == number
     _step_clock(monkeypatch, step)
     async with platform.sessions() as session, session.begin():
         assert await second.claim(session) is None
     async with platform.sessions() as session, session.begin():
-        await first.hold(session, number)
-    until = select(Application.leased_until).where(Application.id == number).scalar_subquery()
+        await first.renew(session, number)
+    until = select(ConfigurationRun.leased_until).where(ConfigurationRun.id == number).scalar_subquery()
     assert await _is(platform, until <= database_now(30))
     async with platform.sessions() as session, session.begin():
-        await first.let_go(session, number)
+        await first.release(session, number)
     async with platform.sessions() as session, session.begin():
         assert await second.claim(session) == number
 
 
 async def _running_application(platform: Platform) -> int:
     async with platform.sessions() as session, session.begin():
-        application = (await session.execute(select(Application).order_by(Application.id))).scalars().first()
+        application = (
+            (await session.execute(select(ConfigurationRun).order_by(ConfigurationRun.id))).scalars().first()
+        )
         assert application is not None
         application.status, application.finished_at = "running", None
         application.holder = application.leased_until = None

@@ -18,8 +18,8 @@ from sqlalchemy.orm import configure_mappers
 
 from control_domain.database.engine import open_engine, open_sessions
 from control_workers.configuration_runs import (
+    Checkpoint,
     ConfigurationRunWorker,
-    Step,
     running_configuration_worker,
 )
 from operator_cli.processes.process_logs import start_logs
@@ -31,10 +31,10 @@ logger = logging.getLogger(__name__)
 
 
 async def _run_worker(arguments: argparse.Namespace, order: str) -> None:
-    async def die_at(step: Step, position: int) -> None:
+    async def die_at(step: Checkpoint, position: int) -> None:
         if order == f"{step} {position}":
             os.kill(os.getpid(), signal.SIGKILL)
-        if step == "begun" and order == f"wait {position}":
+        if step == "started" and order == f"wait {position}":
             await asyncio.Event().wait()
 
     engine = open_engine(arguments.database)
@@ -46,7 +46,7 @@ async def _run_worker(arguments: argparse.Namespace, order: str) -> None:
         directory,
         VARIABLE_KEYS,
         lease=timedelta(seconds=arguments.lease_seconds),
-        on_step=die_at,
+        on_checkpoint=die_at,
     )
     async with running_configuration_worker(worker, is_alone=arguments.alone):
         # The worker is woken for new runs: polling once a second is enough.

@@ -46,8 +46,8 @@ def _check_failed_at(application: Any, resource: str, error: str) -> Any:
     return failed
 
 
-async def test_scaling_during_the_run_is_kept(shop: Shop) -> None:
-    shop.people["begun", "environments.production"] = lambda: shop.scale("production", 7)
+async def test_what_was_scaled_meanwhile_is_not_scaled_back(shop: Shop) -> None:
+    shop.people["started", "environments.production"] = lambda: shop.scale("production", 7)
     async with shop.working():
         failed = _check_failed_at(
             await shop.ended(),
@@ -66,8 +66,8 @@ async def test_scaling_during_the_run_is_kept(shop: Shop) -> None:
     await shop.check_as_wanted()
 
 
-async def test_a_new_review_starts_from_the_concurrent_changes(shop: Shop) -> None:
-    shop.people["begun", "environments.production"] = lambda: shop.scale("production", 7)
+async def test_a_new_review_goes_on_from_what_people_did(shop: Shop) -> None:
+    shop.people["started", "environments.production"] = lambda: shop.scale("production", 7)
     async with shop.working():
         failed = await shop.ended()
         done = _statuses(failed)["succeeded"]
@@ -94,7 +94,7 @@ async def test_a_rename_during_the_run_is_kept(shop: Shop) -> None:
         await shop.act("environments/set", id="qa", name="Trials")
         await shop.act("environments/set", id="staging", name="Rehearsal")
 
-    shop.people["begun", "environments.qa"] = rename
+    shop.people["started", "environments.qa"] = rename
     async with shop.working():
         failed = _check_failed_at(
             await shop.ended(),
@@ -115,7 +115,7 @@ async def test_a_removal_during_the_run_is_not_undone(shop: Shop) -> None:
         await shop.act("environments/remove", id="old-2")
         await shop.act("environments/remove", id="staging")
 
-    shop.people["begun", "environments.staging"] = remove
+    shop.people["started", "environments.staging"] = remove
     async with shop.working():
         failed = _check_failed_at(
             await shop.ended(),
@@ -133,8 +133,8 @@ async def test_a_removal_during_the_run_is_not_undone(shop: Shop) -> None:
     await shop.check_as_wanted()
 
 
-async def test_a_resource_changed_during_the_run_is_not_removed(shop: Shop) -> None:
-    shop.people["begun", "environments.old-2"] = lambda: shop.scale("old-2", 2)
+async def test_what_was_to_go_and_was_changed_meanwhile_stays(shop: Shop) -> None:
+    shop.people["started", "environments.old-2"] = lambda: shop.scale("old-2", 2)
     async with shop.working():
         failed = _check_failed_at(
             await shop.ended(),
@@ -158,8 +158,8 @@ async def test_removals_that_already_happened_are_done_and_cancelled_ones_are_sk
     async def cancel() -> None:
         await shop.operate(_find(await shop.application(), resource), "cancel")
 
-    shop.people["begun", "environments.production"] = cancel
-    shop.people["begun", "environments.old-2"] = remove
+    shop.people["started", "environments.production"] = cancel
+    shop.people["started", "environments.old-2"] = remove
     async with shop.working():
         application = await shop.ended()
         assert application["status"] == "canceled"

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from control_domain.configurations.applications import operations_of
+from control_domain.configurations.runs import list_steps
 from control_domain.database.engine import Sessions
-from control_workers.configuration_runs import Step
+from control_workers.configuration_runs import Checkpoint
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.key_directory.redis import RedisKeyDirectory, open_redis_key_directory
 from tests.support.databases import copied_database
@@ -36,8 +36,8 @@ from tests.support.killed_application import Lives, living
 from tests.support.listed_keys import listing
 from tests.support.redis_server import RedisServer, running_redis
 
-_STEPS = ("begun", "carried out", "told")
-# The lease that another control plane waits for, because it cannot know that the first has ended.
+_STEPS = ("started", "applied", "published")
+# What another control plane waits for, where it cannot know that the one before is gone.
 _LEASE_SECONDS = 0.1
 _MOST_LIVES = 1000
 _FEWEST_KILLS = 3
@@ -67,13 +67,13 @@ class Prepared:
 async def prepared(fifty: Fifty, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     telling = []
 
-    async def note(step: Step, position: int) -> None:
-        if step == "told":
+    async def note(step: Checkpoint, position: int) -> None:
+        if step == "published":
             telling.append(position)
 
     folder = tmp_path_factory.mktemp("undisturbed")
     async with copied_database(fifty.url, folder) as url, opened(url) as sessions:
-        await carry_out_all(sessions, InProcessKeyDirectory(), on_step=note)
+        await carry_out_all(sessions, InProcessKeyDirectory(), on_checkpoint=note)
         return Prepared(fifty, await read_outcome(sessions, fifty), telling)
 
 
@@ -89,7 +89,7 @@ class Stage:
     async def attempts(self) -> list[int]:
         """Return how often each operation was begun."""
         async with self.sessions() as session:
-            operations = await operations_of(session, self.prepared.fifty.application_id)
+            operations = await list_steps(session, self.prepared.fifty.run_id)
             return [operation.attempts for operation in operations]
 
     async def check_complete(self) -> None:
@@ -161,13 +161,13 @@ def _kind(resource: str) -> str:
 
 # Edges are notified of changed sites and of every deletion.
 _KILLED_KINDS = (
-    ("begun", "create", "environments"),
-    ("carried out", "update", "heartbeats"),
-    ("carried out", "update", "sites"),
-    ("told", "create", "sites"),
-    ("carried out", "delete", "queues"),
-    ("told", "delete", "heartbeats"),
-    ("begun", "delete", "environments"),
+    ("started", "create", "environments"),
+    ("applied", "update", "heartbeats"),
+    ("applied", "update", "sites"),
+    ("published", "create", "sites"),
+    ("applied", "delete", "queues"),
+    ("published", "delete", "heartbeats"),
+    ("started", "delete", "environments"),
 )
 
 
@@ -182,7 +182,7 @@ async def test_a_kill_at_a_step_of_each_kind_of_resource(
         await _kill_at(stage, kills)
         await stage.check_complete()
         # An operation without a notification is done at `carried out`.
-        again = {position for step, position in kills if step == "begun" or position in prepared.telling}
+        again = {position for step, position in kills if step == "started" or position in prepared.telling}
         assert await stage.attempts() == [1 + (position in again) for position in range(COUNT)]
 
 
@@ -197,7 +197,7 @@ async def test_a_kill_at_every_step_of_each_operation(
         for position in range(COUNT)
         for step in _STEPS
         # The others are done when they are carried out.
-        if step != "told" or position in telling
+        if step != "published" or position in telling
     ]
     async with _stage(prepared, redis_server, tmp_path) as stage:
         await _kill_at(stage, kills)
@@ -212,7 +212,7 @@ async def test_a_kill_after_publishing_to_the_edges(
 ) -> None:
     telling = prepared.telling
     async with _stage(prepared, redis_server, tmp_path) as stage:
-        await _kill_at(stage, [("told", position) for position in telling])
+        await _kill_at(stage, [("published", position) for position in telling])
         await stage.check_complete()
         assert await stage.attempts() == [1 + (position in telling) for position in range(COUNT)]
 

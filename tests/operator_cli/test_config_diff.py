@@ -6,10 +6,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from control_domain.configurations.documents.document import ConfigurationDocument, Wanted
 from control_domain.configurations.plan import make_plan
-from control_domain.configurations.state import Present, ProjectState
-from control_domain.configurations.values import FIELDS, Secret
+from control_domain.configurations.resources import (
+    FIELDS,
+    ConfigurationDocument,
+    CurrentResource,
+    DesiredResource,
+    ProjectState,
+    Secret,
+)
 from operator_cli.configuration.diff import format_value, show_plan
 
 SHOP = {"id": "prj_1", "name": "Shop", "slug": "shop"}
@@ -40,8 +45,8 @@ def changed(field: str, before: Any, after: Any) -> dict[str, Any]:
 def test_a_plan_is_printed_as_a_diff() -> None:
     """A plan with every kind of change and every note."""
     present = [
-        Present(("project",), {"name": "Shop"}),
-        Present(
+        CurrentResource(("project",), {"name": "Shop"}),
+        CurrentResource(
             PRODUCTION,
             {
                 **ENVIRONMENT,
@@ -51,12 +56,12 @@ def test_a_plan_is_printed_as_a_diff() -> None:
                 "variables.URL": Secret(DIGESTS["old"]),
             },
         ),
-        Present(("environments", "old"), {**ENVIRONMENT, "name": "Old"}),
-        Present(("environments", "staging"), {**ENVIRONMENT, "name": "Staging"}),
-        Present(("sites", "www"), {"domains": ["https://shop.example"], "timezone": "UTC"}),
+        CurrentResource(("environments", "old"), {**ENVIRONMENT, "name": "Old"}),
+        CurrentResource(("environments", "staging"), {**ENVIRONMENT, "name": "Staging"}),
+        CurrentResource(("sites", "www"), {"domains": ["https://shop.example"], "timezone": "UTC"}),
     ]
     wanted = [
-        Wanted(
+        DesiredResource(
             PRODUCTION,
             {
                 "name": "New",
@@ -70,11 +75,11 @@ def test_a_plan_is_printed_as_a_diff() -> None:
             3,
             bound=frozenset({"name"}),
         ),
-        Wanted((*PRODUCTION, "queues", "default"), {}, 9),
-        Wanted(
+        DesiredResource((*PRODUCTION, "queues", "default"), {}, 9),
+        DesiredResource(
             (*PRODUCTION, "heartbeats", "nightly"), {"cron": "0 3 * * *", "period": None, "grace": "30m"}, 8
         ),
-        Wanted(("sites", "www"), {'goals["Sign up"]': {"path": "/welcome"}}, 11),
+        DesiredResource(("sites", "www"), {'goals["Sign up"]': {"path": "/welcome"}}, 11),
     ]
     document = ConfigurationDocument(
         wanted, {("environments", "old"): 20, (*PRODUCTION, "variables", "GONE"): 21}

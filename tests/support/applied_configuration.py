@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from control_domain.configurations.addresses import PROJECT
 from control_domain.configurations.plan import Action, Plan
-from control_domain.configurations.state import Present, ProjectState
-from control_domain.configurations.values import FIELDS, Value
+from control_domain.configurations.resources import FIELDS, CurrentResource, ProjectState, Value
 from control_domain.projects.operations import POSITIONS
 
 
@@ -22,7 +21,7 @@ def apply_in_memory(state: ProjectState, plan: Plan) -> ProjectState:
             resources = {other: one for other, one in resources.items() if other[: len(address)] != address}
         else:
             before = resources[address].fields if action.verb == "update" else {}
-            resources[address] = Present(address, _change(action, before))
+            resources[address] = CurrentResource(address, _change(action, before))
     return replace(
         state,
         serial=state.serial + 1,

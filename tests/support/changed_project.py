@@ -15,12 +15,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor
 from control_domain.configurations.addresses import Address, write_address
-from control_domain.configurations.documents.document import ConfigurationDocument, Wanted
-from control_domain.configurations.effects.carry_out import CannotCarryOut, ToTell, carry_out
 from control_domain.configurations.plan import Action, make_plan
-from control_domain.configurations.read_state import read_state
+from control_domain.configurations.project_state import read_project_state
+from control_domain.configurations.resources import ConfigurationDocument, DesiredResource, Secret, Value
 from control_domain.configurations.sealed_actions import open_actions, seal_actions
-from control_domain.configurations.values import Secret, Value
+from control_domain.configurations.steps.apply_step import apply_step
+from control_domain.configurations.steps.step_context import Publications, StepFailed
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.environments.gates import REMOVED, Gate, find_lowered
 from control_domain.environments.windows import DeployWindow
@@ -70,7 +70,7 @@ class ChangedProject:
         """What a plan sees of the resource; None where there is none."""
         async with self.operated.engines.sessions() as session:
             project = await session.get_one(Project, self.project.id)
-            present = (await read_state(session, self.keys, project)).resources.get(address)
+            present = (await read_project_state(session, self.keys, project)).resources.get(address)
         return None if present is None else present.fields
 
     async def plan(
@@ -81,12 +81,13 @@ class ChangedProject:
     ) -> Sequence[Action]:
         """What becomes of the project by a document with these resources; `bound`: fields that a binding gave."""
         resources = [
-            Wanted(address, fields, 1, frozenset(bound)) for address, fields in (wanted or {}).items()
+            DesiredResource(address, fields, 1, frozenset(bound))
+            for address, fields in (wanted or {}).items()
         ]
         document = ConfigurationDocument(resources, dict.fromkeys(deleted, 1))
         async with self.operated.engines.sessions() as session:
             project = await session.get_one(Project, self.project.id)
-            return make_plan(document, await read_state(session, self.keys, project)).actions
+            return make_plan(document, await read_project_state(session, self.keys, project)).actions
 
     async def plan_one(
         self, address: Address, fields: Mapping[str, Value] | None = None, bound: Iterable[str] = ()
@@ -98,7 +99,7 @@ class ChangedProject:
             (action,) = await self.plan({address: fields}, bound=bound)
         return action
 
-    async def carry_out(self, action: Action, keys: SealingKeys | None = None) -> ToTell:
+    async def apply_step(self, action: Action, keys: SealingKeys | None = None) -> Publications:
         """As the worker does: what was sealed is opened, and carried out in one transaction. A second person has agreed
         to every gate that it lowers."""
         of = self.project.public_id
@@ -107,28 +108,28 @@ class ChangedProject:
         async with self.operated.engines.sessions() as session, session.begin():
             project = await session.get_one(Project, self.project.id)
             agreed = all_gates(action)
-            return await carry_out(session, keys or self.keys, project, opened, actor, NOW, agreed)
+            return await apply_step(session, keys or self.keys, project, opened, actor, NOW, agreed)
 
     async def bring_about(
         self, address: Address, fields: Mapping[str, Value] | None = None, bound: Iterable[str] = ()
-    ) -> ToTell:
+    ) -> Publications:
         """Plan this one action and carry it out."""
-        return await self.carry_out(await self.plan_one(address, fields, bound))
+        return await self.apply_step(await self.plan_one(address, fields, bound))
 
     async def refused(self, action: Action, keys: SealingKeys | None = None) -> str:
         """Why it cannot be carried out: one line that says what to do; nothing was written."""
         before = await self.contents()
-        with pytest.raises(CannotCarryOut) as caught:
-            await self.carry_out(action, keys)
+        with pytest.raises(StepFailed) as caught:
+            await self.apply_step(action, keys)
         assert await self.contents() == before
         (line,) = str(caught.value).splitlines()
         assert line.endswith(".")
         return line
 
-    async def repeated(self, action: Action) -> ToTell:
+    async def repeated(self, action: Action) -> Publications:
         """The same once more, which writes nothing."""
         before = await self.contents()
-        told = await self.carry_out(action)
+        told = await self.apply_step(action)
         assert await self.contents() == before
         return told
 
@@ -157,10 +158,10 @@ class ChangedProject:
             async with session.begin():
                 yield session
                 await session.flush()
-                carrying = asyncio.create_task(self.carry_out(action))
+                carrying = asyncio.create_task(self.apply_step(action))
                 await asyncio.sleep(0.2)
                 assert not carrying.done()
-            with pytest.raises(CannotCarryOut, match="make a new review"):
+            with pytest.raises(StepFailed, match="make a new review"):
                 await carrying
 
 

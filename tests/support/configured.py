@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.sealing import SealingKeys
-from control_domain.tables.configuration import Application
+from control_domain.tables.configuration import ConfigurationRun
 from control_workers.configuration_runs import ConfigurationRunWorker, running_configuration_worker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.commands import Run, ask
@@ -59,14 +59,14 @@ def applied(pharos: Run, project: str) -> Any:
     raise AssertionError("nothing was applied")
 
 
-async def carry_out(database_url: str) -> None:
+async def apply_step(database_url: str) -> None:
     """What was applied in this database, with `KEY`; all of it, or up to what fails."""
     engine = open_engine(database_url)
     sessions = open_sessions(engine)
     # Longer than a machine stands still: whoever loses the lease begins the operation once more.
     lease = timedelta(minutes=5)
     worker = ConfigurationRunWorker(sessions, InProcessKeyDirectory(), SealingKeys.read(KEY), lease=lease)
-    running = select(Application.id).where(Application.status == "running")
+    running = select(ConfigurationRun.id).where(ConfigurationRun.status == "running")
     async with running_configuration_worker(worker, is_alone=True):
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:

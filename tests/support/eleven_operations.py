@@ -6,7 +6,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.engine import Sessions
 from control_domain.database.errors import DatabaseAway
-from control_domain.tables.configuration import Operation
+from control_domain.tables.configuration import RunStep
 from control_domain.tables.sites import Site
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.errors import StorageUnavailable
@@ -105,8 +105,8 @@ async def check_done(begun: ReviewedProject, told: Any) -> None:
     assert statuses(told) == ["succeeded"] * COUNT, told
     assert told["status"] == "succeeded"
     assert sorted(await effects(begun)) == sorted(EFFECTS)
-    rows = await begun.rows(Operation, Operation.application_id == told["id"])
-    assert {(row.sealed, row.key_id, row.to_tell) for row in rows} == {(None, None, None)}
+    rows = await begun.rows(RunStep, RunStep.run_id == told["id"])
+    assert {(row.sealed, row.key_id, row.publications) for row in rows} == {(None, None, None)}
     again = DOCUMENT.partition("delete:")[0]
     plan = (await begun.ask("plan", again, BINDINGS)).data
     assert plan["actions"] == []

@@ -11,7 +11,11 @@ from typing import Any
 import aiohttp
 
 from control_domain.database.engine import Sessions
-from control_workers.configuration_runs import ConfigurationRunWorker, Step, running_configuration_worker
+from control_workers.configuration_runs import (
+    Checkpoint,
+    ConfigurationRunWorker,
+    running_configuration_worker,
+)
 from operator_actions.actions.engines import Engines
 from operator_actions.door import ACTIONS
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
@@ -37,17 +41,17 @@ class Shop:
     http: aiohttp.ClientSession
     url: str = ""
     worker: ConfigurationRunWorker = field(init=False)
-    people: dict[tuple[Step, str], Callable[[], Awaitable[None]]] = field(default_factory=dict)
+    people: dict[tuple[Checkpoint, str], Callable[[], Awaitable[None]]] = field(default_factory=dict)
     """What they do, once, at this step of the operation on this resource."""
     resources: list[str] = field(default_factory=list)
     """Of the operations, by position. Read once: they do not change."""
 
     def __post_init__(self) -> None:
         self.worker = ConfigurationRunWorker(
-            self.sessions, self.engines.directory, VARIABLE_KEYS, on_step=self._meet
+            self.sessions, self.engines.directory, VARIABLE_KEYS, on_checkpoint=self._meet
         )
 
-    async def _meet(self, step: Step, position: int) -> None:
+    async def _meet(self, step: Checkpoint, position: int) -> None:
         if self.people:
             if not self.resources:
                 self.resources = [one["resource"] for one in (await self.application())["operations"]]
@@ -86,7 +90,7 @@ class Shop:
         assert status == 202, told
 
     async def application(self, number: int | None = None) -> Any:
-        return await self.configure("GET", f"applications/{number or self.fifty.application_id}")
+        return await self.configure("GET", f"applications/{number or self.fifty.run_id}")
 
     async def ended(self, number: int | None = None) -> Any:
         """The application at its end."""
@@ -100,7 +104,7 @@ class Shop:
 
     async def ask(self, operation: Any, wish: str) -> tuple[int, Any]:
         """Cancel an operation of the application, or have it tried again, if that may be."""
-        of = f"applications/{self.fifty.application_id}"
+        of = f"applications/{self.fifty.run_id}"
         return await self.call("POST", f"{self.configuration}/{of}/operations/{operation['id']}/{wish}")
 
     async def operate(self, operation: Any, wish: str) -> None:
@@ -126,6 +130,8 @@ async def open_shop(fifty: Fifty, folder: Path) -> AsyncIterator[Shop]:
         engines = Engines(sessions, InProcessKeyDirectory(), variable_keys=VARIABLE_KEYS)
         made = Shop(fifty, sessions, engines, await stack.enter_async_context(aiohttp.ClientSession()))
         store: Any = None
-        app = build_control(sessions, store, RECEIPT_KEY, VARIABLE_KEYS, wake_applications=made.worker.wake)
+        app = build_control(
+            sessions, store, RECEIPT_KEY, VARIABLE_KEYS, wake_configuration_runs=made.worker.wake
+        )
         made.url = await stack.enter_async_context(serving_control(app))
         yield made

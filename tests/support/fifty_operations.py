@@ -13,24 +13,23 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import create_person
 from control_domain.audit import Actor, newest_entries
-from control_domain.configurations.application_status import ApplicationStatus
-from control_domain.configurations.applications import describe_application, operations_of
-from control_domain.configurations.apply_review import apply_review
-from control_domain.configurations.read_state import read_state
-from control_domain.configurations.reviews import open_review, plan_project
-from control_domain.configurations.state import ProjectState
+from control_domain.configurations.project_state import read_project_state
+from control_domain.configurations.resources import ProjectState
+from control_domain.configurations.reviews import create_review, plan_project
+from control_domain.configurations.runs import ConfigurationRunStatus, describe_run, list_steps
+from control_domain.configurations.start_run import start_run
 from control_domain.database.engine import Base, Sessions, open_engine, open_sessions
 from control_domain.monitors.operations import create_monitor_key, live_monitor_keys
 from control_domain.projects.operations import create_ingest_key, live_ingest_keys
 from control_domain.sites.operations import live_sites
 from control_domain.tables.accounts import ApiToken
-from control_domain.tables.configuration import Application
+from control_domain.tables.configuration import ConfigurationRun
 from control_domain.tables.monitors import Heartbeat, Queue
 from control_domain.tables.projects import Environment, Project
 from control_workers.configuration_runs import (
     ConfigurationRunWorker,
-    OnStep,
-    no_step,
+    OnCheckpoint,
+    no_checkpoint,
     running_configuration_worker,
 )
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
@@ -168,7 +167,7 @@ class Fifty:
 
     url: str
     project_id: int
-    application_id: int
+    run_id: int
     api_token: str
     digests: frozenset[bytes]
 
@@ -222,8 +221,8 @@ async def _apply(sessions: Sessions, project: Project, text: str, bound: Sequenc
         plan = await plan_project(
             session, VARIABLE_KEYS, project, text, {name: BINDINGS[name] for name in bound}
         )
-        review = await open_review(session, VARIABLE_KEYS, project, plan, actor, now)
-        return (await apply_review(session, VARIABLE_KEYS, project, review.id, actor, now)).id
+        review = await create_review(session, VARIABLE_KEYS, project, plan, actor, now)
+        return (await start_run(session, VARIABLE_KEYS, project, review.id, actor, now)).id
 
 
 async def _add_keys(session: AsyncSession, now: datetime) -> None:
@@ -235,16 +234,18 @@ async def _add_keys(session: AsyncSession, now: datetime) -> None:
         await create_monitor_key(session, now, queue_id=queue)
 
 
-async def carry_out_all(sessions: Sessions, directory: KeyDirectory, *, on_step: OnStep = no_step) -> None:
+async def carry_out_all(
+    sessions: Sessions, directory: KeyDirectory, *, on_checkpoint: OnCheckpoint = no_checkpoint
+) -> None:
     """Be a worker until nothing is left that could be done."""
-    worker = ConfigurationRunWorker(sessions, directory, VARIABLE_KEYS, on_step=on_step)
+    worker = ConfigurationRunWorker(sessions, directory, VARIABLE_KEYS, on_checkpoint=on_checkpoint)
     async with running_configuration_worker(worker, is_alone=True):
         await until_ended(sessions)
 
 
 async def until_ended(sessions: Sessions, look: Callable[[], None] = lambda: None) -> None:
     """Until no application is running. `look` is called all the while."""
-    running = select(func.count()).where(Application.status == ApplicationStatus.RUNNING)
+    running = select(func.count()).where(ConfigurationRun.status == ConfigurationRunStatus.RUNNING)
     while True:
         async with sessions() as session:
             if not (await session.execute(running)).scalar_one():
@@ -286,12 +287,12 @@ async def read_outcome(sessions: Sessions, fifty: Fifty) -> Outcome:
     """What there is now."""
     async with sessions() as session:
         project = await session.get_one(Project, fifty.project_id)
-        application = await session.get_one(Application, fifty.application_id)
-        operations = await operations_of(session, application.id)
-        told = describe_application(application, operations)
+        application = await session.get_one(ConfigurationRun, fifty.run_id)
+        operations = await list_steps(session, application.id)
+        told = describe_run(application, operations)
         entries = await newest_entries(session, 1000)
         return Outcome(
-            await read_state(session, VARIABLE_KEYS, project),
+            await read_project_state(session, VARIABLE_KEYS, project),
             [
                 (entry["action"], entry["subject"].partition(" ")[0], _without_ids(entry["details"]))
                 for entry in reversed(entries)

@@ -17,9 +17,18 @@ from control_domain.configurations.addresses import (
     read_address,
     write_address,
 )
-from control_domain.configurations.documents.document import VERSION, ConfigurationDocument, Wanted
-from control_domain.configurations.state import Present, ProjectState
-from control_domain.configurations.values import FIELDS, NEEDED, Keep, Secret, Value
+from control_domain.configurations.resources import (
+    FIELDS,
+    REQUIRED,
+    VERSION,
+    ConfigurationDocument,
+    CurrentResource,
+    DesiredResource,
+    Keep,
+    ProjectState,
+    Secret,
+    Value,
+)
 from control_domain.environments.windows import DAYS
 from control_domain.slugs import is_name
 from pipeline_contracts.durations import format_duration
@@ -140,7 +149,7 @@ def states(draw: Any) -> ProjectState:
             names = draw(st.lists(_names, max_size=2, unique=True))
             addresses += [("environments", slug, holder, name) for name in names]
     addresses += [("sites", name) for name in draw(st.lists(_names, max_size=2, unique=True))]
-    resources = {address: Present(address, _draw_present(draw, address)) for address in addresses}
+    resources = {address: CurrentResource(address, _draw_present(draw, address)) for address in addresses}
     environments = [address for address in addresses if find_kind(address) == "environment"]
     awaiting = draw(st.sets(st.sampled_from(environments))) if environments else ()
     return ProjectState(LINEAGE, draw(st.integers(0, 9)), resources, frozenset(awaiting), frozenset(previews))
@@ -162,7 +171,7 @@ def _draw_present(draw: Draw, address: Address) -> dict[str, Value]:
     return fields
 
 
-def _members(resource: Present | Wanted) -> Sequence[Address]:
+def _members(resource: CurrentResource | DesiredResource) -> Sequence[Address]:
     """The addresses of its variables or goals."""
     fields = sorted(resource.fields.keys() - FIELDS[kind_of(resource.address)].keys())
     return [read_address(f"{write_address(resource.address)}.{field}") for field in fields]
@@ -194,7 +203,7 @@ def documents_for(draw: Any, state: ProjectState) -> RandomDocument:
     """Documents that make, change, keep and delete resources and members of the project as it is."""
     deleted = _draw_deleted(draw, state)
     wanted = [
-        Wanted(address, _draw_wanted(draw, address, state, deleted), 1)
+        DesiredResource(address, _draw_wanted(draw, address, state, deleted), 1)
         for address in _draw_addresses(draw, state, deleted)
     ]
     bindings: dict[str, str] = {}
@@ -246,7 +255,7 @@ def _draw_wanted(
 ) -> dict[str, Value]:
     """The fields that the document says of a resource."""
     kind, present = kind_of(address), state.resources.get(address)
-    needed = [] if present is not None else [name for group in NEEDED[kind] for name in group]
+    needed = [] if present is not None else [name for group in REQUIRED[kind] for name in group]
     fields: dict[str, Value] = {}
     if kind == "heartbeat" and (needed or draw(st.booleans())):
         fields |= draw(_schedules)
@@ -266,7 +275,9 @@ def _draw_wanted(
     return fields
 
 
-def _plant(draw: Draw, tree: dict[str, Any], wanted: Wanted, bindings: dict[str, str]) -> Wanted:
+def _plant(
+    draw: Draw, tree: dict[str, Any], wanted: DesiredResource, bindings: dict[str, str]
+) -> DesiredResource:
     """Write the resource into the tree, some of its texts as bindings; gives it with the fields that are bound."""
     for part in wanted.address:
         tree = tree.setdefault(part, {})

@@ -10,11 +10,11 @@ from typing import Any
 
 from sqlalchemy import func, select, update
 
-from control_domain.configurations.read_state import read_state
-from control_domain.configurations.state import ProjectState
+from control_domain.configurations.project_state import read_project_state
+from control_domain.configurations.resources import ProjectState
 from control_domain.sealing import SealingKeys
 from control_domain.tables.audit import AuditEntry
-from control_domain.tables.configuration import Application, Review
+from control_domain.tables.configuration import ConfigurationRun, Review
 from control_domain.tables.projects import Project
 from control_workers.configuration_runs import ConfigurationRunWorker, running_configuration_worker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
@@ -95,19 +95,19 @@ class ReviewedProject:
             self.sessions or self.platform.sessions, self.directory, self.keys, **options
         )
         state = self.platform.app.state
-        before, state.wake_applications = state.wake_applications, worker.wake
+        before, state.wake_configuration_runs = state.wake_configuration_runs, worker.wake
         try:
             async with running_configuration_worker(worker, is_alone=False):
                 yield worker
         finally:
-            state.wake_applications = before
+            state.wake_configuration_runs = before
 
     async def finished(self, application: int) -> Any:
         """The application once it is not running any more."""
-        running = Application.id == application, Application.status == "running"
+        running = ConfigurationRun.id == application, ConfigurationRun.status == "running"
         async with asyncio.timeout(_SECONDS):
             # Not over HTTP, which takes five times as long.
-            while await self.count(Application, *running):
+            while await self.count(ConfigurationRun, *running):
                 await asyncio.sleep(0.02)
         return await self.read(application)
 
@@ -126,7 +126,7 @@ class ReviewedProject:
         """The project as a plan sees it."""
         async with self.platform.sessions() as session:
             project = await session.get_one(Project, self.project.id)
-            return await read_state(session, self.keys, project)
+            return await read_project_state(session, self.keys, project)
 
     async def fields(self, *address: str) -> Mapping[str, Any] | None:
         """Those of one resource; None where there is none."""
@@ -158,7 +158,7 @@ class ReviewedProject:
 
     async def applications(self) -> int:
         """How many the project has had."""
-        return await self.count(Application, Application.project_id == self.project.id)
+        return await self.count(ConfigurationRun, ConfigurationRun.project_id == self.project.id)
 
     async def audited(self) -> list[tuple[str, Any]]:
         """What was done in all accounts since the first moment, in order: action and details."""

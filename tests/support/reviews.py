@@ -9,17 +9,16 @@ from sqlalchemy import delete, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.configurations.addresses import PROJECT, Address
-from control_domain.configurations.application_status import sum_up
-from control_domain.configurations.documents.document import ConfigurationDocument, Wanted
 from control_domain.configurations.plan import Action, Change, Plan, make_plan
-from control_domain.configurations.read_state import read_state
-from control_domain.configurations.reviews import VALID
+from control_domain.configurations.project_state import read_project_state
+from control_domain.configurations.resources import ConfigurationDocument, DesiredResource, Value
+from control_domain.configurations.reviews import REVIEW_LIFETIME
+from control_domain.configurations.runs import summarize_steps
 from control_domain.configurations.sealed_actions import seal_actions
-from control_domain.configurations.values import Value
 from control_domain.sealing import SealingKeys
-from control_domain.tables.configuration import Application, Operation, Review
+from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.projects import Project
-from pipeline_contracts.deploy_states import StepStatus
+from pipeline_contracts.deploy_states import RunStepStatus
 
 Resources = Mapping[Address, Mapping[str, Value]]
 """What is wanted: fields by their resource."""
@@ -35,26 +34,26 @@ async def plan_by_hand(
     deleted: Iterable[Address] = (),
 ) -> Plan:
     """What a document with these resources changes."""
-    resources = [Wanted(address, fields, 1) for address, fields in wanted.items()]
+    resources = [DesiredResource(address, fields, 1) for address, fields in wanted.items()]
     document = ConfigurationDocument(resources, dict.fromkeys(deleted, 1))
-    return make_plan(document, await read_state(session, keys, project))
+    return make_plan(document, await read_project_state(session, keys, project))
 
 
-async def add_application(
+async def add_run(
     session: AsyncSession,
     keys: SealingKeys,
     project: Project,
     actions: Sequence[Action],
-    statuses: Sequence[StepStatus],
+    statuses: Sequence[RunStepStatus],
     now: datetime,
-) -> tuple[Application, Sequence[Operation]]:
+) -> tuple[ConfigurationRun, Sequence[RunStep]]:
     """An application of these actions, each of which is where its status says; nothing was carried out."""
     review = _review(project, Plan("sha256:", actions, []), now)
     review.applied_at = now
     session.add(review)
     await session.flush()
-    status = sum_up(statuses)
-    application = Application(
+    status = summarize_steps(statuses)
+    application = ConfigurationRun(
         project_id=project.id,
         review_id=review.id,
         status=status.value,
@@ -79,30 +78,30 @@ def _review(project: Project, plan: Plan, now: datetime) -> Review:
         fingerprint=plan.fingerprint,
         plan=json.dumps(plan.to_json()),
         created_at=now,
-        expires_at=now + VALID,
+        expires_at=now + REVIEW_LIFETIME,
     )
 
 
 def _operation(
     keys: SealingKeys,
     project: Project,
-    application: Application,
+    application: ConfigurationRun,
     position: int,
     action: Action,
-    status: StepStatus,
+    status: RunStepStatus,
     now: datetime,
-) -> Operation:
+) -> RunStep:
     sealed = seal_actions(keys, [action], project.public_id)
-    is_begun = status in (StepStatus.RUNNING, StepStatus.SUCCEEDED, StepStatus.FAILED)
-    is_ended = status not in (StepStatus.PENDING, StepStatus.RUNNING)
-    return Operation(
-        application_id=application.id,
+    is_begun = status in (RunStepStatus.RUNNING, RunStepStatus.SUCCEEDED, RunStepStatus.FAILED)
+    is_ended = status not in (RunStepStatus.PENDING, RunStepStatus.RUNNING)
+    return RunStep(
+        run_id=application.id,
         position=position,
         action=json.dumps(action.to_json()),
-        key_id=None if status is StepStatus.SUCCEEDED else sealed.key_id,
-        sealed=None if status is StepStatus.SUCCEEDED else sealed.data,
+        key_id=None if status is RunStepStatus.SUCCEEDED else sealed.key_id,
+        sealed=None if status is RunStepStatus.SUCCEEDED else sealed.data,
         status=status.value,
-        error="It could not be." if status is StepStatus.FAILED else None,
+        error="It could not be." if status is RunStepStatus.FAILED else None,
         attempts=int(is_begun),
         started_at=now if is_begun else None,
         finished_at=now if is_ended else None,
@@ -125,8 +124,8 @@ async def make_reviewed(
     """Give the project these. What is sealed of them is left out, so that it does not matter to tests of keys: only
     `restore_reviewed` makes that the review can be applied."""
     rename = Action("update", PROJECT, [Change("name", project.name, f"The {project.name}")])
-    states = (StepStatus.FAILED, StepStatus.PENDING)
-    application, operations = await add_application(session, keys, project, [rename] * 2, states, now)
+    states = (RunStepStatus.FAILED, RunStepStatus.PENDING)
+    application, operations = await add_run(session, keys, project, [rename] * 2, states, now)
     for operation in operations:
         operation.sealed = operation.key_id = None
     plan = await plan_by_hand(session, keys, project, {})
@@ -140,16 +139,16 @@ async def restore_reviewed(
     session: AsyncSession, keys: SealingKeys, project: Project, reviewed: Reviewed, now: datetime
 ) -> None:
     """Let these be as they were at first, with the project as it is now."""
-    await session.execute(delete(Application).where(Application.review_id == reviewed.review))
-    waits = {"status": StepStatus.PENDING.value, "error": None, "finished_at": None}
-    await session.execute(update(Operation).where(Operation.id == reviewed.operation).values(**waits))
+    await session.execute(delete(ConfigurationRun).where(ConfigurationRun.review_id == reviewed.review))
+    waits = {"status": RunStepStatus.PENDING.value, "error": None, "finished_at": None}
+    await session.execute(update(RunStep).where(RunStep.id == reviewed.operation).values(**waits))
     plan = await plan_by_hand(session, keys, project, {})
     sealed = seal_actions(keys, plan.actions, project.public_id)
     opened = {
         "fingerprint": plan.fingerprint,
         "key_id": sealed.key_id,
         "sealed": sealed.data,
-        "expires_at": now + VALID,
+        "expires_at": now + REVIEW_LIFETIME,
         "applied_at": None,
     }
     await session.execute(update(Review).where(Review.id == reviewed.review).values(**opened))

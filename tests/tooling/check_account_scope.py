@@ -28,7 +28,7 @@ _LOADS = ("get", "get_one")
 _NOT_OWNERS = ("people",)
 
 OwnedTables = Mapping[str, frozenset[str]]
-"""The columns that lead to an account, by the class of the table."""
+"""The attributes of columns that lead to an account, by the class of the table."""
 
 
 class Unbound(NamedTuple):
@@ -42,7 +42,6 @@ def read_owned_tables() -> OwnedTables:
     """Return all tables whose rows belong to an account, directly or through other tables."""
     for module in pkgutil.iter_modules(tables.__path__):
         importlib.import_module(f"{tables.__name__}.{module.name}")
-    classes = {mapper.local_table: mapper.class_.__name__ for mapper in Base.registry.mappers}
     owned: dict[str, set[str]] = {"accounts": set()}
     while True:
         found = {
@@ -57,9 +56,13 @@ def read_owned_tables() -> OwnedTables:
         for table, column in found:
             owned.setdefault(table, set()).add(column)
     return {
-        name: frozenset(owned[table.name])
-        for table, name in classes.items()
-        if getattr(table, "name", None) in owned
+        mapper.class_.__name__: frozenset(
+            attribute.key
+            for attribute in mapper.column_attrs
+            if any(column.name in owned[table.name] for column in attribute.columns)
+        )
+        for mapper in Base.registry.mappers
+        if (table := mapper.local_table) is not None and getattr(table, "name", None) in owned
     }
 
 

@@ -1,1 +1,1 @@
-"""Configuration documents: read with their bindings, and written of a project as it is."""
+"""Configuration documents: read them with their bindings, and write one for an existing project."""

@@ -12,9 +12,8 @@ from control_domain.configurations.addresses import (
     read_address,
     split_member,
 )
-from control_domain.configurations.documents.document import Wanted
 from control_domain.configurations.documents.read_settings import is_called
-from control_domain.configurations.values import ALWAYS_THERE, FIELDS
+from control_domain.configurations.resources import FIELDS, WITHOUT_DEFAULT, DesiredResource
 from control_domain.documents.field import Field, is_slug
 from control_domain.variables.dotenv import NAME
 
@@ -24,7 +23,7 @@ MOST_DELETED = 1000
 _LONGEST_ADDRESS = 1500
 
 
-def read_deleted(field: Field, resources: Iterable[Wanted]) -> dict[Address, int]:
+def read_deleted(field: Field, resources: Iterable[DesiredResource]) -> dict[Address, int]:
     """The addresses, each with its line; `resources` are what the document wants. What is in something else that goes
     may be named as well, and so may what there is not."""
     wanted = {one.address: one for one in resources}
@@ -43,7 +42,7 @@ def read_deleted(field: Field, resources: Iterable[Wanted]) -> dict[Address, int
     return deleted
 
 
-def _find_wanted(address: Address, wanted: Mapping[Address, Wanted]) -> int | None:
+def _find_wanted(address: Address, wanted: Mapping[Address, DesiredResource]) -> int | None:
     """The line of the resource that is the address's, or has it as a member. What is in a resource makes that one
     wanted."""
     if address in wanted:
@@ -81,7 +80,7 @@ def _tell_setting(text: str) -> str | None:
     for kind, fields in FIELDS.items():
         for setting, default in fields.items():
             if text.endswith(f".{setting}") and _is_kind(text.removesuffix(f".{setting}"), kind):
-                if setting in ALWAYS_THERE[kind]:
+                if setting in WITHOUT_DEFAULT[kind]:
                     return f"is a setting, which cannot be deleted: write what {setting} shall be"
                 told = json.dumps(default)
                 return f"is a setting, which cannot be deleted: write its default to set it back, {told}"

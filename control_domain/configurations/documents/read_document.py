@@ -1,21 +1,47 @@
-"""Reads the configuration document, version 2. Its rules are those of the operator's commands."""
+"""Read the configuration document, version 2. Its rules are those of the operator's commands."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from control_domain.configurations.addresses import PROJECT
-from control_domain.configurations.documents.bindings import Bindings
-from control_domain.configurations.documents.check_amounts import read_environments, read_sites
-from control_domain.configurations.documents.document import VERSION, ConfigurationDocument, Wanted
-from control_domain.configurations.documents.faults import ConfigurationFaults
+from control_domain.configurations.documents.bindings import BadBindings, Bindings
+from control_domain.configurations.documents.document_limits import read_environments, read_sites
 from control_domain.configurations.documents.read_deleted import read_deleted
-from control_domain.configurations.documents.read_environment import read_environment
+from control_domain.configurations.documents.read_environment import Digest, read_environment
 from control_domain.configurations.documents.read_settings import find_bound, read_name, read_settings
 from control_domain.configurations.documents.read_site import read_site
-from control_domain.configurations.documents.read_variables import Digest
+from control_domain.configurations.resources import VERSION, ConfigurationDocument, DesiredResource
 from control_domain.documents.faults import DocumentFault, Fault
 from control_domain.documents.field import Field
 from control_domain.documents.strict_yaml import collect_yaml
+from pipeline_contracts.errors import MAX_FIELD_ERRORS
+
+
+class BadConfiguration(DocumentFault):
+    """A document with faults whose bindings have faults too: `binding_faults`, as `BadBindings` has them."""
+
+    def __init__(self, faults: Sequence[Fault], binding_faults: Sequence[tuple[str, str]]) -> None:
+        super().__init__(faults)
+        self.binding_faults = tuple(binding_faults[: MAX_FIELD_ERRORS - len(self.faults)])
+
+
+@dataclass(slots=True)
+class ConfigurationFaults:
+    """Faults of the document and of its bindings."""
+
+    document: list[Fault] = field(default_factory=list)
+    bindings: list[tuple[str, str]] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Raises `DocumentFault`, `BadBindings`, or `BadConfiguration` where both have faults."""
+        if self.document and self.bindings:
+            raise BadConfiguration(self.document, self.bindings)
+        if self.document:
+            raise DocumentFault(self.document)
+        if self.bindings:
+            raise BadBindings(self.bindings)
+
 
 _KEYS = ("version", "project", "environments", "sites", "delete")
 _PROJECT = {"name": read_name}
@@ -64,7 +90,7 @@ def _read_document(root: Field, digest: Digest) -> ConfigurationDocument | None:
     return ConfigurationDocument(resources, deleted)
 
 
-def _read_resources(known: Mapping[str, Field], digest: Digest) -> Iterator[Wanted]:
+def _read_resources(known: Mapping[str, Field], digest: Digest) -> Iterator[DesiredResource]:
     if "project" in known:
         yield _read_project(known["project"])
     if "environments" in known:
@@ -75,6 +101,8 @@ def _read_resources(known: Mapping[str, Field], digest: Digest) -> Iterator[Want
             yield read_site(name, field)
 
 
-def _read_project(field: Field) -> Wanted:
+def _read_project(field: Field) -> DesiredResource:
     members = field.known_members(tuple(_PROJECT), allow_null=True) or {}
-    return Wanted(PROJECT, read_settings(members, _PROJECT), field.node.line, find_bound(members, _PROJECT))
+    return DesiredResource(
+        PROJECT, read_settings(members, _PROJECT), field.node.line, find_bound(members, _PROJECT)
+    )

@@ -1,9 +1,9 @@
-"""Reads an environment of a configuration document, with its variables and what is watched in it."""
+"""Read an environment of a configuration document: settings, deploy window, variables and monitors."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from control_domain.configurations.addresses import VARIABLES
-from control_domain.configurations.documents.document import Wanted
+from control_domain.configurations.addresses import VARIABLES, write_address
 from control_domain.configurations.documents.read_monitors import read_heartbeat, read_queue
 from control_domain.configurations.documents.read_settings import (
     Read,
@@ -11,13 +11,87 @@ from control_domain.configurations.documents.read_settings import (
     obey,
     read_name,
     read_settings,
+    read_timezone,
 )
-from control_domain.configurations.documents.read_variables import Digest, read_variables
-from control_domain.configurations.documents.read_window import read_window
+from control_domain.configurations.resources import DesiredResource, Keep, Secret, Value
 from control_domain.documents.field import Field, is_slug
-from control_domain.environments import read_wanted
+from control_domain.environments import read_wanted, windows
 from control_domain.environments.operations import MOST_REPLICAS
+from control_domain.environments.windows import DAYS
+from control_domain.variables.dotenv import BAD_NAME, MAX_VARIABLE_BYTES, MAX_VARIABLES, NAME, value_fault
 from pipeline_contracts.git_refs import LONGEST_REF, is_ref
+
+_WINDOW_KEYS = ("days", "from", "to", "timezone")
+_LONGEST_TIME = 20
+
+
+def read_window(field: Field) -> dict[str, Any] | None:
+    """The window in its canonical form; null: deploys are taken at all times."""
+    if field.is_null:
+        return None
+    members = field.known_members(_WINDOW_KEYS, needed=("days", "from", "to"))
+    if members is None or not {"days", "from", "to"} <= members.keys():
+        return None
+    days = [day.choice(DAYS) for day in members["days"].items(len(DAYS), least=1) or ()]
+    given = {"days": days, "from": _read_time(members["from"]), "to": _read_time(members["to"])}
+    if "timezone" in members:
+        given["timezone"] = read_timezone(members["timezone"])
+    if not days or None in days or None in given.values():
+        return None
+    return windows.read_window(given).to_document()
+
+
+def _read_time(field: Field) -> str | None:
+    given = field.text(_LONGEST_TIME)
+    if given is None:
+        return None
+    # A window of that time alone.
+    whole = {"days": list(DAYS), "from": given, "to": given}
+    return given if obey(field, windows.read_window, whole) else None
+
+
+Digest = Callable[[str], str]
+"""What tells whether two values are alike, in hexadecimal digits."""
+
+
+def read_variables(field: Field, digest: Digest) -> tuple[dict[str, Value], frozenset[str]]:
+    """Those of the document as `variables.NAME`; and which of them a binding gave something to."""
+    members = field.members(allow_null=True) or {}
+    if len(members) > MAX_VARIABLES:
+        field.refuse(f"has {len(members):,} variables: {MAX_VARIABLES:,} are the most")
+        return {}, frozenset()
+    fields: dict[str, Value] = {}
+    bound: set[str] = set()
+    for name, one in members.items():
+        if NAME.fullmatch(name) is None:
+            one.refuse(BAD_NAME)
+        called = write_address((VARIABLES, name))
+        fields[called] = _read_variable(name, one, digest)
+        if one.node.bound:
+            bound.add(called)
+    return fields, frozenset(bound)
+
+
+def _read_variable(name: str, field: Field, digest: Digest) -> Value:
+    value = field.node.value
+    if isinstance(value, Mapping):
+        return _read_keep(field)
+    if not isinstance(value, str):
+        # It says so.
+        return field.text(MAX_VARIABLE_BYTES)
+    fault = value_fault(name, value)
+    if fault is not None:
+        field.refuse(fault)
+        return None
+    return Secret(digest(value), value)
+
+
+def _read_keep(field: Field) -> Value:
+    keep = (field.known_members(("keep",), needed=("keep",)) or {}).get("keep")
+    if keep is not None and keep.boolean() is False:
+        keep.refuse("can only be true: take the variable out of the document, or name it under delete")
+    return Keep.KEEP
+
 
 _TYPES = ("development", "staging", "production")
 _STATES = ("running", "hibernated")
@@ -25,7 +99,7 @@ _APPROVAL = ("deploys", "variables")
 _HEARTBEATS, _QUEUES = "heartbeats", "queues"
 
 
-def read_environment(slug: str, field: Field, digest: Digest) -> Iterator[Wanted]:
+def read_environment(slug: str, field: Field, digest: Digest) -> Iterator[DesiredResource]:
     """The environment and, after it, its heartbeats and queues."""
     if not is_slug(slug):
         field.refuse("a slug has 1 to 60 of a-z, 0-9 and single hyphens, with a letter")
@@ -37,7 +111,7 @@ def read_environment(slug: str, field: Field, digest: Digest) -> Iterator[Wanted
     if VARIABLES in members:
         variables, bound_variables = read_variables(members[VARIABLES], digest)
         fields, bound = fields | variables, bound | bound_variables
-    yield Wanted(address, fields, field.node.line, bound)
+    yield DesiredResource(address, fields, field.node.line, bound)
     for called, one in _read_members(members, _HEARTBEATS).items():
         yield read_heartbeat((*address, _HEARTBEATS, called), one)
     for called, one in _read_members(members, _QUEUES).items():

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from control_domain.configurations.addresses import Address
-from control_domain.configurations.documents.document import Wanted
 from control_domain.configurations.documents.read_settings import (
     BAD_NAME,
     Read,
@@ -14,6 +13,7 @@ from control_domain.configurations.documents.read_settings import (
     read_settings,
     read_timezone,
 )
+from control_domain.configurations.resources import DesiredResource
 from control_domain.documents.field import Field
 from control_domain.monitors import read_wanted
 from pipeline_contracts.durations import BadDuration, format_duration, parse_duration
@@ -24,7 +24,7 @@ _LONGEST_DURATION = 20
 _NO_DURATION = "must be a duration, like 90s, 30m, 2h or 1d"
 
 
-def read_heartbeat(address: Address, field: Field) -> Wanted:
+def read_heartbeat(address: Address, field: Field) -> DesiredResource:
     """The heartbeat; where the document says either its cron expression or its period, the other one is None."""
     if not is_called(address[-1]):
         field.refuse(BAD_NAME)
@@ -34,17 +34,17 @@ def read_heartbeat(address: Address, field: Field) -> Wanted:
         field.refuse("has both a cron expression and a period: leave one of them out")
     elif "cron" in fields or "period" in fields:
         fields = {"cron": None, "period": None, **fields}
-    return Wanted(address, fields, field.node.line, find_bound(members, _HEARTBEAT))
+    return DesiredResource(address, fields, field.node.line, find_bound(members, _HEARTBEAT))
 
 
-def read_queue(address: Address, field: Field) -> Wanted:
+def read_queue(address: Address, field: Field) -> DesiredResource:
     """The queue, of which there is nothing to say."""
     if not is_called(address[-1]):
         field.refuse(BAD_NAME)
     members = field.members(allow_null=True) or {}
     for member in members.values():
         member.refuse("unknown; a queue has no settings: write {}")
-    return Wanted(address, {}, field.node.line)
+    return DesiredResource(address, {}, field.node.line)
 
 
 def _read_cron(field: Field) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from control_domain.configurations.documents.bindings import has_binding
-from control_domain.configurations.values import Value
+from control_domain.configurations.resources import Value
 from control_domain.documents.field import Field
 from control_domain.refusals import Refused
 from control_domain.sites import read_wanted as wanted_of_site

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from control_domain.configurations.addresses import GOALS, write_address
-from control_domain.configurations.documents.document import Wanted
 from control_domain.configurations.documents.read_settings import (
     BAD_NAME,
     Read,
@@ -14,7 +13,7 @@ from control_domain.configurations.documents.read_settings import (
     read_settings,
     read_timezone,
 )
-from control_domain.configurations.values import Value
+from control_domain.configurations.resources import DesiredResource, Value
 from control_domain.documents.field import Field
 from control_domain.sites import read_wanted
 from control_domain.sites.read_wanted import MOST_DOMAINS
@@ -31,7 +30,7 @@ _NO_TARGET = {
 }
 
 
-def read_site(name: str, field: Field) -> Wanted:
+def read_site(name: str, field: Field) -> DesiredResource:
     """The site, each goal a field of it."""
     if not is_called(name):
         field.refuse(BAD_NAME)
@@ -40,7 +39,7 @@ def read_site(name: str, field: Field) -> Wanted:
     if GOALS in members:
         goals, bound_goals = _read_goals(members[GOALS])
         fields, bound = fields | goals, bound | bound_goals
-    return Wanted(("sites", name), fields, field.node.line, bound)
+    return DesiredResource(("sites", name), fields, field.node.line, bound)
 
 
 def _read_domains(field: Field) -> list[str]:

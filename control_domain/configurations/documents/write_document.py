@@ -17,9 +17,7 @@ from control_domain.configurations.addresses import (
     read_address,
     write_address,
 )
-from control_domain.configurations.documents.document import VERSION
-from control_domain.configurations.state import Present, ProjectState
-from control_domain.configurations.values import FIELDS
+from control_domain.configurations.resources import FIELDS, VERSION, CurrentResource, ProjectState
 from control_domain.documents.core_scalars import BadScalar, read_scalar
 
 _HEAD = """\
@@ -70,7 +68,7 @@ def _tell_waiting(state: ProjectState) -> Iterator[str]:
         yield f"# The variables of {write_address(address)} are those that wait for a second person's approval."
 
 
-def _tell(present: Present) -> dict[str, Any]:
+def _tell(present: CurrentResource) -> dict[str, Any]:
     """What the document says of a resource: what is not as it would be by default, and its members."""
     kind = find_kind(present.address)
     assert kind is not None
@@ -88,7 +86,7 @@ def _tell(present: Present) -> dict[str, Any]:
     return _Block(told) if kind in ("environment", "site") else told
 
 
-def _members(present: Present) -> Mapping[str, Any]:
+def _members(present: CurrentResource) -> Mapping[str, Any]:
     """Variables or goals by their names."""
     kind = find_kind(present.address)
     assert kind is not None

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, insert, select
 
 from control_domain.accounts import operations as accounts
-from control_domain.tables.configuration import Operation
+from control_domain.tables.configuration import RunStep
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from control_domain.tables.repositories import Repository
@@ -83,10 +83,10 @@ async def _fill(platform: Platform, count: int) -> None:
         }
         await add(DeploymentLine, [line] * count)
         application = acme.reviewed["shop"].application
-        query = select(func.count()).where(Operation.application_id == application)
+        query = select(func.count()).where(RunStep.run_id == application)
         first = (await session.execute(query)).scalar_one()
-        operation = {"application_id": application, "action": "{}", "status": "canceled"}
-        await add(Operation, [{**operation, "position": first + n} for n in range(count)])
+        operation = {"run_id": application, "action": "{}", "status": "canceled"}
+        await add(RunStep, [{**operation, "position": first + n} for n in range(count)])
         sites = [{"public_id": (i := make_identifier("sit", 0)), "name": i} for _ in range(count)]
         site = {"project_id": projects[0], "timezone": "UTC", "domains": "[]", "created_at": NOW}
         await add(Site, [{**site, **name} for name in sites])

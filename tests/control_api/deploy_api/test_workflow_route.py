@@ -11,9 +11,9 @@ import pytest
 from fastapi import Request
 from sqlalchemy import delete, select
 
+from control_api.document_errors import converting_document_faults
 from control_api.reference.load_document import load_document
 from control_api.requests import json_body
-from control_api.responses.workflow_faults import refusing_document
 from control_domain.audit import Actor
 from control_domain.documents.faults import DocumentFault, Fault
 from control_domain.documents.strict_yaml import read_yaml
@@ -327,7 +327,7 @@ async def test_a_project_that_was_removed_while_the_body_came_is_404(
     [("", "document"), ("a", "document.a"), ("[0].a", "document[0].a"), ("a[2]", "document.a[2]")],
 )
 def test_a_place_is_told_behind_the_bodys_member(path: str, field: str) -> None:
-    with pytest.raises(InvalidInput) as refused, refusing_document("document"):
+    with pytest.raises(InvalidInput) as refused, converting_document_faults("document"):
         raise DocumentFault([Fault(path, 7, "is wrong")])
     assert refused.value.to_document()["errors"] == [
         {"field": field, "message": "line 7: is wrong", "line": 7}
@@ -335,6 +335,6 @@ def test_a_place_is_told_behind_the_bodys_member(path: str, field: str) -> None:
 
 
 def test_documents_of_any_kind_are_refused_alike() -> None:
-    with pytest.raises(InvalidInput) as refused, refusing_document("document"):
+    with pytest.raises(InvalidInput) as refused, converting_document_faults("document"):
         read_yaml("- {a: 1, a: 2}")
     assert [error.field for error in refused.value.errors] == ["document[0].a"]

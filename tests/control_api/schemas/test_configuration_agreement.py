@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control_api.schemas.load_schema import CONFIGURATION
-from control_domain.configurations.documents.document import ConfigurationDocument
 from control_domain.configurations.documents.read_document import read_configuration
+from control_domain.configurations.resources import ConfigurationDocument
 from control_domain.documents.faults import DocumentFault
 from pipeline_contracts.git_refs import REF
 from pipeline_contracts.origins import normalize_origin

@@ -6,11 +6,16 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from control_domain.configurations.application_status import WISHES, ApplicationStatus, find_next, sum_up
-from pipeline_contracts.deploy_states import TRANSITIONS, StepStatus, check_transition
+from control_domain.configurations.runs import (
+    STEP_TRANSITIONS,
+    ConfigurationRunStatus,
+    find_next_step,
+    summarize_steps,
+)
+from pipeline_contracts.deploy_states import TRANSITIONS, RunStepStatus, check_transition
 
-P, R, S, F, C = StepStatus
-_LETTERS = dict(zip("PRSFC", StepStatus, strict=True))
+P, R, S, F, C = RunStepStatus
+_LETTERS = dict(zip("PRSFC", RunStepStatus, strict=True))
 _LONGEST = 5
 
 # Operations by their first letters, the place of the next one, and what they come to.
@@ -48,29 +53,31 @@ FPR     2  running
 CASES = [line.split() for line in TABLE.strip().splitlines()]
 
 
-def _read(letters: str) -> list[StepStatus]:
+def _read(letters: str) -> list[RunStepStatus]:
     return [] if letters == "(none)" else [_LETTERS[letter] for letter in letters]
 
 
-def _all() -> Iterator[Sequence[StepStatus]]:
+def _all() -> Iterator[Sequence[RunStepStatus]]:
     for length in range(_LONGEST + 1):
-        yield from itertools.product(StepStatus, repeat=length)
+        yield from itertools.product(RunStepStatus, repeat=length)
 
 
 @pytest.mark.parametrize(("operations", "place", "status"), CASES)
 def test_each_case(operations: str, place: str, status: str) -> None:
-    assert find_next(_read(operations)) == (None if place == "-" else int(place))
-    assert sum_up(_read(operations)) is ApplicationStatus(status)
+    assert find_next_step(_read(operations)) == (None if place == "-" else int(place))
+    assert summarize_steps(_read(operations)) is ConfigurationRunStatus(status)
 
 
 def test_the_status_is_running_exactly_if_something_is_next() -> None:
     for operations in _all():
-        assert (sum_up(operations) is ApplicationStatus.RUNNING) is (find_next(operations) is not None)
+        assert (summarize_steps(operations) is ConfigurationRunStatus.RUNNING) is (
+            find_next_step(operations) is not None
+        )
 
 
 def test_what_is_next_waits_for_nothing_and_was_not_ended() -> None:
     for operations in _all():
-        place = find_next(operations)
+        place = find_next_step(operations)
         if place is None:
             # What waits, if anything, waits behind a failure.
             assert R not in operations
@@ -84,23 +91,23 @@ def test_what_is_next_waits_for_nothing_and_was_not_ended() -> None:
 
 def test_an_application_that_is_not_running_says_why() -> None:
     for operations in _all():
-        match sum_up(operations):
-            case ApplicationStatus.SUCCEEDED:
+        match summarize_steps(operations):
+            case ConfigurationRunStatus.SUCCEEDED:
                 assert set(operations) <= {S}
-            case ApplicationStatus.CANCELED:
+            case ConfigurationRunStatus.CANCELED:
                 assert C in operations
                 assert set(operations) <= {S, C}
-            case ApplicationStatus.FAILED:
+            case ConfigurationRunStatus.FAILED:
                 assert F in operations
 
 
 def test_what_may_be_wished_for_is_what_the_table_of_moves_has() -> None:
     """Nothing that can be canceled, or tried again, is left out."""
-    assert set(WISHES) == {"cancel", "retry"}
-    for allowed, to in WISHES.values():
-        assert allowed == {was for was, following in TRANSITIONS[StepStatus].items() if to in following}
-    assert WISHES["cancel"][1] is C
-    assert WISHES["retry"][1] is P
+    assert set(STEP_TRANSITIONS) == {"cancel", "retry"}
+    for allowed, to in STEP_TRANSITIONS.values():
+        assert allowed == {was for was, following in TRANSITIONS[RunStepStatus].items() if to in following}
+    assert STEP_TRANSITIONS["cancel"][1] is C
+    assert STEP_TRANSITIONS["retry"][1] is P
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -111,19 +118,19 @@ def test_operations_are_carried_out_in_order_whatever_is_wished_for(seed: int) -
     operations = [P] * chance.randint(1, 8)
     for _ in range(200):
         if chance.random() < 0.4:
-            allowed, to = WISHES[chance.choice(list(WISHES))]
+            allowed, to = STEP_TRANSITIONS[chance.choice(list(STEP_TRANSITIONS))]
             places = [place for place, status in enumerate(operations) if status in allowed]
             if places:
                 operations[chance.choice(places)] = to
-        elif (place := find_next(operations)) is not None:
+        elif (place := find_next_step(operations)) is not None:
             was = operations[place]
             assert was is R or F not in operations[:place]
             to = R if was is P else chance.choice((S, F))
             check_transition(was, to)
             operations[place] = to
         assert operations.count(R) <= 1
-    while sum_up(operations) is not ApplicationStatus.SUCCEEDED:
-        place = find_next(operations)
+    while summarize_steps(operations) is not ConfigurationRunStatus.SUCCEEDED:
+        place = find_next_step(operations)
         if place is None:
             operations = [P if status in (F, C) else status for status in operations]
         else:

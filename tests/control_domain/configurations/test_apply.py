@@ -12,11 +12,11 @@ import pytest
 from sqlalchemy import func, select
 
 from control_domain.audit import Actor
-from control_domain.configurations.apply_review import apply_review
-from control_domain.configurations.reviews import forget_reviews
+from control_domain.configurations.reviews import clean_up_reviews
+from control_domain.configurations.start_run import start_run
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.tables.audit import AuditEntry
-from control_domain.tables.configuration import Application, Operation, Review
+from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from pipeline_contracts.errors import ReviewExpired
 from tests.support.deploy_platform import Platform, Prepared, open_platform, prepared_after
 from tests.support.other_changes import CHANGES, NO_CHANGES, make_before
@@ -112,7 +112,7 @@ async def test_who_applies_it_is_kept(shop: ReviewedProject) -> None:
     path = f"/v1/projects/{shop.project.public_id}/configuration/reviews/{review}/apply"
     token = shop.platform.acme.token("deployer")
     answer = await shop.platform.call("POST", path, token=token, headers={"X-Request-Id": "req-7"})
-    (application,) = await shop.rows(Application, Application.id == answer.data["id"])
+    (application,) = await shop.rows(ConfigurationRun, ConfigurationRun.id == answer.data["id"])
     entry = (await shop.rows(AuditEntry))[-1]
     assert (entry.action, entry.subject) == ("configuration.apply", f"project {shop.project.public_id}")
     assert application.person_id == entry.person_id == shop.platform.acme.people["deployer"].id
@@ -135,7 +135,7 @@ async def test_a_review_that_has_expired_is_409(shop: ReviewedProject) -> None:
 async def test_one_that_was_given_up_by_another_clock_has_expired_too(shop: ReviewedProject) -> None:
     review = await shop.review(DOCUMENT)
     async with shop.platform.sessions() as session, session.begin():
-        await forget_reviews(session, datetime.now(UTC) + timedelta(minutes=16))
+        await clean_up_reviews(session, datetime.now(UTC) + timedelta(minutes=16))
     assert await _same_after(shop, review) == (409, "review-expired")
 
 
@@ -146,10 +146,10 @@ async def test_it_is_valid_for_fifteen_minutes_to_the_microsecond(shop: Reviewed
     project = shop.project
     async with shop.platform.sessions() as session:
         with pytest.raises(ReviewExpired):
-            await apply_review(session, shop.keys, project, number, Actor("test"), review.expires_at)
+            await start_run(session, shop.keys, project, number, Actor("test"), review.expires_at)
     last = review.expires_at - timedelta(microseconds=1)
     async with shop.platform.sessions() as session, session.begin():
-        await apply_review(session, shop.keys, project, number, Actor("test"), last)
+        await start_run(session, shop.keys, project, number, Actor("test"), last)
 
 
 async def test_a_review_is_applied_once(shop: ReviewedProject) -> None:
@@ -167,7 +167,7 @@ async def test_a_review_is_applied_once(shop: ReviewedProject) -> None:
 @pytest.mark.both_databases
 async def test_of_a_hundred_who_apply_it_at_once_one_does(shop: ReviewedProject) -> None:
     review = await shop.review(DOCUMENT)
-    before = {table: await shop.count(table) for table in (Application, Operation, AuditEntry)}
+    before = {table: await shop.count(table) for table in (ConfigurationRun, RunStep, AuditEntry)}
     people = ("owner", "admin", "maintainer", "deployer")
     # Half of them with keys, each of its own.
     answers = await asyncio.gather(
@@ -184,8 +184,8 @@ async def test_of_a_hundred_who_apply_it_at_once_one_does(shop: ReviewedProject)
             assert answer.json()["application_id"] == taken
     after = {table: await shop.count(table) for table in before}
     assert {table: after[table] - before[table] for table in before} == {
-        Application: 1,
-        Operation: 3,
+        ConfigurationRun: 1,
+        RunStep: 3,
         AuditEntry: 1,
     }
 
@@ -292,7 +292,7 @@ def _count_pending(url: str) -> int:
     async def count() -> int:
         engine = open_engine(url)
         async with open_sessions(engine)() as session:
-            query = select(func.count()).where(Operation.status == "pending")
+            query = select(func.count()).where(RunStep.status == "pending")
             found = (await session.execute(query)).scalar_one()
         await engine.dispose()
         return found
@@ -304,9 +304,9 @@ def _count_pending(url: str) -> int:
 async def test_a_worker_is_woken_once_there_is_something_to_find(shop: ReviewedProject) -> None:
     url = shop.platform.engine.url.render_as_string(hide_password=False)
     # Of the application before one waits, which is called off.
-    others = await shop.count(Operation, Operation.status == "pending") - 1
+    others = await shop.count(RunStep, RunStep.status == "pending") - 1
     seen: list[int] = []
-    shop.platform.app.state.wake_applications = lambda: seen.append(_count_pending(url))
+    shop.platform.app.state.wake_configuration_runs = lambda: seen.append(_count_pending(url))
     application = await shop.begin(DOCUMENT)
     first = application["operations"][0]["id"]
     await shop.operate(application["id"], first, "cancel")

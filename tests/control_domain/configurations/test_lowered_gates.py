@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import update
 
-from control_domain.tables.configuration import Application, Operation, Review
+from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.projects import Environment
 from tests.support.deploy_platform import Platform
 from tests.support.reviewed_project import ReviewedProject
@@ -154,8 +154,8 @@ async def test_a_retry_of_what_others_wait_behind_counts_them_too(gated: Reviewe
     application = (await gated.apply(await _review(gated, document, "maintainer"), who="admin")).data
     number, operations = application["id"], application["operations"]
     assert [one["resource"] for one in operations] == ["environments.staging", "environments.production"]
-    await gated.change(Operation, operations[0]["id"], status="failed")
-    await gated.change(Application, number, status="failed")
+    await gated.change(RunStep, operations[0]["id"], status="failed")
+    await gated.change(ConfigurationRun, number, status="failed")
     for who in ("maintainer", "deployer"):
         answer = await gated.operate(number, operations[0]["id"], "retry", who=who)
         assert answer.problem == (403, "deploy-not-allowed"), answer

@@ -10,16 +10,16 @@ import pytest
 from control_domain.configurations.addresses import PROJECT
 from control_domain.configurations.plan import Action, Change
 from control_domain.tables.audit import AuditEntry
-from control_domain.tables.configuration import Operation
+from control_domain.tables.configuration import RunStep
 from control_domain.tables.monitors import Queue
 from control_domain.tables.projects import Project
-from pipeline_contracts.deploy_states import StepStatus
+from pipeline_contracts.deploy_states import RunStepStatus
 from tests.support.deploy_platform import Answer, Platform
 from tests.support.reviewed_project import ReviewedProject, statuses
-from tests.support.reviews import add_application
+from tests.support.reviews import add_run
 
-P, R, S, F, C = StepStatus
-_LETTERS = dict(zip("PRSFC", StepStatus, strict=True))
+P, R, S, F, C = RunStepStatus
+_LETTERS = dict(zip("PRSFC", RunStepStatus, strict=True))
 
 # The operations by their first letters, the place of one, what is wished for it; the answer's status, what the
 # operations are then, and the application.
@@ -83,7 +83,7 @@ async def _add(reviewed: ReviewedProject, letters: str) -> tuple[int, list[int]]
         project = await session.get_one(Project, reviewed.project.id)
         action = Action("update", PROJECT, [Change("name", project.name, "Another")])
         statuses = [_LETTERS[letter] for letter in letters]
-        application, operations = await add_application(
+        application, operations = await add_run(
             session, reviewed.keys, project, [action] * len(letters), statuses, datetime.now(UTC)
         )
         return application.id, [operation.id for operation in operations]
@@ -320,7 +320,7 @@ async def test_a_failure_may_be_left_behind_by_a_new_review(reviewed: ReviewedPr
         answer = await reviewed.operate(number, operation["id"], "retry")
         assert answer.problem == (409, "operation-not-possible")
         assert f"Application {newer['id']}" in answer.json()["detail"]
-    rows = await reviewed.rows(Operation, Operation.application_id == number)
+    rows = await reviewed.rows(RunStep, RunStep.run_id == number)
     assert [(row.sealed, row.key_id) for row in rows] == [(None, None)] * 4
     assert (await reviewed.work(newer["id"]))["status"] == "succeeded"
     assert await _name(reviewed, "production") == "Other"

@@ -11,11 +11,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from control_domain.configurations.addresses import PROJECT, Address, write_address
-from control_domain.configurations.documents.document import ConfigurationDocument, Wanted
 from control_domain.configurations.documents.read_document import read_configuration
 from control_domain.configurations.plan import Plan, make_plan
-from control_domain.configurations.state import Present, ProjectState
-from control_domain.configurations.values import FIELDS, MASK, Keep, Secret, Value
+from control_domain.configurations.resources import (
+    FIELDS,
+    MASK,
+    ConfigurationDocument,
+    CurrentResource,
+    DesiredResource,
+    Keep,
+    ProjectState,
+    Secret,
+    Value,
+)
 from control_domain.documents.faults import DocumentFault
 from tests.support.applied_configuration import apply_in_memory
 from tests.support.examples import EXAMPLES
@@ -39,8 +47,8 @@ WINDOW = {"days": ["mon"], "from": "09:00", "to": "16:00", "timezone": "UTC"}
 Wishes = Mapping[Address, Mapping[str, Value]]
 
 
-def _present(address: Address, **fields: Value) -> Present:
-    return Present(address, {**FIELDS[kind_of(address)], **fields})
+def _present(address: Address, **fields: Value) -> CurrentResource:
+    return CurrentResource(address, {**FIELDS[kind_of(address)], **fields})
 
 
 def _secret(value: str) -> Secret:
@@ -75,7 +83,7 @@ def _plan(
 ) -> Plan:
     """Of a document with these resources, a line each. The `bound` fields are so in each."""
     resources = [
-        Wanted(address, fields, line, frozenset(bound).intersection(fields))
+        DesiredResource(address, fields, line, frozenset(bound).intersection(fields))
         for line, (address, fields) in enumerate((wanted or {}).items(), 1)
     ]
     return make_plan(ConfigurationDocument(resources, dict.fromkeys(deleted, 99)), state)
@@ -159,7 +167,9 @@ def test_what_changes(wanted: Wishes, deleted: Iterable[Address], told: list[Any
     plan = _plan(wanted, deleted)
     assert _told(plan) == told
     again = make_plan(
-        ConfigurationDocument([Wanted(*one, 1) for one in wanted.items()], dict.fromkeys(deleted, 1)),
+        ConfigurationDocument(
+            [DesiredResource(*one, 1) for one in wanted.items()], dict.fromkeys(deleted, 1)
+        ),
         apply_in_memory(STATE, plan),
     )
     assert again.actions == []
@@ -335,7 +345,8 @@ def test_the_same_in_another_order_gives_the_same_bytes(data: st.DataObject, see
     random.shuffle(resources)
     turned = ConfigurationDocument(resources, _shuffle(document.deleted, random))
     fields = {
-        address: Present(address, _shuffle(one.fields, random)) for address, one in state.resources.items()
+        address: CurrentResource(address, _shuffle(one.fields, random))
+        for address, one in state.resources.items()
     }
     other = replace(state, resources=_shuffle(fields, random))
     plan = make_plan(document, state)

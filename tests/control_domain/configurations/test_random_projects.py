@@ -10,11 +10,11 @@ from control_domain.audit import Actor
 from control_domain.configurations.addresses import PROJECT
 from control_domain.configurations.documents.read_document import read_configuration
 from control_domain.configurations.documents.write_document import write_document
-from control_domain.configurations.effects.carry_out import carry_out
 from control_domain.configurations.plan import Plan, make_plan
-from control_domain.configurations.read_state import read_state
+from control_domain.configurations.project_state import read_project_state
+from control_domain.configurations.resources import ProjectState
 from control_domain.configurations.sealed_actions import open_actions, seal_actions
-from control_domain.configurations.state import ProjectState
+from control_domain.configurations.steps.apply_step import apply_step
 from control_domain.projects.operations import create_project
 from control_domain.tables.projects import Project
 from tests.support.applied_configuration import apply_in_memory
@@ -40,7 +40,7 @@ class _NewProject:
 
     async def read(self) -> ProjectState:
         async with self._sessions() as session:
-            return await read_state(session, self._keys, self._project)
+            return await read_project_state(session, self._keys, self._project)
 
     def plan(self, document: RandomDocument, state: ProjectState) -> Plan:
         plan = make_plan(read_configuration(document.text, document.bindings, self._digest), state)
@@ -51,14 +51,14 @@ class _NewProject:
     def plan_export(self, state: ProjectState) -> Plan:
         return make_plan(read_configuration(write_document(state), {}, self._digest), state)
 
-    async def carry_out(self, plan: Plan) -> None:
+    async def apply_step(self, plan: Plan) -> None:
         """As the worker does: each action sealed and opened, in a transaction of its own."""
         of = self._project.public_id
         for action in plan.actions:
             (opened,) = open_actions(self._keys, seal_actions(self._keys, [action], of), of)
             async with self._sessions() as session, session.begin():
                 project = await session.get_one(Project, self._project.id)
-                await carry_out(session, self._keys, project, opened, _ACTOR, NOW, all_gates(opened))
+                await apply_step(session, self._keys, project, opened, _ACTOR, NOW, all_gates(opened))
 
 
 async def _make_project(configured: ChangedProject) -> _NewProject:
@@ -78,7 +78,7 @@ async def test_what_is_planned_and_carried_out_is_what_the_document_says(
         state = await project.read()
         document = data.draw(documents_for(state))
         plan = project.plan(document, state)
-        await project.carry_out(plan)
+        await project.apply_step(plan)
         after = await project.read()
         # The same document once more changes nothing, and nobody has touched what it leaves out.
         assert project.plan(document, after).actions == []

@@ -15,9 +15,8 @@ from control_domain.configurations.addresses import PROJECT, Address
 from control_domain.configurations.documents.read_document import read_configuration
 from control_domain.configurations.documents.write_document import write_document
 from control_domain.configurations.plan import make_plan
-from control_domain.configurations.read_state import read_state
-from control_domain.configurations.state import ProjectState
-from control_domain.configurations.values import Secret, Value
+from control_domain.configurations.project_state import read_project_state
+from control_domain.configurations.resources import ProjectState, Secret, Value
 from control_domain.monitors.operations import (
     HeartbeatSettings,
     create_heartbeat,
@@ -28,7 +27,7 @@ from control_domain.projects.find import Place
 from control_domain.projects.operations import create_environment, create_ingest_key, create_project
 from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.sites.operations import add_goal, create_site
-from control_domain.tables.configuration import Application, Review
+from control_domain.tables.configuration import ConfigurationRun, Review
 from control_domain.tables.monitors import (
     Heartbeat,
     HeartbeatRun,
@@ -75,7 +74,7 @@ async def _read(
     """Acme's `shop`, unless another one is given."""
     number = (project or platform.acme.projects["shop"]).id
     async with platform.sessions() as session:
-        return await read_state(session, keys, await session.get_one(Project, number))
+        return await read_project_state(session, keys, await session.get_one(Project, number))
 
 
 async def _do(platform: Platform, act: Act) -> Any:
@@ -137,7 +136,7 @@ async def _apply(session: AsyncSession, project: Project) -> int:
     )
     session.add(review)
     await session.flush()
-    application = Application(
+    application = ConfigurationRun(
         project_id=project.id, review_id=review.id, status="succeeded", source="test", created_at=NOW
     )
     session.add(application)
@@ -400,14 +399,14 @@ async def test_a_project_that_was_removed_meanwhile_is_not_found(platform: Platf
     await _do(platform, lambda session: session.execute(delete(Project).where(Project.id == now_gone.id)))
     async with platform.sessions() as session:
         with pytest.raises(NotFound):
-            await read_state(session, VARIABLE_KEYS, now_gone)
+            await read_project_state(session, VARIABLE_KEYS, now_gone)
 
 
 async def test_what_the_session_has_read_before_is_read_anew(platform: Platform) -> None:
     shop, production = platform.acme.projects["shop"], platform.acme.environment("shop/production")
     await _do(platform, lambda session: create_queue(session, production, "default", NOW))
     async with platform.sessions() as session:
-        before = await read_state(session, VARIABLE_KEYS, shop)
+        before = await read_project_state(session, VARIABLE_KEYS, shop)
         # The session forgets what nobody holds.
         held = [(await session.scalars(select(table))).all() for table in (Project, Environment)]
         assert all(held)
@@ -415,7 +414,7 @@ async def test_what_the_session_has_read_before_is_read_anew(platform: Platform)
         await _do(platform, lambda other: _set(other, Project, shop.id, name="Store"))
         await platform.change("shop/production", desired_replicas=9)
         await _do(platform, lambda other: other.execute(delete(Queue)))
-        after = await read_state(session, VARIABLE_KEYS, shop)
+        after = await read_project_state(session, VARIABLE_KEYS, shop)
     assert _fields(before, PROJECT) == {"name": "Shop"}
     assert _fields(after, PROJECT) == {"name": "Store"}
     assert _fields(after, PRODUCTION)["replicas"] == 9
@@ -429,7 +428,7 @@ async def test_much_takes_as_many_queries_as_little(platform: Platform) -> None:
     async def count() -> tuple[int, int]:
         async with platform.sessions() as session:
             with noted_statements(platform.engine) as statements:
-                state = await read_state(session, VARIABLE_KEYS, shop)
+                state = await read_project_state(session, VARIABLE_KEYS, shop)
         return len(statements), len(state.resources)
 
     async def fill(session: AsyncSession) -> None:

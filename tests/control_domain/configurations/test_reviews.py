@@ -9,7 +9,12 @@ import pytest
 from sqlalchemy import select
 
 from control_domain.audit import Actor
-from control_domain.configurations.reviews import describe_review, forget_reviews, open_review, plan_project
+from control_domain.configurations.reviews import (
+    clean_up_reviews,
+    create_review,
+    describe_review,
+    plan_project,
+)
 from control_domain.projects.operations import create_project
 from control_domain.removals.remove_project import remove_project
 from control_domain.sealing import SealingKeys
@@ -33,7 +38,7 @@ BINDINGS = {"token": SECRET}
 
 async def _forget(reviewed: ReviewedProject, now: datetime) -> None:
     async with reviewed.platform.sessions() as session, session.begin():
-        await forget_reviews(session, now)
+        await clean_up_reviews(session, now)
 
 
 async def _find(reviewed: ReviewedProject, number: int) -> Review | None:
@@ -178,7 +183,7 @@ async def test_a_project_that_was_removed_since_it_was_found_is_not_found(review
         with pytest.raises(NotFound):
             await plan_project(session, reviewed.keys, project, "version: 2", {})
         with pytest.raises(NotFound):
-            await open_review(session, reviewed.keys, project, plan, actor, now)
+            await create_review(session, reviewed.keys, project, plan, actor, now)
 
 
 async def test_the_secrets_of_a_review_are_gone_once_it_was_applied(reviewed: ReviewedProject) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from control_domain.audit import Actor
-from control_domain.configurations.apply_review import apply_review
+from control_domain.configurations.start_run import start_run
 from control_domain.key_rotation import Resealed, reseal
 from control_domain.sealing import CannotOpen, SealingKeys
-from control_domain.tables.configuration import Operation, Review
+from control_domain.tables.configuration import Review, RunStep
 from control_domain.tables.projects import Environment
 from control_domain.variables.operations import open_variables, present_variables
 from tests.support.deploy_platform import environment_path
@@ -185,7 +185,7 @@ async def test_what_is_applied_meanwhile_does_not_get_its_secrets_back(rotated: 
     number = await rotated.review(DOCUMENT, BINDINGS)
     async with rotated.platform.sessions() as session:
         async with session.begin():
-            await apply_review(session, BOTH, rotated.project, number, Actor("test"), datetime.now(UTC))
+            await start_run(session, BOTH, rotated.project, number, Actor("test"), datetime.now(UTC))
             # It sees the review as it was, and waits for its end.
             resealing = asyncio.create_task(_reseal(rotated))
             await asyncio.sleep(0.2)
@@ -205,6 +205,6 @@ async def test_it_is_sealed_again_while_all_goes_on(rotated: ReviewedProject) ->
         told = await rotated.finished(answer.data["id"])
         assert (await _reseal(rotated)).left == 0
     assert [row.sealed for row in await rotated.rows(Review, Review.id == review)] == [None]
-    rows = await rotated.rows(Operation, Operation.application_id == told["id"])
+    rows = await rotated.rows(RunStep, RunStep.run_id == told["id"])
     assert [row.sealed for row in rows] == [None] * 3
     await _check_done(rotated, told)

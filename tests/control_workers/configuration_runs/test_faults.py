@@ -22,11 +22,11 @@ from control_domain.published_keys import publish_keys
 from control_domain.removals.remove_project import remove_project
 from control_domain.sealing import SealingKeys
 from control_domain.tables.accounts import Account
-from control_domain.tables.configuration import Operation, Review
+from control_domain.tables.configuration import Review, RunStep
 from control_domain.tables.sites import Site
-from control_workers.configuration_runs import Step
+from control_workers.configuration_runs import Checkpoint
 from pipeline_contracts.credentials import digest_credential
-from pipeline_contracts.deploy_states import StepStatus
+from pipeline_contracts.deploy_states import RunStepStatus
 from tests.support.eleven_operations import (
     BINDINGS,
     COUNT,
@@ -39,7 +39,7 @@ from tests.support.eleven_operations import (
     effects,
 )
 from tests.support.reviewed_project import ReviewedProject, statuses
-from tests.support.reviews import add_application
+from tests.support.reviews import add_run
 
 # A lease that has run out by the next attempt.
 SHORT = timedelta(milliseconds=50)
@@ -55,32 +55,32 @@ def _told(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
 @pytest.mark.parametrize(
     ("step", "position", "away"),
     [
-        ("begun", 0, 1),
-        ("carried out", 0, math.inf),
-        ("carried out", 8, 1),
-        ("told", 8, math.inf),
+        ("started", 0, 1),
+        ("applied", 0, math.inf),
+        ("applied", 8, 1),
+        ("published", 8, math.inf),
         # Each step for the other duration.
-        pytest.param("begun", 0, math.inf, marks=pytest.mark.full),
-        pytest.param("carried out", 0, 1, marks=pytest.mark.full),
-        pytest.param("carried out", 8, math.inf, marks=pytest.mark.full),
-        pytest.param("told", 8, 1, marks=pytest.mark.full),
+        pytest.param("started", 0, math.inf, marks=pytest.mark.full),
+        pytest.param("applied", 0, 1, marks=pytest.mark.full),
+        pytest.param("applied", 8, math.inf, marks=pytest.mark.full),
+        pytest.param("published", 8, 1, marks=pytest.mark.full),
     ],
 )
 async def test_it_goes_on_after_the_database_was_away(
-    begun: ReviewedProject, caplog: pytest.LogCaptureFixture, step: Step, position: int, away: float
+    begun: ReviewedProject, caplog: pytest.LogCaptureFixture, step: Checkpoint, position: int, away: float
 ) -> None:
     """For a moment, or for long."""
     database = begun.sessions = Database(begun.platform.sessions)
     gone = asyncio.Event()
 
-    async def cut(this: Step, place: int) -> None:
+    async def cut(this: Checkpoint, place: int) -> None:
         if (this, place) == (step, position) and not gone.is_set():
             database.away = away
             gone.set()
 
     application = await begun.begin(DOCUMENT, BINDINGS)
     with caplog.at_level(logging.WARNING, "control_domain.configurations"):
-        async with begun.working(lease=SHORT, on_step=cut) as worker:
+        async with begun.working(lease=SHORT, on_checkpoint=cut) as worker:
             await gone.wait()
             for _ in range(10):
                 worker.wake()
@@ -92,7 +92,7 @@ async def test_it_goes_on_after_the_database_was_away(
     assert await effects(begun) == EFFECTS
     # Once an outage.
     assert [record.getMessage() for record in _told(caplog)] == [
-        "applications wait for the database: The database does not answer now."
+        "configuration runs wait for the database: The database does not answer now."
     ]
 
 
@@ -169,13 +169,13 @@ async def test_edges_that_cannot_be_told_are_told_when_it_is_tried_again(begun: 
     application = await begun.begin(DOCUMENT, BINDINGS)
     directory.is_away = True
 
-    async def come_and_go(step: Step, position: int) -> None:
+    async def come_and_go(step: Checkpoint, position: int) -> None:
         # Of each one the first two attempts fail.
-        tries[position] += step == "begun"
+        tries[position] += step == "started"
         directory.is_away = tries[position] < 3
 
     tries = Counter[int]()
-    async with begun.working(on_step=come_and_go):
+    async with begun.working(on_checkpoint=come_and_go):
         for position, count in ((8, 13), (9, 14)):
             for attempt in (1, 2):
                 told = await begun.finished(application["id"])
@@ -189,8 +189,8 @@ async def test_edges_that_cannot_be_told_are_told_when_it_is_tried_again(begun: 
                 assert statuses(told)[position + 1 :] == ["pending"] * (COUNT - position - 1)
                 assert len(await effects(begun)) == count
                 # Its secrets are not needed any more.
-                (row,) = await begun.rows(Operation, Operation.id == failed["id"])
-                assert (row.sealed, row.to_tell is None) == (None, False)
+                (row,) = await begun.rows(RunStep, RunStep.id == failed["id"])
+                assert (row.sealed, row.publications is None) == (None, False)
                 assert (await begun.operate(told["id"], failed["id"], "retry")).status == 200
         told = await begun.finished(application["id"])
     await check_done(begun, told)
@@ -205,9 +205,9 @@ async def test_an_operation_that_is_broken_fails_and_holds_nobody_up(
     """Nobody could cancel it, or apply anything else, if it were begun again and again."""
     application = await begun.begin(DOCUMENT, BINDINGS)
     broken = application["operations"][1]["id"]
-    (row,) = await begun.rows(Operation, Operation.id == broken)
+    (row,) = await begun.rows(RunStep, RunStep.id == broken)
     nonsense = begun.keys.seal({"actions": f'[["update", "{SECRET}"]]'}, begun.project.public_id)
-    await begun.change(Operation, broken, sealed=nonsense.data)
+    await begun.change(RunStep, broken, sealed=nonsense.data)
     with caplog.at_level(logging.ERROR, "control_domain.configurations"):
         told = await begun.work(application["id"])
     assert statuses(told) == ["succeeded", "failed", *["pending"] * (COUNT - 2)]
@@ -215,10 +215,10 @@ async def test_an_operation_that_is_broken_fails_and_holds_nobody_up(
         "It failed here, and the control plane's log says why. Try it again, or make a new review."
     )
     [record] = _told(caplog)
-    assert record.getMessage() == f"operation {broken} of application {told['id']} has failed"
+    assert record.getMessage() == f"step {broken} of configuration run {told['id']} failed"
     assert record.exc_info is not None
     # What was sealed at first does.
-    await begun.change(Operation, broken, sealed=row.sealed)
+    await begun.change(RunStep, broken, sealed=row.sealed)
     async with begun.working():
         assert (await begun.operate(told["id"], broken, "retry")).status == 200
         told = await begun.finished(told["id"])
@@ -249,10 +249,10 @@ async def test_a_project_that_is_removed_in_the_middle_ends_nothing_else(
     async with begun.platform.sessions() as session, session.begin():
         project = await create_project(session, acme, "Empty", "empty", now)
         action = Action("update", PROJECT, [Change("name", "Empty", "Full")])
-        await add_application(session, begun.keys, project, [action] * 2, [StepStatus.PENDING] * 2, now)
+        await add_run(session, begun.keys, project, [action] * 2, [RunStepStatus.PENDING] * 2, now)
     removed = []
 
-    async def remove(step: Step, position: int) -> None:
+    async def remove(step: Checkpoint, position: int) -> None:
         if not removed:
             async with begun.platform.sessions() as session, session.begin():
                 account = await session.get_one(Account, acme.id)
@@ -260,13 +260,13 @@ async def test_a_project_that_is_removed_in_the_middle_ends_nothing_else(
             removed.append((step, position))
 
     with caplog.at_level(logging.WARNING, "control_domain.configurations"):
-        async with begun.working(on_step=remove):
+        async with begun.working(on_checkpoint=remove):
             async with asyncio.timeout(120):
                 while not removed:
                     await asyncio.sleep(0.01)
             application = await begun.begin(DOCUMENT, BINDINGS)
             await check_done(begun, await begun.finished(application["id"]))
-    assert removed == [("begun", 0)]
+    assert removed == [("started", 0)]
     assert _told(caplog) == []
 
 

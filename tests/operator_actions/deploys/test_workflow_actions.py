@@ -9,7 +9,7 @@ from control_domain.audit import Actor
 from control_domain.documents.faults import DocumentFault
 from control_domain.projects.operations import create_project
 from control_domain.tables.workflows import Workflow
-from control_domain.workflows.operations import present_workflow, set_workflow
+from control_domain.workflows.operations import find_newest_workflow, set_workflow
 from pipeline_contracts.errors import NotFound
 from tests.support.operated import NOW, Operated
 
@@ -135,7 +135,7 @@ async def test_a_project_that_is_gone_gets_none(operated: Operated) -> None:
     await operated.act("workflows/set", text=TEXT, project_id="blog")
     await operated.act("projects/remove", id="blog")
     async with operated.engines.sessions() as session:
-        assert await present_workflow(session, blog.id) is None
+        assert await find_newest_workflow(session, blog.id) is None
         with pytest.raises(NotFound):
             await set_workflow(session, blog, TEXT, Actor("operator"), NOW)
         with pytest.raises(DocumentFault):

@@ -2,12 +2,15 @@
 
 import pytest
 
-from control_api.responses.configuration_faults import refusing_configuration
+from control_api.document_errors import converting_configuration_faults
 from control_domain.configurations.documents.bindings import BadBindings
-from control_domain.configurations.documents.faults import BadConfiguration
-from control_domain.configurations.documents.read_document import collect_configuration, read_configuration
+from control_domain.configurations.documents.read_document import (
+    BadConfiguration,
+    collect_configuration,
+    read_configuration,
+)
 from control_domain.configurations.plan import find_project_faults
-from control_domain.configurations.state import ProjectState
+from control_domain.configurations.resources import ProjectState
 from control_domain.documents.faults import Fault
 from pipeline_contracts.errors import InvalidInput
 
@@ -45,7 +48,7 @@ def test_faults_of_the_document_and_of_its_bindings() -> None:
 
 
 def test_the_api_has_all_of_them_in_one_answer() -> None:
-    with pytest.raises(InvalidInput) as refused, refusing_configuration():
+    with pytest.raises(InvalidInput) as refused, converting_configuration_faults():
         read_configuration(_DOCUMENT, {"cron": "* * * * *"}, _digest)
     assert [error.field for error in refused.value.errors] == [
         "document.environments.a.replicas",

@@ -14,9 +14,8 @@ from control_domain.configurations.documents.bindings import (
     BadBindings,
     Bindings,
 )
-from control_domain.configurations.documents.document import ConfigurationDocument
 from control_domain.configurations.documents.read_document import read_configuration
-from control_domain.configurations.values import Secret
+from control_domain.configurations.resources import ConfigurationDocument, Secret
 from control_domain.documents.faults import DocumentFault, Fault
 from control_domain.documents.strict_yaml import Node, Unreadable, read_yaml
 

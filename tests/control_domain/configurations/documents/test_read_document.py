@@ -4,9 +4,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from control_domain.configurations.documents.document import ConfigurationDocument, Wanted
 from control_domain.configurations.documents.read_document import read_configuration
-from control_domain.configurations.values import Keep, Secret, Value
+from control_domain.configurations.resources import (
+    ConfigurationDocument,
+    DesiredResource,
+    Keep,
+    Secret,
+    Value,
+)
 from tests.support.configuration_texts import (
     CONTRACT,
     deleted,
@@ -36,8 +41,8 @@ def test_the_example_of_the_contract() -> None:
     production = ("environments", "production")
     assert document == ConfigurationDocument(
         [
-            Wanted(("project",), {"name": "Shop"}, 2),
-            Wanted(
+            DesiredResource(("project",), {"name": "Shop"}, 2),
+            DesiredResource(
                 production,
                 {
                     "type": "production",
@@ -60,7 +65,7 @@ def test_the_example_of_the_contract() -> None:
                 4,
                 frozenset({"variables.DATABASE_URL"}),
             ),
-            Wanted(
+            DesiredResource(
                 (*production, "heartbeats", "nightly-backup"),
                 {
                     "cron": "0 3 * * *",
@@ -71,8 +76,8 @@ def test_the_example_of_the_contract() -> None:
                 },
                 14,
             ),
-            Wanted((*production, "queues", "default"), {}, 15),
-            Wanted(
+            DesiredResource((*production, "queues", "default"), {}, 15),
+            DesiredResource(
                 ("sites", "www"),
                 {
                     "domains": ["https://shop.example"],
@@ -119,15 +124,15 @@ sites:
 """
     c = ("environments", "c")
     assert _read(text).resources == [
-        Wanted(("project",), {}, 2),
-        Wanted(("environments", "a"), {}, 4),
-        Wanted(("environments", "b"), {}, 5),
-        Wanted(c, {}, 6),
-        Wanted((*c, "heartbeats", "h"), {}, 8),
-        Wanted((*c, "heartbeats", "i"), {}, 9),
-        Wanted((*c, "queues", "q"), {}, 11),
-        Wanted(("sites", "s"), {}, 13),
-        Wanted(("sites", "t"), {}, 14),
+        DesiredResource(("project",), {}, 2),
+        DesiredResource(("environments", "a"), {}, 4),
+        DesiredResource(("environments", "b"), {}, 5),
+        DesiredResource(c, {}, 6),
+        DesiredResource((*c, "heartbeats", "h"), {}, 8),
+        DesiredResource((*c, "heartbeats", "i"), {}, 9),
+        DesiredResource((*c, "queues", "q"), {}, 11),
+        DesiredResource(("sites", "s"), {}, 13),
+        DesiredResource(("sites", "t"), {}, 14),
     ]
 
 

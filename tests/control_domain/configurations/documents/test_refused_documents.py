@@ -2,8 +2,8 @@
 
 import pytest
 
-from control_domain.configurations.documents.document import ConfigurationDocument
 from control_domain.configurations.documents.read_document import read_configuration
+from control_domain.configurations.resources import ConfigurationDocument
 from control_domain.documents.faults import DocumentFault, Fault
 from tests.support.configuration_texts import (
     deleted,

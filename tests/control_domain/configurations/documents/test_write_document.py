@@ -11,8 +11,7 @@ from control_domain.configurations.addresses import PROJECT, Address, write_addr
 from control_domain.configurations.documents.read_document import read_configuration
 from control_domain.configurations.documents.write_document import write_document
 from control_domain.configurations.plan import make_plan
-from control_domain.configurations.state import Present, ProjectState
-from control_domain.configurations.values import FIELDS, Secret, Value
+from control_domain.configurations.resources import FIELDS, CurrentResource, ProjectState, Secret, Value
 from control_domain.documents.strict_yaml import MAX_CHARACTERS, Node, read_yaml
 from tests.support.examples import EXAMPLES
 from tests.support.random_configurations import HOSTILE, LINEAGE, digest, kind_of, states
@@ -23,7 +22,7 @@ PRODUCTION: Address = ("environments", "production")
 def _state(*resources: tuple[Address, dict[str, Value]], **values: Any) -> ProjectState:
     """With a project called Shop, and defaults for what is not given."""
     presents = [
-        Present(address, {**FIELDS[kind_of(address)], **fields})
+        CurrentResource(address, {**FIELDS[kind_of(address)], **fields})
         for address, fields in ((PROJECT, {"name": "Shop"}), *resources)
     ]
     return ProjectState(LINEAGE, 0, {one.address: one for one in presents}, **values)
@@ -188,7 +187,7 @@ def test_no_variable_is_in_it(state: ProjectState) -> None:
         fields = {
             field: secret if isinstance(value, Secret) else value for field, value in present.fields.items()
         }
-        resources[address] = Present(address, fields)
+        resources[address] = CurrentResource(address, fields)
     written = write_document(replace(state, resources=resources))
     assert secret.digest not in written
     assert "the value" not in written

@@ -10,7 +10,7 @@ import pytest
 
 from control_api.requests.json_fields import JsonFields
 from control_domain.configurations.documents.read_document import read_configuration
-from control_domain.configurations.values import Secret
+from control_domain.configurations.resources import Secret
 from control_domain.documents.faults import DocumentFault
 from control_domain.documents.strict_yaml import MAX_CHARACTERS, MAX_VALUES
 from control_domain.workflows.read_workflow import read_workflow

@@ -4,16 +4,16 @@ import pytest
 from sqlalchemy import update
 
 from control_domain.configurations.addresses import PROJECT
-from control_domain.configurations.effects.carry_out import ToTell
 from control_domain.configurations.plan import Action
-from control_domain.configurations.values import MASK
+from control_domain.configurations.resources import MASK
+from control_domain.configurations.steps.step_context import Publications
 from control_domain.tables.projects import Project
 from tests.support.changed_project import ChangedProject
 
 
 async def test_it_gets_another_name(configured: ChangedProject) -> None:
     action = await configured.plan_one(PROJECT, {"name": "Store"})
-    assert await configured.carry_out(action) == ToTell()
+    assert await configured.apply_step(action) == Publications()
     assert await configured.fields(PROJECT) == {"name": "Store"}
     assert await configured.audited() == [("project.set", {"name": {"from": "Shop", "to": "Store"}})]
     await configured.repeated(action)

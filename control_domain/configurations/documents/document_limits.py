@@ -1,7 +1,4 @@
-"""How much there may be in a configuration document of what takes a while to check.
-
-Nobody writes so much within 50,000 characters; aliases and bindings would.
-"""
+"""Limits on what takes long to check in a configuration document."""
 
 from collections.abc import Iterator, Mapping
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from control_domain.configurations.effects.carry_out import CannotCarryOut, ToTell
 from control_domain.configurations.plan import Action, Change
-from control_domain.configurations.values import FIELDS, MASK
+from control_domain.configurations.resources import FIELDS, MASK
+from control_domain.configurations.steps.step_context import Publications, StepFailed
 from control_domain.environments.operations import scale
 from control_domain.previews import PREVIEW
 from control_domain.projects.choose import choose_place
@@ -45,7 +45,7 @@ MEANWHILE: dict[str, Any] = {
 
 async def test_one_is_made_with_all_that_the_document_says(configured: ChangedProject) -> None:
     said = {**OTHERWISE, "variables.A": configured.secret("one"), "approval.variables": False}
-    assert await configured.bring_about(STAGING, said) == ToTell()
+    assert await configured.bring_about(STAGING, said) == Publications()
     assert await configured.fields(STAGING) == said
     # Nobody could be told a key.
     assert await configured.operated.count(IngestKey) == 0
@@ -84,8 +84,8 @@ async def test_a_gate_reaches_the_previews_with_copies_of_its_variables(configur
 
 async def test_to_make_one_again_changes_nothing(configured: ChangedProject) -> None:
     action = await configured.plan_one(STAGING, {**OTHERWISE, "variables.A": configured.secret("one")})
-    await configured.carry_out(action)
-    assert await configured.repeated(action) == ToTell()
+    await configured.apply_step(action)
+    assert await configured.repeated(action) == Publications()
 
 
 async def test_one_that_somebody_else_has_made_otherwise_is_left_alone(configured: ChangedProject) -> None:
@@ -126,7 +126,7 @@ async def test_each_field_is_changed_and_changed_back(configured: ChangedProject
     assert present is not None
     for wanted in (OTHERWISE[field], present[field]):
         action = await configured.plan_one(PRODUCTION, {field: wanted})
-        assert await configured.carry_out(action) == ToTell()
+        assert await configured.apply_step(action) == Publications()
         assert await configured.fields(PRODUCTION) == {**present, field: wanted}
         await configured.repeated(action)
     assert len(await configured.audited()) == 2
@@ -179,7 +179,7 @@ async def test_only_what_is_not_so_already_is_changed(configured: ChangedProject
     action = await configured.plan_one(PRODUCTION, {"replicas": 3, "branch": "main", "locked": True})
     await configured.operated.act("environments/scale", id="production", replicas=3)
     await configured.operated.act("environments/lock", id="production", reason="sale")
-    await configured.carry_out(action)
+    await configured.apply_step(action)
     assert await configured.audited() == [("environment.set", {"branch": {"from": None, "to": "main"}})]
     async with configured.operated.engines.sessions() as session:
         assert (await session.execute(select(EnvironmentLock.reason))).scalar_one() == "sale"
@@ -200,11 +200,11 @@ async def test_of_two_who_scale_at_once_neither_is_lost(configured: ChangedProje
         await configured.operated.change_environment(desired_replicas=1)
         action = await configured.plan_one(PRODUCTION, {"replicas": 3})
         told, _ = await asyncio.gather(
-            configured.carry_out(action),
+            configured.apply_step(action),
             configured.operated.act("environments/scale", id="production", replicas=5),
             return_exceptions=True,
         )
-        assert isinstance(told, ToTell | CannotCarryOut), told
+        assert isinstance(told, Publications | StepFailed), told
         # Either it came first, and the operator saw it, or it was refused.
         assert (await configured.environment()).desired_replicas == 5
 

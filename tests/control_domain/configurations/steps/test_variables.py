@@ -3,9 +3,9 @@
 import pytest
 from sqlalchemy import select
 
-from control_domain.configurations.effects.carry_out import ToTell
 from control_domain.configurations.plan import Action, Change
-from control_domain.configurations.values import Secret
+from control_domain.configurations.resources import Secret
+from control_domain.configurations.steps.step_context import Publications
 from control_domain.projects.choose import choose_place
 from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Environment
@@ -53,7 +53,7 @@ async def test_they_are_set_among_those_that_the_document_leaves_out(configured:
     await _set(configured, "B=1\nA=1\nD=1")
     said = {"variables.A": configured.secret("two"), "variables.C": configured.secret("")}
     action = await configured.plan_one(PRODUCTION, said)
-    assert await configured.carry_out(action) == ToTell()
+    assert await configured.apply_step(action) == Publications()
     assert list((await _values(configured)).items()) == [("B", "1"), ("A", "two"), ("D", "1"), ("C", "")]
     assert await configured.audited() == [("variables.replace", {"names": ["A", "B", "C", "D"]})]
     async with configured.operated.engines.sessions() as session:
@@ -69,11 +69,11 @@ async def test_they_are_set_among_those_that_the_document_leaves_out(configured:
 async def test_they_are_removed(configured: ChangedProject) -> None:
     await _set(configured, "A=1\nB=1\nC=1")
     (action,) = await configured.plan({PRODUCTION: {"variables.B": configured.secret("2")}}, deleted=[A, C])
-    await configured.carry_out(action)
+    await configured.apply_step(action)
     assert await _values(configured) == {"B": "2"}
     await configured.repeated(action)
     (action,) = await configured.plan(deleted=[B])
-    await configured.carry_out(action)
+    await configured.apply_step(action)
     assert await _values(configured) == {}
 
 
@@ -82,7 +82,7 @@ async def test_those_that_have_their_values_already_make_no_version(configured: 
         PRODUCTION, {"variables.A": configured.secret("1"), "replicas": 2, "branch": "main"}
     )
     await _set(configured, "A=1\nB=2")
-    await configured.carry_out(action)
+    await configured.apply_step(action)
     assert await configured.operated.count(VariableSet) == 1
     assert [name for name, _ in await configured.audited()] == ["environment.set", "environment.scale"]
 
@@ -90,7 +90,7 @@ async def test_those_that_have_their_values_already_make_no_version(configured: 
 async def test_settings_can_be_changed_where_variables_cannot_be_opened(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION, {"replicas": 2})
     await _set(configured, "A=1")
-    await configured.carry_out(action, SealingKeys([b"x" * 32]))
+    await configured.apply_step(action, SealingKeys([b"x" * 32]))
     assert (await configured.environment()).desired_replicas == 2
 
 
@@ -128,7 +128,7 @@ async def test_others_that_were_changed_meanwhile_stay_changed(configured: Chang
     await _set(configured, "A=1\nB=1")
     action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("2")})
     await _set(configured, "A=1\nB=5\nC=5")
-    await configured.carry_out(action)
+    await configured.apply_step(action)
     assert await _values(configured) == {"A": "2", "B": "5", "C": "5"}
 
 
@@ -147,7 +147,7 @@ async def test_where_a_second_person_has_to_agree_they_wait(configured: ChangedP
     await _set(configured, "A=1")
     await configured.bring_about(PRODUCTION, {"approval.variables": True})
     action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("2")})
-    await configured.carry_out(action)
+    await configured.apply_step(action)
     assert await _values(configured) == {"A": "1"}
     deployer = configured.operated.people["deployer"].id
     assert await _waiting(configured) == [("pending", {"A": "2"}, deployer)]
@@ -204,7 +204,7 @@ async def test_what_waited_and_was_turned_down_meanwhile_is_another_value(config
 async def test_a_new_environment_has_its_first_variables_at_once(configured: ChangedProject) -> None:
     said = {"type": "staging", "approval.variables": True, "variables.A": configured.secret("1")}
     action = await configured.plan_one(STAGING, said)
-    await configured.carry_out(action)
+    await configured.apply_step(action)
     assert await _values(configured, "staging") == {"A": "1"}
     assert await _waiting(configured) == []
     await configured.repeated(action)
@@ -220,7 +220,7 @@ async def test_no_environment_gets_more_than_it_may_have(configured: ChangedProj
     )
     gone = ("environments", "production", "variables", "N1")
     (action,) = await configured.plan({PRODUCTION: said}, deleted=[gone])
-    await configured.carry_out(action)
+    await configured.apply_step(action)
     assert len(await _values(configured)) == MAX_VARIABLES
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from control_domain.configurations.effects.carry_out import ToTell
+from control_domain.configurations.steps.step_context import Publications
 from control_domain.environments.hold import hold_environment
 from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease
@@ -29,14 +29,14 @@ async def test_one_is_removed_with_its_keys_and_monitors(configured: ChangedProj
         PRODUCTION, {"locked": True, "replicas": 2, "variables.A": configured.secret("one")}
     )
     action = await configured.plan_one(PRODUCTION)
-    told = await configured.carry_out(action)
-    assert sorted(told.forget) == sorted(map(digest_credential, keys))
+    told = await configured.apply_step(action)
+    assert sorted(told.revoke) == sorted(map(digest_credential, keys))
     assert told.sites == ()
     assert await configured.fields(PRODUCTION) is None
     name, _ = (await configured.audited())[-1]
     assert name == "environment.remove"
     # What is gone already is as it shall be.
-    assert await configured.repeated(action) == ToTell()
+    assert await configured.repeated(action) == Publications()
 
 
 async def test_one_with_an_active_deployment_stays(configured: ChangedProject) -> None:
@@ -47,7 +47,7 @@ async def test_one_with_an_active_deployment_stays(configured: ChangedProject) -
         f"is finished, or end it with `pharos cancel {number}`."
     )
     await configured.operated.act("deployments/cancel", id=number)
-    await configured.carry_out(action)
+    await configured.apply_step(action)
     assert await configured.fields(PRODUCTION) is None
 
 
@@ -75,7 +75,7 @@ async def test_one_whose_branch_was_taken_away_meanwhile_is_removed(configured: 
     await configured.bring_about(PRODUCTION, {"branch": "main"})
     action = await configured.plan_one(PRODUCTION)
     await configured.bring_about(PRODUCTION, {"branch": None})
-    await configured.carry_out(action)
+    await configured.apply_step(action)
     assert await configured.fields(PRODUCTION) is None
 
 
@@ -89,7 +89,7 @@ async def test_a_deployer_that_writes_meanwhile_is_waited_for(configured: Change
     action = await configured.plan_one(PRODUCTION)
     async with sessions() as session, session.begin():
         await session.execute(update(EnvironmentLease).values(fence=2))
-        removing = asyncio.create_task(configured.carry_out(action))
+        removing = asyncio.create_task(configured.apply_step(action))
         await asyncio.sleep(0.2)
         assert not removing.done()
         await hold_environment(session, await session.get_one(Environment, number))

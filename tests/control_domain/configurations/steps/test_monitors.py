@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from control_domain.configurations.effects.carry_out import ToTell
-from control_domain.configurations.values import FIELDS, MASK
+from control_domain.configurations.resources import FIELDS, MASK
+from control_domain.configurations.steps.step_context import Publications
 from control_domain.tables.monitors import (
     Heartbeat,
     HeartbeatRun,
@@ -49,7 +49,7 @@ async def _number(configured: ChangedProject) -> int:
 
 async def test_a_heartbeat_is_made_without_a_key(configured: ChangedProject) -> None:
     action = await configured.plan_one(BACKUP, {**NIGHTLY, "grace": "30m"})
-    assert await configured.carry_out(action) == ToTell()
+    assert await configured.apply_step(action) == Publications()
     assert await configured.fields(BACKUP) == {**FIELDS["heartbeat"], **NIGHTLY, "grace": "30m"}
     assert await configured.operated.count(MonitorKey) == 0
     assert (await _state(configured)).state == "new"
@@ -60,7 +60,7 @@ async def test_a_heartbeat_is_made_without_a_key(configured: ChangedProject) -> 
         "grace": "30m",
     }
     assert await configured.audited() == [("heartbeat.create", details)]
-    assert await configured.repeated(action) == ToTell()
+    assert await configured.repeated(action) == Publications()
 
 
 async def test_a_heartbeat_is_made_with_all_that_the_document_says(configured: ChangedProject) -> None:
@@ -73,7 +73,7 @@ async def test_a_heartbeat_is_made_with_all_that_the_document_says(configured: C
         "paused": True,
     }
     action = await configured.plan_one(BACKUP, said)
-    await configured.carry_out(action)
+    await configured.apply_step(action)
     assert await configured.fields(BACKUP) == said
     assert (await _state(configured)).state == "paused"
     await configured.repeated(action)
@@ -98,7 +98,7 @@ async def test_each_setting_is_changed_and_changed_back(configured: ChangedProje
     wanted = OTHERWISE[which]
     for said in (wanted, {field: present[field] for field in wanted}):
         action = await configured.plan_one(BACKUP, said)
-        assert await configured.carry_out(action) == ToTell()
+        assert await configured.apply_step(action) == Publications()
         assert await configured.fields(BACKUP) == {**present, **said}
         await configured.repeated(action)
     first, second = [details for name, details in await configured.audited() if name == "heartbeat.set"]
@@ -173,11 +173,11 @@ async def test_a_heartbeat_that_was_removed_meanwhile_is_not_changed(configured:
     await configured.bring_about(BACKUP)
     gone = 'environments.production.heartbeats["Nightly backup"] was removed meanwhile; make a new review.'
     assert await configured.refused(change) == gone
-    assert await configured.repeated(removal) == ToTell()
+    assert await configured.repeated(removal) == Publications()
     # Nor where its environment is gone with it.
     await configured.operated.act("environments/remove", id="production")
     assert await configured.refused(change) == gone
-    assert await configured.repeated(removal) == ToTell()
+    assert await configured.repeated(removal) == Publications()
 
 
 @pytest.mark.parametrize(("address", "fields"), [(BACKUP, HOURLY), (MAIL, {})])
@@ -198,7 +198,7 @@ async def test_a_heartbeat_is_removed_with_its_keys_and_all_that_is_known_of_it(
     async with configured.operated.engines.sessions() as session, session.begin():
         session.add(HeartbeatRun(heartbeat_id=made["id"], run_id="r1", first_ms=1, started_ms=1))
     told = await configured.bring_about(BACKUP)
-    assert sorted(told.forget) == sorted(
+    assert sorted(told.revoke) == sorted(
         digest_credential(key) for key in (made["key"], made["ping_key"], another["key"])
     )
     for table in (Heartbeat, HeartbeatState, HeartbeatRun, MonitorKey):
@@ -208,7 +208,7 @@ async def test_a_heartbeat_is_removed_with_its_keys_and_all_that_is_known_of_it(
 
 async def test_a_queue_is_made_and_removed(configured: ChangedProject) -> None:
     action = await configured.plan_one(MAIL, {})
-    assert await configured.carry_out(action) == ToTell()
+    assert await configured.apply_step(action) == Publications()
     assert await configured.operated.count(MonitorKey) == 0
     await configured.repeated(action)
     (queue,) = await configured.operated.act("queues/list")
@@ -221,10 +221,10 @@ async def test_a_queue_is_made_and_removed(configured: ChangedProject) -> None:
             QueueWorker(queue_id=queue["id"], worker_id="w1", sequence=1, status="idle", received_ms=1)
         )
     action = await configured.plan_one(MAIL)
-    assert list((await configured.carry_out(action)).forget) == [digest_credential(key["key"])]
+    assert list((await configured.apply_step(action)).revoke) == [digest_credential(key["key"])]
     for table in (Queue, QueueState, QueueWorker, MonitorKey):
         assert await configured.operated.count(table) == 0, table
-    assert await configured.repeated(action) == ToTell()
+    assert await configured.repeated(action) == Publications()
     details = {"environment": configured.operated.environment.public_id, "name": "mail"}
     assert await configured.audited() == [
         ("queue.create", details),

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from control_domain.configurations.effects.carry_out import ToTell
-from control_domain.configurations.values import MASK
+from control_domain.configurations.resources import MASK
+from control_domain.configurations.steps.step_context import Publications
 from control_domain.sites.operations import add_goal, create_site
 from control_domain.tables.sites import Goal, Site
 from pipeline_contracts.credentials import digest_credential
@@ -40,9 +40,9 @@ async def _goals(configured: ChangedProject) -> dict[str, tuple[int, str | None,
 
 async def test_a_site_is_made_with_its_goals(configured: ChangedProject) -> None:
     action = await configured.plan_one(WWW, SAID)
-    told = await configured.carry_out(action)
+    told = await configured.apply_step(action)
     site = await _site(configured)
-    assert told == ToTell(sites=[site.id])
+    assert told == Publications(sites=[site.id])
     assert await configured.fields(WWW) == SAID
     assert {name: goal[1:] for name, goal in (await _goals(configured)).items()} == {
         "Purchase": ("purchase", None),
@@ -78,10 +78,10 @@ async def test_the_edges_are_told_of_other_domains_and_of_nothing_else(configure
     await configured.bring_about(WWW, SAID)
     site = await _site(configured)
     action = await configured.plan_one(WWW, {"domains": ["https://www.example"], "timezone": "UTC"})
-    assert await configured.carry_out(action) == ToTell(sites=[site.id])
-    assert await configured.repeated(action) == ToTell(sites=[site.id])
+    assert await configured.apply_step(action) == Publications(sites=[site.id])
+    assert await configured.repeated(action) == Publications(sites=[site.id])
     action = await configured.plan_one(WWW, {"timezone": "Europe/Oslo", "goals.Purchase": {"event": "paid"}})
-    assert await configured.carry_out(action) == ToTell()
+    assert await configured.apply_step(action) == Publications()
     await configured.repeated(action)
     assert await configured.fields(WWW) == {
         **SAID,
@@ -97,7 +97,7 @@ async def test_goals_are_added_retargeted_and_removed(configured: ChangedProject
     before = await _goals(configured)
     said = {"goals.Purchase": {"path": "/paid"}, "goals.Contact": {"event": "contact"}}
     (action,) = await configured.plan({WWW: said}, deleted=[(*WWW, "goals", "Sign up")])
-    assert await configured.carry_out(action) == ToTell()
+    assert await configured.apply_step(action) == Publications()
     after = await _goals(configured)
     assert after == {
         "Purchase": (before["Purchase"][0], None, "/paid"),
@@ -180,19 +180,19 @@ async def test_a_site_is_removed_with_its_goals(configured: ChangedProject) -> N
     await configured.bring_about(WWW, SAID)
     site = await _site(configured)
     action = await configured.plan_one(WWW)
-    told = await configured.carry_out(action)
-    assert (list(told.forget), list(told.sites)) == ([digest_credential(site.public_id)], [])
+    told = await configured.apply_step(action)
+    assert (list(told.revoke), list(told.sites)) == ([digest_credential(site.public_id)], [])
     assert await configured.operated.count(Site) == await configured.operated.count(Goal) == 0
     name, details = (await configured.audited())[-1]
     assert (name, details["name"]) == ("site.remove", "www")
-    assert await configured.repeated(action) == ToTell()
+    assert await configured.repeated(action) == Publications()
 
 
 async def test_sites_of_other_projects_are_not_touched(configured: ChangedProject) -> None:
     await configured.operated.act("projects/create", name="Blog", account_id="acme")
     await configured.operated.act("sites/create", name="www", domains=DOMAINS, project_id="blog")
     action = await configured.plan_one(WWW, SAID)
-    await configured.carry_out(action)
+    await configured.apply_step(action)
     await configured.bring_about(WWW, {"timezone": "Asia/Tokyo"})
     await configured.bring_about(WWW)
     (left,) = await configured.operated.act("sites/list")

@@ -1,0 +1,215 @@
+"""Read the current state of a project: eight queries, regardless of its size.
+
+The `build_…_fields` functions return the fields of database rows in the form of configuration documents.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
+
+from control_domain.configurations.addresses import GOALS, PROJECT, VARIABLES, Address, write_address
+from control_domain.configurations.resources import CurrentResource, ProjectState, Secret, Value
+from control_domain.environments.windows import window_of
+from control_domain.previews import PREVIEW
+from control_domain.sealing import SealingKeys
+from control_domain.sites.operations import domains_of
+from control_domain.tables.configuration import ConfigurationRun
+from control_domain.tables.monitors import Heartbeat, Queue
+from control_domain.tables.projects import Environment, EnvironmentLock, Project
+from control_domain.tables.sites import Goal, Site
+from control_domain.tables.variables import VariableChange, VariableSet
+from control_domain.variables.operations import open_variables
+from pipeline_contracts.deploy_states import ChangeState
+from pipeline_contracts.durations import format_duration
+from pipeline_contracts.errors import NotFound
+
+
+def build_project_fields(project: Project) -> dict[str, Value]:
+    return {"name": project.name}
+
+
+def build_environment_fields(environment: Environment, is_locked: bool) -> dict[str, Value]:
+    """Return the environment's fields except for its variables."""
+    window = window_of(environment.deploy_window)
+    return {
+        "name": environment.name,
+        "type": environment.type,
+        "order": environment.position,
+        "branch": environment.branch,
+        "replicas": environment.desired_replicas,
+        "state": environment.state,
+        "locked": is_locked,
+        "window": None if window is None else window.to_document(),
+        "approval.deploys": environment.deploys_need_approval,
+        "approval.variables": environment.variables_need_approval,
+        "wake_on_request": environment.wake_on_request,
+    }
+
+
+def build_variable_fields(values: Mapping[str, str], digest: Callable[[str], str]) -> dict[str, Value]:
+    """Return the variables as `variables.NAME`, with the digest in place of each value."""
+    return {write_address((VARIABLES, name)): Secret(digest(value)) for name, value in values.items()}
+
+
+def build_heartbeat_fields(heartbeat: Heartbeat) -> dict[str, Value]:
+    period = heartbeat.period_seconds
+    return {
+        "cron": heartbeat.cron,
+        "period": None if period is None else format_duration(period),
+        "timezone": heartbeat.timezone,
+        "grace": format_duration(heartbeat.grace_seconds),
+        "max_runtime": format_duration(heartbeat.max_runtime_seconds),
+        "failures_before_down": heartbeat.failures_before_down,
+        "paused": heartbeat.paused,
+    }
+
+
+def build_site_fields(site: Site, goals: Iterable[Goal]) -> dict[str, Value]:
+    """Return the site's fields, with its goals as `goals.Signup`."""
+    return {
+        "domains": domains_of(site),
+        "timezone": site.timezone,
+        **{write_address((GOALS, goal.name)): build_goal_target(goal) for goal in goals},
+    }
+
+
+def build_goal_target(goal: Goal) -> dict[str, str]:
+    """Return what the goal counts: `{"event": "purchase"}` or `{"path": "/welcome"}`."""
+    if goal.event is not None:
+        return {"event": goal.event}
+    assert goal.path is not None
+    return {"path": goal.path}
+
+
+# Refresh rows that the session has read before.
+_FRESH = {"populate_existing": True}
+
+
+async def read_project_state(session: AsyncSession, keys: SealingKeys, project: Project) -> ProjectState:
+    """Read the project as far as a configuration document can describe it. The caller has checked the account.
+
+    Variables that wait for a second person's approval take the place of the environment's current ones. Variables have
+    digests only. Raises `CannotOpen`, and `NotFound` if the project was removed in the meantime.
+    """
+    project, serial = await _read_project(session, project)
+    environments = await _read_environments(session, project)
+    variables = await _read_variables(session, project)
+    resources = [CurrentResource(PROJECT, build_project_fields(project))]
+    for environment, is_locked in environments:
+        if environment.type == PREVIEW:
+            continue
+        values = open_variables(keys, variables.get(environment.id), environment.public_id)
+        fields = build_environment_fields(environment, is_locked)
+        fields |= build_variable_fields(values, lambda value: keys.digest(value, project.public_id))
+        resources.append(CurrentResource(_address(environment.slug), fields))
+    resources += [*await _read_monitors(session, project), *await _read_sites(session, project)]
+    return ProjectState(
+        lineage=project.public_id,
+        serial=serial,
+        resources={resource.address: resource for resource in resources},
+        awaiting_approval=frozenset(
+            _address(environment.slug)
+            for environment, _ in environments
+            if isinstance(variables.get(environment.id), VariableChange)
+        ),
+        previews=frozenset(
+            environment.slug for environment, _ in environments if environment.type == PREVIEW
+        ),
+    )
+
+
+def _address(slug: str) -> Address:
+    return ("environments", slug)
+
+
+async def _read_project(session: AsyncSession, project: Project) -> tuple[Project, int]:
+    """Return the refreshed project and the number of its newest configuration run."""
+    newest = select(func.max(ConfigurationRun.id)).where(ConfigurationRun.project_id == project.id)
+    query = select(Project, func.coalesce(newest.scalar_subquery(), 0)).where(Project.id == project.id)
+    row = (await session.execute(query, execution_options=_FRESH)).one_or_none()
+    if row is None:
+        raise NotFound("The account has no such project.")
+    return row[0], row[1]
+
+
+async def _read_environments(session: AsyncSession, project: Project) -> Sequence[tuple[Environment, bool]]:
+    """Return all environments, including previews, each with True if it is locked."""
+    query = (
+        select(Environment, EnvironmentLock.environment_id.is_not(None))
+        .outerjoin(EnvironmentLock, EnvironmentLock.environment_id == Environment.id)
+        .where(Environment.project_id == project.id)
+    )
+    return [(row[0], row[1]) for row in await session.execute(query, execution_options=_FRESH)]
+
+
+def _is_lasting(project: Project) -> ColumnElement[bool]:
+    """Condition for the project's environments that are not previews."""
+    return (Environment.project_id == project.id) & (Environment.type != PREVIEW)
+
+
+async def _read_variables(
+    session: AsyncSession, project: Project
+) -> Mapping[int, VariableSet | VariableChange]:
+    """Return by environment ID the change that waits for approval, or else the newest version."""
+    others = aliased(VariableSet)
+    newest = select(func.max(others.version)).where(others.environment_id == Environment.id)
+    newest_sets = (
+        select(VariableSet)
+        .join(Environment, Environment.id == VariableSet.environment_id)
+        .where(_is_lasting(project), VariableSet.version == newest.scalar_subquery())
+    )
+    waiting = (
+        select(VariableChange)
+        .join(Environment, Environment.id == VariableChange.environment_id)
+        .where(_is_lasting(project), VariableChange.state == ChangeState.PENDING)
+    )
+    # Changes first: one that is approved between the two queries is then still found in the second.
+    changes = {
+        row.environment_id: row
+        for row in (await session.execute(waiting, execution_options=_FRESH)).scalars()
+    }
+    sets = {
+        row.environment_id: row
+        for row in (await session.execute(newest_sets, execution_options=_FRESH)).scalars()
+    }
+    return {**sets, **changes}
+
+
+async def _read_monitors(session: AsyncSession, project: Project) -> Sequence[CurrentResource]:
+    heartbeats = (
+        select(Heartbeat, Environment.slug)
+        .join(Environment, Environment.id == Heartbeat.environment_id)
+        .where(_is_lasting(project))
+    )
+    queues = (
+        select(Queue.name, Environment.slug)
+        .join(Environment, Environment.id == Queue.environment_id)
+        .where(_is_lasting(project))
+    )
+    return [
+        *(
+            CurrentResource(
+                (*_address(slug), "heartbeats", heartbeat.name), build_heartbeat_fields(heartbeat)
+            )
+            for heartbeat, slug in await session.execute(heartbeats, execution_options=_FRESH)
+        ),
+        *(
+            CurrentResource((*_address(slug), "queues", name), {})
+            for name, slug in await session.execute(queues)
+        ),
+    ]
+
+
+async def _read_sites(session: AsyncSession, project: Project) -> Sequence[CurrentResource]:
+    goals = select(Goal).join(Site, Site.id == Goal.site_id).where(Site.project_id == project.id)
+    goals_by_site: defaultdict[int, list[Goal]] = defaultdict(list)
+    for goal in (await session.execute(goals, execution_options=_FRESH)).scalars():
+        goals_by_site[goal.site_id].append(goal)
+    sites = select(Site).where(Site.project_id == project.id)
+    return [
+        CurrentResource(("sites", site.name), build_site_fields(site, goals_by_site[site.id]))
+        for site in (await session.execute(sites, execution_options=_FRESH)).scalars()
+    ]
