@@ -1,6 +1,6 @@
-"""Bindings: the values that `${name}`s in the texts of a configuration document stand for.
+"""Bindings: the values of the placeholders `${name}` in the texts of a configuration document.
 
-Keys have none. `$${` is a plain `${`; any other `$` is what it is. What a binding gives is not looked through again.
+Keys have no placeholders. `$${` is a literal `${`; any other `$` is literal. Values are not searched for placeholders.
 """
 
 import re
@@ -12,18 +12,16 @@ from control_domain.documents.faults import (
     DocumentFault,
     Fault,
     add_fault,
-    format_path,
-    quote,
 )
-from control_domain.documents.strict_yaml import Node, Unreadable
+from control_domain.documents.strict_yaml import Node
 from pipeline_contracts.errors import MAX_FIELD_ERRORS
 
 MOST_BINDINGS = 1000
 MOST_BYTES = 128 * 1024
-"""Of one, in UTF-8."""
+"""Of one value, in UTF-8."""
 MOST_BYTES_OF_ALL = 256 * 1024
 MOST_CHARACTERS = 1_000_000
-"""Of all texts together that bindings are put into: a short document may name a long one thousands of times."""
+"""Of all texts with placeholders together: a short document may name a long value thousands of times."""
 
 _NAME = "[A-Za-z_][A-Za-z0-9_]{0,99}"
 _IS_NAME = re.compile(_NAME)
@@ -37,60 +35,61 @@ _TOO_LONG = f"with bindings, the texts up to here have more than {MOST_CHARACTER
 
 
 class BadBindings(Exception):
-    """Bindings that are wrong, missing or unused: the name of each (empty: all of them), and why; no values."""
+    """Bindings that are invalid, missing or unused: the name of each (empty: all bindings) and the reason, without
+    values."""
 
     def __init__(self, faults: Sequence[tuple[str, str]]) -> None:
         self.faults = tuple(faults[:MAX_FIELD_ERRORS])
-        super().__init__("; ".join(f"{name}: {why}" if name else why for name, why in self.faults))
+        super().__init__("; ".join(f"{name}: {reason}" if name else reason for name, reason in self.faults))
 
 
 class Bindings:
-    """The bindings of one document, and what is wrong with them."""
+    """The bindings of one document, and their faults."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        """Of a JSON object of any kind."""
-        self._given = given
+    def __init__(self, bindings: Mapping[str, Any]) -> None:
+        """`bindings`: any JSON object."""
+        self._bindings = bindings
         self._values: dict[str, str] = {}
-        self._wrong: list[tuple[str, str]] = []
-        self._asked: Mapping[str, str] | None = None
-        if len(given) > MOST_BINDINGS:
-            self._wrong.append(("", f"are {len(given):,}: {MOST_BINDINGS:,} are the most"))
+        self._invalid: list[tuple[str, str]] = []
+        self._used: Mapping[str, str] | None = None
+        if len(bindings) > MOST_BINDINGS:
+            self._invalid.append(("", f"are {len(bindings):,}: {MOST_BINDINGS:,} are the most"))
             return
-        for called, value in given.items():
-            why = _find_fault(called, value)
-            if why is None:
-                self._values[called] = value
+        for key, value in bindings.items():
+            reason = _find_fault(key, value)
+            if reason is None:
+                self._values[key] = value
             else:
-                self._wrong.append((called if _is_name(called) else quote(called), why))
+                self._invalid.append((key if _is_name(key) else name(key), reason))
         if sum(len(value.encode()) for value in self._values.values()) > MOST_BYTES_OF_ALL:
-            self._wrong.append(("", f"have more than {MOST_BYTES_OF_ALL:,} bytes together"))
+            self._invalid.append(("", f"have more than {MOST_BYTES_OF_ALL:,} bytes together"))
 
-    def put_into(self, root: Node, faults: list[Fault]) -> Node:
-        """The document with the values in its texts; a text whose binding is missing or wrong is `Unreadable`. Raises
-        `DocumentFault` where the texts would be too long."""
-        putting = _Putting(self._values, faults)
-        put = putting.put(root)
-        self._asked = putting.asked
-        return put
+    def substitute(self, root: Node, faults: list[Fault]) -> Node:
+        """Return the document with the values in its texts; a text with a missing or invalid binding becomes `Unread`.
+        Raises `DocumentFault` if the texts would be too long."""
+        substitution = _Substitution(self._values, faults)
+        substituted = substitution.substitute(root)
+        self._used = substitution.used
+        return substituted
 
     def find_faults(self) -> list[tuple[str, str]]:
-        """The name of each binding that is wrong, missing or unused, and why. Which are missing and unused is known
-        once they were put into the document."""
-        if self._asked is None:
-            return [*self._wrong]
-        missing = [(called, where) for called, where in self._asked.items() if called not in self._given]
-        unused = [(called, _UNUSED) for called in self._values if called not in self._asked]
-        return [*self._wrong, *missing, *unused]
+        """Return the name of each invalid, missing or unused binding with the reason. Missing and unused ones are known
+        only after `substitute`."""
+        if self._used is None:
+            return [*self._invalid]
+        missing = [(key, reason) for key, reason in self._used.items() if key not in self._bindings]
+        unused = [(key, _UNUSED) for key in self._values if key not in self._used]
+        return [*self._invalid, *missing, *unused]
 
     def check(self) -> None:
-        """Raises `BadBindings`."""
+        """Raise `BadBindings` if there are faults."""
         faults = self.find_faults()
         if faults:
             raise BadBindings(faults)
 
 
 def has_binding(node: Node) -> bool:
-    """Whether a binding gave any part of it."""
+    """True if any part of the node contains a binding's value."""
     value = node.value
     if isinstance(value, Mapping):
         return any(map(has_binding, value.values()))
@@ -101,8 +100,8 @@ def _is_name(text: str) -> bool:
     return _IS_NAME.fullmatch(text) is not None
 
 
-def _find_fault(called: str, value: Any) -> str | None:
-    if not _is_name(called):
+def _find_fault(key: str, value: Any) -> str | None:
+    if not _is_name(key):
         return _NO_NAME
     if not isinstance(value, str):
         return "must be a text"
@@ -116,84 +115,87 @@ def _find_fault(called: str, value: Any) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Filled:
-    """What becomes of a text; None: it cannot be known."""
+class _SubstitutedText:
+    """A text with its values; `text` is None if a value is missing or a placeholder malformed."""
 
     text: str | None = None
     bound: bool = False
-    is_bad: bool = False
-    """It has something that looks like a binding and is none."""
+    is_malformed: bool = False
 
 
-class _Putting:
+class _Substitution:
     """A walk through the nodes of a document."""
 
     def __init__(self, values: Mapping[str, str], faults: list[Fault]) -> None:
-        self.asked: dict[str, str] = {}
-        """The bindings that the document has, each with what is told where it is missing."""
+        self.used: dict[str, str] = {}
+        """The bindings that the document uses, each with the message in case it is missing."""
         self._values = values
         self._faults = faults
-        self._made = 0
-        # Aliases repeat a text: it is looked through once.
-        self._filled: dict[str, _Filled] = {}
-        self._places: list[str | int] = []
+        self._total_characters = 0
+        # Aliases repeat texts: each text is searched once.
+        self._cache: dict[str, _SubstitutedText] = {}
+        self._keys: list[str | int] = []
 
-    def put(self, node: Node) -> Node:
-        """The same node where nothing in it changes. It calls itself for each level, of which there are few."""
+    def substitute(self, node: Node) -> Node:
+        """Return the node with values in its texts, or the same node if nothing in it changes. Recursive; the depth of
+        documents is limited."""
         value = node.value
         if isinstance(value, str):
-            return self._put_into_text(node, value) if _PLAIN in value else node
+            return self._substitute_text(node, value) if _PLAIN in value else node
         if isinstance(value, Mapping):
-            members = {key: self._put_below(key, member) for key, member in value.items()}
+            members = {key: self._substitute_below(key, member) for key, member in value.items()}
             changed = any(member is not value[key] for key, member in members.items())
             return Node(members, node.line) if changed else node
         if isinstance(value, tuple):
-            items = tuple(self._put_below(index, item) for index, item in enumerate(value))
-            return Node(items, node.line) if any(map(_differ, items, value)) else node
+            items = tuple(self._substitute_below(index, item) for index, item in enumerate(value))
+            changed = any(item is not old for item, old in zip(items, value, strict=True))
+            return Node(items, node.line) if changed else node
         return node
 
-    def _put_below(self, place: str | int, node: Node) -> Node:
-        self._places.append(place)
-        put = self.put(node)
-        self._places.pop()
-        return put
+    def _substitute_below(self, key: str | int, node: Node) -> Node:
+        self._keys.append(key)
+        substituted = self.substitute(node)
+        self._keys.pop()
+        return substituted
 
-    def _put_into_text(self, node: Node, text: str) -> Node:
-        filled = self._filled.get(text)
-        if filled is None:
-            filled = self._filled[text] = self._fill(text, node.line)
+    def _substitute_text(self, node: Node, text: str) -> Node:
+        substituted = self._cache.get(text)
+        if substituted is None:
+            substituted = self._cache[text] = self._build_text(text, node.line)
         else:
-            self._count(len(filled.text or ""), node.line)
-        if filled.is_bad:
-            add_fault(self._faults, Fault(format_path(self._places), node.line, _NO_BINDING))
-        if filled.text is None:
-            return Node(Unreadable.VALUE, node.line)
-        return Node(filled.text, node.line, filled.bound)
+            self._count(len(substituted.text or ""), node.line)
+        if substituted.is_malformed:
+            add_fault(self._faults, Fault(self._path(), node.line, _NO_BINDING))
+        if substituted.text is None:
+            return Node(Unread.FAULTY, node.line)
+        return Node(substituted.text, node.line, substituted.bound)
 
-    def _fill(self, text: str, line: int) -> _Filled:
+    def _build_text(self, text: str, line: int) -> _SubstitutedText:
         marks = [*_MARK.finditer(text)]
-        asked = dict.fromkeys(called for mark in marks if (called := mark["name"]))
-        path = format_path(self._places)
-        where = f"is missing: line {line} has it{f', at {path}' if path else ''}"
-        for called in asked:
-            self.asked.setdefault(called, where)
+        used = dict.fromkeys(key for mark in marks if (key := mark["name"]))
+        path = self._path()
+        missing = f"is missing: line {line} has it{f', at {path}' if path else ''}"
+        for key in used:
+            self.used.setdefault(key, missing)
         if any(mark["bad"] for mark in marks):
-            return _Filled(is_bad=True)
-        if any(called not in self._values for called in asked):
-            return _Filled()
-        self._count(len(text) + sum(len(self._stands_for(mark)) - len(mark[0]) for mark in marks), line)
-        return _Filled(_MARK.sub(self._stands_for, text), bound=bool(asked))
+            return _SubstitutedText(is_malformed=True)
+        if any(key not in self._values for key in used):
+            return _SubstitutedText()
+        self._count(len(text) + sum(len(self._replace(mark)) - len(mark[0]) for mark in marks), line)
+        return _SubstitutedText(_MARK.sub(self._replace, text), bound=bool(used))
 
     def _count(self, length: int, line: int) -> None:
-        """A text of this length comes, and is not made yet."""
-        self._made += length
-        if self._made > MOST_CHARACTERS:
-            raise DocumentFault([*self._faults, Fault(format_path(self._places), line, _TOO_LONG)])
+        """Count a text before it is built."""
+        self._total_characters += length
+        if self._total_characters > MOST_CHARACTERS:
+            raise DocumentFault([*self._faults, Fault(self._path(), line, _TOO_LONG)])
 
-    def _stands_for(self, mark: "re.Match[str]") -> str:
-        called = mark["name"]
-        return self._values[called] if called else _PLAIN
+    def _replace(self, mark: "re.Match[str]") -> str:
+        key = mark["name"]
+        return self._values[key] if key else _PLAIN
 
-
-def _differ(one: Node, other: Node) -> bool:
-    return one is not other
+    def _path(self) -> str:
+        path = ""
+        for key in self._keys:
+            path = f"{path}[{key}]" if isinstance(key, int) else join_path(path, key)
+        return path

@@ -1,4 +1,7 @@
-"""Limits on what takes long to check in a configuration document."""
+"""Limits on what takes long to check in a configuration document.
+
+No text of 50,000 characters reaches them by itself; aliases and bindings could.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,24 +13,24 @@ from control_domain.documents.strict_yaml import Node
 MOST_ENVIRONMENTS = 100
 MOST_SITES = 100
 MOST_HEARTBEATS = 500
-"""Of all environments together, as those that follow are of all environments or sites."""
+"""Of all environments together; the limits below also count the whole document."""
 MOST_QUEUES = 1000
 MOST_DOMAINS = 1000
 MOST_GOALS = 1000
 
 _MOST_OF_CRON = 20_000
-# What is not ASCII is mapped by the rules of IDNA first, character by character.
+# Non-ASCII domains are slow: IDNA maps them character by character.
 _MOST_OF_FOREIGN = 5_000
 
 
-def read_environments(field: Field) -> Mapping[str, Field]:
-    """The environments by slug; none where there is too much."""
-    environments = field.members(allow_null=True) or {}
+def read_environments_within_limits(field: Field) -> Mapping[str, Field]:
+    """Return the environments by slug; none if a limit is exceeded."""
+    environments = field.members(or_nothing=True) or {}
     heartbeats, queues = _parts(environments, "heartbeats"), _parts(environments, "queues")
-    # A longer one is refused before it is looked at, in its place.
-    lengths = (len(_text(_member(one, "cron"))) for one in heartbeats)
+    # Longer expressions are refused without being parsed.
+    lengths = (len(_text(_member(heartbeat, "cron"))) for heartbeat in heartbeats)
     cron = sum(length for length in lengths if length <= LONGEST_CRON)
-    return _take(
+    return _check_limits(
         field,
         environments,
         ("environments", len(environments), MOST_ENVIRONMENTS),
@@ -37,12 +40,14 @@ def read_environments(field: Field) -> Mapping[str, Field]:
     )
 
 
-def read_sites(field: Field) -> Mapping[str, Field]:
-    """The sites by name; none where there is too much."""
-    sites = field.members(allow_null=True) or {}
+def read_sites_within_limits(field: Field) -> Mapping[str, Field]:
+    """Return the sites by name; none if a limit is exceeded."""
+    sites = field.members(or_nothing=True) or {}
     domains, goals = _parts(sites, "domains"), _parts(sites, "goals")
-    foreign = [text for one in domains if not (text := _text(one)).isascii() and len(text) <= LONGEST_ORIGIN]
-    return _take(
+    foreign = [
+        text for domain in domains if not (text := _text(domain)).isascii() and len(text) <= LONGEST_ORIGIN
+    ]
+    return _check_limits(
         field,
         sites,
         ("sites", len(sites), MOST_SITES),
@@ -52,16 +57,18 @@ def read_sites(field: Field) -> Mapping[str, Field]:
     )
 
 
-def _take(field: Field, members: Mapping[str, Field], *amounts: tuple[str, int, int]) -> Mapping[str, Field]:
-    for what, amount, most in amounts:
-        if amount > most:
-            field.refuse(f"has {amount:,} {what}: {most:,} are the most in a document")
+def _check_limits(
+    field: Field, members: Mapping[str, Field], *amounts: tuple[str, int, int]
+) -> Mapping[str, Field]:
+    for noun, amount, limit in amounts:
+        if amount > limit:
+            field.refuse(f"has {amount:,} {noun}: {limit:,} are the most in a document")
             return {}
     return members
 
 
 def _parts(members: Mapping[str, Field], key: str) -> list[Node]:
-    """What is in the lists or mappings that members have under the key."""
+    """Return the items of the lists or mappings that members have under the key."""
     return [part for member in members.values() for part in _items(_member(member.node, key))]
 
 

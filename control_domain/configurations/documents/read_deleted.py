@@ -1,4 +1,4 @@
-"""Reads what a configuration document wants gone."""
+"""Read the list of what a configuration document deletes."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,27 +12,29 @@ from control_domain.configurations.addresses import (
     read_address,
     split_member,
 )
-from control_domain.configurations.documents.read_settings import is_called
+from control_domain.configurations.documents.read_settings import is_trimmed_name
 from control_domain.configurations.resources import FIELDS, WITHOUT_DEFAULT, DesiredResource
 from control_domain.documents.field import Field, is_slug
 from control_domain.variables.dotenv import NAME
 
 MOST_DELETED = 1000
 
-# Two names of 100 characters each, every one written as \uXXXX, and what is around them.
+# Two names of 100 characters, each written as \uXXXX, and the text around them.
 _LONGEST_ADDRESS = 1500
 
 
 def read_deleted(field: Field, resources: Iterable[DesiredResource]) -> dict[Address, int]:
-    """The addresses, each with its line; `resources` are what the document wants. What is in something else that goes
-    may be named as well, and so may what there is not."""
-    wanted = {one.address: one for one in resources}
+    """Return the deleted addresses, each with its line. `resources`: the document's desired resources.
+
+    Allowed are addresses of resources that do not exist, or that are deleted together with their parent.
+    """
+    desired = {resource.address: resource for resource in resources}
     deleted: dict[Address, int] = {}
     for item in field.items(MOST_DELETED, allow_null=True) or ():
         address = _read_address(item)
         if address is None:
             continue
-        line = _find_wanted(address, wanted)
+        line = _find_desired_line(address, desired)
         if address in deleted:
             item.refuse(f"is named on line {deleted[address]} already")
         elif line is not None:
@@ -42,19 +44,18 @@ def read_deleted(field: Field, resources: Iterable[DesiredResource]) -> dict[Add
     return deleted
 
 
-def _find_wanted(address: Address, wanted: Mapping[Address, DesiredResource]) -> int | None:
-    """The line of the resource that is the address's, or has it as a member. What is in a resource makes that one
-    wanted."""
-    if address in wanted:
-        return wanted[address].line
+def _find_desired_line(address: Address, desired: Mapping[Address, DesiredResource]) -> int | None:
+    """Return the line of the desired resource that has this address, or that has it as a member."""
+    if address in desired:
+        return desired[address].line
     member = split_member(address)
-    if member is None or member[0] not in wanted or member[1] not in wanted[member[0]].fields:
+    if member is None or member[0] not in desired or member[1] not in desired[member[0]].fields:
         return None
-    return wanted[member[0]].line
+    return desired[member[0]].line
 
 
 def _read_address(field: Field) -> Address | None:
-    # Plans are full of them.
+    # Addresses are shown in plans.
     if field.node.bound:
         field.refuse("is shown everywhere: a binding cannot give any of it")
         return None
@@ -64,26 +65,26 @@ def _read_address(field: Field) -> Address | None:
     try:
         address = read_address(text)
     except BadAddress as error:
-        field.refuse(_tell_setting(text) or str(error))
+        field.refuse(_explain_setting(text) or str(error))
         return None
     if address == PROJECT:
         field.refuse("is the project itself, which no document deletes")
-    elif not _can_be(address):
+    elif not _has_valid_names(address):
         field.refuse("is the address of nothing that there can be: its names are not such as are taken")
     else:
         return address
     return None
 
 
-def _tell_setting(text: str) -> str | None:
-    """What to do where the text is the address of a setting: a resource has all of them for ever."""
+def _explain_setting(text: str) -> str | None:
+    """Return advice if the text is the address of a setting: settings cannot be deleted."""
     for kind, fields in FIELDS.items():
         for setting, default in fields.items():
             if text.endswith(f".{setting}") and _is_kind(text.removesuffix(f".{setting}"), kind):
                 if setting in WITHOUT_DEFAULT[kind]:
                     return f"is a setting, which cannot be deleted: write what {setting} shall be"
-                told = json.dumps(default)
-                return f"is a setting, which cannot be deleted: write its default to set it back, {told}"
+                advice = "write its default to set it back"
+                return f"is a setting, which cannot be deleted: {advice}, {json.dumps(default)}"
     return None
 
 
@@ -94,10 +95,9 @@ def _is_kind(text: str, kind: str) -> bool:
         return False
 
 
-def _can_be(address: Address) -> bool:
-    """Whether names are such as resources, variables and goals have."""
+def _has_valid_names(address: Address) -> bool:
     if address[0] == "environments" and not is_slug(address[1]):
         return False
     if address[2:3] == (VARIABLES,):
         return NAME.fullmatch(address[3]) is not None
-    return all(is_called(name) for name in address[1::2])
+    return all(is_trimmed_name(name) for name in address[1::2])

@@ -7,68 +7,72 @@ from control_domain.configurations.addresses import VARIABLES, write_address
 from control_domain.configurations.documents.read_monitors import read_heartbeat, read_queue
 from control_domain.configurations.documents.read_settings import (
     Read,
-    find_bound,
-    obey,
+    apply_rule,
+    find_bound_fields,
     read_name,
     read_settings,
     read_timezone,
 )
 from control_domain.configurations.resources import DesiredResource, Keep, Secret, Value
 from control_domain.documents.field import Field, is_slug
-from control_domain.environments import read_wanted, windows
+from control_domain.environments import read_wanted as environment_rules
+from control_domain.environments import windows
 from control_domain.environments.operations import MOST_REPLICAS
 from control_domain.environments.windows import DAYS
 from control_domain.variables.dotenv import BAD_NAME, MAX_VARIABLE_BYTES, MAX_VARIABLES, NAME, value_fault
 from pipeline_contracts.git_refs import LONGEST_REF, is_ref
 
+Digest = Callable[[str], str]
+"""Returns the keyed digest of a value, in hexadecimal digits."""
+
+_TYPES = ("development", "staging", "production")
+_STATES = ("running", "hibernated")
+_APPROVAL = ("deploys", "variables")
+_HEARTBEATS, _QUEUES = "heartbeats", "queues"
 _WINDOW_KEYS = ("days", "from", "to", "timezone")
 _LONGEST_TIME = 20
 
 
 def read_window(field: Field) -> dict[str, Any] | None:
-    """The window in its canonical form; null: deploys are taken at all times."""
-    if field.is_null:
+    """Return the window in its canonical form; None for null, which allows deploys at all times."""
+    if field.is_nothing:
         return None
     members = field.known_members(_WINDOW_KEYS, needed=("days", "from", "to"))
     if members is None or not {"days", "from", "to"} <= members.keys():
         return None
     days = [day.choice(DAYS) for day in members["days"].items(len(DAYS), least=1) or ()]
-    given = {"days": days, "from": _read_time(members["from"]), "to": _read_time(members["to"])}
+    window = {"days": days, "from": _read_time(members["from"]), "to": _read_time(members["to"])}
     if "timezone" in members:
-        given["timezone"] = read_timezone(members["timezone"])
-    if not days or None in days or None in given.values():
+        window["timezone"] = read_timezone(members["timezone"])
+    if not days or None in days or None in window.values():
         return None
-    return windows.read_window(given).to_document()
+    return windows.read_window(window).to_document()
 
 
 def _read_time(field: Field) -> str | None:
-    given = field.text(_LONGEST_TIME)
-    if given is None:
+    time = field.text(_LONGEST_TIME)
+    if time is None:
         return None
-    # A window of that time alone.
-    whole = {"days": list(DAYS), "from": given, "to": given}
-    return given if obey(field, windows.read_window, whole) else None
-
-
-Digest = Callable[[str], str]
-"""What tells whether two values are alike, in hexadecimal digits."""
+    # Checked as a window that has only this time.
+    window = {"days": list(DAYS), "from": time, "to": time}
+    return time if apply_rule(field, windows.read_window, window) else None
 
 
 def read_variables(field: Field, digest: Digest) -> tuple[dict[str, Value], frozenset[str]]:
-    """Those of the document as `variables.NAME`; and which of them a binding gave something to."""
-    members = field.members(allow_null=True) or {}
+    """Return the variables as `variables.NAME`, and the names of those that contain a binding's value."""
+    members = field.members(or_nothing=True) or {}
     if len(members) > MAX_VARIABLES:
         field.refuse(f"has {len(members):,} variables: {MAX_VARIABLES:,} are the most")
         return {}, frozenset()
     fields: dict[str, Value] = {}
     bound: set[str] = set()
-    for name, one in members.items():
+    for name, member in members.items():
         if NAME.fullmatch(name) is None:
-            one.refuse(BAD_NAME)
-        called = write_address((VARIABLES, name))
-        fields[called] = _read_variable(name, one, digest)
-        if one.node.bound:
-            bound.add(called)
+            member.refuse(BAD_NAME)
+        key = write_address((VARIABLES, name))
+        fields[key] = _read_variable(name, member, digest)
+        if member.node.bound:
+            bound.add(key)
     return fields, frozenset(bound)
 
 
@@ -77,7 +81,7 @@ def _read_variable(name: str, field: Field, digest: Digest) -> Value:
     if isinstance(value, Mapping):
         return _read_keep(field)
     if not isinstance(value, str):
-        # It says so.
+        # Refuses the value.
         return field.text(MAX_VARIABLE_BYTES)
     fault = value_fault(name, value)
     if fault is not None:
@@ -93,29 +97,23 @@ def _read_keep(field: Field) -> Value:
     return Keep.KEEP
 
 
-_TYPES = ("development", "staging", "production")
-_STATES = ("running", "hibernated")
-_APPROVAL = ("deploys", "variables")
-_HEARTBEATS, _QUEUES = "heartbeats", "queues"
-
-
 def read_environment(slug: str, field: Field, digest: Digest) -> Iterator[DesiredResource]:
-    """The environment and, after it, its heartbeats and queues."""
+    """Yield the environment, then its heartbeats and queues."""
     if not is_slug(slug):
         field.refuse("a slug has 1 to 60 of a-z, 0-9 and single hyphens, with a letter")
     address = ("environments", slug)
-    members = field.known_members(_KEYS, allow_null=True) or {}
-    fields, bound = read_settings(members, _SETTINGS), find_bound(members, _SETTINGS)
-    approval = members["approval"].known_members(_APPROVAL, allow_null=True) if "approval" in members else {}
-    fields |= {f"approval.{called}": one.boolean() for called, one in (approval or {}).items()}
+    members = field.known_members(_KEYS, or_nothing=True) or {}
+    fields, bound = read_settings(members, _SETTINGS), find_bound_fields(members, _SETTINGS)
+    approval = members["approval"].known_members(_APPROVAL, or_nothing=True) if "approval" in members else {}
+    fields |= {f"approval.{key}": member.truth() for key, member in (approval or {}).items()}
     if VARIABLES in members:
         variables, bound_variables = read_variables(members[VARIABLES], digest)
         fields, bound = fields | variables, bound | bound_variables
     yield DesiredResource(address, fields, field.node.line, bound)
-    for called, one in _read_members(members, _HEARTBEATS).items():
-        yield read_heartbeat((*address, _HEARTBEATS, called), one)
-    for called, one in _read_members(members, _QUEUES).items():
-        yield read_queue((*address, _QUEUES, called), one)
+    for name, member in _read_members(members, _HEARTBEATS).items():
+        yield read_heartbeat((*address, _HEARTBEATS, name), member)
+    for name, member in _read_members(members, _QUEUES).items():
+        yield read_queue((*address, _QUEUES, name), member)
 
 
 def _read_members(members: Mapping[str, Field], key: str) -> Mapping[str, Field]:
@@ -126,7 +124,7 @@ def _read_order(field: Field) -> int | None:
     order = field.integer()
     if order is None:
         return None
-    return obey(field, read_wanted.read_position, {"order": order})
+    return apply_rule(field, environment_rules.read_position, {"order": order})
 
 
 def _read_branch(field: Field) -> str | None:

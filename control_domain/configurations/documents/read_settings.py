@@ -1,4 +1,4 @@
-"""Reads settings of a configuration document, by the rules that an operator's commands have."""
+"""Read settings of a configuration document by the rules of the operator's commands."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
@@ -7,7 +7,7 @@ from control_domain.configurations.documents.bindings import has_binding
 from control_domain.configurations.resources import Value
 from control_domain.documents.field import Field
 from control_domain.refusals import Refused
-from control_domain.sites import read_wanted as wanted_of_site
+from control_domain.sites import read_wanted as site_rules
 from control_domain.slugs import LONGEST_NAME, is_name
 
 T = TypeVar("T")
@@ -19,47 +19,49 @@ BAD_NAME = f"a name has 1 to {LONGEST_NAME} printable characters, and no blanks 
 
 
 def read_settings(members: Mapping[str, Field], readers: Mapping[str, Read]) -> dict[str, Value]:
-    """The settings that are there, by name; with anything in place of what is at fault."""
-    return {called: read(members[called]) for called, read in readers.items() if called in members}
+    """Return the given settings by name, with arbitrary values in place of faulty ones."""
+    return {key: read(members[key]) for key, read in readers.items() if key in members}
 
 
-def find_bound(members: Mapping[str, Field], readers: Iterable[str]) -> frozenset[str]:
-    """The names of those settings to which a binding gave something."""
-    return frozenset(called for called in readers if called in members and has_binding(members[called].node))
+def find_bound_fields(members: Mapping[str, Field], readers: Iterable[str]) -> frozenset[str]:
+    """Return the names of the settings that contain a binding's value."""
+    return frozenset(key for key in readers if key in members and has_binding(members[key].node))
 
 
-def obey(
-    field: Field, rule: Callable[[V], T], value: V, otherwise: str = "is not what can be taken here"
+def apply_rule(
+    field: Field, rule: Callable[[V], T], value: V, message_if_bound: str = "is not what can be taken here"
 ) -> T | None:
-    """What a rule makes of the field's value; None once it was refused. The rule raises `Refused` or `ValueError`, in
-    whose words the value may be: `otherwise` is told where a binding gave it."""
+    """Return the result of the rule; if the rule raises `Refused` or `ValueError`, refuse the field and return None.
+
+    The error's message may contain the value: if a binding gave the value, `message_if_bound` replaces the message.
+    """
     try:
         return rule(value)
     except (Refused, ValueError) as error:
-        told = str(error).removesuffix(".")
-    # Out there: what is raised here would have the rule's error with it, and so the value.
-    field.refuse(otherwise if has_binding(field.node) else f"{told[:1].lower()}{told[1:]}")
+        message = str(error).removesuffix(".")
+    # Outside the except block: an error raised inside would carry the rule's error and thereby the value.
+    field.refuse(message_if_bound if has_binding(field.node) else f"{message[:1].lower()}{message[1:]}")
     return None
 
 
 def read_name(field: Field) -> str | None:
-    """What something is called. Blanks around it are cut off, as from the command line."""
-    given = field.text(LONGEST_NAME)
-    if given is None or is_name(given.strip()):
-        return given and given.strip()
+    """Return the name without surrounding blanks, as the command line does."""
+    name = field.text(LONGEST_NAME)
+    if name is None or is_name(name.strip()):
+        return name and name.strip()
     field.refuse(BAD_NAME)
     return None
 
 
-def is_called(text: str) -> bool:
-    """Whether a key may be a name: nobody looks for blanks around it."""
+def is_trimmed_name(text: str) -> bool:
+    """True if the key is a valid name without surrounding blanks."""
     return is_name(text) and text == text.strip()
 
 
 def read_timezone(field: Field) -> str | None:
-    """An IANA name."""
-    given = field.text(_LONGEST_TIMEZONE)
-    if given is None:
+    """Return an IANA time zone name."""
+    timezone = field.text(_LONGEST_TIMEZONE)
+    if timezone is None:
         return None
-    rule = "is no time zone; write one like Europe/Oslo, or UTC"
-    return obey(field, wanted_of_site.read_timezone, {"timezone": given}, rule)
+    message = "is no time zone; write one like Europe/Oslo, or UTC"
+    return apply_rule(field, site_rules.read_timezone, {"timezone": timezone}, message)

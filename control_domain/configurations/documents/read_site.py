@@ -1,4 +1,4 @@
-"""Reads a site of a configuration document, with its goals."""
+"""Read a site of a configuration document with its goals."""
 
 from collections.abc import Mapping
 
@@ -6,18 +6,17 @@ from control_domain.configurations.addresses import GOALS, write_address
 from control_domain.configurations.documents.read_settings import (
     BAD_NAME,
     Read,
-    find_bound,
-    is_called,
-    obey,
+    apply_rule,
+    find_bound_fields,
+    is_trimmed_name,
     read_name,
     read_settings,
     read_timezone,
 )
 from control_domain.configurations.resources import DesiredResource, Value
 from control_domain.documents.field import Field
-from control_domain.sites import read_wanted
+from control_domain.sites import read_wanted as site_rules
 from control_domain.sites.read_wanted import MOST_DOMAINS
-from pipeline_contracts.origins import normalize_origin
 
 MOST_GOALS = 100
 LONGEST_ORIGIN = 300
@@ -31,11 +30,11 @@ _NO_TARGET = {
 
 
 def read_site(name: str, field: Field) -> DesiredResource:
-    """The site, each goal a field of it."""
-    if not is_called(name):
+    """Read the site; each goal is a field."""
+    if not is_trimmed_name(name):
         field.refuse(BAD_NAME)
-    members = field.known_members((*_SETTINGS, GOALS), allow_null=True) or {}
-    fields, bound = read_settings(members, _SETTINGS), find_bound(members, _SETTINGS)
+    members = field.known_members((*_SETTINGS, GOALS), or_nothing=True) or {}
+    fields, bound = read_settings(members, _SETTINGS), find_bound_fields(members, _SETTINGS)
     if GOALS in members:
         goals, bound_goals = _read_goals(members[GOALS])
         fields, bound = fields | goals, bound | bound_goals
@@ -45,8 +44,8 @@ def read_site(name: str, field: Field) -> DesiredResource:
 def _read_domains(field: Field) -> list[str]:
     domains: list[str] = []
     for item in field.items(MOST_DOMAINS, least=1) or ():
-        given = item.text(LONGEST_ORIGIN)
-        domain = None if given is None else obey(item, normalize_origin, given, _NO_ORIGIN)
+        text = item.text(LONGEST_ORIGIN)
+        domain = None if text is None else apply_rule(item, register_origin, text, _NO_ORIGIN)
         if domain in domains:
             item.refuse("is in the list already")
         elif domain is not None:
@@ -55,7 +54,7 @@ def _read_domains(field: Field) -> list[str]:
 
 
 def _read_goals(field: Field) -> tuple[dict[str, Value], frozenset[str]]:
-    """The goals as `goals.NAME`; and which of them a binding gave something to."""
+    """Return the goals as `goals.NAME`, and the names of those that contain a binding's value."""
     goals: dict[str, Value] = {}
     bound: set[str] = set()
     for item in field.items(MOST_GOALS, allow_null=True) or ():
@@ -64,17 +63,17 @@ def _read_goals(field: Field) -> tuple[dict[str, Value], frozenset[str]]:
         target = _read_target(item, members)
         if name is None:
             continue
-        called = write_address((GOALS, name))
-        if called in goals:
+        key = write_address((GOALS, name))
+        if key in goals:
             members["name"].refuse("is the name of another goal of the site already")
-        goals[called] = target
-        if find_bound(members, _LONGEST_TARGET):
-            bound.add(called)
+        goals[key] = target
+        if find_bound_fields(members, _LONGEST_TARGET):
+            bound.add(key)
     return goals, frozenset(bound)
 
 
 def _read_goal_name(field: Field) -> str | None:
-    # Plans are full of it.
+    # Names of goals are shown in plans.
     if field.node.bound:
         field.refuse("is shown everywhere: a binding cannot give any of it")
         return None
@@ -82,22 +81,22 @@ def _read_goal_name(field: Field) -> str | None:
 
 
 def _read_target(goal: Field, members: Mapping[str, Field]) -> dict[str, str] | None:
-    given = [key for key in _LONGEST_TARGET if key in members]
-    if len(given) != 1:
-        # Of what is no mapping that was said.
+    keys = [key for key in _LONGEST_TARGET if key in members]
+    if len(keys) != 1:
+        # A goal that is not a mapping is refused already.
         if members:
             goal.refuse("counts either an event or a path: give one of them")
         return None
-    (key,) = given
+    (key,) = keys
     text = members[key].text(_LONGEST_TARGET[key])
     if text is None:
         return None
-    # Blanks around it are cut off, as from the command line.
+    # Without surrounding blanks, as on the command line.
     target = {key: text.strip()}
     if not target[key]:
         members[key].refuse(_NO_TARGET[key])
         return None
-    return target if obey(members[key], read_wanted.read_goal_target, target, _NO_TARGET[key]) else None
+    return target if apply_rule(members[key], site_rules.read_goal_target, target, _NO_TARGET[key]) else None
 
 
 _SETTINGS: Mapping[str, Read] = {"domains": _read_domains, "timezone": read_timezone}

@@ -1,6 +1,6 @@
-"""Writes a project as it is as a configuration document that a person can go on from.
+"""Write the current state of a project as a configuration document that a person can edit.
 
-Not with PyYAML's emitter: it quotes what YAML 1.1 takes for something else than text, and leaves `1e3` without quotes.
+PyYAML's emitter is not used: it follows YAML 1.1 and leaves `1e3` unquoted.
 """
 
 import re
@@ -32,76 +32,75 @@ _HEAD = """\
 _SECTIONS = ("project", "environments", "sites")
 _WIDEST = 110
 _INDENT = "  "
-# Of what needs no quotes, what nobody has to think about.
+# Texts that obviously need no quotes; more would be allowed.
 _PLAIN = re.compile(r"[\w/][\w./+-]*(?: [\w/][\w./+-]*)*")
-# What is no text to YAML 1.1 has quotes too: many a tool knows no other.
+# Texts that YAML 1.1 reads as other types are quoted too: many tools support no other version.
 _YAML_1_1 = yaml.resolver.Resolver()
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class _Block(dict[str, Any]):
-    """A mapping with a line for each of its keys. Another one stands on one line as a whole."""
+    """A mapping written with one line per key; other mappings are written on one line."""
 
 
 def write_document(state: ProjectState) -> str:
-    """The project as a document of version 2, without the value of any variable. To plan it changes nothing.
+    """Return the project as a document without values of variables. Its plan contains no changes.
 
-    It may be longer than documents are taken.
+    The document may be longer than the limit for documents.
     """
     document = _Block(version=VERSION)
-    for address in sorted(state.resources, key=lambda address: _place(address, state)):
-        holder = document
+    for address in sorted(state.resources, key=lambda address: _rank(address, state)):
+        parent = document
         for part in address[:-1]:
-            holder = holder.setdefault(part, _Block())
-        holder[address[-1]] = _tell(state.resources[address])
-    return _HEAD + "".join(f"{line}\n" for line in (*_tell_waiting(state), *_write(document)))
+            parent = parent.setdefault(part, _Block())
+        parent[address[-1]] = _build_resource(state.resources[address])
+    return _HEAD + "".join(f"{line}\n" for line in (*_write_waiting(state), *_write_block(document)))
 
 
-def _place(address: Address, state: ProjectState) -> tuple[Any, ...]:
-    """Environments in the order in which they are promoted to; each before what it holds."""
+def _rank(address: Address, state: ProjectState) -> tuple[Any, ...]:
+    """Return the sort key: environments in the order of promotion, each before its monitors."""
     order = state.resources[address[:2]].fields.get("order", 0)
     return _SECTIONS.index(address[0]), order, address
 
 
-def _tell_waiting(state: ProjectState) -> Iterator[str]:
+def _write_waiting(state: ProjectState) -> Iterator[str]:
     for address in sorted(state.awaiting_approval):
         yield f"# The variables of {write_address(address)} are those that wait for a second person's approval."
 
 
-def _tell(present: CurrentResource) -> dict[str, Any]:
-    """What the document says of a resource: what is not as it would be by default, and its members."""
-    kind = find_kind(present.address)
+def _build_resource(resource: CurrentResource) -> dict[str, Any]:
+    """Return the resource's settings that differ from the defaults, and its members."""
+    kind = find_kind(resource.address)
     assert kind is not None
-    told: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for field, default in FIELDS[kind].items():
-        if present.fields[field] != default:
+        if resource.fields[field] != default:
             outer, dot, inner = field.partition(".")
-            holder = told.setdefault(outer, {}) if dot else told
-            holder[inner or outer] = present.fields[field]
-    members = _members(present)
+            parent = settings.setdefault(outer, {}) if dot else settings
+            parent[inner or outer] = resource.fields[field]
+    members = _find_members(resource)
     if kind == "environment" and members:
-        told[VARIABLES] = _Block({name: {"keep": True} for name in members})
+        settings[VARIABLES] = _Block({name: {"keep": True} for name in members})
     if kind == "site" and members:
-        told[GOALS] = [{"name": name, **target} for name, target in members.items()]
-    return _Block(told) if kind in ("environment", "site") else told
+        settings[GOALS] = [{"name": name, **target} for name, target in members.items()]
+    return _Block(settings) if kind in ("environment", "site") else settings
 
 
-def _members(present: CurrentResource) -> Mapping[str, Any]:
-    """Variables or goals by their names."""
-    kind = find_kind(present.address)
+def _find_members(resource: CurrentResource) -> Mapping[str, Any]:
+    """Return the variables or goals by their names."""
+    kind = find_kind(resource.address)
     assert kind is not None
-    told = write_address(present.address)
-    members = sorted(present.fields.keys() - FIELDS[kind].keys())
-    return {read_address(f"{told}.{field}")[-1]: present.fields[field] for field in members}
+    parent = write_address(resource.address)
+    members = sorted(resource.fields.keys() - FIELDS[kind].keys())
+    return {read_address(f"{parent}.{field}")[-1]: resource.fields[field] for field in members}
 
 
-def _write(block: _Block, indent: str = "") -> Iterator[str]:
-    """Its lines."""
+def _write_block(block: _Block, indent: str = "") -> Iterator[str]:
     for key, value in block.items():
         begin = f"{indent}{_write_text(key)}:"
         if isinstance(value, _Block):
             yield begin
-            yield from _write(value, indent + _INDENT)
+            yield from _write_block(value, indent + _INDENT)
             continue
         line = f"{begin} {_write_flow(value)}"
         has_parts = isinstance(value, list) and any(isinstance(item, dict) for item in value)
@@ -113,14 +112,14 @@ def _write(block: _Block, indent: str = "") -> Iterator[str]:
 
 
 def _write_flow(value: Any) -> str:
-    """A value on one line."""
+    """Return the value on one line."""
     match value:
         case bool():
             return "true" if value else "false"
         case int():
             return str(value)
         case str():
-            # Without that it would begin a binding. There are none in keys.
+            # Escaped: it would begin a binding otherwise. Keys have no bindings.
             return _write_text(value.replace("${", "$${"))
         case Mapping():
             members = (f"{_write_text(key)}: {_write_flow(member)}" for key, member in value.items())
@@ -130,14 +129,14 @@ def _write_flow(value: Any) -> str:
 
 
 def _write_text(text: str) -> str:
-    """Without quotes where every reader takes it for this text."""
+    """Return the text, unquoted if every YAML reader reads it as this text."""
     if _PLAIN.fullmatch(text) and _is_text(text):
         return text
     return f'"{"".join(map(_escape, text))}"'
 
 
 def _is_text(plain: str) -> bool:
-    """Whether it is a text where it stands without quotes."""
+    """True if YAML readers read the unquoted scalar as a text."""
     try:
         is_text = isinstance(read_scalar(plain, None, True), str)
     except BadScalar:

@@ -17,14 +17,14 @@ from control_domain.configurations.documents.bindings import (
 from control_domain.configurations.documents.read_document import read_configuration
 from control_domain.configurations.resources import ConfigurationDocument, Secret
 from control_domain.documents.faults import DocumentFault, Fault
-from control_domain.documents.strict_yaml import Node, Unreadable, read_yaml
+from control_domain.documents.strict_yaml import Node, read_yaml
 
 
 def _put(text: str, bindings: Mapping[str, Any]) -> Node:
     """The text with bindings in it, which have no fault."""
     faults: list[Fault] = []
     given = Bindings(bindings)
-    node = given.put_into(read_yaml(text), faults)
+    node = given.substitute(read_yaml(text), faults)
     assert faults == []
     given.check()
     return node
@@ -108,7 +108,7 @@ _PARTS = {
 @given(st.lists(st.sampled_from(sorted(_PARTS)), max_size=12))
 def test_parts_in_any_order(parts: list[str]) -> None:
     faults: list[Fault] = []
-    put = Bindings(_VALUES).put_into(Node("".join(parts), 1), faults)
+    put = Bindings(_VALUES).substitute(Node("".join(parts), 1), faults)
     assert (put.value, faults) == ("".join(_PARTS[part] for part in parts), [])
 
 
@@ -205,7 +205,7 @@ _MILLION = read_yaml("[" + "'${a}', " * 10 + "'${b}$${']")
 
 
 def test_texts_of_a_million_characters() -> None:
-    put = Bindings({"a": "x" * 99_999, "b": "x" * 8}).put_into(_MILLION, [])
+    put = Bindings({"a": "x" * 99_999, "b": "x" * 8}).substitute(_MILLION, [])
     assert isinstance(put.value, tuple)
     assert sum(len(str(item.value)) for item in put.value) == MOST_CHARACTERS == 1_000_000
 
@@ -213,15 +213,15 @@ def test_texts_of_a_million_characters() -> None:
 def test_one_character_more_is_not_even_made() -> None:
     earlier = Fault("x", 1, "is wrong as well")
     with pytest.raises(DocumentFault) as refused:
-        Bindings({"a": "x" * 99_999, "b": "x" * 9}).put_into(_MILLION, [earlier])
+        Bindings({"a": "x" * 99_999, "b": "x" * 9}).substitute(_MILLION, [earlier])
     message = "with bindings, the texts up to here have more than 1,000,000 characters"
     assert refused.value.faults == (earlier, Fault("[10]", 1, message))
 
 
 def test_what_is_missing_or_wrong_is_no_fault_of_the_document() -> None:
     faults: list[Fault] = []
-    put = Bindings({"b": 1}).put_into(read_yaml("['${a}', 'x', '${b}']"), faults)
-    assert put.value == (Node(Unreadable.VALUE, 1), Node("x", 1), Node(Unreadable.VALUE, 1))
+    put = Bindings({"b": 1}).substitute(read_yaml("['${a}', 'x', '${b}']"), faults)
+    assert put.value == (Node(Unread.FAULTY, 1), Node("x", 1), Node(Unread.FAULTY, 1))
     assert faults == []
 
 
