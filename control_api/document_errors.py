@@ -14,41 +14,43 @@ from pipeline_contracts.errors import FieldError, InvalidInput, Unavailable
 def converting_document_faults(
     member: str, find_more: Callable[[DocumentFault], Sequence[FieldError]] = lambda _: ()
 ) -> Iterator[None]:
-    """What is wrong with a document of any kind is `InvalidInput`, with every fault's place and line. `member` is where
-    the body has the document's text; `find_more` adds what is wrong beside the document."""
+    """Convert `DocumentFault` into `InvalidInput` with the path and line of every fault.
+
+    `member`: the body's member that holds the document's text. `find_more` returns errors outside the document.
+    """
     try:
         yield
     except DocumentFault as error:
         raise InvalidInput(
             "Nothing was changed. Mend the places below and send it again.",
-            errors=[*(_refuse(fault, member) for fault in error.faults), *find_more(error)],
+            errors=[*(_describe_fault(fault, member) for fault in error.faults), *find_more(error)],
         ) from error
 
 
-def _refuse(fault: Fault, member: str) -> FieldError:
-    # A document that is a list begins its paths with an index.
+def _describe_fault(fault: Fault, member: str) -> FieldError:
+    # In a document that is a list, paths begin with an index.
     dot = "." if fault.path and not fault.path.startswith("[") else ""
     return FieldError(f"{member}{dot}{fault.path}", f"line {fault.line}: {fault.message}", fault.line)
 
 
 @contextmanager
 def converting_configuration_faults() -> Iterator[None]:
-    """What is wrong with the document or its bindings is `InvalidInput`, with every place."""
+    """Convert faults of a configuration and its bindings into `InvalidInput`, and `CannotOpen` into `Unavailable`."""
     try:
         with converting_document_faults("document", _find_binding_errors):
             yield
     except BadBindings as error:
         raise InvalidInput(
             "Nothing was changed. Mend the bindings below and send it again.",
-            errors=_name_bindings(error.faults),
+            errors=_describe_bindings(error.faults),
         ) from error
     except CannotOpen as error:
         raise Unavailable("The project's variables cannot be opened here now.", retry_after=60) from error
 
 
 def _find_binding_errors(fault: DocumentFault) -> Sequence[FieldError]:
-    return _name_bindings(fault.binding_faults) if isinstance(fault, BadConfiguration) else ()
+    return _describe_bindings(fault.binding_faults) if isinstance(fault, BadConfiguration) else ()
 
 
-def _name_bindings(faults: Sequence[tuple[str, str]]) -> list[FieldError]:
-    return [FieldError(f"bindings.{name}" if name else "bindings", why) for name, why in faults]
+def _describe_bindings(faults: Sequence[tuple[str, str]]) -> list[FieldError]:
+    return [FieldError(f"bindings.{name}" if name else "bindings", reason) for name, reason in faults]

@@ -1,4 +1,5 @@
-"""The states of deployments, environments, variable changes and configuration steps, and all allowed transitions.
+"""The states of deployments, environments, variable changes and steps of configuration runs, and every move that is
+allowed between them.
 
 The control plane and the deployer use this one table. `contract.md` of the public API lists the same transitions; any
 other is refused.
@@ -52,7 +53,7 @@ class ChangeState(StrEnum):
 
 
 class RunStepStatus(StrEnum):
-    """Status of one step of a configuration run. The public API calls such a step an operation."""
+    """Status of a step of a configuration run."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -89,7 +90,7 @@ _CHANGE: Final[Mapping[ChangeState, frozenset[ChangeState]]] = {
     ChangeState.REJECTED: frozenset(),
     ChangeState.SUPERSEDED: frozenset(),
 }
-_OPERATION: Final[Mapping[RunStepStatus, frozenset[RunStepStatus]]] = {
+_RUN_STEP: Final[Mapping[RunStepStatus, frozenset[RunStepStatus]]] = {
     RunStepStatus.PENDING: frozenset({RunStepStatus.RUNNING, RunStepStatus.CANCELED}),
     RunStepStatus.RUNNING: frozenset({RunStepStatus.SUCCEEDED, RunStepStatus.FAILED}),
     RunStepStatus.SUCCEEDED: frozenset(),
@@ -102,7 +103,7 @@ TRANSITIONS: Final[Mapping[type[State], Mapping[Any, frozenset[Any]]]] = {
     DeploymentStatus: _DEPLOYMENT,
     EnvironmentState: _ENVIRONMENT,
     ChangeState: _CHANGE,
-    RunStepStatus: _OPERATION,
+    RunStepStatus: _RUN_STEP,
 }
 """For each kind of state: the states that may follow each state."""
 

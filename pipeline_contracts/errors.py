@@ -164,15 +164,15 @@ class ProjectChanged(Problem):
 
 
 class ConfigurationRunInProgress(Problem):
-    """The project has an unfinished configuration run, which `application_id` names."""
+    """A configuration run of the project is not finished; `application_id` names it."""
 
     status = 409
     slug = "application-running"
     title = "An application is running"
 
 
-class ConfigurationStepConflict(Problem):
-    """A step of a configuration run that cannot be canceled, or retried, in its current status."""
+class StepNotPossible(Problem):
+    """A step of a configuration run that cannot be canceled or retried in its present status."""
 
     status = 409
     slug = "operation-not-possible"

@@ -1,4 +1,4 @@
-"""`POST …/configuration/plan`, reviews, their applications, and what is done with operations."""
+"""`POST …/configuration/plan`, reviews, and the runs (`applications`) and steps (`operations`) that apply them."""
 
 import hmac
 from datetime import UTC, datetime
@@ -43,13 +43,13 @@ _Writer = Annotated[Caller, Depends(api_token("deploy:write"))]
 
 @router.post("/plan")
 async def plan(project: str, request: Request, caller: _Writer, session: Session) -> dict[str, Any]:
-    """What a document would change. Nothing is."""
+    """Plan what a document would change, without changing anything."""
     found = await find_project(session, caller, project, Right.DEPLOY)
     await end_transaction(session)
     _, text, bindings = await read_configuration_wish(request)
     with converting_configuration_faults():
-        made = await plan_project(session, request.app.state.variable_keys, found, text, bindings)
-    return {"data": made.to_json()}
+        planned = await plan_project(session, request.app.state.variable_keys, found, text, bindings)
+    return {"data": planned.to_json()}
 
 
 @router.post("/reviews", status_code=201)
@@ -63,18 +63,18 @@ async def review(project: str, request: Request, caller: _Writer, session: Sessi
     async def make() -> Answer:
         now = datetime.now(UTC)
         with converting_configuration_faults():
-            made = await plan_project(session, keys, found, text, bindings)
-        opened = await create_review(session, keys, found, made, actor_of(request, caller), now)
-        return 201, {"data": describe_review(opened, now)}
+            planned = await plan_project(session, keys, found, text, bindings)
+        created = await create_review(session, keys, found, planned, actor_of(request, caller), now)
+        return 201, {"data": describe_review(created, now)}
 
-    # Keyed: of the body, which has secrets in it, not even a digest is stored that anybody could try guesses on.
-    told = hmac.digest(request.app.state.cursor_key, body, "sha256")
-    return await answer_once(request, session, caller.key, told, make)
+    # Keyed: the body contains secrets, and a plain digest of it could be used to check guesses.
+    body_digest = hmac.digest(request.app.state.cursor_key, body, "sha256")
+    return await answer_once(request, session, caller.key, body_digest, make)
 
 
 @router.post("/reviews/{review}/apply")
 async def apply(project: str, review: str, request: Request, caller: _Writer, session: Session) -> Response:
-    """Start a review's application: 409 unless it is open and the project as it was."""
+    """Start the configuration run of a review: 409 unless the review is open and the project unchanged."""
     found = await find_project(session, caller, project, Right.DEPLOY)
     number = read_number(review)
     approved_by_id = None
@@ -86,10 +86,10 @@ async def apply(project: str, review: str, request: Request, caller: _Writer, se
 
     async def start() -> Answer:
         with converting_configuration_faults():
-            made = await start_run(
+            run = await start_run(
                 session, keys, found, number, actor_of(request, caller), datetime.now(UTC), approved_by_id
             )
-        return 200, {"data": describe_run(made, await list_steps(session, made.id))}
+        return 200, {"data": describe_run(run, await list_steps(session, run.id))}
 
     answer = await answer_once(request, session, caller.key, b"", start)
     await end_transaction(session)
@@ -101,10 +101,10 @@ async def apply(project: str, review: str, request: Request, caller: _Writer, se
 async def read_application(
     project: str, application: str, caller: _Reader, session: Session
 ) -> dict[str, Any]:
-    """An application with its operations."""
+    """Return a configuration run with its steps."""
     found = await find_project(session, caller, project, Right.READ)
-    one = await find_run(session, found, read_number(application))
-    return {"data": describe_run(one, await list_steps(session, one.id))}
+    run = await find_run(session, found, read_number(application))
+    return {"data": describe_run(run, await list_steps(session, run.id))}
 
 
 @router.post("/applications/{application}/operations/{operation}/{action}")
@@ -117,7 +117,7 @@ async def operate(
     caller: _Writer,
     session: Session,
 ) -> Response:
-    """Cancel an operation, or have it tried again: for those who might have applied it."""
+    """Cancel or retry a step: for callers who could have applied the review."""
     found = await find_project(session, caller, project, Right.DEPLOY)
     if action not in STEP_TRANSITIONS:
         raise InvalidInput(
@@ -125,14 +125,14 @@ async def operate(
             errors=[FieldError("action", f"must be {' or '.join(sorted(STEP_TRANSITIONS))}")],
         )
 
-    numbers = read_number(application), read_number(operation)
-    of = await find_run(session, found, numbers[0])
+    run_id, step_id = read_number(application), read_number(operation)
+    run = await find_run(session, found, run_id)
     approved_by_id = None
     try:
         await find_project(session, caller, project, Right.DECIDE)
         approved_by_id = caller.person.id
     except DeployNotAllowed:
-        if requires_right_to_decide([describe_step(await find_step(session, of, numbers[1]))]):
+        if requires_right_to_decide([describe_step(await find_step(session, run, step_id))]):
             raise
     await end_transaction(session)
     keys = request.app.state.variable_keys
@@ -140,10 +140,10 @@ async def operate(
     async def move() -> Answer:
         actor, now = actor_of(request, caller), datetime.now(UTC)
         with converting_configuration_faults():
-            moved = await cancel_or_retry_step(
-                session, found, *numbers, action, actor, now, keys, approved_by_id
+            step = await cancel_or_retry_step(
+                session, found, run_id, step_id, action, actor, now, keys, approved_by_id
             )
-        return 200, {"data": describe_step(moved)}
+        return 200, {"data": describe_step(step)}
 
     answer = await answer_once(request, session, caller.key, b"", move)
     await end_transaction(session)

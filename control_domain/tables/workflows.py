@@ -1,4 +1,4 @@
-"""Rows of workflow documents: a row a version."""
+"""Rows of workflow documents, one per version."""
 
 from datetime import datetime
 
@@ -9,8 +9,8 @@ from control_domain.database.engine import Base, Moment
 
 
 class Workflow(Base):
-    """The workflow document of a project as it was from some moment on. The newest version counts; releases keep the
-    one that they were built by."""
+    """A version of a project's workflow document. The newest one is in force; a release stores the document that it was
+    built with."""
 
     __tablename__ = "workflows"
     __table_args__ = (UniqueConstraint("project_id", "version"),)
@@ -20,6 +20,6 @@ class Workflow(Base):
     version: Mapped[int]
     """From 1 in each project."""
     text: Mapped[str] = mapped_column(Text)
-    """As it was given: YAML."""
+    """YAML as submitted."""
     set_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     created_at: Mapped[datetime] = mapped_column(Moment)

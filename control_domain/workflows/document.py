@@ -1,7 +1,7 @@
-"""The workflow document, version 1: how a project is built, released and run, and what deploys it.
+"""The workflow document, version 1: how a project is built, released and run, and what triggers deployments.
 
-Releases keep it as JSON: what `to_json` wrote, `from_json` has to read in every later version. Rules belong into
-`read_workflow`; a document that was taken once stays readable when they get stricter.
+Releases store it as JSON: `from_json` has to read what `to_json` of any earlier version wrote. Validation belongs to
+`read_workflow`, so that a stored document stays readable when the rules become stricter.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ Close = Literal["destroy", "keep"]
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A process is healthy once a GET of `path` is answered well; it has `timeout_seconds` for that."""
+    """Health check: a GET of `path` has to succeed within `timeout_seconds`."""
 
     path: str
     timeout_seconds: int = HEALTH_SECONDS
@@ -26,7 +26,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What is kept running. Of `web`, which gets PORT and traffic, the environment says how many."""
+    """A process that is kept running. `web` gets PORT and traffic; its environment sets its number of replicas."""
 
     name: str
     command: str
@@ -36,7 +36,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Shell commands, run one after another; all of them together have `timeout_seconds`."""
+    """Shell commands that run in order; `timeout_seconds` limits all of them together."""
 
     steps: tuple[str, ...] = ()
     timeout_seconds: int = STEPS_SECONDS
@@ -44,7 +44,8 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class PullRequests:
-    """Pull requests get an environment of their own, made after `from_`, a slug; `close` is what becomes of it."""
+    """Preview environments of pull requests: copies of the environment with the slug `from_`. `close`: what happens to
+    a preview when its pull request is closed."""
 
     from_: str
     close: Close = "destroy"
@@ -52,8 +53,8 @@ class PullRequests:
 
 @dataclass(frozen=True, slots=True)
 class Triggers:
-    """What deploys without being asked. `push`: environments' slugs by branch; `skip`: a commit whose message has this
-    text deploys nothing."""
+    """What starts deployments. `push`: slugs of environments by branch; `skip`: a commit whose message contains this
+    text is not deployed."""
 
     push: Mapping[str, str]
     pull_requests: PullRequests | None = None
@@ -62,8 +63,8 @@ class Triggers:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowDocument:
-    """All of it, with defaults for what was left out. `processes` are by name, in the order of the text; `retain`: how
-    many succeeded releases an environment keeps."""
+    """A workflow document, with defaults for omitted keys. `processes`: by name, in the order of the text; `retain`:
+    how many succeeded releases an environment keeps."""
 
     build: Steps
     release: Steps
@@ -73,8 +74,7 @@ class WorkflowDocument:
 
 
 def to_json(document: WorkflowDocument) -> dict[str, Any]:
-    """Plain data with the keys of the document, which is one again when it is written as YAML; what may be absent
-    and is, is left out."""
+    """Return plain data with the document's keys, without absent optional ones; as YAML it is a valid document."""
     return {
         "version": VERSION,
         "build": _steps_to_json(document.build),
@@ -86,11 +86,11 @@ def to_json(document: WorkflowDocument) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> WorkflowDocument:
-    """The document that `to_json` gave this of, in whatever version. Raises `KeyError` for what it never gave."""
+    """Return the document that `to_json` of this or an earlier version wrote. Raises `KeyError` for other data."""
     return WorkflowDocument(
         build=_steps_from_json(data["build"]),
         release=_steps_from_json(data["release"]),
-        processes={name: _process_from_json(name, one) for name, one in data["processes"].items()},
+        processes={name: _process_from_json(name, process) for name, process in data["processes"].items()},
         triggers=_triggers_from_json(data["triggers"]),
         retain=data["retain"],
     )
@@ -105,12 +105,12 @@ def _steps_from_json(data: Mapping[str, Any]) -> Steps:
 
 
 def _process_to_json(process: Process) -> dict[str, Any]:
-    told: dict[str, Any] = {"command": process.command}
+    data: dict[str, Any] = {"command": process.command}
     if process.name != "web":
-        told["replicas"] = process.replicas
+        data["replicas"] = process.replicas
     if process.health is not None:
-        told["health"] = {"path": process.health.path, "timeout_seconds": process.health.timeout_seconds}
-    return told
+        data["health"] = {"path": process.health.path, "timeout_seconds": process.health.timeout_seconds}
+    return data
 
 
 def _process_from_json(name: str, data: Mapping[str, Any]) -> Process:
@@ -124,12 +124,12 @@ def _process_from_json(name: str, data: Mapping[str, Any]) -> Process:
 
 
 def _triggers_to_json(triggers: Triggers) -> dict[str, Any]:
-    told: dict[str, Any] = {"push": dict(triggers.push)}
+    data: dict[str, Any] = {"push": dict(triggers.push)}
     if triggers.pull_requests is not None:
-        told["pull_requests"] = {"from": triggers.pull_requests.from_, "close": triggers.pull_requests.close}
+        data["pull_requests"] = {"from": triggers.pull_requests.from_, "close": triggers.pull_requests.close}
     if triggers.skip is not None:
-        told["skip"] = triggers.skip
-    return told
+        data["skip"] = triggers.skip
+    return data
 
 
 def _triggers_from_json(data: Mapping[str, Any]) -> Triggers:

@@ -1,4 +1,4 @@
-"""What is done with workflow documents: set, and read as they are now."""
+"""Store and find the versions of a project's workflow document."""
 
 from datetime import datetime
 
@@ -16,18 +16,18 @@ from control_domain.workflows.read_workflow import read_workflow
 async def set_workflow(
     session: AsyncSession, project: Project, text: str, actor: Actor, now: datetime
 ) -> tuple[int, WorkflowDocument]:
-    """Make this YAML the project's workflow from its next deployment on; gives its version and what it says. The text
-    that it has already makes no version.
+    """Make this YAML the project's workflow from its next deployment on; return its version and the document. An
+    unchanged text creates no version.
 
-    Raises `DocumentFault`, and `NotFound` where the project was removed since it was looked for.
+    Raises `DocumentFault`, and `NotFound` if the project was removed in the meantime.
     """
     document = read_workflow(text)
-    # Versions are counted: one is made at a time.
+    # Lock: the next version number depends on the newest one.
     await hold_project(session, project)
-    present = await find_newest_workflow(session, project.id)
-    if present is not None and present.text == text:
-        return present.version, document
-    version = 1 if present is None else present.version + 1
+    newest = await find_newest_workflow(session, project.id)
+    if newest is not None and newest.text == text:
+        return newest.version, document
+    version = 1 if newest is None else newest.version + 1
     session.add(
         Workflow(project_id=project.id, version=version, text=text, set_by_id=actor.person_id, created_at=now)
     )
@@ -38,7 +38,7 @@ async def set_workflow(
 
 
 async def find_newest_workflow(session: AsyncSession, project_id: int) -> Workflow | None:
-    """The project's newest version; None: it has never had any."""
+    """Return the project's newest workflow; None if it has none."""
     query = (
         select(Workflow).where(Workflow.project_id == project_id).order_by(Workflow.version.desc()).limit(1)
     )

@@ -1,4 +1,4 @@
-"""Reads the workflow document, version 1; every rule of it is here."""
+"""Read and validate the workflow document, version 1."""
 
 import re
 from collections.abc import Mapping
@@ -35,12 +35,12 @@ LONGEST_SKIP = 100
 WEB = "web"
 _KEYS = ("version", "build", "release", "processes", "triggers", "retain")
 _PROCESS_NAME = re.compile("[a-z][a-z0-9-]{0,29}")
-# As it stands in the first line of a request.
+# As allowed in the first line of an HTTP request.
 _PATH = re.compile(r"/[!-\"$-~]*")
 
 
 def read_workflow(text: str) -> WorkflowDocument:
-    """The document that this YAML is, with defaults for what it leaves out. Raises `DocumentFault`."""
+    """Read the YAML as a workflow document, with defaults for omitted keys. Raises `DocumentFault`."""
     faults: list[Fault] = []
     root = collect_yaml(text, faults)
     document = None if root is None else _read_document(Field(root, faults))
@@ -50,13 +50,13 @@ def read_workflow(text: str) -> WorkflowDocument:
 
 
 def _read_document(root: Field) -> WorkflowDocument | None:
-    """With something in place of what is at fault."""
+    """Return the document, with arbitrary values in place of faulty ones."""
     members = root.members()
     if members is None:
         return None
     version = members.get("version")
     if version is not None and not version.is_version(VERSION, "workflow"):
-        # Another version has other keys: more need not be said.
+        # Another version has other keys: further faults would mislead.
         return None
     known = root.known_members(_KEYS, needed=("version", "processes")) or {}
     retain = known.get("retain")
@@ -81,9 +81,9 @@ def _read_steps(field: Field | None) -> Steps:
     )
 
 
-def _read_seconds(members: Mapping[str, Field], default: int, most: int) -> int:
-    given = members.get("timeout_seconds")
-    return default if given is None else given.integer(1, most) or default
+def _read_seconds(members: Mapping[str, Field], default: int, limit: int) -> int:
+    seconds = members.get("timeout_seconds")
+    return default if seconds is None else seconds.whole(1, limit) or default
 
 
 def _read_processes(field: Field | None) -> Mapping[str, Process]:
@@ -93,24 +93,24 @@ def _read_processes(field: Field | None) -> Mapping[str, Process]:
     if not 1 <= len(members) <= MOST_PROCESSES:
         field.refuse(f"has {len(members):,} processes: 1 to {MOST_PROCESSES} are taken")
         return {}
-    return {called: _read_process(called, member) for called, member in members.items()}
+    return {key: _read_process(key, member) for key, member in members.items()}
 
 
-def _read_process(called: str, field: Field) -> Process:
-    if _PROCESS_NAME.fullmatch(called) is None:
+def _read_process(key: str, field: Field) -> Process:
+    if _PROCESS_NAME.fullmatch(key) is None:
         field.refuse("a process is called by 1 to 30 of a-z, 0-9 and hyphens, a letter first")
     members = field.known_members(("command", "replicas", "health"), needed=("command",)) or {}
     command = members["command"].text(LONGEST_COMMAND, allowed="\t") if "command" in members else None
     replicas, health = members.get("replicas"), members.get("health")
-    if called == WEB and replicas is not None:
+    if key == WEB and replicas is not None:
         replicas.refuse("how many of web run is said by the environment: leave it out")
-    if called != WEB and health is not None:
+    if key != WEB and health is not None:
         health.refuse("only web has one, because only web is asked: leave it out")
     return Process(
-        name=called,
+        name=key,
         command=command or "",
-        replicas=1 if called == WEB or replicas is None else replicas.integer(1, MOST_REPLICAS) or 1,
-        health=None if called != WEB or health is None else _read_health(health),
+        replicas=1 if key == WEB or replicas is None else replicas.whole(1, MOST_REPLICAS) or 1,
+        health=None if key != WEB or health is None else _read_health(health),
     )
 
 
