@@ -171,7 +171,7 @@ class ConfigurationRunInProgress(Problem):
     title = "An application is running"
 
 
-class StepNotPossible(Problem):
+class ConfigurationStepConflict(Problem):
     """A step of a configuration run that cannot be canceled or retried in its present status."""
 
     status = 409

@@ -83,7 +83,7 @@ def _read_steps(field: Field | None) -> Steps:
 
 def _read_seconds(members: Mapping[str, Field], default: int, limit: int) -> int:
     seconds = members.get("timeout_seconds")
-    return default if seconds is None else seconds.whole(1, limit) or default
+    return default if seconds is None else seconds.integer(1, limit) or default
 
 
 def _read_processes(field: Field | None) -> Mapping[str, Process]:
@@ -109,7 +109,7 @@ def _read_process(key: str, field: Field) -> Process:
     return Process(
         name=key,
         command=command or "",
-        replicas=1 if key == WEB or replicas is None else replicas.whole(1, MOST_REPLICAS) or 1,
+        replicas=1 if key == WEB or replicas is None else replicas.integer(1, MOST_REPLICAS) or 1,
         health=None if key != WEB or health is None else _read_health(health),
     )
 

@@ -11,7 +11,7 @@ from tests.support.configuration_texts import CONTRACT
 from tests.support.configuring import Configuring, new_project
 from tests.support.deployed_apps import page_app
 from tests.support.deploying import Deploying, deploying, wait_until
-from tests.support.fifty_operations import AFTER, BEFORE, BINDINGS, COUNT, DELETED
+from tests.support.fifty_steps import AFTER, BEFORE, BINDINGS, COUNT, DELETED
 from tests.support.repositories import Repository
 from tests.support.within import holds_within
 

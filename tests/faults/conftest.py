@@ -8,7 +8,7 @@ from tests.support.cheap_engines import engines_are_cheap
 from tests.support.databases import KINDS, migrated_database, prepare_once
 from tests.support.deploy_stage import open_stage
 from tests.support.deployer_process import deployer_process
-from tests.support.fifty_operations import Fifty, prepare_fifty
+from tests.support.fifty_steps import Fifty, prepare_fifty
 from tests.support.killed_deployer import Killed
 
 __all__ = ["engines_are_cheap"]

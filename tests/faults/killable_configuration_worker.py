@@ -1,9 +1,9 @@
-"""A worker of configuration runs that kills itself with SIGKILL at a step of an operation, such as `begun 7`, or waits
-there to be killed: `wait 7`.
+"""A worker of applications that kills itself with SIGKILL when it reaches a step of an operation, such as `begun 7`,
+or that waits there for somebody to kill it: `wait 7`.
 
-This process imports everything and waits. Each line of its input (a step, or empty) forks one cheap child process,
-which ends when no run is in progress. The process prints the child's process ID at its start, and at its end the number
-of the signal that killed it, or 0.
+The process itself only waits with all that is needed imported. Each line of its input, a step or nothing, is one life:
+a process that is forked off, so that it costs next to nothing, and that ends when no application is running any more.
+It prints the life's process ID when that has begun, and how it ended: the number of the signal, or 0.
 """
 
 import argparse
@@ -24,22 +24,22 @@ from control_workers.configuration_runs import (
 )
 from operator_cli.processes.process_logs import start_logs
 from storage_backends.key_directory.redis import open_redis_key_directory
-from tests.support.fifty_operations import until_ended
+from tests.support.fifty_steps import until_ended
 from tests.support.serve_control import VARIABLE_KEYS
 
 logger = logging.getLogger(__name__)
 
 
-async def _run_worker(arguments: argparse.Namespace, order: str) -> None:
-    async def die_at(step: Checkpoint, position: int) -> None:
-        if order == f"{step} {position}":
+async def _live(arguments: argparse.Namespace, order: str) -> None:
+    async def die_at(checkpoint: Checkpoint, position: int) -> None:
+        if order == f"{checkpoint} {position}":
             os.kill(os.getpid(), signal.SIGKILL)
-        if step == "started" and order == f"wait {position}":
+        if checkpoint == "started" and order == f"wait {position}":
             await asyncio.Event().wait()
 
     engine = open_engine(arguments.database)
     sessions = open_sessions(engine)
-    # As in the control plane.
+    # As the control plane has it.
     directory = await open_redis_key_directory(arguments.redis, follow=False)
     worker = ConfigurationRunWorker(
         sessions,
@@ -49,25 +49,25 @@ async def _run_worker(arguments: argparse.Namespace, order: str) -> None:
         on_checkpoint=die_at,
     )
     async with running_configuration_worker(worker, is_alone=arguments.alone):
-        # The worker is woken for new runs: polling once a second is enough.
+        # Woken: to look once a second is enough where nobody waits for it.
         await until_ended(sessions, look=worker.wake)
     await directory.close()
     await engine.dispose()
 
 
-def _fork_worker(arguments: argparse.Namespace, order: str) -> int:
-    """Return the process ID."""
+def _begin_life(arguments: argparse.Namespace, order: str) -> int:
+    """The process ID."""
     number = os.fork()
     if number:
         return number
     status = 1
     try:
-        asyncio.run(_run_worker(arguments, order))
+        asyncio.run(_live(arguments, order))
         status = 0
     except BaseException:
         logger.exception("it broke")
     finally:
-        # The child must not close or flush a second time what the parent has open.
+        # Nothing that the waiting process has open is closed, or written, once more.
         os._exit(status)
 
 
@@ -79,10 +79,10 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="there is no other worker")
     arguments = parser.parse_args()
     start_logs("info")
-    # Before the fork, so that no child has to do it.
+    # What each life would begin with.
     configure_mappers()
     for line in sys.stdin:
-        number = _fork_worker(arguments, line.strip())
+        number = _begin_life(arguments, line.strip())
         print(number, flush=True)
         _, status = os.waitpid(number, 0)
         print(-os.waitstatus_to_exitcode(status), flush=True)

@@ -1,7 +1,7 @@
-"""A configuration run of fifty operations is killed with -9 at each of them, and ends as if it had not been: each
-change is applied once.
+"""An application of fifty operations is killed with -9 at each of them, and ends as if nothing had been: all of it is
+there, and once.
 
-`make test` kills at each step, once per kind of resource. `make test-full` kills at every step of each operation.
+`make test` kills at each step and once per kind of resource. `make test-full` kills at every step of each operation.
 """
 
 import asyncio
@@ -22,21 +22,21 @@ from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.key_directory.redis import RedisKeyDirectory, open_redis_key_directory
 from tests.support.databases import copied_database
 from tests.support.engines import or_skip
-from tests.support.fifty_operations import (
+from tests.support.fifty_steps import (
     COUNT,
     Fifty,
     Outcome,
-    carry_out_all,
+    execute_all_runs,
     live_entries,
     opened,
     plan_again,
     read_outcome,
 )
-from tests.support.killed_application import Lives, living
+from tests.support.killed_run import Lives, living
 from tests.support.listed_keys import listing
 from tests.support.redis_server import RedisServer, running_redis
 
-_STEPS = ("started", "applied", "published")
+_CHECKPOINTS = ("started", "applied", "published")
 # What another control plane waits for, where it cannot know that the one before is gone.
 _LEASE_SECONDS = 0.1
 _MOST_LIVES = 1000
@@ -54,32 +54,32 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A database to copy, and the result of the run without kills."""
+    """The database to copy, and what comes of it where nobody is killed."""
 
     fifty: Fifty
     undisturbed: Outcome
 
-    telling: Sequence[int]
-    """Positions of the operations that notify the edges."""
+    publishing: Sequence[int]
+    """The positions of the operations of which the edges are told."""
 
 
 @pytest.fixture(scope="module")
 async def prepared(fifty: Fifty, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    telling = []
+    publishing = []
 
-    async def note(step: Checkpoint, position: int) -> None:
-        if step == "published":
-            telling.append(position)
+    async def note(checkpoint: Checkpoint, position: int) -> None:
+        if checkpoint == "published":
+            publishing.append(position)
 
     folder = tmp_path_factory.mktemp("undisturbed")
     async with copied_database(fifty.url, folder) as url, opened(url) as sessions:
-        await carry_out_all(sessions, InProcessKeyDirectory(), on_checkpoint=note)
-        return Prepared(fifty, await read_outcome(sessions, fifty), telling)
+        await execute_all_runs(sessions, InProcessKeyDirectory(), on_checkpoint=note)
+        return Prepared(fifty, await read_outcome(sessions, fifty), publishing)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A configuration run in a database and a key directory of its own, and its workers."""
+    """The application in a database and a key directory of its own, and the workers that carry it out."""
 
     prepared: Prepared
     sessions: Sessions
@@ -87,17 +87,17 @@ class Stage:
     workers: Sequence[Lives]
 
     async def attempts(self) -> list[int]:
-        """Return how often each operation was begun."""
+        """How often each operation was begun."""
         async with self.sessions() as session:
-            operations = await list_steps(session, self.prepared.fifty.run_id)
-            return [operation.attempts for operation in operations]
+            steps = await list_steps(session, self.prepared.fifty.run_id)
+            return [step.attempts for step in steps]
 
     async def check_complete(self) -> None:
-        """Check that the result is that of a run without kills, and that the edges have it."""
+        """All is as if nobody had been killed, and the edges know it."""
         fifty = self.prepared.fifty
         outcome = await read_outcome(self.sessions, fifty)
         assert outcome == self.prepared.undisturbed
-        assert {(status, error) for _, _, status, error in outcome.operations} == {("succeeded", None)}
+        assert {(status, error) for _, _, status, error in outcome.steps} == {("succeeded", None)}
         assert await plan_again(self.sessions, fifty) == []
         entries = {entry.digest: entry for entry in await live_entries(self.sessions)}
         known = {digest: await self.directory.find(digest) for digest in fifty.digests | entries.keys()}
@@ -117,7 +117,7 @@ async def _stage(
         stack.push_async_callback(directory.close)
         entries = await live_entries(sessions)
         await directory.publish_all(listing(entries))
-        # Each key was also published on its own at its creation.
+        # Each was published alone as well when it was made.
         for entry in entries:
             await directory.publish(entry)
         alone = ["--alone"] if url.startswith("sqlite") else []
@@ -130,28 +130,28 @@ async def _stage(
         yield Stage(prepared, sessions, directory, living_there)
 
 
-async def _kill_at(stage: Stage, steps: Sequence[tuple[str, int]]) -> None:
-    """Run one child process for each of the steps, and a last one that is not killed."""
+async def _kill_at(stage: Stage, checkpoints: Sequence[tuple[str, int]]) -> None:
+    """One life for each of the steps, and a last one that nobody ends."""
     (lives,) = stage.workers
-    for step, position in steps:
-        await lives.begin(f"{step} {position}")
-        assert await lives.end(), f"never at {step} {position}: {lives.told()}"
+    for checkpoint, position in checkpoints:
+        await lives.begin(f"{checkpoint} {position}")
+        assert await lives.end(), f"never at {checkpoint} {position}: {lives.read_log_end()}"
     await lives.begin()
     assert not await lives.end()
 
 
 @_on_sqlite
-def test_fifty_operations_of_all_kinds_are_applied(prepared: Prepared) -> None:
-    operations = prepared.undisturbed.operations
-    assert len(operations) == COUNT
-    kinds = [(action, _kind(resource)) for action, resource, _, _ in operations]
+def test_fifty_steps_of_all_kinds_are_applied(prepared: Prepared) -> None:
+    steps = prepared.undisturbed.steps
+    assert len(steps) == COUNT
+    kinds = [(action, _kind(resource)) for action, resource, _, _ in steps]
     others = {"environments", "heartbeats", "queues", "sites"}
     changed = others - {"queues"} | {"project"}
     assert set(kinds) == {("update", kind) for kind in changed} | {
         (action, kind) for action in ("create", "delete") for kind in others
     }
-    assert {status for _, _, status, _ in operations} == {"succeeded"}
-    # Each operation has written its audit entries: more than one for environments with variables or a lock.
+    assert {status for _, _, status, _ in steps} == {"succeeded"}
+    # Each has left its trace; those of environments, more than one where variables or a lock are part of it.
     assert len(prepared.undisturbed.audited) >= COUNT
 
 
@@ -172,57 +172,61 @@ _KILLED_KINDS = (
 
 
 @_on_sqlite
-async def test_a_kill_at_a_step_of_each_kind_of_resource(
+async def test_a_kill_at_a_checkpoint_of_each_kind_of_resource(
     prepared: Prepared, redis_server: RedisServer, tmp_path: Path
 ) -> None:
-    operations = prepared.undisturbed.operations
-    first = {(one[0], _kind(one[1])): position for position, one in reversed([*enumerate(operations)])}
-    kills = sorted(((step, first[action, kind]) for step, action, kind in _KILLED_KINDS), key=itemgetter(1))
+    steps = prepared.undisturbed.steps
+    first = {(one[0], _kind(one[1])): position for position, one in reversed([*enumerate(steps)])}
+    kills = sorted(
+        ((checkpoint, first[action, kind]) for checkpoint, action, kind in _KILLED_KINDS), key=itemgetter(1)
+    )
     async with _stage(prepared, redis_server, tmp_path) as stage:
         await _kill_at(stage, kills)
         await stage.check_complete()
-        # An operation without a notification is done at `carried out`.
-        again = {position for step, position in kills if step == "started" or position in prepared.telling}
+        # An operation without a notification is done at `applied`.
+        again = {at for checkpoint, at in kills if checkpoint == "started" or at in prepared.publishing}
         assert await stage.attempts() == [1 + (position in again) for position in range(COUNT)]
 
 
 @pytest.mark.full
 @_on_sqlite
-async def test_a_kill_at_every_step_of_each_operation(
+async def test_a_kill_at_every_checkpoint_of_each_step(
     prepared: Prepared, redis_server: RedisServer, tmp_path: Path
 ) -> None:
-    telling = prepared.telling
+    publishing = prepared.publishing
     kills = [
-        (step, position)
+        (checkpoint, position)
         for position in range(COUNT)
-        for step in _STEPS
+        for checkpoint in _CHECKPOINTS
         # The others are done when they are carried out.
-        if step != "published" or position in telling
+        if checkpoint != "published" or position in publishing
     ]
     async with _stage(prepared, redis_server, tmp_path) as stage:
         await _kill_at(stage, kills)
         await stage.check_complete()
-        assert await stage.attempts() == [4 if position in telling else 2 for position in range(COUNT)]
+        assert await stage.attempts() == [4 if position in publishing else 2 for position in range(COUNT)]
 
 
 @pytest.mark.full
 @_on_sqlite
-async def test_a_kill_after_publishing_to_the_edges(
+async def test_a_kill_right_after_publishing(
     prepared: Prepared, redis_server: RedisServer, tmp_path: Path
 ) -> None:
-    telling = prepared.telling
+    publishing = prepared.publishing
     async with _stage(prepared, redis_server, tmp_path) as stage:
-        await _kill_at(stage, [("published", position) for position in telling])
+        await _kill_at(stage, [("published", position) for position in publishing])
         await stage.check_complete()
-        assert await stage.attempts() == [1 + (position in telling) for position in range(COUNT)]
+        assert await stage.attempts() == [1 + (position in publishing) for position in range(COUNT)]
 
 
 @_on_postgres
-async def test_a_kill_at_each_step_on_postgres(
+async def test_a_kill_at_each_checkpoint_on_postgres(
     prepared: Prepared, redis_server: RedisServer, tmp_path: Path
 ) -> None:
-    apart = len(prepared.telling) // len(_STEPS)
-    kills = [(step, prepared.telling[number * apart]) for number, step in enumerate(_STEPS)]
+    apart = len(prepared.publishing) // len(_CHECKPOINTS)
+    kills = [
+        (checkpoint, prepared.publishing[number * apart]) for number, checkpoint in enumerate(_CHECKPOINTS)
+    ]
     killed = {position for _, position in kills}
     async with _stage(prepared, redis_server, tmp_path) as stage:
         await _kill_at(stage, kills)
@@ -233,16 +237,16 @@ async def test_a_kill_at_each_step_on_postgres(
 @pytest.mark.full
 @_on_postgres
 async def test_kills_on_postgres(prepared: Prepared, redis_server: RedisServer, tmp_path: Path) -> None:
-    telling = prepared.telling
-    others = [position for position in range(COUNT) if position not in telling]
-    chosen = [*zip(cycle(_STEPS), telling[::3]), *zip(cycle(_STEPS[:2]), others[::5])]
-    assert {step for step, _ in chosen} == set(_STEPS)
+    publishing = prepared.publishing
+    others = [position for position in range(COUNT) if position not in publishing]
+    chosen = [*zip(cycle(_CHECKPOINTS), publishing[::3]), *zip(cycle(_CHECKPOINTS[:2]), others[::5])]
+    assert {checkpoint for checkpoint, _ in chosen} == set(_CHECKPOINTS)
     async with _stage(prepared, redis_server, tmp_path) as stage:
         await _kill_at(stage, sorted(chosen, key=itemgetter(1)))
         await stage.check_complete()
 
 
-# The next test kills two concurrent workers at random moments in every run.
+# Two workers at once, below, are killed at random moments in every run.
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(2))
 @_on_sqlite
@@ -267,16 +271,16 @@ async def test_two_workers_that_are_killed_at_random_moments(
 
 
 async def _kill_at_random(lives: Lives, moments: random.Random, longest: float) -> int:
-    """Kill workers after at most `longest` seconds until the run is done; return the number of kills."""
+    """Until nothing is left to do, each after `longest` seconds at most; gives how often it was killed."""
     for count in range(_MOST_LIVES):
-        # The first workers get no further than this, however late the kill comes.
+        # The first lives get no further than this, however late the kill comes.
         await lives.begin(
             f"wait {COUNT * (count + 1) // (_FEWEST_KILLS + 1)}" if count < _FEWEST_KILLS else ""
         )
         ending = asyncio.create_task(lives.end())
-        # Longer each time, so that the run ends on any machine.
+        # Longer by and by, so that it comes to an end on any machine.
         await asyncio.wait([ending], timeout=moments.uniform(0.05, longest + count / 20))
         lives.kill()
         if not await ending:
             return count
-    raise AssertionError(f"never finished: {lives.told()}")
+    raise AssertionError(f"never finished: {lives.read_log_end()}")

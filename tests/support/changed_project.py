@@ -110,7 +110,7 @@ class ChangedProject:
             agreed = all_gates(action)
             return await apply_step(session, keys or self.keys, project, opened, actor, NOW, agreed)
 
-    async def bring_about(
+    async def plan_and_apply(
         self, address: Address, fields: Mapping[str, Value] | None = None, bound: Iterable[str] = ()
     ) -> Publications:
         """Plan this one action and carry it out."""
@@ -129,9 +129,9 @@ class ChangedProject:
     async def repeated(self, action: Action) -> Publications:
         """The same once more, which writes nothing."""
         before = await self.contents()
-        told = await self.apply_step(action)
+        result = await self.apply_step(action)
         assert await self.contents() == before
-        return told
+        return result
 
     async def contents(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of every table."""
@@ -158,11 +158,11 @@ class ChangedProject:
             async with session.begin():
                 yield session
                 await session.flush()
-                carrying = asyncio.create_task(self.apply_step(action))
+                applying = asyncio.create_task(self.apply_step(action))
                 await asyncio.sleep(0.2)
-                assert not carrying.done()
+                assert not applying.done()
             with pytest.raises(StepFailed, match="make a new review"):
-                await carrying
+                await applying
 
 
 @dataclass(frozen=True, slots=True)

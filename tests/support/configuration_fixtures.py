@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.changed_project import ChangedProject, PreparedProject, open_project
 from tests.support.deploy_platform import Platform, Prepared, open_platform, prepared_after
-from tests.support.eleven_operations import BEFORE
+from tests.support.eleven_steps import BEFORE
 from tests.support.prepared_platform import platform, prepared
 from tests.support.prepared_project import prepared_project
 from tests.support.reviewed_project import ReviewedProject
@@ -32,10 +32,10 @@ def reviewed(platform: Platform) -> ReviewedProject:
 async def prepared_begun(
     prepared: Prepared, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Prepared]:
-    async def bring_about(platform: Platform) -> None:
-        await ReviewedProject(platform).bring_about(BEFORE)
+    async def apply_document(platform: Platform) -> None:
+        await ReviewedProject(platform).apply_document(BEFORE)
 
-    async with prepared_after(prepared, tmp_path_factory.mktemp("begun"), bring_about) as made:
+    async with prepared_after(prepared, tmp_path_factory.mktemp("begun"), apply_document) as made:
         yield made
 
 

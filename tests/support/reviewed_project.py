@@ -78,15 +78,13 @@ class ReviewedProject:
         assert answer.status == 200, answer
         return answer.data
 
-    async def read(self, application: int) -> Any:
-        answer = await self.call("GET", f"applications/{application}")
+    async def read(self, run: int) -> Any:
+        answer = await self.call("GET", f"applications/{run}")
         assert answer.status == 200, answer
         return answer.data
 
-    async def operate(self, application: int, operation: int, action: str, **options: Any) -> Answer:
-        return await self.call(
-            "POST", f"applications/{application}/operations/{operation}/{action}", **options
-        )
+    async def move_step(self, run: int, step: int, action: str, **options: Any) -> Answer:
+        return await self.call("POST", f"applications/{run}/operations/{step}/{action}", **options)
 
     @contextlib.asynccontextmanager
     async def working(self, **options: Any) -> AsyncIterator[ConfigurationRunWorker]:
@@ -102,25 +100,25 @@ class ReviewedProject:
         finally:
             state.wake_configuration_runs = before
 
-    async def finished(self, application: int) -> Any:
+    async def finished(self, run: int) -> Any:
         """The application once it is not running any more."""
-        running = ConfigurationRun.id == application, ConfigurationRun.status == "running"
+        running = ConfigurationRun.id == run, ConfigurationRun.status == "running"
         async with asyncio.timeout(_SECONDS):
             # Not over HTTP, which takes five times as long.
             while await self.count(ConfigurationRun, *running):
                 await asyncio.sleep(0.02)
-        return await self.read(application)
+        return await self.read(run)
 
-    async def work(self, application: int, **options: Any) -> Any:
+    async def work(self, run: int, **options: Any) -> Any:
         """Let a worker carry it out; the application as it is then."""
         async with self.working(**options):
-            return await self.finished(application)
+            return await self.finished(run)
 
-    async def bring_about(self, document: str, bindings: Mapping[str, Any] | None = None) -> Any:
+    async def apply_document(self, document: str, bindings: Mapping[str, Any] | None = None) -> Any:
         """Review, apply and carry out; all of it has to succeed."""
-        told = await self.work((await self.begin(document, bindings))["id"])
-        assert told["status"] == "succeeded", told
-        return told
+        result = await self.work((await self.begin(document, bindings))["id"])
+        assert result["status"] == "succeeded", result
+        return result
 
     async def state(self) -> ProjectState:
         """The project as a plan sees it."""
@@ -156,7 +154,7 @@ class ReviewedProject:
             row.created_at -= by
             row.expires_at -= by
 
-    async def applications(self) -> int:
+    async def count_runs(self) -> int:
         """How many the project has had."""
         return await self.count(ConfigurationRun, ConfigurationRun.project_id == self.project.id)
 
@@ -165,6 +163,6 @@ class ReviewedProject:
         return [(row.action, json.loads(row.details)) for row in await self.rows(AuditEntry)]
 
 
-def statuses(application: Any) -> list[str]:
+def statuses(run: Any) -> list[str]:
     """Those of its operations, in their order."""
-    return [operation["status"] for operation in application["operations"]]
+    return [step["status"] for step in run["operations"]]

@@ -53,7 +53,7 @@ async def add_run(
     session.add(review)
     await session.flush()
     status = summarize_steps(statuses)
-    application = ConfigurationRun(
+    run = ConfigurationRun(
         project_id=project.id,
         review_id=review.id,
         status=status.value,
@@ -61,15 +61,15 @@ async def add_run(
         created_at=now,
         finished_at=None if status == "running" else now,
     )
-    session.add(application)
+    session.add(run)
     await session.flush()
-    operations = [
-        _operation(keys, project, application, place, one, status, now)
+    steps = [
+        _step(keys, project, run, place, one, status, now)
         for place, (one, status) in enumerate(zip(actions, statuses, strict=True))
     ]
-    session.add_all(operations)
+    session.add_all(steps)
     await session.flush()
-    return application, operations
+    return run, steps
 
 
 def _review(project: Project, plan: Plan, now: datetime) -> Review:
@@ -82,10 +82,10 @@ def _review(project: Project, plan: Plan, now: datetime) -> Review:
     )
 
 
-def _operation(
+def _step(
     keys: SealingKeys,
     project: Project,
-    application: ConfigurationRun,
+    run: ConfigurationRun,
     position: int,
     action: Action,
     status: RunStepStatus,
@@ -95,7 +95,7 @@ def _operation(
     is_begun = status in (RunStepStatus.RUNNING, RunStepStatus.SUCCEEDED, RunStepStatus.FAILED)
     is_ended = status not in (RunStepStatus.PENDING, RunStepStatus.RUNNING)
     return RunStep(
-        run_id=application.id,
+        run_id=run.id,
         position=position,
         action=json.dumps(action.to_json()),
         key_id=None if status is RunStepStatus.SUCCEEDED else sealed.key_id,
@@ -114,8 +114,8 @@ class Reviewed:
     operation has failed, and `operation` waits behind it."""
 
     review: int
-    application: int
-    operation: int
+    run: int
+    step: int
 
 
 async def make_reviewed(
@@ -125,14 +125,14 @@ async def make_reviewed(
     `restore_reviewed` makes that the review can be applied."""
     rename = Action("update", PROJECT, [Change("name", project.name, f"The {project.name}")])
     states = (RunStepStatus.FAILED, RunStepStatus.PENDING)
-    application, operations = await add_run(session, keys, project, [rename] * 2, states, now)
-    for operation in operations:
-        operation.sealed = operation.key_id = None
+    run, steps = await add_run(session, keys, project, [rename] * 2, states, now)
+    for step in steps:
+        step.sealed = step.key_id = None
     plan = await plan_by_hand(session, keys, project, {})
     review = _review(project, plan, now)
     session.add(review)
     await session.flush()
-    return Reviewed(review.id, application.id, operations[1].id)
+    return Reviewed(review.id, run.id, steps[1].id)
 
 
 async def restore_reviewed(
@@ -141,7 +141,7 @@ async def restore_reviewed(
     """Let these be as they were at first, with the project as it is now."""
     await session.execute(delete(ConfigurationRun).where(ConfigurationRun.review_id == reviewed.review))
     waits = {"status": RunStepStatus.PENDING.value, "error": None, "finished_at": None}
-    await session.execute(update(RunStep).where(RunStep.id == reviewed.operation).values(**waits))
+    await session.execute(update(RunStep).where(RunStep.id == reviewed.step).values(**waits))
     plan = await plan_by_hand(session, keys, project, {})
     sealed = seal_actions(keys, plan.actions, project.public_id)
     opened = {

@@ -8,12 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from control_domain.documents.faults import (
-    DocumentFault,
-    Fault,
-    add_fault,
-)
-from control_domain.documents.strict_yaml import Node
+from control_domain.documents.faults import DocumentFault, Fault, add_fault, format_path, quote
+from control_domain.documents.strict_yaml import Node, Unreadable
 from pipeline_contracts.errors import MAX_FIELD_ERRORS
 
 MOST_BINDINGS = 1000
@@ -60,13 +56,13 @@ class Bindings:
             if reason is None:
                 self._values[key] = value
             else:
-                self._invalid.append((key if _is_name(key) else name(key), reason))
+                self._invalid.append((key if _is_name(key) else quote(key), reason))
         if sum(len(value.encode()) for value in self._values.values()) > MOST_BYTES_OF_ALL:
             self._invalid.append(("", f"have more than {MOST_BYTES_OF_ALL:,} bytes together"))
 
     def substitute(self, root: Node, faults: list[Fault]) -> Node:
-        """Return the document with the values in its texts; a text with a missing or invalid binding becomes `Unread`.
-        Raises `DocumentFault` if the texts would be too long."""
+        """Return the document with the values in its texts; a text with a missing or invalid binding becomes
+        `Unreadable`. Raises `DocumentFault` if the texts would be too long."""
         substitution = _Substitution(self._values, faults)
         substituted = substitution.substitute(root)
         self._used = substitution.used
@@ -165,15 +161,15 @@ class _Substitution:
         else:
             self._count(len(substituted.text or ""), node.line)
         if substituted.is_malformed:
-            add_fault(self._faults, Fault(self._path(), node.line, _NO_BINDING))
+            add_fault(self._faults, Fault(format_path(self._keys), node.line, _NO_BINDING))
         if substituted.text is None:
-            return Node(Unread.FAULTY, node.line)
+            return Node(Unreadable.VALUE, node.line)
         return Node(substituted.text, node.line, substituted.bound)
 
     def _build_text(self, text: str, line: int) -> _SubstitutedText:
         marks = [*_MARK.finditer(text)]
         used = dict.fromkeys(key for mark in marks if (key := mark["name"]))
-        path = self._path()
+        path = format_path(self._keys)
         missing = f"is missing: line {line} has it{f', at {path}' if path else ''}"
         for key in used:
             self.used.setdefault(key, missing)
@@ -188,14 +184,8 @@ class _Substitution:
         """Count a text before it is built."""
         self._total_characters += length
         if self._total_characters > MOST_CHARACTERS:
-            raise DocumentFault([*self._faults, Fault(self._path(), line, _TOO_LONG)])
+            raise DocumentFault([*self._faults, Fault(format_path(self._keys), line, _TOO_LONG)])
 
     def _replace(self, mark: "re.Match[str]") -> str:
         key = mark["name"]
         return self._values[key] if key else _PLAIN
-
-    def _path(self) -> str:
-        path = ""
-        for key in self._keys:
-            path = f"{path}[{key}]" if isinstance(key, int) else join_path(path, key)
-        return path

@@ -25,7 +25,7 @@ _MOST_OF_FOREIGN = 5_000
 
 def read_environments_within_limits(field: Field) -> Mapping[str, Field]:
     """Return the environments by slug; none if a limit is exceeded."""
-    environments = field.members(or_nothing=True) or {}
+    environments = field.members(allow_null=True) or {}
     heartbeats, queues = _parts(environments, "heartbeats"), _parts(environments, "queues")
     # Longer expressions are refused without being parsed.
     lengths = (len(_text(_member(heartbeat, "cron"))) for heartbeat in heartbeats)
@@ -42,7 +42,7 @@ def read_environments_within_limits(field: Field) -> Mapping[str, Field]:
 
 def read_sites_within_limits(field: Field) -> Mapping[str, Field]:
     """Return the sites by name; none if a limit is exceeded."""
-    sites = field.members(or_nothing=True) or {}
+    sites = field.members(allow_null=True) or {}
     domains, goals = _parts(sites, "domains"), _parts(sites, "goals")
     foreign = [
         text for domain in domains if not (text := _text(domain)).isascii() and len(text) <= LONGEST_ORIGIN

@@ -75,7 +75,7 @@ def collect_configuration(
         root = collect_yaml(text, faults)
         if root is not None:
             substituted = checked_bindings.substitute(root, faults)
-            document = _read_document(Field(substituted, "", faults), digest)
+            document = _read_document(Field(substituted, faults), digest)
     except DocumentFault as error:
         # Too many faults to continue, or texts that are too long.
         faults = [*error.faults]

@@ -35,7 +35,7 @@ _LONGEST_TIME = 20
 
 def read_window(field: Field) -> dict[str, Any] | None:
     """Return the window in its canonical form; None for null, which allows deploys at all times."""
-    if field.is_nothing:
+    if field.is_null:
         return None
     members = field.known_members(_WINDOW_KEYS, needed=("days", "from", "to"))
     if members is None or not {"days", "from", "to"} <= members.keys():
@@ -60,7 +60,7 @@ def _read_time(field: Field) -> str | None:
 
 def read_variables(field: Field, digest: Digest) -> tuple[dict[str, Value], frozenset[str]]:
     """Return the variables as `variables.NAME`, and the names of those that contain a binding's value."""
-    members = field.members(or_nothing=True) or {}
+    members = field.members(allow_null=True) or {}
     if len(members) > MAX_VARIABLES:
         field.refuse(f"has {len(members):,} variables: {MAX_VARIABLES:,} are the most")
         return {}, frozenset()
@@ -102,10 +102,10 @@ def read_environment(slug: str, field: Field, digest: Digest) -> Iterator[Desire
     if not is_slug(slug):
         field.refuse("a slug has 1 to 60 of a-z, 0-9 and single hyphens, with a letter")
     address = ("environments", slug)
-    members = field.known_members(_KEYS, or_nothing=True) or {}
+    members = field.known_members(_KEYS, allow_null=True) or {}
     fields, bound = read_settings(members, _SETTINGS), find_bound_fields(members, _SETTINGS)
-    approval = members["approval"].known_members(_APPROVAL, or_nothing=True) if "approval" in members else {}
-    fields |= {f"approval.{key}": member.truth() for key, member in (approval or {}).items()}
+    approval = members["approval"].known_members(_APPROVAL, allow_null=True) if "approval" in members else {}
+    fields |= {f"approval.{key}": member.boolean() for key, member in (approval or {}).items()}
     if VARIABLES in members:
         variables, bound_variables = read_variables(members[VARIABLES], digest)
         fields, bound = fields | variables, bound | bound_variables

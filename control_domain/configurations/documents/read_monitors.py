@@ -19,7 +19,7 @@ from control_domain.monitors import read_wanted as heartbeat_rules
 from pipeline_contracts.durations import (
     BadDuration,
     format_duration,
-    read_duration,
+    parse_duration,
 )
 
 LONGEST_CRON = 200
@@ -59,7 +59,7 @@ def _read_cron(field: Field) -> str | None:
 
 
 def _read_failures(field: Field) -> int | None:
-    failures = field.whole()
+    failures = field.integer()
     if failures is None or not _is_allowed(field, "failures_before_down", failures):
         return None
     return failures
@@ -85,7 +85,7 @@ def _read_seconds(field: Field) -> int | None:
         return None
     try:
         if not text.isdigit():
-            return read_duration(text)
+            return parse_duration(text)
     except BadDuration:
         pass
     field.refuse(_NO_DURATION)

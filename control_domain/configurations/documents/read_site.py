@@ -17,6 +17,7 @@ from control_domain.configurations.resources import DesiredResource, Value
 from control_domain.documents.field import Field
 from control_domain.sites import read_wanted as site_rules
 from control_domain.sites.read_wanted import MOST_DOMAINS
+from pipeline_contracts.origins import normalize_origin
 
 MOST_GOALS = 100
 LONGEST_ORIGIN = 300
@@ -33,7 +34,7 @@ def read_site(name: str, field: Field) -> DesiredResource:
     """Read the site; each goal is a field."""
     if not is_trimmed_name(name):
         field.refuse(BAD_NAME)
-    members = field.known_members((*_SETTINGS, GOALS), or_nothing=True) or {}
+    members = field.known_members((*_SETTINGS, GOALS), allow_null=True) or {}
     fields, bound = read_settings(members, _SETTINGS), find_bound_fields(members, _SETTINGS)
     if GOALS in members:
         goals, bound_goals = _read_goals(members[GOALS])
@@ -45,7 +46,7 @@ def _read_domains(field: Field) -> list[str]:
     domains: list[str] = []
     for item in field.items(MOST_DOMAINS, least=1) or ():
         text = item.text(LONGEST_ORIGIN)
-        domain = None if text is None else apply_rule(item, register_origin, text, _NO_ORIGIN)
+        domain = None if text is None else apply_rule(item, normalize_origin, text, _NO_ORIGIN)
         if domain in domains:
             item.refuse("is in the list already")
         elif domain is not None:

@@ -118,8 +118,8 @@ def identities(parameter: str, tenant: Tenant, project: str = "shop") -> list[st
         "site": [tenant.site.id],
         "receipt": [seal_receipt(receipt_name(of_production, "a batch"), of_production, RECEIPT_KEY)],
         "review": [reviewed.review],
-        "application": [reviewed.application],
-        "operation": [reviewed.operation],
+        "application": [reviewed.run],
+        "operation": [reviewed.step],
         "action": ["cancel"],
     }
     return known[parameter]

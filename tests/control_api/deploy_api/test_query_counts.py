@@ -82,7 +82,7 @@ async def _fill(platform: Platform, count: int) -> None:
             "text": "x",
         }
         await add(DeploymentLine, [line] * count)
-        application = acme.reviewed["shop"].application
+        application = acme.reviewed["shop"].run
         query = select(func.count()).where(RunStep.run_id == application)
         first = (await session.execute(query)).scalar_one()
         operation = {"run_id": application, "action": "{}", "status": "canceled"}

@@ -52,7 +52,7 @@ KEEPING = {
 async def gated(reviewed: ReviewedProject) -> ReviewedProject:
     """A project that is as `_GATED` says, on which members have roles."""
     reviewed.slug = "shop"
-    await reviewed.bring_about(_GATED)
+    await reviewed.apply_document(_GATED)
     return reviewed
 
 
@@ -75,18 +75,18 @@ async def test_a_gate_is_lowered_by_two_people(gated: ReviewedProject, document:
 
 
 @pytest.mark.parametrize("document", KEEPING.values(), ids=KEEPING)
-async def test_what_lowers_no_gate_needs_one_person(gated: ReviewedProject, document: str) -> None:
+async def test_a_run_that_lowers_no_gate_needs_one_person(gated: ReviewedProject, document: str) -> None:
     assert (await gated.apply(await _review(gated, document, "maintainer"), who="maintainer")).status == 200
 
 
-async def test_a_review_that_nobody_is_named_for_lowers_nothing(gated: ReviewedProject) -> None:
+async def test_a_review_without_an_author_lowers_no_gate(gated: ReviewedProject) -> None:
     """Whoever made it may be the one who applies it."""
     number = await _review(gated, LOWERING["no window"], "maintainer")
     await gated.change(Review, number, made_by_id=None)
     assert (await gated.apply(number, who="admin")).problem == (403, "deploy-not-allowed")
 
 
-async def test_a_gate_that_was_raised_since_the_review_counts(gated: ReviewedProject) -> None:
+async def test_a_gate_raised_since_the_review_counts(gated: ReviewedProject) -> None:
     number = await _review(gated, "delete: [environments.staging]", "maintainer")
     await _raise_staging(gated)
     assert (await gated.apply(number, who="maintainer")).problem == (409, "project-changed")
@@ -108,16 +108,16 @@ _UNGUARDED = KEEPING["no window where nobody is wanted"]
 
 
 async def test_a_retry_lowers_a_gate_that_was_raised_since_by_two_people(gated: ReviewedProject) -> None:
-    application = (await gated.apply(await _review(gated, _UNGUARDED, "maintainer"), who="maintainer")).data
-    number, operation = application["id"], application["operations"][0]["id"]
-    assert (await gated.operate(number, operation, "cancel", who="maintainer")).status == 200
+    run = (await gated.apply(await _review(gated, _UNGUARDED, "maintainer"), who="maintainer")).data
+    number, step = run["id"], run["operations"][0]["id"]
+    assert (await gated.move_step(number, step, "cancel", who="maintainer")).status == 200
     await _raise_staging(gated)
     before = await gated.platform.contents()
     for who in ("maintainer", "deployer"):
-        answer = await gated.operate(number, operation, "retry", who=who)
+        answer = await gated.move_step(number, step, "retry", who=who)
         assert answer.problem == (403, "deploy-not-allowed"), answer
     assert await gated.platform.contents() == before
-    assert (await gated.operate(number, operation, "retry", who="admin")).status == 200
+    assert (await gated.move_step(number, step, "retry", who="admin")).status == 200
     action, details = (await gated.audited())[-1]
     assert (action, details["lowered"]) == (
         "configuration.retry",
@@ -130,36 +130,34 @@ async def test_a_retry_lowers_a_gate_that_was_raised_since_by_two_people(gated: 
 @pytest.mark.parametrize(
     "document", [_UNGUARDED, KEEPING["removed where nobody is wanted"]], ids=["window", "removed"]
 )
-async def test_a_gate_that_was_raised_before_the_worker_came_counts(
-    gated: ReviewedProject, document: str
-) -> None:
-    application = (await gated.apply(await _review(gated, document, "maintainer"), who="maintainer")).data
+async def test_a_gate_raised_before_the_step_is_applied_counts(gated: ReviewedProject, document: str) -> None:
+    run = (await gated.apply(await _review(gated, document, "maintainer"), who="maintainer")).data
     await _raise_staging(gated)
-    (operation,) = (await gated.work(application["id"]))["operations"]
-    assert operation["status"] == "failed"
-    assert "environments.staging wants a second person by now" in operation["error"]
-    assert operation["error"].endswith("make a new review.")
+    (step,) = (await gated.work(run["id"]))["operations"]
+    assert step["status"] == "failed"
+    assert "environments.staging wants a second person by now" in step["error"]
+    assert step["error"].endswith("make a new review.")
     assert await _window_of_staging(gated) is not None
 
 
-async def test_the_worker_lowers_what_a_second_person_agreed_to(gated: ReviewedProject) -> None:
+async def test_the_worker_lowers_approved_gates(gated: ReviewedProject) -> None:
     document = _production("approval: {deploys: false}")
-    application = (await gated.apply(await _review(gated, document, "maintainer"), who="admin")).data
-    assert (await gated.work(application["id"]))["status"] == "succeeded"
+    run = (await gated.apply(await _review(gated, document, "maintainer"), who="admin")).data
+    assert (await gated.work(run["id"]))["status"] == "succeeded"
 
 
-async def test_a_retry_of_what_others_wait_behind_counts_them_too(gated: ReviewedProject) -> None:
+async def test_a_retry_checks_the_gates_of_the_pending_steps_too(gated: ReviewedProject) -> None:
     """The one in front is harmless, and may be tried again by whoever may deploy."""
     document = "environments: {staging: {replicas: 2}, production: {window: null}}"
-    application = (await gated.apply(await _review(gated, document, "maintainer"), who="admin")).data
-    number, operations = application["id"], application["operations"]
-    assert [one["resource"] for one in operations] == ["environments.staging", "environments.production"]
-    await gated.change(RunStep, operations[0]["id"], status="failed")
+    run = (await gated.apply(await _review(gated, document, "maintainer"), who="admin")).data
+    number, steps = run["id"], run["operations"]
+    assert [one["resource"] for one in steps] == ["environments.staging", "environments.production"]
+    await gated.change(RunStep, steps[0]["id"], status="failed")
     await gated.change(ConfigurationRun, number, status="failed")
     for who in ("maintainer", "deployer"):
-        answer = await gated.operate(number, operations[0]["id"], "retry", who=who)
+        answer = await gated.move_step(number, steps[0]["id"], "retry", who=who)
         assert answer.problem == (403, "deploy-not-allowed"), answer
-    assert (await gated.operate(number, operations[0]["id"], "retry", who="admin")).status == 200
+    assert (await gated.move_step(number, steps[0]["id"], "retry", who="admin")).status == 200
 
 
 def _staging(platform: Platform) -> int:

@@ -89,7 +89,7 @@ def _plan(
     return make_plan(ConfigurationDocument(resources, dict.fromkeys(deleted, 99)), state)
 
 
-def _told(plan: Plan) -> list[Any]:
+def _list_actions(plan: Plan) -> list[Any]:
     """`["update", "environments.production", {"replicas": (2, 3)}]` and the like."""
     return [
         [
@@ -162,10 +162,10 @@ CHANGES: dict[str, tuple[Wishes, Iterable[Address], list[Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("wanted", "deleted", "told"), CHANGES.values(), ids=CHANGES.keys())
-def test_what_changes(wanted: Wishes, deleted: Iterable[Address], told: list[Any]) -> None:
+@pytest.mark.parametrize(("wanted", "deleted", "result"), CHANGES.values(), ids=CHANGES.keys())
+def test_changes_of_a_plan(wanted: Wishes, deleted: Iterable[Address], result: list[Any]) -> None:
     plan = _plan(wanted, deleted)
-    assert _told(plan) == told
+    assert _list_actions(plan) == result
     again = make_plan(
         ConfigurationDocument(
             [DesiredResource(*one, 1) for one in wanted.items()], dict.fromkeys(deleted, 1)
@@ -175,7 +175,7 @@ def test_what_changes(wanted: Wishes, deleted: Iterable[Address], told: list[Any
     assert again.actions == []
 
 
-def test_what_is_made_comes_before_what_goes_and_the_outer_before_the_inner() -> None:
+def test_creations_come_before_deletions_and_parents_before_members() -> None:
     qa = ("environments", "qa")
     wanted: Wishes = {
         ("sites", "b"): {"domains": ["https://b.example"]},
@@ -231,9 +231,11 @@ UNMANAGED: dict[str, tuple[Wishes, Iterable[Address], list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("wanted", "deleted", "told"), UNMANAGED.values(), ids=UNMANAGED.keys())
-def test_what_is_unmanaged(wanted: Wishes, deleted: Iterable[Address], told: list[str]) -> None:
-    assert _plan(wanted, deleted).unmanaged == told
+@pytest.mark.parametrize(("wanted", "deleted", "result"), UNMANAGED.values(), ids=UNMANAGED.keys())
+def test_unmanaged_resources_and_fields(
+    wanted: Wishes, deleted: Iterable[Address], result: list[str]
+) -> None:
+    assert _plan(wanted, deleted).unmanaged == result
 
 
 def test_the_plan_has_the_shape_that_the_api_promises() -> None:
@@ -319,11 +321,13 @@ FAULTS: dict[str, tuple[Wishes, Iterable[Address], list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("wanted", "deleted", "told"), FAULTS.values(), ids=FAULTS.keys())
-def test_what_this_project_cannot_have(wanted: Wishes, deleted: Iterable[Address], told: list[str]) -> None:
+@pytest.mark.parametrize(("wanted", "deleted", "result"), FAULTS.values(), ids=FAULTS.keys())
+def test_faults_that_only_this_project_has(
+    wanted: Wishes, deleted: Iterable[Address], result: list[str]
+) -> None:
     with pytest.raises(DocumentFault) as refused:
         _plan(wanted, deleted)
-    assert [str(fault) for fault in refused.value.faults] == told
+    assert [str(fault) for fault in refused.value.faults] == result
 
 
 def _bytes(plan: Plan) -> bytes:
@@ -337,7 +341,7 @@ _SETTINGS = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check
 
 @_SETTINGS
 @given(st.data(), _seeds)
-def test_the_same_in_another_order_gives_the_same_bytes(data: st.DataObject, seed: int) -> None:
+def test_the_order_of_resources_does_not_change_the_plan(data: st.DataObject, seed: int) -> None:
     state = data.draw(states())
     document = data.draw(documents_for(state)).document
     random = Random(seed)
@@ -361,7 +365,7 @@ def _shuffle(members: Mapping[Any, Any], random: Random) -> dict[Any, Any]:
 
 @_SETTINGS
 @given(st.data(), _seeds)
-def test_its_text_gives_the_same_bytes_whatever_the_order_of_its_keys(data: st.DataObject, seed: int) -> None:
+def test_the_order_of_keys_does_not_change_the_plan(data: st.DataObject, seed: int) -> None:
     state = data.draw(states())
     written = data.draw(documents_for(state))
     plans = [make_plan(written.document, state)]
@@ -372,7 +376,7 @@ def test_its_text_gives_the_same_bytes_whatever_the_order_of_its_keys(data: st.D
 
 @_SETTINGS
 @given(st.data())
-def test_what_was_applied_needs_nothing_more(data: st.DataObject) -> None:
+def test_the_plan_of_an_applied_document_is_empty(data: st.DataObject) -> None:
     state = data.draw(states())
     document = data.draw(documents_for(state)).document
     plan = make_plan(document, state)
@@ -418,9 +422,9 @@ def test_no_secret_is_in_a_plan(data: st.DataObject) -> None:
         }
         resources.append(replace(one, fields=fields))
     plan = make_plan(ConfigurationDocument(resources, document.deleted), state)
-    told = _bytes(plan).decode()
-    assert MARK not in told
+    result = _bytes(plan).decode()
+    assert MARK not in result
     for action in plan.actions:
         for change in action.changes:
             for value in (change.before, change.after):
-                assert not isinstance(value, Secret) or (change.is_masked and value.digest not in told)
+                assert not isinstance(value, Secret) or (change.is_masked and value.digest not in result)

@@ -70,7 +70,7 @@ async def _make_project(configured: ChangedProject) -> _NewProject:
 
 @given(data=st.data())
 @settings(max_examples=EXAMPLES // 3, deadline=None, suppress_health_check=list(HealthCheck))
-async def test_what_is_planned_and_carried_out_is_what_the_document_says(
+async def test_random_projects_become_what_the_document_describes(
     configured: ChangedProject, data: st.DataObject
 ) -> None:
     project = await _make_project(configured)

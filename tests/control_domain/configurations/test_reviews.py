@@ -75,10 +75,10 @@ async def test_a_review_has_the_plan_and_is_open_for_fifteen_minutes(reviewed: R
     asked = datetime.now(UTC)
     answer = await reviewed.ask("reviews", DOCUMENT, BINDINGS, who="admin")
     assert answer.status == 201
-    told = answer.data
-    assert set(told) == {"id", "plan", "created_at", "expires_at", "status"}
-    assert (told["plan"], told["status"]) == (plan, "open")
-    created, expires = (datetime.fromisoformat(told[name]) for name in ("created_at", "expires_at"))
+    result = answer.data
+    assert set(result) == {"id", "plan", "created_at", "expires_at", "status"}
+    assert (result["plan"], result["status"]) == (plan, "open")
+    created, expires = (datetime.fromisoformat(result[name]) for name in ("created_at", "expires_at"))
     assert expires - created == timedelta(minutes=15)
     assert abs(created - asked) < timedelta(minutes=1)
     # There is one row more, and one in the audit log: nothing of the project has changed.
@@ -87,7 +87,7 @@ async def test_a_review_has_the_plan_and_is_open_for_fifteen_minutes(reviewed: R
     assert len(after["config_reviews"]) == len(before["config_reviews"]) + 1
     entry = (await reviewed.rows(AuditEntry))[-1]
     assert (entry.action, entry.subject) == ("configuration.review", f"project {reviewed.project.public_id}")
-    assert json.loads(entry.details) == {"review": told["id"], "create": 1, "update": 1, "delete": 0}
+    assert json.loads(entry.details) == {"review": result["id"], "create": 1, "update": 1, "delete": 0}
     assert entry.person_id == reviewed.platform.acme.people["admin"].id
 
 
@@ -127,7 +127,7 @@ async def test_no_secret_is_in_answers_or_rows(reviewed: ReviewedProject) -> Non
 
 
 async def test_variables_that_cannot_be_opened_are_503(reviewed: ReviewedProject) -> None:
-    await reviewed.bring_about(DOCUMENT, BINDINGS)
+    await reviewed.apply_document(DOCUMENT, BINDINGS)
     number = await reviewed.review("")
     before = await reviewed.platform.contents()
     reviewed.platform.app.state.variable_keys = SealingKeys([b"?" * 32])
@@ -142,7 +142,7 @@ async def test_variables_that_cannot_be_opened_are_503(reviewed: ReviewedProject
     assert await reviewed.platform.contents() == before
 
 
-async def test_a_review_that_is_asked_for_again_is_made_once(reviewed: ReviewedProject) -> None:
+async def test_a_repeated_request_creates_one_review(reviewed: ReviewedProject) -> None:
     count = await reviewed.count(Review)
     first = await reviewed.ask("reviews", DOCUMENT, BINDINGS, key="k")
     again = await reviewed.ask("reviews", DOCUMENT, BINDINGS, key="k")
@@ -158,7 +158,7 @@ async def test_a_review_that_is_asked_for_again_is_made_once(reviewed: ReviewedP
     assert await reviewed.count(Review) == count + 1
 
 
-async def test_what_is_kept_to_know_a_repeat_tells_nobody_what_was_asked(reviewed: ReviewedProject) -> None:
+async def test_the_stored_idempotency_digest_does_not_reveal_the_body(reviewed: ReviewedProject) -> None:
     """A digest of the body that needs no key would let whoever has the database try values of secrets."""
     body = json.dumps({"document": f"version: 2\n{DOCUMENT}", "bindings": BINDINGS}).encode()
     path = f"/api/v1/projects/{reviewed.project.public_id}/configuration/reviews"
@@ -170,7 +170,7 @@ async def test_what_is_kept_to_know_a_repeat_tells_nobody_what_was_asked(reviewe
     assert kept.request_digest != hashlib.sha256(f"POST {path}\0".encode() + body).digest()
 
 
-async def test_a_project_that_was_removed_since_it_was_found_is_not_found(reviewed: ReviewedProject) -> None:
+async def test_a_review_of_a_removed_project_is_not_found(reviewed: ReviewedProject) -> None:
     now, actor = datetime.now(UTC), Actor("test")
     acme = reviewed.platform.acme.account
     async with reviewed.platform.sessions() as session, session.begin():
@@ -186,7 +186,7 @@ async def test_a_project_that_was_removed_since_it_was_found_is_not_found(review
             await create_review(session, reviewed.keys, project, plan, actor, now)
 
 
-async def test_the_secrets_of_a_review_are_gone_once_it_was_applied(reviewed: ReviewedProject) -> None:
+async def test_applying_a_review_deletes_its_secrets(reviewed: ReviewedProject) -> None:
     number = await reviewed.review(DOCUMENT, BINDINGS)
     other = await reviewed.review("environments: {staging: {replicas: 2}}\n")
     assert (await reviewed.apply(number)).status == 200
@@ -198,7 +198,7 @@ async def test_the_secrets_of_a_review_are_gone_once_it_was_applied(reviewed: Re
     assert open_one.sealed is not None
 
 
-async def test_the_secrets_of_a_review_are_gone_once_it_has_expired(reviewed: ReviewedProject) -> None:
+async def test_an_expired_review_loses_its_secrets(reviewed: ReviewedProject) -> None:
     numbers = [await reviewed.review(DOCUMENT, BINDINGS) for _ in range(2)]
     first, second = [await _find(reviewed, number) for number in numbers]
     assert first is not None
@@ -221,7 +221,7 @@ async def test_the_secrets_of_a_review_are_gone_once_it_has_expired(reviewed: Re
     assert answer.status == 200
 
 
-async def test_what_nobody_applied_is_removed_after_thirty_days(reviewed: ReviewedProject) -> None:
+async def test_unapplied_reviews_are_deleted_after_thirty_days(reviewed: ReviewedProject) -> None:
     applied, never = [await reviewed.review(DOCUMENT, BINDINGS) for _ in range(2)]
     assert (await reviewed.apply(applied)).status == 200
     for number in (applied, never):
@@ -237,7 +237,7 @@ async def test_what_nobody_applied_is_removed_after_thirty_days(reviewed: Review
 
 
 @pytest.mark.both_databases
-async def test_the_number_of_a_review_that_was_removed_is_no_other_ones(reviewed: ReviewedProject) -> None:
+async def test_ids_of_deleted_reviews_are_not_reused(reviewed: ReviewedProject) -> None:
     """Whoever kept it would apply what somebody else has reviewed."""
     number = await reviewed.review(DOCUMENT, BINDINGS)
     await reviewed.age(number, timedelta(days=31))

@@ -48,7 +48,7 @@ def _use(reviewed: ReviewedProject, keys: SealingKeys) -> None:
 async def rotated(reviewed: ReviewedProject) -> ReviewedProject:
     """The project, whose variables the old key has sealed."""
     _use(reviewed, OLD)
-    await reviewed.bring_about(BEFORE)
+    await reviewed.apply_document(BEFORE)
     return reviewed
 
 
@@ -67,8 +67,8 @@ async def _reseal(reviewed: ReviewedProject, keys: SealingKeys = BOTH) -> Reseal
         return await reseal(session, keys, 500)
 
 
-async def _check_done(reviewed: ReviewedProject, told: Any) -> None:
-    assert told["status"] == "succeeded", told
+async def _check_done(reviewed: ReviewedProject, result: Any) -> None:
+    assert result["status"] == "succeeded", result
     await _reseal(reviewed)
     for slug, values in VALUES.items():
         async with reviewed.platform.sessions() as session:
@@ -89,11 +89,11 @@ async def test_an_open_review_is_applied_with_the_new_key_alone(rotated: Reviewe
     await _check_done(rotated, await rotated.work(answer.data["id"]))
 
 
-async def test_operations_that_wait_are_carried_out_with_the_new_key_alone(rotated: ReviewedProject) -> None:
-    application = await rotated.begin(DOCUMENT, BINDINGS)
+async def test_pending_steps_are_applied_with_the_new_key_alone(rotated: ReviewedProject) -> None:
+    run = await rotated.begin(DOCUMENT, BINDINGS)
     assert (await _reseal(rotated)).left == 0
     _use(rotated, NEW)
-    await _check_done(rotated, await rotated.work(application["id"]))
+    await _check_done(rotated, await rotated.work(run["id"]))
 
 
 @pytest.mark.parametrize("when", ["before it is applied", "before it is carried out"])
@@ -107,36 +107,36 @@ async def test_nothing_has_to_be_sealed_again_first(rotated: ReviewedProject, wh
     await _check_done(rotated, await rotated.work(answer.data["id"]))
 
 
-async def test_what_has_failed_or_was_canceled_is_tried_again_with_the_new_key_alone(
+async def test_steps_are_retried_with_the_new_key_alone(
     rotated: ReviewedProject,
 ) -> None:
-    application = await rotated.begin(DOCUMENT, BINDINGS)
-    numbers = [operation["id"] for operation in application["operations"]]
-    assert (await rotated.operate(application["id"], numbers[2], "cancel")).status == 200
+    run = await rotated.begin(DOCUMENT, BINDINGS)
+    numbers = [step["id"] for step in run["operations"]]
+    assert (await rotated.move_step(run["id"], numbers[2], "cancel")).status == 200
     await rotated.platform.change("blog/staging", desired_replicas=7)
-    told = await rotated.work(application["id"])
-    assert statuses(told) == ["succeeded", "failed", "canceled"]
+    result = await rotated.work(run["id"])
+    assert statuses(result) == ["succeeded", "failed", "canceled"]
     await rotated.platform.change("blog/staging", desired_replicas=1)
     assert (await _reseal(rotated)).left == 0
     _use(rotated, NEW)
     async with rotated.working():
         for number in numbers[1:]:
-            assert (await rotated.operate(application["id"], number, "retry")).status == 200
+            assert (await rotated.move_step(run["id"], number, "retry")).status == 200
         async with asyncio.timeout(120):
-            while (told := await rotated.finished(application["id"]))["status"] != "succeeded":
-                assert "failed" not in statuses(told)
-    await _check_done(rotated, told)
+            while (result := await rotated.finished(run["id"]))["status"] != "succeeded":
+                assert "failed" not in statuses(result)
+    await _check_done(rotated, result)
 
 
 @pytest.mark.parametrize("first", ["the change", "the key"])
-async def test_a_project_that_has_changed_is_not_taken_for_the_same(
+async def test_resealing_keeps_the_review_of_a_changed_project_out_of_date(
     rotated: ReviewedProject, first: str
 ) -> None:
     async def change() -> None:
         path = environment_path(rotated.platform.acme.places["blog/staging"], "variables")
         assert (await rotated.platform.call("PUT", path, {"variables": "A=3\nB=1\nGONE=1"})).status == 200
 
-    review, application = await rotated.review(DOCUMENT, BINDINGS), None
+    review, run = await rotated.review(DOCUMENT, BINDINGS), None
     if first == "the change":
         await change()
         await _reseal(rotated)
@@ -147,25 +147,25 @@ async def test_a_project_that_has_changed_is_not_taken_for_the_same(
         await change()
     assert (await rotated.apply(review)).problem == (409, "project-changed")
     # Nor is one value among others, where an application was started.
-    application = await rotated.begin(DOCUMENT, BINDINGS)
+    run = await rotated.begin(DOCUMENT, BINDINGS)
     _use(rotated, NEW)
     path = environment_path(rotated.platform.acme.places["blog/staging"], "variables")
     assert (await rotated.platform.call("PUT", path, {"variables": "A=4\nB=1\nGONE=1"})).status == 200
-    told = await rotated.work(application["id"])
-    assert statuses(told) == ["succeeded", "failed", "pending"]
-    assert "variables.A" in told["operations"][1]["error"]
+    result = await rotated.work(run["id"])
+    assert statuses(result) == ["succeeded", "failed", "pending"]
+    assert "variables.A" in result["operations"][1]["error"]
 
 
 @pytest.mark.both_databases
-async def test_an_operation_whose_variable_was_changed_fails_after_it_too(rotated: ReviewedProject) -> None:
-    application = await rotated.begin(DOCUMENT, BINDINGS)
+async def test_a_step_whose_variable_was_changed_fails_after_resealing(rotated: ReviewedProject) -> None:
+    run = await rotated.begin(DOCUMENT, BINDINGS)
     path = environment_path(rotated.platform.acme.places["blog/staging"], "variables")
     assert (await rotated.platform.call("PUT", path, {"variables": "A=3\nB=1\nGONE=1"})).status == 200
     assert (await _reseal(rotated)).left == 0
     _use(rotated, NEW)
-    told = await rotated.work(application["id"])
-    assert statuses(told) == ["succeeded", "failed", "pending"]
-    assert told["operations"][1]["error"] == (
+    result = await rotated.work(run["id"])
+    assert statuses(result) == ["succeeded", "failed", "pending"]
+    assert result["operations"][1]["error"] == (
         "environments.staging was changed meanwhile: variables.A; make a new review."
     )
 
@@ -179,7 +179,9 @@ async def test_without_the_old_key_nothing_is_changed(rotated: ReviewedProject) 
 
 
 @pytest.mark.both_databases
-async def test_what_is_applied_meanwhile_does_not_get_its_secrets_back(rotated: ReviewedProject) -> None:
+async def test_a_review_applied_during_resealing_does_not_get_its_secrets_back(
+    rotated: ReviewedProject,
+) -> None:
     assert (await _reseal(rotated)).left == 0
     _use(rotated, SealingKeys.read(f"{_OLD},{_NEW}"))
     number = await rotated.review(DOCUMENT, BINDINGS)
@@ -196,15 +198,15 @@ async def test_what_is_applied_meanwhile_does_not_get_its_secrets_back(rotated: 
 
 
 @pytest.mark.both_databases
-async def test_it_is_sealed_again_while_all_goes_on(rotated: ReviewedProject) -> None:
+async def test_resealing_runs_next_to_the_worker(rotated: ReviewedProject) -> None:
     review = await rotated.review(DOCUMENT, BINDINGS)
     _use(rotated, BOTH)
     async with rotated.working():
         answer, *_ = await asyncio.gather(rotated.apply(review), *(_reseal(rotated) for _ in range(4)))
         assert answer.status == 200
-        told = await rotated.finished(answer.data["id"])
+        result = await rotated.finished(answer.data["id"])
         assert (await _reseal(rotated)).left == 0
     assert [row.sealed for row in await rotated.rows(Review, Review.id == review)] == [None]
-    rows = await rotated.rows(RunStep, RunStep.run_id == told["id"])
+    rows = await rotated.rows(RunStep, RunStep.run_id == result["id"])
     assert [row.sealed for row in rows] == [None] * 3
-    await _check_done(rotated, told)
+    await _check_done(rotated, result)

@@ -58,18 +58,18 @@ def _documents(draw: st.DrawFn) -> WorkflowDocument:
 
 
 @given(_documents())
-def test_what_was_written_is_read_again(document: WorkflowDocument) -> None:
+def test_a_written_document_is_read_again(document: WorkflowDocument) -> None:
     assert from_json(json.loads(json.dumps(to_json(document)))) == document
 
 
 @given(_documents())
-def test_what_is_written_is_a_workflow_document_itself(document: WorkflowDocument) -> None:
+def test_the_json_is_a_valid_workflow_document(document: WorkflowDocument) -> None:
     text = json.dumps(to_json(document), ensure_ascii=False)
     read = read_workflow(text)
     assert read == document and list(read.processes) == list(document.processes)
 
 
-def test_what_the_first_version_wrote() -> None:
+def test_json_of_the_first_version_is_readable() -> None:
     """As it lies in databases: this test is not to be changed."""
     least: dict[str, Any] = {
         "version": 1,

@@ -38,7 +38,7 @@ def test_the_example_of_the_contract() -> None:
     )
 
 
-def test_what_is_left_out_has_defaults() -> None:
+def test_omitted_keys_have_defaults() -> None:
     document = read_workflow("version: 1\nprocesses: {web: {command: serve, health: {path: /}}}")
     assert document == WorkflowDocument(
         build=Steps((), 900),
@@ -77,7 +77,7 @@ _TAKEN = {
 
 
 @pytest.mark.parametrize("text", _TAKEN.values(), ids=_TAKEN.keys())
-def test_what_is_taken(text: str) -> None:
+def test_accepted_values(text: str) -> None:
     read_workflow(text)
 
 
@@ -254,6 +254,6 @@ def test_the_first_twenty_faults_in_order_of_lines() -> None:
     assert [fault.line for fault in refused.value.faults] == list(range(3, 23))
 
 
-def test_a_fault_is_told_on_one_line() -> None:
+def test_a_fault_is_one_line() -> None:
     assert str(Fault("build.steps[0]", 3, "must be text")) == "line 3: build.steps[0]: must be text"
     assert str(DocumentFault([Fault("a", 9, "x"), Fault("", 1, "y")])) == "line 1: y; line 9: a: x"

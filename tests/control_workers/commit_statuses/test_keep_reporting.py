@@ -17,7 +17,7 @@ from git_hosts.github.commit_statuses import GitHubStatuses
 from pipeline_contracts.settings import BadSettings, Settings
 from tests.control_workers.commit_statuses.conftest import Pushed
 from tests.control_workers.commit_statuses.fake_github import TOKEN, FakeGitHub, Held
-from tests.support.eleven_operations import Database
+from tests.support.eleven_steps import Database
 from tests.support.statements import noted_statements
 
 _LOGGER = "control_workers.commit_statuses"

@@ -1,4 +1,4 @@
-"""A worker goes on, and does nothing twice, whatever goes away meanwhile or is broken."""
+"""A worker continues after outages and faults, and applies no step twice."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ from control_domain.tables.sites import Site
 from control_workers.configuration_runs import Checkpoint
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.deploy_states import RunStepStatus
-from tests.support.eleven_operations import (
+from tests.support.eleven_steps import (
     BINDINGS,
     COUNT,
     DOCUMENT,
@@ -41,45 +41,49 @@ from tests.support.eleven_operations import (
 from tests.support.reviewed_project import ReviewedProject, statuses
 from tests.support.reviews import add_run
 
-# A lease that has run out by the next attempt.
+# A lease that has expired by the next attempt.
 SHORT = timedelta(milliseconds=50)
 
 
-def _told(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    """By the control plane: a server or a task that another test has left behind may say something at any time."""
+def _find_own_records(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """Return the records of the control plane: servers and tasks of earlier tests may still log something."""
     return [
         record for record in caplog.records if record.name.startswith(("control_domain.", "control_workers."))
     ]
 
 
 @pytest.mark.parametrize(
-    ("step", "position", "away"),
+    ("checkpoint", "position", "away"),
     [
         ("started", 0, 1),
         ("applied", 0, math.inf),
         ("applied", 8, 1),
         ("published", 8, math.inf),
-        # Each step for the other duration.
+        # Each checkpoint with the other duration.
         pytest.param("started", 0, math.inf, marks=pytest.mark.full),
         pytest.param("applied", 0, 1, marks=pytest.mark.full),
         pytest.param("applied", 8, math.inf, marks=pytest.mark.full),
         pytest.param("published", 8, 1, marks=pytest.mark.full),
     ],
 )
-async def test_it_goes_on_after_the_database_was_away(
-    begun: ReviewedProject, caplog: pytest.LogCaptureFixture, step: Checkpoint, position: int, away: float
+async def test_a_worker_continues_after_a_database_outage(
+    begun: ReviewedProject,
+    caplog: pytest.LogCaptureFixture,
+    checkpoint: Checkpoint,
+    position: int,
+    away: float,
 ) -> None:
-    """For a moment, or for long."""
+    """`away`: how many sessions fail."""
     database = begun.sessions = Database(begun.platform.sessions)
     gone = asyncio.Event()
 
     async def cut(this: Checkpoint, place: int) -> None:
-        if (this, place) == (step, position) and not gone.is_set():
+        if (this, place) == (checkpoint, position) and not gone.is_set():
             database.away = away
             gone.set()
 
-    application = await begun.begin(DOCUMENT, BINDINGS)
-    with caplog.at_level(logging.WARNING, "control_domain.configurations"):
+    run = await begun.begin(DOCUMENT, BINDINGS)
+    with caplog.at_level(logging.WARNING, "control_workers"):
         async with begun.working(lease=SHORT, on_checkpoint=cut) as worker:
             await gone.wait()
             for _ in range(10):
@@ -87,16 +91,16 @@ async def test_it_goes_on_after_the_database_was_away(
                 await asyncio.sleep(0.02)
             database.away = 0
             worker.wake()
-            told = await begun.finished(application["id"])
-    await check_done(begun, told)
+            result = await begun.finished(run["id"])
+    await check_done(begun, result)
     assert await effects(begun) == EFFECTS
-    # Once an outage.
-    assert [record.getMessage() for record in _told(caplog)] == [
+    # One record per outage.
+    assert [record.getMessage() for record in _find_own_records(caplog)] == [
         "configuration runs wait for the database: The database does not answer now."
     ]
 
 
-# Of so many of each kind at least one fails. The eleven operations take more than twice as many commits.
+# Of so many of each kind at least one fails. The eleven steps take more than twice as many commits.
 _EVERY = {"a statement": 100, "a commit": 12, "a commit that was done": 12}
 
 
@@ -142,106 +146,106 @@ class _Unreliable:
         *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 6)),
     ],
 )
-async def test_whichever_statement_fails_each_effect_comes_once(begun: ReviewedProject, seed: int) -> None:
-    application = await begun.begin(DOCUMENT, BINDINGS)
+async def test_each_step_is_applied_once_whichever_statement_fails(begun: ReviewedProject, seed: int) -> None:
+    run = await begun.begin(DOCUMENT, BINDINGS)
     engine = open_engine(begun.platform.engine.url.render_as_string(hide_password=False))
     unreliable = _Unreliable(engine, random.Random(seed))
     begun.sessions = open_sessions(engine)
     try:
         async with begun.working(lease=SHORT) as worker, asyncio.timeout(120):
-            while (told := await begun.read(application["id"]))["status"] == "running":
+            while (result := await begun.read(run["id"]))["status"] == "running":
                 worker.wake()
                 await asyncio.sleep(0.01)
     finally:
         await engine.dispose()
     assert unreliable.failures.total() > 3
-    await check_done(begun, told)
+    await check_done(begun, result)
     assert await effects(begun) == EFFECTS
 
 
 @pytest.mark.both_databases
-async def test_edges_that_cannot_be_told_are_told_when_it_is_tried_again(begun: ReviewedProject) -> None:
+async def test_a_retry_publishes_what_could_not_be_published(begun: ReviewedProject) -> None:
     """What is made and what is removed: none of it is done twice."""
     directory = begun.directory = Directory()
     await publish_keys(begun.platform.sessions, directory, datetime.now(UTC))
     [old] = [digest_credential(site.public_id) for site in await begun.rows(Site, Site.name == "old")]
     assert await directory.find(old) is not None
-    application = await begun.begin(DOCUMENT, BINDINGS)
+    run = await begun.begin(DOCUMENT, BINDINGS)
     directory.is_away = True
 
-    async def come_and_go(step: Checkpoint, position: int) -> None:
+    async def come_and_go(checkpoint: Checkpoint, position: int) -> None:
         # Of each one the first two attempts fail.
-        tries[position] += step == "started"
+        tries[position] += checkpoint == "started"
         directory.is_away = tries[position] < 3
 
     tries = Counter[int]()
     async with begun.working(on_checkpoint=come_and_go):
         for position, count in ((8, 13), (9, 14)):
             for attempt in (1, 2):
-                told = await begun.finished(application["id"])
-                assert told["status"] == "failed"
-                failed = told["operations"][position]
+                result = await begun.finished(run["id"])
+                assert result["status"] == "failed"
+                failed = result["operations"][position]
                 assert (failed["status"], failed["attempts"]) == ("failed", attempt)
                 assert failed["error"] == (
                     "It is done, but the edges could not be told: The key directory does not answer now. "
                     "Try it again, which tells them."
                 )
-                assert statuses(told)[position + 1 :] == ["pending"] * (COUNT - position - 1)
+                assert statuses(result)[position + 1 :] == ["pending"] * (COUNT - position - 1)
                 assert len(await effects(begun)) == count
                 # Its secrets are not needed any more.
                 (row,) = await begun.rows(RunStep, RunStep.id == failed["id"])
                 assert (row.sealed, row.publications is None) == (None, False)
-                assert (await begun.operate(told["id"], failed["id"], "retry")).status == 200
-        told = await begun.finished(application["id"])
-    await check_done(begun, told)
+                assert (await begun.move_step(result["id"], failed["id"], "retry")).status == 200
+        result = await begun.finished(run["id"])
+    await check_done(begun, result)
     assert await effects(begun) == EFFECTS
-    assert [one["attempts"] for one in told["operations"]] == [1] * 8 + [3, 3, 1]
+    assert [one["attempts"] for one in result["operations"]] == [1] * 8 + [3, 3, 1]
     assert await directory.find(old) is None
 
 
-async def test_an_operation_that_is_broken_fails_and_holds_nobody_up(
+async def test_a_broken_step_fails_and_blocks_no_other_project(
     begun: ReviewedProject, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nobody could cancel it, or apply anything else, if it were begun again and again."""
-    application = await begun.begin(DOCUMENT, BINDINGS)
-    broken = application["operations"][1]["id"]
+    run = await begun.begin(DOCUMENT, BINDINGS)
+    broken = run["operations"][1]["id"]
     (row,) = await begun.rows(RunStep, RunStep.id == broken)
     nonsense = begun.keys.seal({"actions": f'[["update", "{SECRET}"]]'}, begun.project.public_id)
     await begun.change(RunStep, broken, sealed=nonsense.data)
-    with caplog.at_level(logging.ERROR, "control_domain.configurations"):
-        told = await begun.work(application["id"])
-    assert statuses(told) == ["succeeded", "failed", *["pending"] * (COUNT - 2)]
-    assert told["operations"][1]["error"] == (
+    with caplog.at_level(logging.ERROR, "control_workers"):
+        result = await begun.work(run["id"])
+    assert statuses(result) == ["succeeded", "failed", *["pending"] * (COUNT - 2)]
+    assert result["operations"][1]["error"] == (
         "It failed here, and the control plane's log says why. Try it again, or make a new review."
     )
-    [record] = _told(caplog)
-    assert record.getMessage() == f"step {broken} of configuration run {told['id']} failed"
+    [record] = _find_own_records(caplog)
+    assert record.getMessage() == f"step {broken} of configuration run {result['id']} failed"
     assert record.exc_info is not None
     # What was sealed at first does.
     await begun.change(RunStep, broken, sealed=row.sealed)
     async with begun.working():
-        assert (await begun.operate(told["id"], broken, "retry")).status == 200
-        told = await begun.finished(told["id"])
-    await check_done(begun, told)
+        assert (await begun.move_step(result["id"], broken, "retry")).status == 200
+        result = await begun.finished(result["id"])
+    await check_done(begun, result)
     assert await effects(begun) == EFFECTS
 
 
-async def test_what_is_sealed_under_a_key_that_is_gone_fails_and_says_so(begun: ReviewedProject) -> None:
-    application = await begun.begin(DOCUMENT, BINDINGS)
+async def test_a_step_sealed_with_a_lost_key_fails_with_a_reason(begun: ReviewedProject) -> None:
+    run = await begun.begin(DOCUMENT, BINDINGS)
     keys = begun.keys
     begun.platform.app.state.variable_keys = SealingKeys.read("another secret of the test; long enough")
-    told = await begun.work(application["id"])
-    assert statuses(told) == ["failed", *["pending"] * (COUNT - 1)]
-    assert "PHAROS_VARIABLES_KEY" in told["operations"][0]["error"]
+    result = await begun.work(run["id"])
+    assert statuses(result) == ["failed", *["pending"] * (COUNT - 1)]
+    assert "PHAROS_VARIABLES_KEY" in result["operations"][0]["error"]
     assert await effects(begun) == []
     begun.platform.app.state.variable_keys = keys
     async with begun.working():
-        assert (await begun.operate(told["id"], told["operations"][0]["id"], "retry")).status == 200
-        await check_done(begun, await begun.finished(told["id"]))
+        assert (await begun.move_step(result["id"], result["operations"][0]["id"], "retry")).status == 200
+        await check_done(begun, await begun.finished(result["id"]))
 
 
 @pytest.mark.both_databases
-async def test_a_project_that_is_removed_in_the_middle_ends_nothing_else(
+async def test_removing_a_project_during_a_run_does_not_stop_the_worker(
     begun: ReviewedProject, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = datetime.now(UTC)
@@ -252,35 +256,37 @@ async def test_a_project_that_is_removed_in_the_middle_ends_nothing_else(
         await add_run(session, begun.keys, project, [action] * 2, [RunStepStatus.PENDING] * 2, now)
     removed = []
 
-    async def remove(step: Checkpoint, position: int) -> None:
+    async def remove(checkpoint: Checkpoint, position: int) -> None:
         if not removed:
             async with begun.platform.sessions() as session, session.begin():
                 account = await session.get_one(Account, acme.id)
                 await remove_project(session, account, project, Actor("operator kim"), now)
-            removed.append((step, position))
+            removed.append((checkpoint, position))
 
-    with caplog.at_level(logging.WARNING, "control_domain.configurations"):
+    with caplog.at_level(logging.WARNING, "control_workers"):
         async with begun.working(on_checkpoint=remove):
             async with asyncio.timeout(120):
                 while not removed:
                     await asyncio.sleep(0.01)
-            application = await begun.begin(DOCUMENT, BINDINGS)
-            await check_done(begun, await begun.finished(application["id"]))
+            run = await begun.begin(DOCUMENT, BINDINGS)
+            await check_done(begun, await begun.finished(run["id"]))
     assert removed == [("started", 0)]
-    assert _told(caplog) == []
+    assert _find_own_records(caplog) == []
 
 
-async def test_no_secret_is_kept_or_told(begun: ReviewedProject, caplog: pytest.LogCaptureFixture) -> None:
-    application = await begun.begin(DOCUMENT, BINDINGS)
+async def test_no_secret_is_stored_or_logged(
+    begun: ReviewedProject, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = await begun.begin(DOCUMENT, BINDINGS)
     with caplog.at_level(logging.DEBUG):
-        told = await begun.work(application["id"])
-        await check_done(begun, told)
+        result = await begun.work(run["id"])
+        await check_done(begun, result)
     assert SECRET not in caplog.text
-    assert SECRET not in repr(told)
+    assert SECRET not in repr(result)
     assert SECRET not in repr(await begun.platform.contents())
 
 
-async def test_what_has_expired_is_given_up(begun: ReviewedProject) -> None:
+async def test_the_worker_cleans_up_expired_reviews(begun: ReviewedProject) -> None:
     review = await begun.review(DOCUMENT, BINDINGS)
     await begun.age(review, timedelta(minutes=15))
     async with begun.working(), asyncio.timeout(120):

@@ -47,7 +47,7 @@ def test_faults_of_the_document_and_of_its_bindings() -> None:
     )
 
 
-def test_the_api_has_all_of_them_in_one_answer() -> None:
+def test_the_api_returns_all_faults_at_once() -> None:
     with pytest.raises(InvalidInput) as refused, converting_configuration_faults():
         read_configuration(_DOCUMENT, {"cron": "* * * * *"}, _digest)
     assert [error.field for error in refused.value.errors] == [
@@ -58,7 +58,7 @@ def test_the_api_has_all_of_them_in_one_answer() -> None:
     ]
 
 
-def test_what_the_project_cannot_have_is_found_in_a_faulty_document_too() -> None:
+def test_project_faults_are_found_in_a_faulty_document() -> None:
     document, faults = collect_configuration(_DOCUMENT, {}, _digest)
     assert document is not None
     state = ProjectState("prj_1", 0, {}, previews=frozenset({"b"}))
@@ -73,7 +73,7 @@ def test_what_the_project_cannot_have_is_found_in_a_faulty_document_too() -> Non
 
 
 @pytest.mark.parametrize("text", ["[", "a: b: c", "version: 2\nproject: {name: &a}\n- x"])
-def test_a_text_that_is_no_yaml_makes_no_binding_unused(text: str) -> None:
+def test_invalid_yaml_makes_no_binding_unused(text: str) -> None:
     with pytest.raises(BadConfiguration) as refused:
         read_configuration(text, {"a": "x", "b": 1}, _digest)
     assert refused.value.binding_faults == (("b", "must be a text"),)

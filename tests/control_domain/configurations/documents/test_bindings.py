@@ -17,7 +17,7 @@ from control_domain.configurations.documents.bindings import (
 from control_domain.configurations.documents.read_document import read_configuration
 from control_domain.configurations.resources import ConfigurationDocument, Secret
 from control_domain.documents.faults import DocumentFault, Fault
-from control_domain.documents.strict_yaml import Node, read_yaml
+from control_domain.documents.strict_yaml import Node, Unreadable, read_yaml
 
 
 def _put(text: str, bindings: Mapping[str, Any]) -> Node:
@@ -62,13 +62,13 @@ _FILLED = {
 
 
 @pytest.mark.parametrize(("text", "filled"), _FILLED.items())
-def test_what_becomes_of_a_text(text: str, filled: str) -> None:
+def test_substitution_in_a_text(text: str, filled: str) -> None:
     given = {"a": "1", "b": "", "c": "${a}$${"}
     used = {name: value for name, value in given.items() if f"${{{name}}}" in text.replace("$${", "")}
     assert _put(f"'{text}'", used) == Node(filled, 1, bound=bool(used))
 
 
-def test_texts_in_all_places_and_nothing_else() -> None:
+def test_all_texts_but_no_keys_are_substituted() -> None:
     text = "a: ${x}\n'${x}': [y, {z: 'a ${x}'}]\nb: 1\nc: !!str ${x}\nd: [$x, true, null, '$']\n"
     node = _put(text, {"x": "0"})
     assert node.value == {
@@ -80,16 +80,16 @@ def test_texts_in_all_places_and_nothing_else() -> None:
     }
 
 
-def test_what_a_binding_gives_is_text_whatever_it_looks_like() -> None:
+def test_a_binding_always_gives_a_text() -> None:
     put = _put("['${a}', '${b}', '${c}']", {"a": "1", "b": "null", "c": "[x]"})
     assert put.value == (Node("1", 1, True), Node("null", 1, True), Node("[x]", 1, True))
-    told = _document_faults("version: 2\nenvironments: {a: {replicas: '${n}'}}", {"n": "3"})
-    assert told == [
+    result = _document_faults("version: 2\nenvironments: {a: {replicas: '${n}'}}", {"n": "3"})
+    assert result == [
         "line 2: environments.a.replicas: must be a whole number, not text, which is all that a binding can give"
     ]
 
 
-def test_an_escape_makes_a_binding_as_well() -> None:
+def test_an_escaped_text_can_contain_a_binding() -> None:
     assert _put('"\\x24{a}"', {"a": "1"}) == Node("1", 1, bound=True)
 
 
@@ -127,18 +127,20 @@ _MARKS = (
 
 
 @pytest.mark.parametrize("text", _MARKS)
-def test_what_begins_no_binding(text: str) -> None:
-    told = _document_faults(f"version: 2\nproject:\n  name: '{text}'", {"a": "1"})
-    assert told == [
+def test_texts_that_begin_no_binding(text: str) -> None:
+    result = _document_faults(f"version: 2\nproject:\n  name: '{text}'", {"a": "1"})
+    assert result == [
         "line 3: project.name: holds a ${ that begins no binding: a binding is like ${name}, and a plain ${ is "
         "written $${"
     ]
 
 
-def test_each_text_that_is_wrong_is_told_in_its_place() -> None:
-    told = _document_faults("version: 2\nenvironments:\n  a: {name: '${'}\n  b: {name: '${', order: -1}", {})
+def test_each_faulty_text_is_reported_with_its_path() -> None:
+    result = _document_faults(
+        "version: 2\nenvironments:\n  a: {name: '${'}\n  b: {name: '${', order: -1}", {}
+    )
     why = "holds a ${ that begins no binding: a binding is like ${name}, and a plain ${ is written $${"
-    assert told == [
+    assert result == [
         f"line 3: environments.a.name: {why}",
         f"line 4: environments.b.name: {why}",
         "line 4: environments.b.order: the order is a whole number from 0 to 1000",
@@ -180,13 +182,13 @@ _WRONG: dict[str, tuple[str, Mapping[str, Any], list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize(("text", "bindings", "faults"), _WRONG.values(), ids=_WRONG.keys())
-def test_bindings_that_are_wrong_missing_or_unused(
+def test_invalid_missing_and_unused_bindings(
     text: str, bindings: Mapping[str, Any], faults: list[tuple[str, str]]
 ) -> None:
     assert _binding_faults(text, bindings) == faults
 
 
-def test_as_many_and_as_long_as_can_be() -> None:
+def test_the_most_and_longest_bindings() -> None:
     names = [f"b{n}" for n in range(MOST_BINDINGS)]
     marks = "".join(f"${{{name}}}" for name in names)
     document = _read(
@@ -210,7 +212,7 @@ def test_texts_of_a_million_characters() -> None:
     assert sum(len(str(item.value)) for item in put.value) == MOST_CHARACTERS == 1_000_000
 
 
-def test_one_character_more_is_not_even_made() -> None:
+def test_a_longer_text_is_not_built() -> None:
     earlier = Fault("x", 1, "is wrong as well")
     with pytest.raises(DocumentFault) as refused:
         Bindings({"a": "x" * 99_999, "b": "x" * 9}).substitute(_MILLION, [earlier])
@@ -218,22 +220,22 @@ def test_one_character_more_is_not_even_made() -> None:
     assert refused.value.faults == (earlier, Fault("[10]", 1, message))
 
 
-def test_what_is_missing_or_wrong_is_no_fault_of_the_document() -> None:
+def test_faulty_bindings_are_not_faults_of_the_document() -> None:
     faults: list[Fault] = []
     put = Bindings({"b": 1}).substitute(read_yaml("['${a}', 'x', '${b}']"), faults)
-    assert put.value == (Node(Unread.FAULTY, 1), Node("x", 1), Node(Unread.FAULTY, 1))
+    assert put.value == (Node(Unreadable.VALUE, 1), Node("x", 1), Node(Unreadable.VALUE, 1))
     assert faults == []
 
 
 @pytest.mark.parametrize("text", ["version: '${a}'", "'${a}'", "version: 2\nproject: '${a}'\ndelete: '${a}'"])
-def test_a_binding_that_is_missing_leaves_nothing_to_say(text: str) -> None:
+def test_a_missing_binding_causes_no_further_faults(text: str) -> None:
     assert [name for name, _ in _binding_faults(text, {})] == ["a"]
 
 
-def test_the_documents_faults_are_told_first() -> None:
+def test_faults_of_the_document_come_first() -> None:
     bindings = {"unused": "", "wrong": 1}
-    told = _document_faults("version: 2\nproject: {nane: '${missing}'}", bindings)
-    assert told == ["line 2: project.nane: unknown; do you mean name?"]
+    result = _document_faults("version: 2\nproject: {nane: '${missing}'}", bindings)
+    assert result == ["line 2: project.nane: unknown; do you mean name?"]
     assert len(_binding_faults("version: 2\nproject: {name: '${missing}'}", bindings)) == 3
 
 
@@ -279,7 +281,7 @@ _TAKE_MANY = (
     "value", ["hunter\u202e2", "hunter\n2", "hunter2" * 10_000, "-hunter 2 /", " hunter"]
 )
 @pytest.mark.parametrize(("path", "text"), _FIELDS.items())
-def test_no_message_repeats_what_a_binding_gave(path: str, text: str, value: str) -> None:
+def test_no_message_repeats_a_bindings_value(path: str, text: str, value: str) -> None:
     try:
         _read(text, {"a": value})
     except DocumentFault as error:
@@ -289,7 +291,7 @@ def test_no_message_repeats_what_a_binding_gave(path: str, text: str, value: str
         assert path in _TAKE_MANY
 
 
-def test_every_field_of_which_a_binding_gave_some_part_is_known() -> None:
+def test_fields_with_a_bindings_value_are_marked_as_bound() -> None:
     text = """\
 version: 2
 project: {name: "My ${a}"}

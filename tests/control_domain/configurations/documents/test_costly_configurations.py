@@ -30,14 +30,14 @@ def _read(text: str, bindings: Mapping[str, Any]) -> str | None:
     return None
 
 
-@pytest.mark.parametrize(("text", "bindings", "told"), COSTLY.values(), ids=COSTLY.keys())
-def test_it_is_taken_or_refused_in_little_memory(
-    text: str, bindings: Mapping[str, Any], told: str | None
+@pytest.mark.parametrize(("text", "bindings", "result"), COSTLY.values(), ids=COSTLY.keys())
+def test_costly_documents_take_little_memory(
+    text: str, bindings: Mapping[str, Any], result: str | None
 ) -> None:
     assert len(text) <= MAX_CHARACTERS
     tracemalloc.start()
     try:
-        assert _read(text, bindings) == told
+        assert _read(text, bindings) == result
         assert tracemalloc.get_traced_memory()[1] < _MOST_BYTES
     finally:
         tracemalloc.stop()

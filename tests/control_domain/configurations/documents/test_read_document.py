@@ -95,7 +95,7 @@ def test_the_example_of_the_contract() -> None:
     assert [variable.value for variable in variables] == ["production", "postgresql://shop"]
 
 
-def test_a_document_that_says_nothing() -> None:
+def test_an_empty_document() -> None:
     nothing = ConfigurationDocument([], {})
     for text in (
         "version: 2",
@@ -105,7 +105,7 @@ def test_a_document_that_says_nothing() -> None:
         assert _read(text) == nothing
 
 
-def test_what_has_no_settings_is_wanted_all_the_same() -> None:
+def test_resources_without_settings_are_desired() -> None:
     text = """\
 version: 2
 project:
@@ -186,7 +186,7 @@ _READ: dict[str, tuple[str, Mapping[str, Value]]] = {
 
 
 @pytest.mark.parametrize(("text", "fields"), _READ.values(), ids=_READ.keys())
-def test_what_settings_are(text: str, fields: Mapping[str, Value]) -> None:
+def test_values_of_settings(text: str, fields: Mapping[str, Value]) -> None:
     (wanted,) = _read(text).resources
     assert wanted.fields == fields
     for called, value in fields.items():
@@ -208,17 +208,17 @@ _SCHEDULED: dict[str, tuple[str, Mapping[str, Value]]] = {
 
 
 @pytest.mark.parametrize(("written", "fields"), _SCHEDULED.values(), ids=_SCHEDULED.keys())
-def test_what_heartbeats_are(written: str, fields: Mapping[str, Value]) -> None:
+def test_values_of_heartbeats(written: str, fields: Mapping[str, Value]) -> None:
     assert _read(heartbeats(f"h: {written}")).resources[1].fields == fields
 
 
-def test_an_alias_is_what_it_stands_for() -> None:
+def test_an_alias_has_the_value_of_its_anchor() -> None:
     text = "version: 2\nenvironments:\n  a: &e {type: staging, queues: {q: {}}}\n  b: *e\n"
     assert [(one.address[1:], one.line) for one in _read(text).resources] == [
         (("a",), 3), (("a", "queues", "q"), 3), (("b",), 4), (("b", "queues", "q"), 3)]  # fmt: skip
 
 
-def test_what_is_deleted() -> None:
+def test_deleted_addresses() -> None:
     addresses = {
         "environments.b": ("environments", "b"),
         "environments.b.heartbeats.nightly": ("environments", "b", "heartbeats", "nightly"),
@@ -238,7 +238,7 @@ def test_what_is_deleted() -> None:
     assert len(_read(f"{text}sites: {{s: {{goals: [{{name: Buy, path: /}}]}}}}").deleted) == len(addresses)
 
 
-def test_as_many_of_each_as_can_be() -> None:
+def test_the_most_resources_of_each_kind() -> None:
     environments = ",".join(f"a{n}: " for n in range(100))
     assert len(_read(f"version: 2\nenvironments: {{{environments}}}").resources) == 100
     goals = ",".join(f"{{name: a{n}, path: /}}" for n in range(100))

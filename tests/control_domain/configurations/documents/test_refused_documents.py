@@ -87,7 +87,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
     "the project's name": ("version: 2\nproject:\n  name:", [("project.name", 3, _QUOTES.format("nothing"))]),
     "slugs": (
         f"version: 2\nenvironments:\n  Prod: \n  '7': \n  a--b: \n  -a: \n  '': \n  a b: \n  é: \n  {'a' * 61}: \n", [
-            (f"environments.{told}", line, _SLUG) for line, told in enumerate(
+            (f"environments.{result}", line, _SLUG) for line, result in enumerate(
                 ("Prod", "7", "a--b", "-a", "''", "'a b'", "'é'", f"'{'a' * 59}…'"), start=3)]),
     "names": (
         f"version: 2\nenvironments:\n  a: {{name: ''}}\n  b: {{name: {'x' * 101}}}\n  c: {{name: \"a\\nb\"}}\n"
@@ -130,8 +130,8 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
     "days that are one": (environment("window: {days: mon, from: 09:00, to: 10:00}"), _of_a(
         ("window.days", 4, "must be a list, not text"))),
     "names of variables": (variables("1A: a", "A-B: a", "'': a", "É: a", f"{'A' * 256}: a"), _of_a(*(
-        (f"variables.{told}", line, _VARIABLE)
-        for line, told in enumerate(("1A", "A-B", "''", "'É'", f"'{'A' * 59}…'"), start=5)))),
+        (f"variables.{result}", line, _VARIABLE)
+        for line, result in enumerate(("1A", "A-B", "''", "'É'", f"'{'A' * 59}…'"), start=5)))),
     "values of variables": (
         variables("a: 1", "b: true", "c:", "d: [a]", "e: {}", "f: {keep: false}", "g: {keep: yes}",
                    "h: {keep: true, value: a}", 'i: "\\0"'), [
@@ -148,7 +148,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
     "names of heartbeats and queues": (
         heartbeats("'': {}", "' a': {}", f"{'a' * 101}: {{}}", '"a\\nb": {}')
         + "    queues: {' ': , \"\\u202e\": }", _of_a(*(
-            (f"heartbeats.{told}", line, _NAME) for line, told in enumerate(
+            (f"heartbeats.{result}", line, _NAME) for line, result in enumerate(
                 ("''", "' a'", f"'{'a' * 59}…'", "'a\\nb'"), start=5)),
             ("queues.' '", 9, _NAME), ("queues.'\\u202e'", 9, _NAME))),
     "cron": (
@@ -183,8 +183,8 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
         ("queues.a.size", 5, "unknown; a queue has no settings: write {}"),
         ("queues.b", 6, "must be a mapping, not a list"), ("queues.c", 7, "must be a mapping, not text"))),
     "names of sites": (f"version: 2\nsites:\n  '': \n  ' a': \n  {'a' * 101}: \n  \"\\u202e\": ", [
-        (f"sites.{told}", line, _NAME)
-        for line, told in enumerate(("''", "' a'", f"'{'a' * 59}…'", "'\\u202e'"), start=3)]),
+        (f"sites.{result}", line, _NAME)
+        for line, result in enumerate(("''", "' a'", f"'{'a' * 59}…'", "'\\u202e'"), start=3)]),
     "domains": (
         domains("a.example", "https://A.example:443/", "https://a.example/x", "ftp://a.example", "''", "1", "a b",
                 "x" * 301, "ø.example", "xn--pda.example", "'*.a'"), [

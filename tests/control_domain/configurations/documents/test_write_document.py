@@ -109,7 +109,7 @@ sites:
 """
 
 
-def test_it_reads_as_a_person_would_write_it() -> None:
+def test_a_document_reads_as_if_written_by_a_person() -> None:
     assert _body(SHOP) == SHOP_BODY
 
 
@@ -117,11 +117,11 @@ def test_a_project_with_nothing_in_it() -> None:
     assert _body(_state()) == "version: 2\nproject: {name: Shop}\n"
 
 
-def test_it_says_on_top_what_it_is_and_whose_variables_wait() -> None:
+def test_the_header_explains_the_document_and_names_waiting_variables() -> None:
     head = write_document(SHOP).removesuffix(SHOP_BODY)
     assert all(line.startswith("#") for line in head.splitlines())
-    for told in ("{keep: true}", "${", "$${", "delete:", "review"):
-        assert told in head
+    for result in ("{keep: true}", "${", "$${", "delete:", "review"):
+        assert result in head
     waiting = replace(SHOP, awaiting_approval=frozenset({PRODUCTION}))
     assert write_document(waiting).removesuffix(SHOP_BODY).removeprefix(head) == (
         "# The variables of environments.production are those that wait for a second person's approval.\n"
@@ -129,7 +129,7 @@ def test_it_says_on_top_what_it_is_and_whose_variables_wait() -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_every_text_comes_back_as_it_was(text: str) -> None:
+def test_every_text_survives_writing_and_reading(text: str) -> None:
     """To readers of YAML 1.1 as well."""
     state = _state(
         (PRODUCTION, {"name": text, "type": "staging", "order": 1, "branch": text}),
@@ -137,28 +137,28 @@ def test_every_text_comes_back_as_it_was(text: str) -> None:
         ((*PRODUCTION, "heartbeats", text), {"cron": text}),
         (("sites", text), {"domains": [text, text], write_address(("goals", text)): {"event": text}}),
     )
-    told = text.replace("${", "$${")
+    result = text.replace("${", "$${")
     expected = {
         "version": 2,
         "project": {"name": "Shop"},
         "environments": {
             "production": {
-                "name": told,
+                "name": result,
                 "type": "staging",
                 "order": 1,
-                "branch": told,
-                "heartbeats": {text: {"cron": told}},
+                "branch": result,
+                "heartbeats": {text: {"cron": result}},
                 "queues": {text: {}},
             }
         },
-        "sites": {text: {"domains": [told, told], "goals": [{"name": told, "event": told}]}},
+        "sites": {text: {"domains": [result, result], "goals": [{"name": result, "event": result}]}},
     }
     written = write_document(state)
     assert _plain(read_yaml(written)) == expected
     assert yaml.safe_load(written) == expected
 
 
-def test_more_than_documents_are_taken_with_is_written_all_the_same() -> None:
+def test_documents_over_the_limit_are_written() -> None:
     names = [f"queue-of-a-rather-long-name-{number}" for number in range(2000)]
     state = _state(
         (PRODUCTION, {"name": "Production", "type": "production", "order": 3}),
@@ -171,7 +171,7 @@ def test_more_than_documents_are_taken_with_is_written_all_the_same() -> None:
 
 @settings(max_examples=2 * EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(states())
-def test_what_was_written_changes_nothing_and_says_everything(state: ProjectState) -> None:
+def test_a_written_document_is_complete_and_changes_nothing(state: ProjectState) -> None:
     written = write_document(state)
     plan = make_plan(read_configuration(written, {}, digest), state)
     assert (plan.actions, plan.unmanaged) == ([], [])
@@ -180,7 +180,7 @@ def test_what_was_written_changes_nothing_and_says_everything(state: ProjectStat
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(states())
-def test_no_variable_is_in_it(state: ProjectState) -> None:
+def test_a_written_document_has_no_values_of_variables(state: ProjectState) -> None:
     secret = Secret("0123456789abcdef" * 2, "the value of a variable")
     resources = {}
     for address, present in state.resources.items():

@@ -47,7 +47,7 @@ def _read(kind: str, text: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("text", "faults"), TRICKY.values(), ids=TRICKY.keys())
-def test_what_is_tricky_is_taken_or_told_in_its_place(text: str, faults: Faults, kind: str) -> None:
+def test_tricky_texts_are_read_or_refused(text: str, faults: Faults, kind: str) -> None:
     assert _read(kind, fill_text(text, kind)) == fill_faults(faults, kind)
 
 
@@ -148,7 +148,9 @@ def _read_text(kind: str, text: str) -> str | None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("written", "expected"), _TEXTS.items(), ids=lambda one: ascii(one)[:30])
-def test_what_is_written_is_this_text_or_none(written: str, expected: Sequence[str | _No], kind: str) -> None:
+def test_a_scalar_is_read_as_this_text_or_refused(
+    written: str, expected: Sequence[str | _No], kind: str
+) -> None:
     place, document = _PLACES[kind]
     one = expected[0] if kind == WORKFLOW else expected[-1]
     text = document.replace("TEXT", written)
@@ -160,9 +162,9 @@ def test_what_is_written_is_this_text_or_none(written: str, expected: Sequence[s
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("written", ["a: b", "- a", "@a", "%a", "`a"])
-def test_what_cannot_stand_in_the_place_of_a_text(written: str, kind: str) -> None:
-    (told,) = _read(kind, _PLACES[kind][1].replace("TEXT", written))
-    assert told.startswith("line 5: is no YAML: ")
+def test_values_that_are_no_texts_are_refused(written: str, kind: str) -> None:
+    (result,) = _read(kind, _PLACES[kind][1].replace("TEXT", written))
+    assert result.startswith("line 5: is no YAML: ")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -177,7 +179,7 @@ def test_the_longest_text_and_one_character_more(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_as_many_values_as_can_be_and_one_more(kind: str) -> None:
+def test_the_most_values_and_one_more(kind: str) -> None:
     # The keys and values of both lines, and the list.
     items = MAX_VALUES - {WORKFLOW: 11, CONFIGURATION: 9}[kind]
     text = fill_text("version: VERSION\nREST\na: [ITEMS]", kind)
@@ -188,7 +190,7 @@ def test_as_many_values_as_can_be_and_one_more(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("levels", ["[{}]", "{{a: {}}}"])
-def test_as_deep_as_can_be_and_one_level_more(levels: str, kind: str) -> None:
+def test_the_deepest_nesting_and_one_level_more(levels: str, kind: str) -> None:
     def nest(depth: int) -> str:
         value = "1"
         for _ in range(depth):
@@ -212,7 +214,7 @@ _BODIES = {
 
 
 @pytest.mark.parametrize(("body", "field"), _BODIES.values(), ids=_BODIES.keys())
-def test_a_body_that_is_no_text_brings_none(body: bytes, field: str) -> None:
+def test_a_body_without_text_is_refused(body: bytes, field: str) -> None:
     fields = JsonFields({"text": (str, "must be a string of YAML", True)}, "Mend it.")
     with pytest.raises(InvalidInput) as refused:
         fields.read(body, lambda name, value: True)
@@ -220,7 +222,7 @@ def test_a_body_that_is_no_text_brings_none(body: bytes, field: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_body_brings_what_its_escapes_say(kind: str) -> None:
+def test_escapes_in_the_body_are_decoded(kind: str) -> None:
     text = fill_text("version: VERSION\nREST\na\0: 1", kind)
     fields = JsonFields({"text": (str, "must be a string of YAML", True)}, "Mend it.")
     read = fields.read(msgspec.json.encode({"text": text}), lambda name, value: True)["text"]
@@ -229,7 +231,7 @@ def test_a_body_brings_what_its_escapes_say(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("text", "faults"), LARGE.values(), ids=LARGE.keys())
-def test_what_is_large_takes_little_memory(text: str, faults: Faults, kind: str) -> None:
+def test_large_documents_take_little_memory(text: str, faults: Faults, kind: str) -> None:
     text = fill_text(text, kind)
     tracemalloc.start()
     try:

@@ -43,9 +43,9 @@ MEANWHILE: dict[str, Any] = {
 """What is wanted, and what somebody else makes of it first. Of what is true or false, they want the same."""
 
 
-async def test_one_is_made_with_all_that_the_document_says(configured: ChangedProject) -> None:
+async def test_an_environment_is_created_with_all_fields(configured: ChangedProject) -> None:
     said = {**OTHERWISE, "variables.A": configured.secret("one"), "approval.variables": False}
-    assert await configured.bring_about(STAGING, said) == Publications()
+    assert await configured.plan_and_apply(STAGING, said) == Publications()
     assert await configured.fields(STAGING) == said
     # Nobody could be told a key.
     assert await configured.operated.count(IngestKey) == 0
@@ -64,8 +64,8 @@ async def test_one_is_made_with_all_that_the_document_says(configured: ChangedPr
     )
 
 
-async def test_what_the_document_leaves_out_of_a_new_one_has_its_default(configured: ChangedProject) -> None:
-    await configured.bring_about(("environments", "qa-2"), {"type": "development"})
+async def test_omitted_fields_of_a_new_environment_have_their_defaults(configured: ChangedProject) -> None:
+    await configured.plan_and_apply(("environments", "qa-2"), {"type": "development"})
     assert await configured.fields(("environments", "qa-2")) == {
         **FIELDS["environment"],
         "name": "Qa-2",
@@ -78,17 +78,17 @@ async def test_a_gate_reaches_the_previews_with_copies_of_its_variables(configur
     operated = configured.operated
     await operated.act("variables/set", environment_id="production", text="SECRET=1")
     opened = await operated.act("previews/open", branch="feature", **{"from": "production"})
-    await configured.bring_about(PRODUCTION, {"approval.deploys": True})
+    await configured.plan_and_apply(PRODUCTION, {"approval.deploys": True})
     assert (await configured.environment(opened["environment"])).deploys_need_approval
 
 
-async def test_to_make_one_again_changes_nothing(configured: ChangedProject) -> None:
+async def test_creating_an_environment_again_changes_nothing(configured: ChangedProject) -> None:
     action = await configured.plan_one(STAGING, {**OTHERWISE, "variables.A": configured.secret("one")})
     await configured.apply_step(action)
     assert await configured.repeated(action) == Publications()
 
 
-async def test_one_that_somebody_else_has_made_otherwise_is_left_alone(configured: ChangedProject) -> None:
+async def test_an_existing_different_environment_is_not_changed(configured: ChangedProject) -> None:
     action = await configured.plan_one(STAGING, {"type": "staging", "branch": "main", "replicas": 2})
     await configured.operated.act("environments/create", name="Staging", type="staging")
     assert await configured.refused(action) == (
@@ -96,7 +96,7 @@ async def test_one_that_somebody_else_has_made_otherwise_is_left_alone(configure
     )
 
 
-async def test_one_that_somebody_else_has_made_alike_serves(configured: ChangedProject) -> None:
+async def test_an_existing_equal_environment_is_accepted(configured: ChangedProject) -> None:
     action = await configured.plan_one(STAGING, {"type": "staging", "branch": "main"})
     await configured.operated.act(
         "environments/create", name="Any", type="staging", slug="staging", branch="main"
@@ -105,13 +105,15 @@ async def test_one_that_somebody_else_has_made_alike_serves(configured: ChangedP
 
 
 @pytest.mark.both_databases
-async def test_one_that_somebody_else_is_making_is_waited_for(configured: ChangedProject) -> None:
+async def test_creating_waits_for_a_concurrent_creation_of_the_environment(
+    configured: ChangedProject,
+) -> None:
     action = await configured.plan_one(STAGING, {"type": "staging", "branch": "main"})
     async with configured.while_uncommitted(action) as session:
         await create_environment(session, configured.project, "Staging", "staging", "staging", NOW)
 
 
-async def test_a_preview_of_that_slug_is_in_the_way(configured: ChangedProject) -> None:
+async def test_a_preview_with_the_same_slug_conflicts(configured: ChangedProject) -> None:
     action = await configured.plan_one(STAGING, {"type": "staging"})
     async with configured.operated.engines.sessions() as session, session.begin():
         await create_environment(session, configured.project, "Preview", "staging", PREVIEW, NOW)
@@ -132,8 +134,8 @@ async def test_each_field_is_changed_and_changed_back(configured: ChangedProject
     assert len(await configured.audited()) == 2
 
 
-async def test_all_are_changed_at_once(configured: ChangedProject) -> None:
-    await configured.bring_about(PRODUCTION, OTHERWISE)
+async def test_all_fields_are_changed_in_one_step(configured: ChangedProject) -> None:
+    await configured.plan_and_apply(PRODUCTION, OTHERWISE)
     assert await configured.fields(PRODUCTION) == OTHERWISE
     own = ("replicas", "state", "locked")
     present = {**FIELDS["environment"], "name": "Production", "type": "production", "order": 3}
@@ -153,29 +155,29 @@ async def test_all_are_changed_at_once(configured: ChangedProject) -> None:
 
 
 @pytest.mark.parametrize("field", MEANWHILE)
-async def test_a_field_that_was_changed_meanwhile_is_left_alone_with_all_others(
+async def test_a_step_with_a_field_changed_since_the_plan_changes_nothing(
     configured: ChangedProject, field: str
 ) -> None:
     wanted, others = MEANWHILE[field]
     action = await configured.plan_one(PRODUCTION, {field: wanted, "wake_on_request": True})
-    await configured.bring_about(PRODUCTION, {field: others})
+    await configured.plan_and_apply(PRODUCTION, {field: others})
     assert await configured.refused(action) == (
         f"environments.production was changed meanwhile: {field}; make a new review."
     )
 
 
-async def test_all_fields_that_were_changed_are_named_up_to_a_few(configured: ChangedProject) -> None:
+async def test_the_error_names_up_to_five_changed_fields(configured: ChangedProject) -> None:
     action = await configured.plan_one(
         PRODUCTION, {field: wanted for field, (wanted, _) in MEANWHILE.items()}
     )
-    await configured.bring_about(PRODUCTION, {field: others for field, (_, others) in MEANWHILE.items()})
+    await configured.plan_and_apply(PRODUCTION, {field: others for field, (_, others) in MEANWHILE.items()})
     assert await configured.refused(action) == (
         "environments.production was changed meanwhile: name, type, order, branch, replicas and 1 more; make a new "
         "review."
     )
 
 
-async def test_only_what_is_not_so_already_is_changed(configured: ChangedProject) -> None:
+async def test_fields_that_are_as_desired_are_not_changed(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION, {"replicas": 3, "branch": "main", "locked": True})
     await configured.operated.act("environments/scale", id="production", replicas=3)
     await configured.operated.act("environments/lock", id="production", reason="sale")
@@ -186,7 +188,7 @@ async def test_only_what_is_not_so_already_is_changed(configured: ChangedProject
 
 
 @pytest.mark.both_databases
-async def test_who_scales_at_the_same_moment_is_waited_for(configured: ChangedProject) -> None:
+async def test_a_change_waits_for_a_concurrent_scaling(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION, {"replicas": 3})
     async with configured.while_uncommitted(action) as session:
         place = await choose_place(session, "production")
@@ -195,21 +197,21 @@ async def test_who_scales_at_the_same_moment_is_waited_for(configured: ChangedPr
 
 
 @pytest.mark.both_databases
-async def test_of_two_who_scale_at_once_neither_is_lost(configured: ChangedProject) -> None:
+async def test_a_concurrent_scaling_by_a_person_is_not_lost(configured: ChangedProject) -> None:
     for _ in range(5):
         await configured.operated.change_environment(desired_replicas=1)
         action = await configured.plan_one(PRODUCTION, {"replicas": 3})
-        told, _ = await asyncio.gather(
+        result, _ = await asyncio.gather(
             configured.apply_step(action),
             configured.operated.act("environments/scale", id="production", replicas=5),
             return_exceptions=True,
         )
-        assert isinstance(told, Publications | StepFailed), told
+        assert isinstance(result, Publications | StepFailed), result
         # Either it came first, and the operator saw it, or it was refused.
         assert (await configured.environment()).desired_replicas == 5
 
 
-async def test_one_that_was_removed_meanwhile_is_not_changed(configured: ChangedProject) -> None:
+async def test_an_environment_removed_since_the_plan_is_not_changed(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION, {"replicas": 3})
     await configured.operated.act("environments/remove", id="production")
     gone = "environments.production was removed meanwhile; make a new review."
@@ -220,16 +222,16 @@ async def test_one_that_was_removed_meanwhile_is_not_changed(configured: Changed
 
 
 @pytest.mark.both_databases
-async def test_one_that_is_being_removed_is_not_changed(configured: ChangedProject) -> None:
+async def test_an_environment_being_removed_is_not_changed(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION, {"replicas": 3})
     async with configured.while_uncommitted(action) as session:
         await session.delete(await session.get_one(Environment, configured.operated.environment.id))
 
 
-async def test_what_a_binding_gave_is_nowhere_in_the_audit_log(configured: ChangedProject) -> None:
+async def test_the_audit_log_has_no_binding_values(configured: ChangedProject) -> None:
     said = {"name": "tops3cret", "state": "hibernated", "branch": "release-tops3cret"}
-    await configured.bring_about(PRODUCTION, said, bound=said)
-    await configured.bring_about(STAGING, {"type": "staging", **said}, bound=said)
+    await configured.plan_and_apply(PRODUCTION, said, bound=said)
+    await configured.plan_and_apply(STAGING, {"type": "staging", **said}, bound=said)
     made = await configured.fields(STAGING)
     assert made is not None
     assert {field: made[field] for field in said} == said
@@ -251,9 +253,9 @@ async def test_what_a_binding_gave_is_nowhere_in_the_audit_log(configured: Chang
     ]
 
 
-async def test_what_a_binding_gave_is_in_no_refusal(configured: ChangedProject) -> None:
+async def test_errors_have_no_binding_values(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION, {"branch": "tops3cret"}, bound=["branch"])
-    await configured.bring_about(PRODUCTION, {"branch": "anoth3r"}, bound=["branch"])
+    await configured.plan_and_apply(PRODUCTION, {"branch": "anoth3r"}, bound=["branch"])
     assert await configured.refused(action) == (
         "environments.production was changed meanwhile: branch; make a new review."
     )
@@ -268,6 +270,6 @@ async def test_environments_of_other_projects_are_not_touched(configured: Change
     assert "was removed meanwhile" in await configured.refused(action)
     removed = Action("delete", STAGING, [])
     await configured.repeated(removed)
-    await configured.bring_about(STAGING, {"type": "staging", "replicas": 2})
-    told = await configured.operated.act("environments/show", id=other["id"])
-    assert (told["slug"], told["desired_replicas"]) == ("staging", 1)
+    await configured.plan_and_apply(STAGING, {"type": "staging", "replicas": 2})
+    result = await configured.operated.act("environments/show", id=other["id"])
+    assert (result["slug"], result["desired_replicas"]) == ("staging", 1)

@@ -47,7 +47,7 @@ async def _number(configured: ChangedProject) -> int:
         return (await session.execute(select(Heartbeat.id))).scalar_one()
 
 
-async def test_a_heartbeat_is_made_without_a_key(configured: ChangedProject) -> None:
+async def test_a_heartbeat_is_created_without_a_key(configured: ChangedProject) -> None:
     action = await configured.plan_one(BACKUP, {**NIGHTLY, "grace": "30m"})
     assert await configured.apply_step(action) == Publications()
     assert await configured.fields(BACKUP) == {**FIELDS["heartbeat"], **NIGHTLY, "grace": "30m"}
@@ -63,7 +63,7 @@ async def test_a_heartbeat_is_made_without_a_key(configured: ChangedProject) -> 
     assert await configured.repeated(action) == Publications()
 
 
-async def test_a_heartbeat_is_made_with_all_that_the_document_says(configured: ChangedProject) -> None:
+async def test_a_heartbeat_is_created_with_all_fields(configured: ChangedProject) -> None:
     said = {
         **HOURLY,
         "timezone": "Europe/Oslo",
@@ -79,7 +79,7 @@ async def test_a_heartbeat_is_made_with_all_that_the_document_says(configured: C
     await configured.repeated(action)
 
 
-async def test_a_heartbeat_that_somebody_else_has_made_otherwise_is_left_alone(
+async def test_an_existing_different_heartbeat_is_not_changed(
     configured: ChangedProject,
 ) -> None:
     action = await configured.plan_one(BACKUP, {**HOURLY, "grace": "1m"})
@@ -92,7 +92,7 @@ async def test_a_heartbeat_that_somebody_else_has_made_otherwise_is_left_alone(
 
 @pytest.mark.parametrize("which", OTHERWISE)
 async def test_each_setting_is_changed_and_changed_back(configured: ChangedProject, which: str) -> None:
-    await configured.bring_about(BACKUP, HOURLY)
+    await configured.plan_and_apply(BACKUP, HOURLY)
     present = await configured.fields(BACKUP)
     assert present is not None
     wanted = OTHERWISE[which]
@@ -106,10 +106,10 @@ async def test_each_setting_is_changed_and_changed_back(configured: ChangedProje
     assert second == {field: {"from": wanted[field], "to": present[field]} for field in wanted}
 
 
-async def test_what_is_known_of_a_heartbeat_stays_where_its_settings_change(
+async def test_changing_settings_keeps_the_history_of_a_heartbeat(
     configured: ChangedProject,
 ) -> None:
-    await configured.bring_about(BACKUP, HOURLY)
+    await configured.plan_and_apply(BACKUP, HOURLY)
     now_ms = to_epoch_ms(NOW)
     async with configured.operated.engines.sessions() as session, session.begin():
         await session.execute(
@@ -117,7 +117,7 @@ async def test_what_is_known_of_a_heartbeat_stays_where_its_settings_change(
                 state="up", last_signal_ms=now_ms, last_success_ms=now_ms, last_end_ms=now_ms, version=4
             )
         )
-    await configured.bring_about(BACKUP, {"cron": None, "period": "2h", "failures_before_down": 2})
+    await configured.plan_and_apply(BACKUP, {"cron": None, "period": "2h", "failures_before_down": 2})
     state = await _state(configured)
     assert (state.state, state.last_success_ms, state.due_ms) == ("up", now_ms, now_ms + 7_200_000)
     # A consumer that has read the settings from before must not write what they came to.
@@ -125,10 +125,10 @@ async def test_what_is_known_of_a_heartbeat_stays_where_its_settings_change(
 
 
 async def test_a_heartbeat_that_is_paused_and_changed_at_once_is_both(configured: ChangedProject) -> None:
-    await configured.bring_about(BACKUP, HOURLY)
-    await configured.bring_about(BACKUP, {**NIGHTLY, "paused": True})
+    await configured.plan_and_apply(BACKUP, HOURLY)
+    await configured.plan_and_apply(BACKUP, {**NIGHTLY, "paused": True})
     assert (await _state(configured)).state == "paused"
-    await configured.bring_about(BACKUP, {**HOURLY, "paused": False})
+    await configured.plan_and_apply(BACKUP, {**HOURLY, "paused": False})
     state = await _state(configured)
     assert (state.state, state.due_ms, state.deadline_ms) == ("new", None, None)
 
@@ -141,10 +141,10 @@ async def test_a_heartbeat_that_is_paused_and_changed_at_once_is_both(configured
         ({"paused": True, "max_runtime_seconds": 5}, "max_runtime"),
     ],
 )
-async def test_a_heartbeat_that_was_changed_meanwhile_is_left_alone(
+async def test_a_heartbeat_changed_since_the_plan_is_not_changed(
     configured: ChangedProject, columns: dict[str, Any], fields: str
 ) -> None:
-    await configured.bring_about(BACKUP, HOURLY)
+    await configured.plan_and_apply(BACKUP, HOURLY)
     said = {**NIGHTLY, "grace": "2m", "max_runtime": "2h", "paused": True}
     action = await configured.plan_one(BACKUP, said)
     removal = await configured.plan_one(BACKUP)
@@ -155,9 +155,9 @@ async def test_a_heartbeat_that_was_changed_meanwhile_is_left_alone(
 
 
 @pytest.mark.both_databases
-async def test_who_pauses_a_heartbeat_at_the_same_moment_is_waited_for(configured: ChangedProject) -> None:
-    await configured.bring_about(BACKUP, HOURLY)
-    await configured.bring_about(BACKUP, {"paused": True})
+async def test_a_change_waits_for_a_concurrent_pause(configured: ChangedProject) -> None:
+    await configured.plan_and_apply(BACKUP, HOURLY)
+    await configured.plan_and_apply(BACKUP, {"paused": True})
     action = await configured.plan_one(BACKUP)
     async with configured.while_uncommitted(action) as session:
         state = await session.get_one(HeartbeatState, await _number(configured), with_for_update=True)
@@ -166,11 +166,11 @@ async def test_who_pauses_a_heartbeat_at_the_same_moment_is_waited_for(configure
         await session.execute(update(Heartbeat).values(paused=False))
 
 
-async def test_a_heartbeat_that_was_removed_meanwhile_is_not_changed(configured: ChangedProject) -> None:
-    await configured.bring_about(BACKUP, HOURLY)
+async def test_a_heartbeat_removed_since_the_plan_is_not_changed(configured: ChangedProject) -> None:
+    await configured.plan_and_apply(BACKUP, HOURLY)
     change = await configured.plan_one(BACKUP, {"grace": "2m"})
     removal = await configured.plan_one(BACKUP)
-    await configured.bring_about(BACKUP)
+    await configured.plan_and_apply(BACKUP)
     gone = 'environments.production.heartbeats["Nightly backup"] was removed meanwhile; make a new review.'
     assert await configured.refused(change) == gone
     assert await configured.repeated(removal) == Publications()
@@ -181,7 +181,7 @@ async def test_a_heartbeat_that_was_removed_meanwhile_is_not_changed(configured:
 
 
 @pytest.mark.parametrize(("address", "fields"), [(BACKUP, HOURLY), (MAIL, {})])
-async def test_nothing_is_made_in_an_environment_that_is_gone(
+async def test_no_monitor_is_created_in_a_removed_environment(
     configured: ChangedProject, address: tuple[str, ...], fields: dict[str, Any]
 ) -> None:
     action = await configured.plan_one(address, fields)
@@ -190,15 +190,15 @@ async def test_nothing_is_made_in_an_environment_that_is_gone(
     assert message.endswith("cannot be made: there is no environment production any more; make a new review.")
 
 
-async def test_a_heartbeat_is_removed_with_its_keys_and_all_that_is_known_of_it(
+async def test_a_heartbeat_is_removed_with_its_keys_and_history(
     configured: ChangedProject,
 ) -> None:
     made = await configured.operated.act("heartbeats/create", name="Nightly backup", period_seconds=3600)
     another = await configured.operated.act("monitor-keys/create", kind="heartbeat", id=made["id"])
     async with configured.operated.engines.sessions() as session, session.begin():
         session.add(HeartbeatRun(heartbeat_id=made["id"], run_id="r1", first_ms=1, started_ms=1))
-    told = await configured.bring_about(BACKUP)
-    assert sorted(told.revoke) == sorted(
+    result = await configured.plan_and_apply(BACKUP)
+    assert sorted(result.revoke) == sorted(
         digest_credential(key) for key in (made["key"], made["ping_key"], another["key"])
     )
     for table in (Heartbeat, HeartbeatState, HeartbeatRun, MonitorKey):
@@ -206,7 +206,7 @@ async def test_a_heartbeat_is_removed_with_its_keys_and_all_that_is_known_of_it(
     assert await configured.audited() == [("heartbeat.remove", {"name": "Nightly backup", "keys": 3})]
 
 
-async def test_a_queue_is_made_and_removed(configured: ChangedProject) -> None:
+async def test_a_queue_is_created_and_removed(configured: ChangedProject) -> None:
     action = await configured.plan_one(MAIL, {})
     assert await configured.apply_step(action) == Publications()
     assert await configured.operated.count(MonitorKey) == 0
@@ -232,22 +232,22 @@ async def test_a_queue_is_made_and_removed(configured: ChangedProject) -> None:
     ]
 
 
-async def test_those_of_the_same_name_in_another_environment_stay(configured: ChangedProject) -> None:
-    await configured.bring_about(STAGING, {"type": "staging"})
+async def test_monitors_of_the_same_name_in_another_environment_stay(configured: ChangedProject) -> None:
+    await configured.plan_and_apply(STAGING, {"type": "staging"})
     others = (*STAGING, *BACKUP[2:]), (*STAGING, *MAIL[2:])
     for heartbeat, queue in (others, (BACKUP, MAIL)):
-        await configured.bring_about(heartbeat, HOURLY)
-        await configured.bring_about(queue, {})
-    await configured.bring_about(BACKUP, {"grace": "1m"})
-    await configured.bring_about(BACKUP)
-    await configured.bring_about(MAIL)
+        await configured.plan_and_apply(heartbeat, HOURLY)
+        await configured.plan_and_apply(queue, {})
+    await configured.plan_and_apply(BACKUP, {"grace": "1m"})
+    await configured.plan_and_apply(BACKUP)
+    await configured.plan_and_apply(MAIL)
     assert await configured.fields(others[0]) == {**FIELDS["heartbeat"], **HOURLY}
     assert await configured.fields(others[1]) == {}
 
 
-async def test_what_a_binding_gave_is_nowhere_in_the_audit_log(configured: ChangedProject) -> None:
-    await configured.bring_about(BACKUP, {**NIGHTLY, "timezone": "Asia/Tokyo"}, bound=["cron", "timezone"])
-    await configured.bring_about(BACKUP, {"timezone": "Asia/Seoul"}, bound=["timezone"])
+async def test_the_audit_log_has_no_binding_values(configured: ChangedProject) -> None:
+    await configured.plan_and_apply(BACKUP, {**NIGHTLY, "timezone": "Asia/Tokyo"}, bound=["cron", "timezone"])
+    await configured.plan_and_apply(BACKUP, {"timezone": "Asia/Seoul"}, bound=["timezone"])
     text = await configured.audit_text()
     assert "Asia" not in text and "0 3" not in text
     masked = {"timezone": {"from": MASK, "to": MASK, "sensitive": True}}

@@ -11,7 +11,7 @@ from control_domain.tables.projects import Project
 from tests.support.changed_project import ChangedProject
 
 
-async def test_it_gets_another_name(configured: ChangedProject) -> None:
+async def test_a_project_is_renamed(configured: ChangedProject) -> None:
     action = await configured.plan_one(PROJECT, {"name": "Store"})
     assert await configured.apply_step(action) == Publications()
     assert await configured.fields(PROJECT) == {"name": "Store"}
@@ -19,26 +19,26 @@ async def test_it_gets_another_name(configured: ChangedProject) -> None:
     await configured.repeated(action)
 
 
-async def test_a_name_that_was_changed_meanwhile_is_left_alone(configured: ChangedProject) -> None:
+async def test_a_name_changed_since_the_plan_is_not_changed(configured: ChangedProject) -> None:
     action = await configured.plan_one(PROJECT, {"name": "tops3cret"}, bound=["name"])
-    await configured.bring_about(PROJECT, {"name": "Main"})
+    await configured.plan_and_apply(PROJECT, {"name": "Main"})
     assert await configured.refused(action) == "project was changed meanwhile: name; make a new review."
 
 
 @pytest.mark.both_databases
-async def test_who_changes_the_name_at_the_same_moment_is_waited_for(configured: ChangedProject) -> None:
+async def test_a_change_waits_for_a_concurrent_renaming(configured: ChangedProject) -> None:
     action = await configured.plan_one(PROJECT, {"name": "Store"})
     async with configured.while_uncommitted(action) as session:
         await session.execute(update(Project).values(name="Main"))
 
 
 async def test_a_name_that_a_binding_gave_is_not_in_the_audit_log(configured: ChangedProject) -> None:
-    await configured.bring_about(PROJECT, {"name": "tops3cret"}, bound=["name"])
+    await configured.plan_and_apply(PROJECT, {"name": "tops3cret"}, bound=["name"])
     masked = {"from": MASK, "to": MASK, "sensitive": True}
     assert await configured.audited() == [("project.set", {"name": masked})]
 
 
-async def test_no_configuration_removes_it(configured: ChangedProject) -> None:
+async def test_no_configuration_removes_a_project(configured: ChangedProject) -> None:
     assert await configured.refused(Action("delete", PROJECT, [])) == (
         "A configuration removes no project: an operator does, with `pharos project remove`."
     )

@@ -16,7 +16,7 @@ from tests.support.changed_project import PRODUCTION, ChangedProject
 from tests.support.operated import NOW
 
 
-async def test_one_is_removed_with_its_keys_and_monitors(configured: ChangedProject) -> None:
+async def test_an_environment_is_removed_with_its_keys_and_monitors(configured: ChangedProject) -> None:
     act = configured.operated.act
     heartbeat = await act("heartbeats/create", name="backup", period_seconds=60)
     keys = [
@@ -25,13 +25,13 @@ async def test_one_is_removed_with_its_keys_and_monitors(configured: ChangedProj
         heartbeat["ping_key"],
         (await act("queues/create", name="mail"))["key"],
     ]
-    await configured.bring_about(
+    await configured.plan_and_apply(
         PRODUCTION, {"locked": True, "replicas": 2, "variables.A": configured.secret("one")}
     )
     action = await configured.plan_one(PRODUCTION)
-    told = await configured.apply_step(action)
-    assert sorted(told.revoke) == sorted(map(digest_credential, keys))
-    assert told.sites == ()
+    result = await configured.apply_step(action)
+    assert sorted(result.revoke) == sorted(map(digest_credential, keys))
+    assert result.sites == ()
     assert await configured.fields(PRODUCTION) is None
     name, _ = (await configured.audited())[-1]
     assert name == "environment.remove"
@@ -39,7 +39,7 @@ async def test_one_is_removed_with_its_keys_and_monitors(configured: ChangedProj
     assert await configured.repeated(action) == Publications()
 
 
-async def test_one_with_an_active_deployment_stays(configured: ChangedProject) -> None:
+async def test_an_environment_with_an_active_deployment_is_not_removed(configured: ChangedProject) -> None:
     number = await configured.operated.queue()
     action = await configured.plan_one(PRODUCTION)
     assert await configured.refused(action) == (
@@ -55,32 +55,32 @@ async def test_one_with_an_active_deployment_stays(configured: ChangedProject) -
     ("changed", "field"),
     [({"replicas": 2}, "replicas"), ({"branch": "main"}, "branch"), ({"locked": True}, "locked")],
 )
-async def test_one_that_was_changed_meanwhile_is_not_removed(
+async def test_a_resource_changed_since_the_plan_is_not_removed(
     configured: ChangedProject, changed: dict[str, Any], field: str
 ) -> None:
     action = await configured.plan_one(PRODUCTION)
-    await configured.bring_about(PRODUCTION, changed)
+    await configured.plan_and_apply(PRODUCTION, changed)
     assert await configured.refused(action) == (
         f"environments.production was changed meanwhile: {field}; make a new review."
     )
 
 
-async def test_one_that_got_a_variable_meanwhile_is_not_removed(configured: ChangedProject) -> None:
+async def test_an_environment_with_a_new_variable_is_not_removed(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION)
     await configured.operated.act("variables/set", environment_id="production", text="A=1")
     assert "variables.A" in await configured.refused(action)
 
 
-async def test_one_whose_branch_was_taken_away_meanwhile_is_removed(configured: ChangedProject) -> None:
-    await configured.bring_about(PRODUCTION, {"branch": "main"})
+async def test_an_environment_whose_branch_was_cleared_is_removed(configured: ChangedProject) -> None:
+    await configured.plan_and_apply(PRODUCTION, {"branch": "main"})
     action = await configured.plan_one(PRODUCTION)
-    await configured.bring_about(PRODUCTION, {"branch": None})
+    await configured.plan_and_apply(PRODUCTION, {"branch": None})
     await configured.apply_step(action)
     assert await configured.fields(PRODUCTION) is None
 
 
 @pytest.mark.both_databases
-async def test_a_deployer_that_writes_meanwhile_is_waited_for(configured: ChangedProject) -> None:
+async def test_removing_waits_for_the_deployer(configured: ChangedProject) -> None:
     """It holds its lease before the environment, and so does this: neither waits for the other crosswise."""
     number = configured.operated.environment.id
     sessions = configured.operated.engines.sessions

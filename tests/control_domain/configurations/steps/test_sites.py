@@ -38,11 +38,11 @@ async def _goals(configured: ChangedProject) -> dict[str, tuple[int, str | None,
         return {goal.name: (goal.id, goal.event, goal.path) for goal in goals}
 
 
-async def test_a_site_is_made_with_its_goals(configured: ChangedProject) -> None:
+async def test_a_site_is_created_with_its_goals(configured: ChangedProject) -> None:
     action = await configured.plan_one(WWW, SAID)
-    told = await configured.apply_step(action)
+    result = await configured.apply_step(action)
     site = await _site(configured)
-    assert told == Publications(sites=[site.id])
+    assert result == Publications(sites=[site.id])
     assert await configured.fields(WWW) == SAID
     assert {name: goal[1:] for name, goal in (await _goals(configured)).items()} == {
         "Purchase": ("purchase", None),
@@ -51,15 +51,15 @@ async def test_a_site_is_made_with_its_goals(configured: ChangedProject) -> None
     details = {"project": configured.project.public_id, "name": "www", **SAID}
     assert await configured.audited() == [("site.create", details)]
     # Whoever has made it may have ended before the edges were told.
-    assert await configured.repeated(action) == told
+    assert await configured.repeated(action) == result
 
 
-async def test_what_the_document_leaves_out_of_a_new_site_has_its_default(configured: ChangedProject) -> None:
-    await configured.bring_about(WWW, {"domains": DOMAINS})
+async def test_omitted_fields_of_a_new_site_have_their_defaults(configured: ChangedProject) -> None:
+    await configured.plan_and_apply(WWW, {"domains": DOMAINS})
     assert await configured.fields(WWW) == {"domains": DOMAINS, "timezone": "UTC"}
 
 
-async def test_a_site_that_somebody_else_has_made_otherwise_is_left_alone(configured: ChangedProject) -> None:
+async def test_an_existing_different_site_is_not_changed(configured: ChangedProject) -> None:
     action = await configured.plan_one(WWW, SAID)
     await configured.operated.act("sites/create", name="www", domains=DOMAINS)
     assert await configured.refused(action) == (
@@ -68,14 +68,14 @@ async def test_a_site_that_somebody_else_has_made_otherwise_is_left_alone(config
 
 
 @pytest.mark.both_databases
-async def test_a_site_that_somebody_else_is_making_is_waited_for(configured: ChangedProject) -> None:
+async def test_creating_waits_for_a_concurrent_creation_of_the_site(configured: ChangedProject) -> None:
     action = await configured.plan_one(WWW, SAID)
     async with configured.while_uncommitted(action) as session:
         await create_site(session, configured.project.id, "www", "UTC", DOMAINS, NOW)
 
 
-async def test_the_edges_are_told_of_other_domains_and_of_nothing_else(configured: ChangedProject) -> None:
-    await configured.bring_about(WWW, SAID)
+async def test_only_changed_domains_are_published(configured: ChangedProject) -> None:
+    await configured.plan_and_apply(WWW, SAID)
     site = await _site(configured)
     action = await configured.plan_one(WWW, {"domains": ["https://www.example"], "timezone": "UTC"})
     assert await configured.apply_step(action) == Publications(sites=[site.id])
@@ -93,7 +93,7 @@ async def test_the_edges_are_told_of_other_domains_and_of_nothing_else(configure
 
 
 async def test_goals_are_added_retargeted_and_removed(configured: ChangedProject) -> None:
-    await configured.bring_about(WWW, SAID)
+    await configured.plan_and_apply(WWW, SAID)
     before = await _goals(configured)
     said = {"goals.Purchase": {"path": "/paid"}, "goals.Contact": {"event": "contact"}}
     (action,) = await configured.plan({WWW: said}, deleted=[(*WWW, "goals", "Sign up")])
@@ -123,10 +123,8 @@ MEANWHILE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("field", MEANWHILE)
-async def test_a_site_that_was_changed_meanwhile_is_left_alone(
-    configured: ChangedProject, field: str
-) -> None:
-    await configured.bring_about(WWW, SAID)
+async def test_a_site_changed_since_the_plan_is_not_changed(configured: ChangedProject, field: str) -> None:
+    await configured.plan_and_apply(WWW, SAID)
     said = {
         "domains": ["https://www.example"],
         "timezone": "UTC",
@@ -134,17 +132,17 @@ async def test_a_site_that_was_changed_meanwhile_is_left_alone(
         "goals.Contact": {"event": "contact"},
     }
     action, removal = await configured.plan_one(WWW, said), await configured.plan_one(WWW)
-    await configured.bring_about(WWW, MEANWHILE[field])
+    await configured.plan_and_apply(WWW, MEANWHILE[field])
     changed = f"sites.www was changed meanwhile: {field}; make a new review."
     assert await configured.refused(action) == changed
     assert await configured.refused(removal) == changed
 
 
 @pytest.mark.both_databases
-async def test_a_goal_that_somebody_else_removes_at_the_same_moment_is_waited_for(
+async def test_a_change_waits_for_a_concurrent_removal_of_a_goal(
     configured: ChangedProject,
 ) -> None:
-    await configured.bring_about(WWW, SAID)
+    await configured.plan_and_apply(WWW, SAID)
     (action,) = await configured.plan({WWW: {"goals.Purchase": {"event": "paid"}}})
     async with configured.while_uncommitted(action) as session:
         goal = (await session.execute(select(Goal).where(Goal.name == "Purchase"))).scalar_one()
@@ -152,36 +150,36 @@ async def test_a_goal_that_somebody_else_removes_at_the_same_moment_is_waited_fo
 
 
 @pytest.mark.both_databases
-async def test_a_goal_that_somebody_else_adds_at_the_same_moment_is_waited_for(
+async def test_a_change_waits_for_a_concurrent_addition_of_a_goal(
     configured: ChangedProject,
 ) -> None:
-    await configured.bring_about(WWW, {"domains": DOMAINS})
+    await configured.plan_and_apply(WWW, {"domains": DOMAINS})
     (action,) = await configured.plan({WWW: {"goals.Purchase": {"event": "paid"}}})
     async with configured.while_uncommitted(action) as session:
         await add_goal(session, await _site(configured), "Purchase", "bought", None, NOW)
 
 
 @pytest.mark.both_databases
-async def test_who_changes_domains_at_the_same_moment_is_waited_for(configured: ChangedProject) -> None:
-    await configured.bring_about(WWW, SAID)
+async def test_a_change_waits_for_a_concurrent_change_of_domains(configured: ChangedProject) -> None:
+    await configured.plan_and_apply(WWW, SAID)
     action = await configured.plan_one(WWW, {"domains": ["https://www.example"]})
     async with configured.while_uncommitted(action) as session:
         await session.execute(update(Site).values(domains='["https://other.example"]'))
 
 
-async def test_a_site_that_was_removed_meanwhile_is_not_changed(configured: ChangedProject) -> None:
-    await configured.bring_about(WWW, SAID)
+async def test_a_site_removed_since_the_plan_is_not_changed(configured: ChangedProject) -> None:
+    await configured.plan_and_apply(WWW, SAID)
     action = await configured.plan_one(WWW, {"timezone": "UTC"})
-    await configured.bring_about(WWW)
+    await configured.plan_and_apply(WWW)
     assert await configured.refused(action) == "sites.www was removed meanwhile; make a new review."
 
 
 async def test_a_site_is_removed_with_its_goals(configured: ChangedProject) -> None:
-    await configured.bring_about(WWW, SAID)
+    await configured.plan_and_apply(WWW, SAID)
     site = await _site(configured)
     action = await configured.plan_one(WWW)
-    told = await configured.apply_step(action)
-    assert (list(told.revoke), list(told.sites)) == ([digest_credential(site.public_id)], [])
+    result = await configured.apply_step(action)
+    assert (list(result.revoke), list(result.sites)) == ([digest_credential(site.public_id)], [])
     assert await configured.operated.count(Site) == await configured.operated.count(Goal) == 0
     name, details = (await configured.audited())[-1]
     assert (name, details["name"]) == ("site.remove", "www")
@@ -193,19 +191,19 @@ async def test_sites_of_other_projects_are_not_touched(configured: ChangedProjec
     await configured.operated.act("sites/create", name="www", domains=DOMAINS, project_id="blog")
     action = await configured.plan_one(WWW, SAID)
     await configured.apply_step(action)
-    await configured.bring_about(WWW, {"timezone": "Asia/Tokyo"})
-    await configured.bring_about(WWW)
+    await configured.plan_and_apply(WWW, {"timezone": "Asia/Tokyo"})
+    await configured.plan_and_apply(WWW)
     (left,) = await configured.operated.act("sites/list")
     assert (left["name"], left["timezone"], left["domains"]) == ("www", "UTC", DOMAINS)
 
 
-async def test_what_a_binding_gave_is_nowhere_in_the_audit_log_of_a_change(
+async def test_the_audit_log_of_a_change_has_no_binding_values(
     configured: ChangedProject,
 ) -> None:
     said = {"domains": ["https://tops3cret.example"], "goals.Purchase": {"event": "tops3cret"}}
-    await configured.bring_about(WWW, {**said, "timezone": "UTC"}, bound=said)
+    await configured.plan_and_apply(WWW, {**said, "timezone": "UTC"}, bound=said)
     again = {"domains": ["https://tops3cret.example", *DOMAINS], "goals.Purchase": {"path": "/tops3cret"}}
-    await configured.bring_about(WWW, again, bound=again)
+    await configured.plan_and_apply(WWW, again, bound=again)
     assert "tops3cret" not in await configured.audit_text()
     masked = {"from": MASK, "to": MASK, "sensitive": True}
     assert (await configured.audited())[-1] == ("site.set", dict.fromkeys(again, masked))

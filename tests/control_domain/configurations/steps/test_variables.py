@@ -44,12 +44,12 @@ async def _waiting(configured: ChangedProject) -> list[tuple[str, dict[str, str]
 async def _set(configured: ChangedProject, text: str, by: str | None = None) -> int | None:
     """As an operator; gives the number of the change that waits."""
     wanted = {"environment_id": "production", "text": text, **({} if by is None else {"by": by})}
-    told = await configured.operated.act("variables/set", **wanted)
-    change: int | None = told["change_id"]
+    result = await configured.operated.act("variables/set", **wanted)
+    change: int | None = result["change_id"]
     return change
 
 
-async def test_they_are_set_among_those_that_the_document_leaves_out(configured: ChangedProject) -> None:
+async def test_setting_variables_keeps_the_omitted_ones(configured: ChangedProject) -> None:
     await _set(configured, "B=1\nA=1\nD=1")
     said = {"variables.A": configured.secret("two"), "variables.C": configured.secret("")}
     action = await configured.plan_one(PRODUCTION, said)
@@ -66,7 +66,7 @@ async def test_they_are_set_among_those_that_the_document_leaves_out(configured:
     await configured.repeated(action)
 
 
-async def test_they_are_removed(configured: ChangedProject) -> None:
+async def test_variables_are_removed(configured: ChangedProject) -> None:
     await _set(configured, "A=1\nB=1\nC=1")
     (action,) = await configured.plan({PRODUCTION: {"variables.B": configured.secret("2")}}, deleted=[A, C])
     await configured.apply_step(action)
@@ -77,7 +77,7 @@ async def test_they_are_removed(configured: ChangedProject) -> None:
     assert await _values(configured) == {}
 
 
-async def test_those_that_have_their_values_already_make_no_version(configured: ChangedProject) -> None:
+async def test_unchanged_variables_create_no_version(configured: ChangedProject) -> None:
     action = await configured.plan_one(
         PRODUCTION, {"variables.A": configured.secret("1"), "replicas": 2, "branch": "main"}
     )
@@ -87,14 +87,14 @@ async def test_those_that_have_their_values_already_make_no_version(configured: 
     assert [name for name, _ in await configured.audited()] == ["environment.set", "environment.scale"]
 
 
-async def test_settings_can_be_changed_where_variables_cannot_be_opened(configured: ChangedProject) -> None:
+async def test_settings_can_be_changed_if_variables_cannot_be_opened(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION, {"replicas": 2})
     await _set(configured, "A=1")
     await configured.apply_step(action, SealingKeys([b"x" * 32]))
     assert (await configured.environment()).desired_replicas == 2
 
 
-async def test_those_that_cannot_be_opened_are_left_alone(configured: ChangedProject) -> None:
+async def test_variables_that_cannot_be_opened_are_not_changed(configured: ChangedProject) -> None:
     await _set(configured, "A=tops3cret")
     action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("n3w")})
     message = await configured.refused(action, SealingKeys([b"x" * 32]))
@@ -103,7 +103,7 @@ async def test_those_that_cannot_be_opened_are_left_alone(configured: ChangedPro
 
 
 @pytest.mark.parametrize("meanwhile", ["A=2", "A=", ""])
-async def test_one_that_was_changed_meanwhile_is_left_alone(
+async def test_a_variable_changed_since_the_plan_is_not_changed(
     configured: ChangedProject, meanwhile: str
 ) -> None:
     await _set(configured, "A=1")
@@ -115,7 +115,7 @@ async def test_one_that_was_changed_meanwhile_is_left_alone(
     )
 
 
-async def test_one_that_was_changed_meanwhile_is_not_removed(configured: ChangedProject) -> None:
+async def test_a_resource_changed_since_the_plan_is_not_removed(configured: ChangedProject) -> None:
     await _set(configured, "A=1")
     (action,) = await configured.plan(deleted=[A])
     await _set(configured, "A=2")
@@ -124,7 +124,7 @@ async def test_one_that_was_changed_meanwhile_is_not_removed(configured: Changed
     await configured.repeated(action)
 
 
-async def test_others_that_were_changed_meanwhile_stay_changed(configured: ChangedProject) -> None:
+async def test_concurrent_changes_of_other_variables_are_kept(configured: ChangedProject) -> None:
     await _set(configured, "A=1\nB=1")
     action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("2")})
     await _set(configured, "A=1\nB=5\nC=5")
@@ -133,7 +133,7 @@ async def test_others_that_were_changed_meanwhile_stay_changed(configured: Chang
 
 
 @pytest.mark.both_databases
-async def test_who_sets_them_at_the_same_moment_is_waited_for(configured: ChangedProject) -> None:
+async def test_a_change_waits_for_a_concurrent_change_of_variables(configured: ChangedProject) -> None:
     await _set(configured, "A=1")
     action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("2")})
     async with configured.while_uncommitted(action) as session:
@@ -143,9 +143,9 @@ async def test_who_sets_them_at_the_same_moment_is_waited_for(configured: Change
 
 
 @pytest.mark.both_databases
-async def test_where_a_second_person_has_to_agree_they_wait(configured: ChangedProject) -> None:
+async def test_variables_that_need_approval_wait(configured: ChangedProject) -> None:
     await _set(configured, "A=1")
-    await configured.bring_about(PRODUCTION, {"approval.variables": True})
+    await configured.plan_and_apply(PRODUCTION, {"approval.variables": True})
     action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("2")})
     await configured.apply_step(action)
     assert await _values(configured) == {"A": "1"}
@@ -163,45 +163,45 @@ async def test_where_a_second_person_has_to_agree_they_wait(configured: ChangedP
     await configured.repeated(action)
 
 
-async def test_no_document_gets_round_the_second_person(configured: ChangedProject) -> None:
+async def test_no_document_bypasses_the_approval(configured: ChangedProject) -> None:
     await _set(configured, "A=1")
-    await configured.bring_about(PRODUCTION, {"approval.variables": True})
+    await configured.plan_and_apply(PRODUCTION, {"approval.variables": True})
     said = {"approval.variables": False, "variables.A": configured.secret("2")}
-    await configured.bring_about(PRODUCTION, said)
+    await configured.plan_and_apply(PRODUCTION, said)
     assert await _values(configured) == {"A": "1"}
     assert [waiting[:2] for waiting in await _waiting(configured)] == [("pending", {"A": "2"})]
 
 
-async def test_a_document_that_asks_for_a_second_person_sets_its_own_variables_first(
+async def test_a_document_that_turns_approval_on_sets_its_variables_before(
     configured: ChangedProject,
 ) -> None:
     said = {"approval.variables": True, "variables.A": configured.secret("2")}
-    await configured.bring_about(PRODUCTION, said)
+    await configured.plan_and_apply(PRODUCTION, said)
     assert await _values(configured) == {"A": "2"}
     assert await _waiting(configured) == []
 
 
-async def test_new_ones_come_on_top_of_those_that_wait(configured: ChangedProject) -> None:
+async def test_new_variables_are_added_to_those_awaiting_approval(configured: ChangedProject) -> None:
     await _set(configured, "A=1\nB=1")
-    await configured.bring_about(PRODUCTION, {"approval.variables": True})
+    await configured.plan_and_apply(PRODUCTION, {"approval.variables": True})
     await _set(configured, "A=2\nC=2", by="owner@acme.example")
-    await configured.bring_about(PRODUCTION, {"variables.D": configured.secret("3")})
+    await configured.plan_and_apply(PRODUCTION, {"variables.D": configured.secret("3")})
     deployer = configured.operated.people["deployer"].id
     assert (await _waiting(configured))[1:] == [("pending", {"A": "2", "C": "2", "D": "3"}, deployer)]
     assert (await _waiting(configured))[0][0] == ChangeState.SUPERSEDED
     assert await _values(configured) == {"A": "1", "B": "1"}
 
 
-async def test_what_waited_and_was_turned_down_meanwhile_is_another_value(configured: ChangedProject) -> None:
+async def test_a_change_rejected_since_the_plan_fails_the_step(configured: ChangedProject) -> None:
     await _set(configured, "A=1")
-    await configured.bring_about(PRODUCTION, {"approval.variables": True})
+    await configured.plan_and_apply(PRODUCTION, {"approval.variables": True})
     change = await _set(configured, "A=2", by="owner@acme.example")
     action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("3")})
     await configured.operated.act("variables/reject", id=change, by="maintainer@acme.example", reason="no")
     assert "variables.A" in await configured.refused(action)
 
 
-async def test_a_new_environment_has_its_first_variables_at_once(configured: ChangedProject) -> None:
+async def test_the_first_variables_of_an_environment_need_no_approval(configured: ChangedProject) -> None:
     said = {"type": "staging", "approval.variables": True, "variables.A": configured.secret("1")}
     action = await configured.plan_one(STAGING, said)
     await configured.apply_step(action)
@@ -210,7 +210,7 @@ async def test_a_new_environment_has_its_first_variables_at_once(configured: Cha
     await configured.repeated(action)
 
 
-async def test_no_environment_gets_more_than_it_may_have(configured: ChangedProject) -> None:
+async def test_the_limit_of_variables_is_enforced(configured: ChangedProject) -> None:
     await _set(configured, "\n".join(f"N{number}=1" for number in range(MAX_VARIABLES)))
     said = {"variables.A": configured.secret("1"), "variables.N0": configured.secret("2")}
     action = await configured.plan_one(PRODUCTION, said)
@@ -224,7 +224,7 @@ async def test_no_environment_gets_more_than_it_may_have(configured: ChangedProj
     assert len(await _values(configured)) == MAX_VARIABLES
 
 
-async def test_a_value_that_is_not_kept_is_not_set(configured: ChangedProject) -> None:
+async def test_a_variable_without_a_stored_value_is_not_set(configured: ChangedProject) -> None:
     digest = configured.secret("1").digest
     action = Action("update", PRODUCTION, [Change("variables.A", None, Secret(digest), True)])
     assert await configured.refused(action) == (
@@ -235,15 +235,15 @@ async def test_a_value_that_is_not_kept_is_not_set(configured: ChangedProject) -
 async def test_no_value_is_in_the_audit_log_or_a_message(configured: ChangedProject) -> None:
     values = ["tops3cret", "anoth3r", "th1rd"]
     said = {"type": "staging", "variables.A": configured.secret(values[0])}
-    await configured.bring_about(STAGING, said)
+    await configured.plan_and_apply(STAGING, said)
     action = await configured.plan_one(STAGING, {"variables.A": configured.secret(values[1])})
-    await configured.bring_about(STAGING, {"variables.A": configured.secret(values[2])})
-    told = [await configured.refused(action)]
+    await configured.plan_and_apply(STAGING, {"variables.A": configured.secret(values[2])})
+    result = [await configured.refused(action)]
     created = Action("create", STAGING, [Change("variables.A", None, configured.secret(values[0]), True)])
-    told.append(await configured.refused(created))
+    result.append(await configured.refused(created))
     removed = await configured.plan_one(STAGING)
-    await configured.bring_about(STAGING, {"variables.A": configured.secret(values[1])})
-    told.append(await configured.refused(removed))
-    told.append(await configured.audit_text())
+    await configured.plan_and_apply(STAGING, {"variables.A": configured.secret(values[1])})
+    result.append(await configured.refused(removed))
+    result.append(await configured.audit_text())
     digests = [configured.secret(value).digest[:8] for value in values]
-    assert not [word for word in (*values, *digests) if any(word in text for text in told)]
+    assert not [word for word in (*values, *digests) if any(word in text for text in result)]

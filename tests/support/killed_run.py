@@ -45,7 +45,7 @@ class Lives:
         """Wait for its end: whether it was killed, or else has ended because nothing was left to do."""
         status = await self._read()
         self._let_go()
-        assert status in (0, signal.SIGKILL), f"ended with {status}: {self.told()}"
+        assert status in (0, signal.SIGKILL), f"ended with {status}: {self.read_log_end()}"
         return status == signal.SIGKILL
 
     def _let_go(self) -> None:
@@ -57,10 +57,10 @@ class Lives:
         assert self._process.stdout is not None
         async with asyncio.timeout(_LIFE_SECONDS):
             line = await asyncio.to_thread(self._process.stdout.readline)
-        assert line, self.told()
+        assert line, self.read_log_end()
         return int(line)
 
-    def told(self) -> str:
+    def read_log_end(self) -> str:
         """The end of its log."""
         return self._log.read_text()[-4000:]
 

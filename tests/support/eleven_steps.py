@@ -100,12 +100,12 @@ async def effects(begun: ReviewedProject) -> list[str]:
     return [action for action in actions[last:] if not action.startswith("configuration.")]
 
 
-async def check_done(begun: ReviewedProject, told: Any) -> None:
+async def check_done(begun: ReviewedProject, result: Any) -> None:
     """All of it, each effect once; and a plan of the same changes nothing."""
-    assert statuses(told) == ["succeeded"] * COUNT, told
-    assert told["status"] == "succeeded"
+    assert statuses(result) == ["succeeded"] * COUNT, result
+    assert result["status"] == "succeeded"
     assert sorted(await effects(begun)) == sorted(EFFECTS)
-    rows = await begun.rows(RunStep, RunStep.run_id == told["id"])
+    rows = await begun.rows(RunStep, RunStep.run_id == result["id"])
     assert {(row.sealed, row.key_id, row.publications) for row in rows} == {(None, None, None)}
     again = DOCUMENT.partition("delete:")[0]
     plan = (await begun.ask("plan", again, BINDINGS)).data

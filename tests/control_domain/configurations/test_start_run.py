@@ -57,10 +57,10 @@ async def changing(prepared_changes: Prepared, tmp_path: Path) -> AsyncIterator[
 async def prepared_protected(
     prepared: Prepared, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Prepared]:
-    async def bring_about(platform: Platform) -> None:
-        assert (await ReviewedProject(platform, "shop").bring_about(_BEFORE))["status"] == "succeeded"
+    async def apply_document(platform: Platform) -> None:
+        assert (await ReviewedProject(platform, "shop").apply_document(_BEFORE))["status"] == "succeeded"
 
-    async with prepared_after(prepared, tmp_path_factory.mktemp("protected"), bring_about) as made:
+    async with prepared_after(prepared, tmp_path_factory.mktemp("protected"), apply_document) as made:
         yield made
 
 
@@ -80,18 +80,22 @@ async def _same_after(shop: ReviewedProject, review: int, **options: Any) -> tup
 
 
 @pytest.mark.both_databases
-async def test_an_application_has_an_operation_for_each_action(shop: ReviewedProject) -> None:
+async def test_a_run_has_a_step_for_each_action(shop: ReviewedProject) -> None:
     review = await shop.ask("reviews", DOCUMENT)
     answer = await shop.apply(review.data["id"], who="deployer")
     assert answer.status == 200
-    told = answer.data
-    assert set(told) == {"id", "review_id", "status", "created_at", "finished_at", "operations"}
-    assert (told["review_id"], told["status"], told["finished_at"]) == (review.data["id"], "running", None)
+    result = answer.data
+    assert set(result) == {"id", "review_id", "status", "created_at", "finished_at", "operations"}
+    assert (result["review_id"], result["status"], result["finished_at"]) == (
+        review.data["id"],
+        "running",
+        None,
+    )
     actions = review.data["plan"]["actions"]
     assert len(actions) == 3
-    for operation, action in zip(told["operations"], actions, strict=True):
-        assert operation == {
-            "id": operation["id"],
+    for step, action in zip(result["operations"], actions, strict=True):
+        assert step == {
+            "id": step["id"],
             **action,
             "status": "pending",
             "error": None,
@@ -99,29 +103,29 @@ async def test_an_application_has_an_operation_for_each_action(shop: ReviewedPro
             "started_at": None,
             "finished_at": None,
         }
-    assert [one["id"] for one in told["operations"]] == sorted(one["id"] for one in told["operations"])
+    assert [one["id"] for one in result["operations"]] == sorted(one["id"] for one in result["operations"])
     # That is what is read of it, by everybody who may read.
-    path = f"applications/{told['id']}"
-    assert (await shop.call("GET", path, who="viewer")).data == told
+    path = f"applications/{result['id']}"
+    assert (await shop.call("GET", path, who="viewer")).data == result
     # Nothing is carried out by this.
     assert (await shop.fields("environments", "staging") or {})["name"] == "Staging"
 
 
-async def test_who_applies_it_is_kept(shop: ReviewedProject) -> None:
+async def test_a_run_stores_who_applied_the_review(shop: ReviewedProject) -> None:
     review = await shop.review(DOCUMENT)
     path = f"/v1/projects/{shop.project.public_id}/configuration/reviews/{review}/apply"
     token = shop.platform.acme.token("deployer")
     answer = await shop.platform.call("POST", path, token=token, headers={"X-Request-Id": "req-7"})
-    (application,) = await shop.rows(ConfigurationRun, ConfigurationRun.id == answer.data["id"])
+    (run,) = await shop.rows(ConfigurationRun, ConfigurationRun.id == answer.data["id"])
     entry = (await shop.rows(AuditEntry))[-1]
     assert (entry.action, entry.subject) == ("configuration.apply", f"project {shop.project.public_id}")
-    assert application.person_id == entry.person_id == shop.platform.acme.people["deployer"].id
-    assert application.token_id == entry.token_id
-    assert application.request_id == entry.request_id == "req-7"
-    assert application.source == entry.source == "127.0.0.1"
+    assert run.person_id == entry.person_id == shop.platform.acme.people["deployer"].id
+    assert run.token_id == entry.token_id
+    assert run.request_id == entry.request_id == "req-7"
+    assert run.source == entry.source == "127.0.0.1"
 
 
-async def test_a_review_that_has_expired_is_409(shop: ReviewedProject) -> None:
+async def test_applying_an_expired_review_is_409(shop: ReviewedProject) -> None:
     review = await shop.review(DOCUMENT)
     await shop.age(review, timedelta(minutes=15))
     assert await _same_after(shop, review) == (409, "review-expired")
@@ -132,14 +136,14 @@ async def test_a_review_that_has_expired_is_409(shop: ReviewedProject) -> None:
     assert (await shop.apply(other)).status == 200
 
 
-async def test_one_that_was_given_up_by_another_clock_has_expired_too(shop: ReviewedProject) -> None:
+async def test_a_review_without_secrets_has_expired(shop: ReviewedProject) -> None:
     review = await shop.review(DOCUMENT)
     async with shop.platform.sessions() as session, session.begin():
         await clean_up_reviews(session, datetime.now(UTC) + timedelta(minutes=16))
     assert await _same_after(shop, review) == (409, "review-expired")
 
 
-async def test_it_is_valid_for_fifteen_minutes_to_the_microsecond(shop: ReviewedProject) -> None:
+async def test_a_review_is_valid_for_fifteen_minutes_to_the_microsecond(shop: ReviewedProject) -> None:
     number = await shop.review(DOCUMENT)
     (review,) = await shop.rows(Review, Review.id == number)
     assert review.expires_at == review.created_at + timedelta(minutes=15)
@@ -154,18 +158,18 @@ async def test_it_is_valid_for_fifteen_minutes_to_the_microsecond(shop: Reviewed
 
 async def test_a_review_is_applied_once(shop: ReviewedProject) -> None:
     review = await shop.review(DOCUMENT)
-    application = (await shop.apply(review)).data
+    run = (await shop.apply(review)).data
     answer = await shop.apply(review)
     assert answer.problem == (409, "review-applied")
-    assert answer.json()["application_id"] == application["id"]
-    assert (await shop.work(application["id"]))["status"] == "succeeded"
+    assert answer.json()["application_id"] == run["id"]
+    assert (await shop.work(run["id"]))["status"] == "succeeded"
     # That it has expired since is not the reason.
     await shop.age(review, timedelta(minutes=15))
     assert await _same_after(shop, review) == (409, "review-applied")
 
 
 @pytest.mark.both_databases
-async def test_of_a_hundred_who_apply_it_at_once_one_does(shop: ReviewedProject) -> None:
+async def test_of_a_hundred_concurrent_requests_one_applies_the_review(shop: ReviewedProject) -> None:
     review = await shop.review(DOCUMENT)
     before = {table: await shop.count(table) for table in (ConfigurationRun, RunStep, AuditEntry)}
     people = ("owner", "admin", "maintainer", "deployer")
@@ -191,21 +195,21 @@ async def test_of_a_hundred_who_apply_it_at_once_one_does(shop: ReviewedProject)
 
 
 @pytest.mark.both_databases
-async def test_of_many_reviews_that_are_applied_at_once_one_is(shop: ReviewedProject) -> None:
+async def test_of_many_concurrent_reviews_one_is_applied(shop: ReviewedProject) -> None:
     reviews = [await shop.review(document) for document in (DOCUMENT, OTHER, "") for _ in range(4)]
     # No worker is there: the one that starts stays running, but for one that changes nothing.
-    before = await shop.applications()
+    before = await shop.count_runs()
     answers = await asyncio.gather(*(shop.apply(review) for review in reviews * 4))
     good = [answer.data for answer in answers if answer.status == 200]
     assert len(good) == 1
-    assert await shop.applications() == before + 1
+    assert await shop.count_runs() == before + 1
     expected = "application-running" if good[0]["operations"] else "project-changed"
     kinds = Counter(answer.problem[1] for answer in answers if answer.status != 200)
     assert kinds == {expected: 44, "review-applied": 3}
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_a_project_that_has_changed_is_409(changing: ReviewedProject, change: str) -> None:
+async def test_applying_to_a_changed_project_is_409(changing: ReviewedProject, change: str) -> None:
     review = await changing.review(OTHER)
     await CHANGES[change](changing.platform)
     assert await _same_after(changing, review) == (409, "project-changed")
@@ -215,7 +219,9 @@ async def test_a_project_that_has_changed_is_409(changing: ReviewedProject, chan
 
 
 @pytest.mark.parametrize("change", NO_CHANGES)
-async def test_what_a_plan_does_not_see_changes_nothing(changing: ReviewedProject, change: str) -> None:
+async def test_changes_outside_the_plan_do_not_outdate_a_review(
+    changing: ReviewedProject, change: str
+) -> None:
     review = await changing.review(OTHER)
     await NO_CHANGES[change](changing.platform)
     assert (await changing.apply(review)).status == 200
@@ -224,17 +230,17 @@ async def test_what_a_plan_does_not_see_changes_nothing(changing: ReviewedProjec
 async def test_of_two_reviews_of_one_state_one_is_applied(shop: ReviewedProject) -> None:
     """Although the other one's plan would be the same again."""
     first, second = [await shop.review(DOCUMENT) for _ in range(2)]
-    application = (await shop.apply(first)).data
+    run = (await shop.apply(first)).data
     before = await shop.platform.contents()
     answer = await shop.apply(second)
     assert answer.problem == (409, "application-running")
-    assert answer.json()["application_id"] == application["id"]
+    assert answer.json()["application_id"] == run["id"]
     assert await shop.platform.contents() == before
-    assert (await shop.work(application["id"]))["status"] == "succeeded"
+    assert (await shop.work(run["id"]))["status"] == "succeeded"
     assert await _same_after(shop, second) == (409, "project-changed")
 
 
-async def test_another_project_of_the_account_has_its_own(shop: ReviewedProject) -> None:
+async def test_projects_of_an_account_are_independent(shop: ReviewedProject) -> None:
     blog = ReviewedProject(shop.platform, "blog")
     reviews = await shop.review(DOCUMENT), await blog.review(DOCUMENT)
     assert (await shop.apply(reviews[0])).status == 200
@@ -243,14 +249,14 @@ async def test_another_project_of_the_account_has_its_own(shop: ReviewedProject)
     assert (await blog.apply(reviews[1])).status == 200
 
 
-async def test_while_one_is_running_none_is_started(shop: ReviewedProject) -> None:
-    application = await shop.begin(DOCUMENT)
+async def test_no_run_starts_while_another_is_running(shop: ReviewedProject) -> None:
+    run = await shop.begin(DOCUMENT)
     # Planned with it in sight.
     review = await shop.review(OTHER)
     answer = await shop.apply(review)
     assert answer.problem == (409, "application-running")
-    assert answer.json()["application_id"] == application["id"]
-    await shop.work(application["id"])
+    assert answer.json()["application_id"] == run["id"]
+    await shop.work(run["id"])
     assert (await shop.apply(await shop.review(OTHER))).status == 200
 
 
@@ -258,23 +264,23 @@ async def test_a_plan_of_nothing_succeeds_at_once(shop: ReviewedProject) -> None
     older = await shop.review(OTHER)
     plan = await shop.ask("reviews", "")
     assert plan.data["plan"]["actions"] == []
-    told = (await shop.apply(plan.data["id"])).data
-    assert (told["status"], told["operations"]) == ("succeeded", [])
-    assert told["finished_at"] == told["created_at"]
-    assert await shop.read(told["id"]) == told
+    result = (await shop.apply(plan.data["id"])).data
+    assert (result["status"], result["operations"]) == ("succeeded", [])
+    assert result["finished_at"] == result["created_at"]
+    assert await shop.read(result["id"]) == result
     # Whoever reviewed the other one before has not seen it.
     assert await _same_after(shop, older) == (409, "project-changed")
 
 
 @pytest.mark.both_databases
-async def test_what_is_applied_again_with_its_key_is_applied_once(shop: ReviewedProject) -> None:
+async def test_a_repeated_idempotency_key_starts_one_run(shop: ReviewedProject) -> None:
     review, other = await shop.review(DOCUMENT), await shop.review(OTHER)
-    before = await shop.applications()
+    before = await shop.count_runs()
     answers = await asyncio.gather(*(shop.apply(review, key="k") for _ in range(20)))
     assert {(answer.status, answer.body) for answer in answers} == {(200, answers[0].body)}
     replayed = Counter(answer.headers.get("Idempotent-Replayed") for answer in answers)
     assert replayed == {None: 1, "true": 19}
-    assert await shop.applications() == before + 1
+    assert await shop.count_runs() == before + 1
     # The first answer, whatever has become of it.
     await shop.work(answers[0].data["id"])
     again = await shop.apply(review, key="k")
@@ -301,16 +307,16 @@ def _count_pending(url: str) -> int:
         return threads.submit(lambda: asyncio.run(count())).result()
 
 
-async def test_a_worker_is_woken_once_there_is_something_to_find(shop: ReviewedProject) -> None:
+async def test_the_worker_is_woken_after_the_commit(shop: ReviewedProject) -> None:
     url = shop.platform.engine.url.render_as_string(hide_password=False)
     # Of the application before one waits, which is called off.
     others = await shop.count(RunStep, RunStep.status == "pending") - 1
     seen: list[int] = []
     shop.platform.app.state.wake_configuration_runs = lambda: seen.append(_count_pending(url))
-    application = await shop.begin(DOCUMENT)
-    first = application["operations"][0]["id"]
-    await shop.operate(application["id"], first, "cancel")
-    await shop.operate(application["id"], first, "retry")
+    run = await shop.begin(DOCUMENT)
+    first = run["operations"][0]["id"]
+    await shop.move_step(run["id"], first, "cancel")
+    await shop.move_step(run["id"], first, "retry")
     assert [count - others for count in seen] == [3, 2, 3]
 
 
@@ -353,7 +359,7 @@ FREE = {
 }
 
 
-async def test_what_protects_is_applied_by_maintainers(protected: ReviewedProject) -> None:
+async def test_only_maintainers_may_lower_protection(protected: ReviewedProject) -> None:
     """What removes something, or what keeps people from deploying."""
     for name, document in PROTECTED.items():
         answer = await protected.ask("reviews", document, who="deployer")
@@ -372,13 +378,13 @@ async def test_maintainers_apply_what_protects(protected: ReviewedProject, who: 
         await protected.review("\n".join((PROTECTED["no lock"], PROTECTED["a queue less"]))), who=who
     )
     assert answer.status == 200
-    told = await protected.work(answer.data["id"])
-    assert statuses(told) == ["succeeded", "succeeded"]
+    result = await protected.work(answer.data["id"])
+    assert statuses(result) == ["succeeded", "succeeded"]
     assert await protected.fields("environments", "staging", "queues", "default") is None
 
 
 @pytest.mark.parametrize("name", FREE)
-async def test_whoever_may_deploy_applies_the_rest(protected: ReviewedProject, name: str) -> None:
+async def test_deployers_apply_everything_else(protected: ReviewedProject, name: str) -> None:
     review = await protected.review(FREE[name])
     for who in ("viewer", "stranger"):
         assert await _same_after(protected, review, who=who) == (403, "deploy-not-allowed")

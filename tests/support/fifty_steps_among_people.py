@@ -22,7 +22,7 @@ from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.cheap_engines import build_control
 from tests.support.databases import copied_database
 from tests.support.deploy_platform import RECEIPT_KEY
-from tests.support.fifty_operations import AFTER, BINDINGS, DELETED, Fifty, opened, until_ended
+from tests.support.fifty_steps import AFTER, BINDINGS, DELETED, Fifty, opened, until_ended
 from tests.support.operated import NOW
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 
@@ -51,11 +51,11 @@ class Shop:
             self.sessions, self.engines.directory, VARIABLE_KEYS, on_checkpoint=self._meet
         )
 
-    async def _meet(self, step: Checkpoint, position: int) -> None:
+    async def _meet(self, checkpoint: Checkpoint, position: int) -> None:
         if self.people:
             if not self.resources:
-                self.resources = [one["resource"] for one in (await self.application())["operations"]]
-            if do := self.people.pop((step, self.resources[position]), None):
+                self.resources = [one["resource"] for one in (await self.read_run())["operations"]]
+            if do := self.people.pop((checkpoint, self.resources[position]), None):
                 await do()
 
     def working(self) -> AbstractAsyncContextManager[Any]:
@@ -67,15 +67,15 @@ class Shop:
         headers = {"Authorization": f"Bearer {self.fifty.api_token}"}
         address = f"{self.url}/api/v1/{path}"
         async with self.http.request(method, address, json=body, headers=headers) as answer:
-            told = await answer.json(content_type=None)
-        assert answer.status < 500, told
-        return answer.status, told
+            result = await answer.json(content_type=None)
+        assert answer.status < 500, result
+        return answer.status, result
 
     async def configure(self, method: str, path: str, body: Any = None) -> Any:
         """What a good answer wraps."""
-        status, told = await self.call(method, f"{self.configuration}/{path}", body)
-        assert status < 300, told
-        return told["data"]
+        status, result = await self.call(method, f"{self.configuration}/{path}", body)
+        assert status < 300, result
+        return result["data"]
 
     async def act(self, action: str, **wanted: Any) -> Any:
         """What an operator does."""
@@ -86,36 +86,36 @@ class Shop:
 
     async def scale(self, environment: str, replicas: int) -> None:
         number = (await self.shown(environment))["number"]
-        status, told = await self.call("PATCH", f"environments/{number}/scale", {"replicas": replicas})
-        assert status == 202, told
+        status, result = await self.call("PATCH", f"environments/{number}/scale", {"replicas": replicas})
+        assert status == 202, result
 
-    async def application(self, number: int | None = None) -> Any:
+    async def read_run(self, number: int | None = None) -> Any:
         return await self.configure("GET", f"applications/{number or self.fifty.run_id}")
 
     async def ended(self, number: int | None = None) -> Any:
         """The application at its end."""
         async with asyncio.timeout(_SECONDS):
             await until_ended(self.sessions)
-        return await self.application(number)
+        return await self.read_run(number)
 
     @property
     def configuration(self) -> str:
         return f"projects/{self.fifty.project_id}/configuration"
 
-    async def ask(self, operation: Any, wish: str) -> tuple[int, Any]:
+    async def ask(self, step: Any, transition: str) -> tuple[int, Any]:
         """Cancel an operation of the application, or have it tried again, if that may be."""
         of = f"applications/{self.fifty.run_id}"
-        return await self.call("POST", f"{self.configuration}/{of}/operations/{operation['id']}/{wish}")
+        return await self.call("POST", f"{self.configuration}/{of}/operations/{step['id']}/{transition}")
 
-    async def operate(self, operation: Any, wish: str) -> None:
-        status, told = await self.ask(operation, wish)
-        assert status == 200, told
+    async def move_step(self, step: Any, transition: str) -> None:
+        status, result = await self.ask(step, transition)
+        assert status == 200, result
 
     async def apply_anew(self) -> Any:
         """A new review of the same document, applied; the application at its end."""
         review = await self.configure("POST", "reviews", WISH)
-        application = await self.configure("POST", f"reviews/{review['id']}/apply")
-        return await self.ended(application["id"])
+        run = await self.configure("POST", f"reviews/{review['id']}/apply")
+        return await self.ended(run["id"])
 
     async def check_as_wanted(self) -> None:
         assert (await self.configure("POST", "plan", WISH))["actions"] == []

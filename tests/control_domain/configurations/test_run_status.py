@@ -62,46 +62,46 @@ def _all() -> Iterator[Sequence[RunStepStatus]]:
         yield from itertools.product(RunStepStatus, repeat=length)
 
 
-@pytest.mark.parametrize(("operations", "place", "status"), CASES)
-def test_each_case(operations: str, place: str, status: str) -> None:
-    assert find_next_step(_read(operations)) == (None if place == "-" else int(place))
-    assert summarize_steps(_read(operations)) is ConfigurationRunStatus(status)
+@pytest.mark.parametrize(("steps", "place", "status"), CASES)
+def test_status_and_next_step_of_each_case(steps: str, place: str, status: str) -> None:
+    assert find_next_step(_read(steps)) == (None if place == "-" else int(place))
+    assert summarize_steps(_read(steps)) is ConfigurationRunStatus(status)
 
 
-def test_the_status_is_running_exactly_if_something_is_next() -> None:
-    for operations in _all():
-        assert (summarize_steps(operations) is ConfigurationRunStatus.RUNNING) is (
-            find_next_step(operations) is not None
+def test_a_run_is_running_exactly_if_it_has_a_next_step() -> None:
+    for steps in _all():
+        assert (summarize_steps(steps) is ConfigurationRunStatus.RUNNING) is (
+            find_next_step(steps) is not None
         )
 
 
-def test_what_is_next_waits_for_nothing_and_was_not_ended() -> None:
-    for operations in _all():
-        place = find_next_step(operations)
+def test_the_next_step_is_unfinished_and_not_blocked() -> None:
+    for steps in _all():
+        place = find_next_step(steps)
         if place is None:
             # What waits, if anything, waits behind a failure.
-            assert R not in operations
-            assert P not in operations or operations.index(F) < operations.index(P)
-        elif R in operations:
-            assert operations[place] is R
+            assert R not in steps
+            assert P not in steps or steps.index(F) < steps.index(P)
+        elif R in steps:
+            assert steps[place] is R
         else:
-            assert operations[place] is P
-            assert {P, F}.isdisjoint(operations[:place])
+            assert steps[place] is P
+            assert {P, F}.isdisjoint(steps[:place])
 
 
-def test_an_application_that_is_not_running_says_why() -> None:
-    for operations in _all():
-        match summarize_steps(operations):
+def test_the_status_of_a_run_that_is_not_running() -> None:
+    for steps in _all():
+        match summarize_steps(steps):
             case ConfigurationRunStatus.SUCCEEDED:
-                assert set(operations) <= {S}
+                assert set(steps) <= {S}
             case ConfigurationRunStatus.CANCELED:
-                assert C in operations
-                assert set(operations) <= {S, C}
+                assert C in steps
+                assert set(steps) <= {S, C}
             case ConfigurationRunStatus.FAILED:
-                assert F in operations
+                assert F in steps
 
 
-def test_what_may_be_wished_for_is_what_the_table_of_moves_has() -> None:
+def test_step_transitions_match_the_table_of_moves() -> None:
     """Nothing that can be canceled, or tried again, is left out."""
     assert set(STEP_TRANSITIONS) == {"cancel", "retry"}
     for allowed, to in STEP_TRANSITIONS.values():
@@ -111,28 +111,28 @@ def test_what_may_be_wished_for_is_what_the_table_of_moves_has() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_operations_are_carried_out_in_order_whatever_is_wished_for(seed: int) -> None:
+def test_steps_are_applied_in_order_despite_cancel_and_retry(seed: int) -> None:
     """A worker does what is next, and somebody cancels and retries at random: two are never under way at once,
     nothing behind a failure is begun, and with every failure tried again all of them end."""
     chance = random.Random(seed)
-    operations = [P] * chance.randint(1, 8)
+    steps = [P] * chance.randint(1, 8)
     for _ in range(200):
         if chance.random() < 0.4:
             allowed, to = STEP_TRANSITIONS[chance.choice(list(STEP_TRANSITIONS))]
-            places = [place for place, status in enumerate(operations) if status in allowed]
+            places = [place for place, status in enumerate(steps) if status in allowed]
             if places:
-                operations[chance.choice(places)] = to
-        elif (place := find_next_step(operations)) is not None:
-            was = operations[place]
-            assert was is R or F not in operations[:place]
+                steps[chance.choice(places)] = to
+        elif (place := find_next_step(steps)) is not None:
+            was = steps[place]
+            assert was is R or F not in steps[:place]
             to = R if was is P else chance.choice((S, F))
             check_transition(was, to)
-            operations[place] = to
-        assert operations.count(R) <= 1
-    while summarize_steps(operations) is not ConfigurationRunStatus.SUCCEEDED:
-        place = find_next_step(operations)
+            steps[place] = to
+        assert steps.count(R) <= 1
+    while summarize_steps(steps) is not ConfigurationRunStatus.SUCCEEDED:
+        place = find_next_step(steps)
         if place is None:
-            operations = [P if status in (F, C) else status for status in operations]
+            steps = [P if status in (F, C) else status for status in steps]
         else:
-            operations[place] = S
-    assert set(operations) == {S}
+            steps[place] = S
+    assert set(steps) == {S}

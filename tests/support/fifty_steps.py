@@ -181,7 +181,7 @@ class Outcome:
     """Of the application: action, kind of the subject, details without IDs that are drawn."""
     rows: Mapping[str, int]
     """How many each table has."""
-    operations: Sequence[tuple[str, str, str, str | None]]
+    steps: Sequence[tuple[str, str, str, str | None]]
     """Action, resource, status and error."""
 
 
@@ -206,7 +206,7 @@ async def prepare_fifty(url: str) -> Fifty:
             )
         actor = Actor("198.51.100.1", person.id)
         await _apply(sessions, project, BEFORE, ("database", "token", "key"), actor)
-        await carry_out_all(sessions, InProcessKeyDirectory())
+        await execute_all_runs(sessions, InProcessKeyDirectory())
         async with sessions() as session, session.begin():
             await _add_keys(session, now)
         number = await _apply(sessions, project, AFTER + DELETED, tuple(BINDINGS), Actor(SOURCE, person.id))
@@ -234,7 +234,7 @@ async def _add_keys(session: AsyncSession, now: datetime) -> None:
         await create_monitor_key(session, now, queue_id=queue)
 
 
-async def carry_out_all(
+async def execute_all_runs(
     sessions: Sessions, directory: KeyDirectory, *, on_checkpoint: OnCheckpoint = no_checkpoint
 ) -> None:
     """Be a worker until nothing is left that could be done."""
@@ -287,9 +287,9 @@ async def read_outcome(sessions: Sessions, fifty: Fifty) -> Outcome:
     """What there is now."""
     async with sessions() as session:
         project = await session.get_one(Project, fifty.project_id)
-        application = await session.get_one(ConfigurationRun, fifty.run_id)
-        operations = await list_steps(session, application.id)
-        told = describe_run(application, operations)
+        run = await session.get_one(ConfigurationRun, fifty.run_id)
+        steps = await list_steps(session, run.id)
+        result = describe_run(run, steps)
         entries = await newest_entries(session, 1000)
         return Outcome(
             await read_project_state(session, VARIABLE_KEYS, project),
@@ -302,7 +302,7 @@ async def read_outcome(sessions: Sessions, fifty: Fifty) -> Outcome:
                 table.name: (await session.execute(select(func.count()).select_from(table))).scalar_one()
                 for table in Base.metadata.sorted_tables
             },
-            [(one["action"], one["resource"], one["status"], one["error"]) for one in told["operations"]],
+            [(one["action"], one["resource"], one["status"], one["error"]) for one in result["operations"]],
         )
 
 

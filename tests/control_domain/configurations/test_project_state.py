@@ -100,7 +100,7 @@ def _setting(tenant: Tenant, name: str, **values: str) -> Act:
     return lambda session: _replace(session, tenant.places[name], **values)
 
 
-async def test_a_project_of_which_little_was_said(platform: Platform) -> None:
+async def test_a_project_with_default_settings(platform: Platform) -> None:
     state = await _read(platform)
     assert {address: present.fields for address, present in state.resources.items()} == {
         PROJECT: {"name": "Shop"},
@@ -136,16 +136,16 @@ async def _apply(session: AsyncSession, project: Project) -> int:
     )
     session.add(review)
     await session.flush()
-    application = ConfigurationRun(
+    run = ConfigurationRun(
         project_id=project.id, review_id=review.id, status="succeeded", source="test", created_at=NOW
     )
-    session.add(application)
+    session.add(run)
     await session.flush()
-    return application.id
+    return run.id
 
 
 @pytest.mark.both_databases
-async def test_each_field_is_read_and_counts(platform: Platform) -> None:
+async def test_each_field_is_read_and_part_of_the_fingerprint(platform: Platform) -> None:
     acme = platform.acme
     shop, production = acme.projects["shop"], acme.environment("shop/production")
     assert acme.site is not None
@@ -225,7 +225,7 @@ async def test_each_field_is_read_and_counts(platform: Platform) -> None:
     assert (await _read(platform)).serial == number
 
 
-async def test_what_is_read_is_what_documents_are_read_into(platform: Platform) -> None:
+async def test_fields_have_the_form_of_document_fields(platform: Platform) -> None:
     acme = platform.acme
     production = acme.environment("shop/production")
     window = {"days": ["sun", "mon"], "from": "22:00", "to": "02:00", "timezone": "UTC"}
@@ -249,7 +249,7 @@ async def test_what_is_read_is_what_documents_are_read_into(platform: Platform) 
 
 
 @pytest.mark.both_databases
-async def test_of_variables_the_newest_version_counts(platform: Platform) -> None:
+async def test_the_newest_version_of_variables_is_read(platform: Platform) -> None:
     acme = platform.acme
     for value in ("1", "2", "3"):
         await _do(platform, _setting(acme, "shop/staging", A=value, **{"GONE" if value < "3" else "B": ""}))
@@ -270,7 +270,7 @@ async def test_of_variables_the_newest_version_counts(platform: Platform) -> Non
     assert _fields(await _read(platform), STAGING)["variables.A"] == _secret(platform, "1")
 
 
-async def test_variables_that_are_set_anew_as_they_were_are_no_change(platform: Platform) -> None:
+async def test_setting_the_same_variables_again_is_no_change(platform: Platform) -> None:
     acme = platform.acme
     await _do(platform, _setting(acme, "shop/production", A="4"))
     state = await _read(platform)
@@ -278,7 +278,7 @@ async def test_variables_that_are_set_anew_as_they_were_are_no_change(platform: 
     assert (await _read(platform)).fingerprint() == state.fingerprint()
 
 
-async def test_variables_that_wait_are_those_of_the_environment(platform: Platform) -> None:
+async def test_variables_awaiting_approval_replace_the_current_ones(platform: Platform) -> None:
     acme = platform.acme
     maintainer = acme.people["maintainer"]
     await _do(platform, _setting(acme, "shop/production", A="old"))
@@ -308,7 +308,7 @@ async def test_variables_that_wait_are_those_of_the_environment(platform: Platfo
     assert old.resources[PRODUCTION] not in (approved.resources[PRODUCTION], waiting.resources[PRODUCTION])
 
 
-async def test_what_runs_and_what_is_somebody_elses_is_not_in_it(platform: Platform) -> None:
+async def test_deployments_and_other_projects_are_not_part_of_the_state(platform: Platform) -> None:
     acme, other = platform.acme, platform.other
     production = acme.environment("shop/production")
     made = await _do(
@@ -392,7 +392,7 @@ async def test_variables_under_another_key_are_not_read(platform: Platform) -> N
 
 
 @pytest.mark.both_databases
-async def test_a_project_that_was_removed_meanwhile_is_not_found(platform: Platform) -> None:
+async def test_a_removed_project_is_not_found(platform: Platform) -> None:
     now_gone = await _do(
         platform, lambda session: create_project(session, platform.acme.account, "Gone", "gone", NOW)
     )
@@ -402,7 +402,7 @@ async def test_a_project_that_was_removed_meanwhile_is_not_found(platform: Platf
             await read_project_state(session, VARIABLE_KEYS, now_gone)
 
 
-async def test_what_the_session_has_read_before_is_read_anew(platform: Platform) -> None:
+async def test_rows_that_the_session_knows_are_refreshed(platform: Platform) -> None:
     shop, production = platform.acme.projects["shop"], platform.acme.environment("shop/production")
     await _do(platform, lambda session: create_queue(session, production, "default", NOW))
     async with platform.sessions() as session:
@@ -421,7 +421,7 @@ async def test_what_the_session_has_read_before_is_read_anew(platform: Platform)
     assert before.resources.keys() - after.resources.keys() == {(*PRODUCTION, "queues", "default")}
 
 
-async def test_much_takes_as_many_queries_as_little(platform: Platform) -> None:
+async def test_the_number_of_queries_does_not_depend_on_the_size(platform: Platform) -> None:
     acme = platform.acme
     shop = acme.projects["shop"]
 

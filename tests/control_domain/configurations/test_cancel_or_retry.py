@@ -1,4 +1,4 @@
-"""Operations are canceled and tried again: when that is possible, and what comes of it."""
+"""Steps are canceled and retried: when that is possible, and the results."""
 
 import asyncio
 from collections import Counter
@@ -21,8 +21,8 @@ from tests.support.reviews import add_run
 P, R, S, F, C = RunStepStatus
 _LETTERS = dict(zip("PRSFC", RunStepStatus, strict=True))
 
-# The operations by their first letters, the place of one, what is wished for it; the answer's status, what the
-# operations are then, and the application.
+# Statuses of the steps by their first letters, the index of one, its transition; the response's status, the statuses
+# of the steps afterwards, and the status of the run.
 NEWEST = """
 P    0 cancel 200 C    canceled
 R    0 cancel 409 R    running
@@ -56,7 +56,7 @@ CRP  0 retry  200 PRP  running
 CP   1 retry  409 CP   running
 SSS  1 retry  409 SSS  succeeded
 """
-# Where another application has come since: nothing of this one comes back.
+# With a later run: no step can be retried.
 EARLIER = """
 P    0 cancel 200 C    canceled
 S    0 cancel 409 S    succeeded
@@ -78,104 +78,100 @@ def _rows(table: str) -> list[Sequence[str]]:
 
 
 async def _add(reviewed: ReviewedProject, letters: str) -> tuple[int, list[int]]:
-    """The newest application, with such operations; their numbers."""
+    """Add the newest run with such steps; return their IDs."""
     async with reviewed.platform.sessions() as session, session.begin():
         project = await session.get_one(Project, reviewed.project.id)
         action = Action("update", PROJECT, [Change("name", project.name, "Another")])
         statuses = [_LETTERS[letter] for letter in letters]
-        application, operations = await add_run(
+        run, steps = await add_run(
             session, reviewed.keys, project, [action] * len(letters), statuses, datetime.now(UTC)
         )
-        return application.id, [operation.id for operation in operations]
+        return run.id, [step.id for step in steps]
 
 
-async def _check(
-    reviewed: ReviewedProject, application: int, operations: list[int], row: Sequence[str]
-) -> None:
-    _, place, wish, status, after, result = row
+async def _check(reviewed: ReviewedProject, run: int, steps: list[int], row: Sequence[str]) -> None:
+    _, index, transition, status, after, run_status = row
     before = await reviewed.platform.contents()
-    answer = await reviewed.operate(application, operations[int(place)], wish)
+    answer = await reviewed.move_step(run, steps[int(index)], transition)
     assert answer.status == int(status)
     if answer.status == 409:
         assert answer.problem == (409, "operation-not-possible")
         assert answer.json()["detail"].endswith(".")
         assert await reviewed.platform.contents() == before
     else:
-        is_canceled = wish == "cancel"
+        is_canceled = transition == "cancel"
         assert answer.data["status"] == ("canceled" if is_canceled else "pending")
         assert answer.data["error"] is None
         assert (answer.data["finished_at"] is not None) is is_canceled
-    told = await reviewed.read(application)
-    assert statuses(told) == [_LETTERS[letter] for letter in after]
-    assert told["status"] == result
-    assert (told["finished_at"] is None) is (result == "running")
+    result = await reviewed.read(run)
+    assert statuses(result) == [_LETTERS[letter] for letter in after]
+    assert result["status"] == run_status
+    assert (result["finished_at"] is None) is (run_status == "running")
     if answer.status == 200:
-        assert told["operations"][int(place)] == answer.data
+        assert result["operations"][int(index)] == answer.data
 
 
 @pytest.mark.parametrize("row", _rows(NEWEST), ids=" ".join)
-async def test_what_is_possible_in_the_newest_application(
-    reviewed: ReviewedProject, row: Sequence[str]
-) -> None:
+async def test_transitions_in_the_newest_run(reviewed: ReviewedProject, row: Sequence[str]) -> None:
     await _check(reviewed, *await _add(reviewed, row[0]), row)
 
 
 @pytest.mark.parametrize("row", _rows(EARLIER), ids=" ".join)
-async def test_what_is_possible_in_an_earlier_one(reviewed: ReviewedProject, row: Sequence[str]) -> None:
-    application, operations = await _add(reviewed, row[0])
-    # One is running at most.
+async def test_transitions_in_an_earlier_run(reviewed: ReviewedProject, row: Sequence[str]) -> None:
+    run, steps = await _add(reviewed, row[0])
+    # At most one run is running.
     await _add(reviewed, "F" if "P" in row[0] else "PP")
-    await _check(reviewed, application, operations, row)
+    await _check(reviewed, run, steps, row)
 
 
-async def test_another_ones_operation_is_404(reviewed: ReviewedProject) -> None:
-    application, operations = await _add(reviewed, "FP")
+async def test_a_step_of_another_run_is_404(reviewed: ReviewedProject) -> None:
+    run, steps = await _add(reviewed, "FP")
     other, others = await _add(reviewed, "FC")
     before = await reviewed.platform.contents()
-    for numbers in ((application, others[1]), (other, operations[1]), (application, 2_000_000_000)):
-        for wish in ("cancel", "retry"):
-            answer = await reviewed.operate(*numbers, wish)
+    for numbers in ((run, others[1]), (other, steps[1]), (run, 2_000_000_000)):
+        for transition in ("cancel", "retry"):
+            answer = await reviewed.move_step(*numbers, transition)
             assert answer.problem == (404, "not-found")
     assert await reviewed.platform.contents() == before
 
 
-async def test_it_is_noted_who_did_it(reviewed: ReviewedProject) -> None:
-    application, operations = await _add(reviewed, "FP")
-    for place, wish in ((1, "cancel"), (0, "retry")):
-        assert (await reviewed.operate(application, operations[place], wish, who="admin")).status == 200
+async def test_the_audit_log_names_the_person(reviewed: ReviewedProject) -> None:
+    run, steps = await _add(reviewed, "FP")
+    for place, transition in ((1, "cancel"), (0, "retry")):
+        assert (await reviewed.move_step(run, steps[place], transition, who="admin")).status == 200
     entries = (await reviewed.audited())[-2:]
     assert entries == [
-        ("configuration.cancel", {"application": application, "operation": operations[1]}),
-        ("configuration.retry", {"application": application, "operation": operations[0]}),
+        ("configuration.cancel", {"application": run, "operation": steps[1]}),
+        ("configuration.retry", {"application": run, "operation": steps[0]}),
     ]
     (entry,) = (await reviewed.rows(AuditEntry))[-1:]
     assert entry.person_id == reviewed.platform.acme.people["admin"].id
     assert entry.subject == f"project {reviewed.project.public_id}"
 
 
-async def test_a_key_is_answered_as_the_first_time(reviewed: ReviewedProject) -> None:
-    application, operations = await _add(reviewed, "PP")
-    first = await reviewed.operate(application, operations[0], "cancel", key="k")
-    assert (await reviewed.operate(application, operations[0], "cancel")).status == 409
-    again = await reviewed.operate(application, operations[0], "cancel", key="k")
+async def test_a_repeated_idempotency_key_returns_the_first_response(reviewed: ReviewedProject) -> None:
+    run, steps = await _add(reviewed, "PP")
+    first = await reviewed.move_step(run, steps[0], "cancel", key="k")
+    assert (await reviewed.move_step(run, steps[0], "cancel")).status == 409
+    again = await reviewed.move_step(run, steps[0], "cancel", key="k")
     assert (again.status, again.body) == (200, first.body)
-    for numbers in ((operations[0], "retry"), (operations[1], "cancel")):
-        answer = await reviewed.operate(application, *numbers, key="k")
+    for numbers in ((steps[0], "retry"), (steps[1], "cancel")):
+        answer = await reviewed.move_step(run, *numbers, key="k")
         assert (answer.problem, answer.fields) == ((422, "validation-failed"), ["Idempotency-Key"])
 
 
 @pytest.mark.both_databases
-async def test_of_many_who_try_it_again_one_does(reviewed: ReviewedProject) -> None:
-    application, operations = await _add(reviewed, "SF")
+async def test_of_many_concurrent_retries_one_succeeds(reviewed: ReviewedProject) -> None:
+    run, steps = await _add(reviewed, "SF")
     answers = await asyncio.gather(
-        *(reviewed.operate(application, operations[1], "retry", key=f"key {n}") for n in range(30))
+        *(reviewed.move_step(run, steps[1], "retry", key=f"key {n}") for n in range(30))
     )
     assert Counter(answer.status for answer in answers) == {200: 1, 409: 29}
     assert [action for action, _ in await reviewed.audited()].count("configuration.retry") == 1
 
 
-async def test_what_protects_is_canceled_and_tried_again_by_maintainers(platform: Platform) -> None:
-    """Or whoever may not remove something would bring back what they who may have called off."""
+async def test_only_maintainers_cancel_or_retry_steps_that_lower_protection(platform: Platform) -> None:
+    """Otherwise a deployer could retry a removal that a maintainer has canceled."""
     shop = ReviewedProject(platform, "shop")
     answer = await shop.apply(
         await shop.review(
@@ -184,22 +180,22 @@ async def test_what_protects_is_canceled_and_tried_again_by_maintainers(platform
         ),
         who="maintainer",
     )
-    number, operations = answer.data["id"], answer.data["operations"]
+    number, steps = answer.data["id"], answer.data["operations"]
     protecting = {
         "environments.development": True,
         "environments.production": True,
         "environments.staging": False,
     }
-    assert {one["resource"] for one in operations} == set(protecting)
-    for operation in operations:
-        for wish in ("cancel", "retry"):
+    assert {one["resource"] for one in steps} == set(protecting)
+    for step in steps:
+        for transition in ("cancel", "retry"):
             before = await platform.contents()
-            for who in ("viewer", "stranger", *(["deployer"] if protecting[operation["resource"]] else [])):
-                answer = await shop.operate(number, operation["id"], wish, who=who)
+            for who in ("viewer", "stranger", *(["deployer"] if protecting[step["resource"]] else [])):
+                answer = await shop.move_step(number, step["id"], transition, who=who)
                 assert answer.problem == (403, "deploy-not-allowed")
             assert await platform.contents() == before
-            who = "maintainer" if protecting[operation["resource"]] else "deployer"
-            assert (await shop.operate(number, operation["id"], wish, who=who)).status == 200
+            who = "maintainer" if protecting[step["resource"]] else "deployer"
+            assert (await shop.move_step(number, step["id"], transition, who=who)).status == 200
 
 
 QUEUES = "environments: {staging: {queues: {q0: {}, q1: {}, q2: {}, q3: {}}}}\n"
@@ -210,31 +206,31 @@ async def _queues(reviewed: ReviewedProject) -> list[str]:
     return [queue.name for queue in await reviewed.rows(Queue, Queue.environment_id == environment)]
 
 
-async def test_the_rest_goes_on_without_what_was_canceled(reviewed: ReviewedProject) -> None:
-    application = await reviewed.begin(QUEUES)
-    operations = [one["id"] for one in application["operations"]]
+async def test_the_remaining_steps_continue_without_canceled_ones(reviewed: ReviewedProject) -> None:
+    run = await reviewed.begin(QUEUES)
+    steps = [one["id"] for one in run["operations"]]
     for place in (0, 2):
-        assert (await reviewed.operate(application["id"], operations[place], "cancel")).status == 200
-    told = await reviewed.work(application["id"])
-    assert statuses(told) == [C, S, C, S]
-    assert told["status"] == "canceled"
-    assert [one["attempts"] for one in told["operations"]] == [0, 1, 0, 1]
+        assert (await reviewed.move_step(run["id"], steps[place], "cancel")).status == 200
+    result = await reviewed.work(run["id"])
+    assert statuses(result) == [C, S, C, S]
+    assert result["status"] == "canceled"
+    assert [one["attempts"] for one in result["operations"]] == [0, 1, 0, 1]
     assert await _queues(reviewed) == ["q1", "q3"]
-    # And it comes back by itself.
+    # A retry applies it alone.
     async with reviewed.working():
-        assert (await reviewed.operate(application["id"], operations[2], "retry")).status == 200
-        told = await reviewed.finished(application["id"])
-    assert (statuses(told), told["status"]) == ([C, S, S, S], "canceled")
+        assert (await reviewed.move_step(run["id"], steps[2], "retry")).status == 200
+        result = await reviewed.finished(run["id"])
+    assert (statuses(result), result["status"]) == ([C, S, S, S], "canceled")
     assert await _queues(reviewed) == ["q1", "q3", "q2"]
 
 
 @pytest.mark.both_databases
-async def test_when_all_is_canceled_nothing_is_left_to_do(reviewed: ReviewedProject) -> None:
-    application = await reviewed.begin(QUEUES)
-    for operation in application["operations"]:
-        assert (await reviewed.operate(application["id"], operation["id"], "cancel")).status == 200
-    told = await reviewed.read(application["id"])
-    assert (told["status"], told["finished_at"] is None) == ("canceled", False)
+async def test_a_run_whose_steps_are_all_canceled_is_finished(reviewed: ReviewedProject) -> None:
+    run = await reviewed.begin(QUEUES)
+    for step in run["operations"]:
+        assert (await reviewed.move_step(run["id"], step["id"], "cancel")).status == 200
+    result = await reviewed.read(run["id"])
+    assert (result["status"], result["finished_at"] is None) == ("canceled", False)
     assert await _queues(reviewed) == []
     assert (await reviewed.apply(await reviewed.review(QUEUES))).status == 200
 
@@ -248,12 +244,12 @@ environments:
 
 
 async def _fail_second(reviewed: ReviewedProject) -> int:
-    """Of these four the second one fails, because somebody scales the environment meanwhile."""
-    application = await reviewed.begin(FOUR)
+    """Start a run of four steps whose second step fails, because a person scales the environment."""
+    run = await reviewed.begin(FOUR)
     await reviewed.platform.change("blog/staging", desired_replicas=7)
-    told = await reviewed.work(application["id"])
-    assert (statuses(told), told["status"]) == ([S, F, P, P], "failed")
-    number: int = application["id"]
+    result = await reviewed.work(run["id"])
+    assert (statuses(result), result["status"]) == ([S, F, P, P], "failed")
+    number: int = run["id"]
     return number
 
 
@@ -262,62 +258,62 @@ async def _name(reviewed: ReviewedProject, slug: str) -> object:
 
 
 async def test_a_failure_stops_the_rest_and_says_what_to_do(reviewed: ReviewedProject) -> None:
-    told = await reviewed.read(await _fail_second(reviewed))
-    failed = told["operations"][1]
+    result = await reviewed.read(await _fail_second(reviewed))
+    failed = result["operations"][1]
     assert failed["error"] == "environments.staging was changed meanwhile: replicas; make a new review."
     assert (failed["attempts"], failed["started_at"] is None, failed["finished_at"] is None) == (
         1,
         False,
         False,
     )
-    for waiting in told["operations"][2:]:
+    for waiting in result["operations"][2:]:
         assert (waiting["attempts"], waiting["started_at"], waiting["error"]) == (0, None, None)
     assert (await _name(reviewed, "development"), await _name(reviewed, "production")) == (
         "Dev",
         "Production",
     )
-    # A worker leaves it at that.
+    # A worker does not retry it.
     async with reviewed.working() as worker:
         worker.wake()
         await asyncio.sleep(0.3)
-    assert await reviewed.read(told["id"]) == told
+    assert await reviewed.read(result["id"]) == result
 
 
-async def test_what_is_tried_again_goes_on_with_the_rest(reviewed: ReviewedProject) -> None:
+async def test_a_retried_step_continues_with_the_rest(reviewed: ReviewedProject) -> None:
     number = await _fail_second(reviewed)
     second = (await reviewed.read(number))["operations"][1]["id"]
     async with reviewed.working():
-        # Nothing was mended: the same again.
-        assert (await reviewed.operate(number, second, "retry")).status == 200
-        told = await reviewed.finished(number)
-        assert (statuses(told), told["status"]) == ([S, F, P, P], "failed")
-        assert [one["attempts"] for one in told["operations"]] == [1, 2, 0, 0]
+        # Without a fix it fails again.
+        assert (await reviewed.move_step(number, second, "retry")).status == 200
+        result = await reviewed.finished(number)
+        assert (statuses(result), result["status"]) == ([S, F, P, P], "failed")
+        assert [one["attempts"] for one in result["operations"]] == [1, 2, 0, 0]
         await reviewed.platform.change("blog/staging", desired_replicas=1)
-        answer = await reviewed.operate(number, second, "retry")
+        answer = await reviewed.move_step(number, second, "retry")
         assert (answer.data["status"], answer.data["error"], answer.data["finished_at"]) == (
             "pending",
             None,
             None,
         )
-        told = await reviewed.finished(number)
-    assert (statuses(told), told["status"]) == ([S, S, S, S], "succeeded")
-    assert [one["attempts"] for one in told["operations"]] == [1, 3, 1, 1]
+        result = await reviewed.finished(number)
+    assert (statuses(result), result["status"]) == ([S, S, S, S], "succeeded")
+    assert [one["attempts"] for one in result["operations"]] == [1, 3, 1, 1]
     assert await _name(reviewed, "production") == "Live"
     assert (await reviewed.fields("environments", "staging") or {})["replicas"] == 3
 
 
-async def test_a_failure_may_be_left_behind_by_a_new_review(reviewed: ReviewedProject) -> None:
-    """What the older one has left undone is called off, and none of it comes back."""
+async def test_a_new_review_cancels_what_a_failure_left_pending(reviewed: ReviewedProject) -> None:
+    """Pending steps of the older run are canceled and cannot be retried."""
     number = await _fail_second(reviewed)
     third = (await reviewed.read(number))["operations"][2]["id"]
-    assert (await reviewed.operate(number, third, "cancel")).status == 200
+    assert (await reviewed.move_step(number, third, "cancel")).status == 200
     newer = await reviewed.begin("environments: {production: {name: Other}}\n")
-    told = await reviewed.read(number)
-    assert (statuses(told), told["status"]) == ([S, F, C, C], "failed")
-    assert told["operations"][2]["error"] is None
-    assert told["operations"][3]["error"] == f"Called off: application {newer['id']} came first."
-    for operation in told["operations"][1:]:
-        answer = await reviewed.operate(number, operation["id"], "retry")
+    result = await reviewed.read(number)
+    assert (statuses(result), result["status"]) == ([S, F, C, C], "failed")
+    assert result["operations"][2]["error"] is None
+    assert result["operations"][3]["error"] == f"Called off: application {newer['id']} came first."
+    for step in result["operations"][1:]:
+        answer = await reviewed.move_step(number, step["id"], "retry")
         assert answer.problem == (409, "operation-not-possible")
         assert f"Application {newer['id']}" in answer.json()["detail"]
     rows = await reviewed.rows(RunStep, RunStep.run_id == number)
@@ -329,7 +325,7 @@ async def test_a_failure_may_be_left_behind_by_a_new_review(reviewed: ReviewedPr
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("turn", [0, 1, *(pytest.param(turn, marks=pytest.mark.full) for turn in (2, 3))])
-async def test_a_retry_and_a_new_application_at_once_are_never_both(
+async def test_a_concurrent_retry_and_new_run_never_both_succeed(
     reviewed: ReviewedProject, turn: int
 ) -> None:
     number = await _fail_second(reviewed)
@@ -337,7 +333,7 @@ async def test_a_retry_and_a_new_application_at_once_are_never_both(
     review = await reviewed.review("")
 
     async def retry() -> tuple[str, Answer]:
-        return "retry", await reviewed.operate(number, second, "retry")
+        return "retry", await reviewed.move_step(number, second, "retry")
 
     async def apply() -> tuple[str, Answer]:
         return "apply", await reviewed.apply(review)
@@ -361,49 +357,47 @@ async def test_a_retry_and_a_new_application_at_once_are_never_both(
         *(pytest.param(turn, marks=pytest.mark.full) for turn in (2, 3)),
     ],
 )
-async def test_what_is_canceled_is_not_carried_out(reviewed: ReviewedProject, turn: int) -> None:
-    """While a worker is at it, from its end: somewhere in between they meet."""
+async def test_canceled_steps_are_not_applied(reviewed: ReviewedProject, turn: int) -> None:
+    """Cancel from the last step on while the worker applies steps from the first one on."""
     names = [f"q{n:02}" for n in range(24)]
     queues = ", ".join(f"{name}: {{}}" for name in names)
-    application = await reviewed.begin(f"environments: {{staging: {{queues: {{{queues}}}}}}}\n")
-    numbers = [operation["id"] for operation in application["operations"]]
+    run = await reviewed.begin(f"environments: {{staging: {{queues: {{{queues}}}}}}}\n")
+    numbers = [step["id"] for step in run["operations"]]
 
     async def cancel(some: Sequence[int]) -> dict[int, int]:
-        return {
-            number: (await reviewed.operate(application["id"], number, "cancel")).status for number in some
-        }
+        return {number: (await reviewed.move_step(run["id"], number, "cancel")).status for number in some}
 
     async with reviewed.working():
         back = numbers[::-1]
         answers = await asyncio.gather(*(cancel(back[n :: turn + 1]) for n in range(turn + 1)))
-        told = await reviewed.finished(application["id"])
+        result = await reviewed.finished(run["id"])
     given = {number: status for some in answers for number, status in some.items()}
     made = Counter(await _queues(reviewed))
     audited = Counter(
         details["name"] for action, details in await reviewed.audited() if action == "queue.create"
     )
-    for name, operation in zip(names, told["operations"], strict=True):
-        assert operation["status"] in (S, C)
-        is_canceled = operation["status"] == C
-        assert given[operation["id"]] == (200 if is_canceled else 409)
+    for name, step in zip(names, result["operations"], strict=True):
+        assert step["status"] in (S, C)
+        is_canceled = step["status"] == C
+        assert given[step["id"]] == (200 if is_canceled else 409)
         assert (made[name], audited[name]) == ((0, 0) if is_canceled else (1, 1))
-        assert operation["attempts"] == (0 if is_canceled else 1)
-    assert told["status"] == ("canceled" if C in statuses(told) else "succeeded")
+        assert step["attempts"] == (0 if is_canceled else 1)
+    assert result["status"] == ("canceled" if C in statuses(result) else "succeeded")
 
 
 @pytest.mark.both_databases
-async def test_an_operation_that_is_canceled_as_it_is_begun_is_one_of_both(reviewed: ReviewedProject) -> None:
+async def test_a_step_canceled_as_it_starts_is_either_applied_or_canceled(reviewed: ReviewedProject) -> None:
     outcomes = Counter[str]()
     async with reviewed.working():
         for turn in range(16):
-            application = await reviewed.begin(f"environments: {{staging: {{queues: {{r{turn}: {{}}}}}}}}\n")
-            (operation,) = application["operations"]
-            # The worker knows of it already.
+            run = await reviewed.begin(f"environments: {{staging: {{queues: {{r{turn}: {{}}}}}}}}\n")
+            (step,) = run["operations"]
+            # The worker may have started it.
             await asyncio.sleep(0.002 * turn)
-            answer = await reviewed.operate(application["id"], operation["id"], "cancel")
-            told = await reviewed.finished(application["id"])
-            outcomes[told["status"]] += 1
+            answer = await reviewed.move_step(run["id"], step["id"], "cancel")
+            result = await reviewed.finished(run["id"])
+            outcomes[result["status"]] += 1
             is_canceled = answer.status == 200
-            assert statuses(told) == [C if is_canceled else S]
+            assert statuses(result) == [C if is_canceled else S]
             assert (f"r{turn}" in await _queues(reviewed)) is not is_canceled
     assert set(outcomes) <= {"succeeded", "canceled"}
