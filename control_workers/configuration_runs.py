@@ -33,7 +33,7 @@ from control_domain.tables.configuration import RunStep
 from control_domain.tables.projects import Project
 from control_workers.configuration_leases import LeaseHolder, LeaseLost, release_all_leases
 from control_workers.run_periodically import Throttle, run_periodically
-from pipeline_contracts.deploy_states import RunStepStatus
+from pipeline_contracts.deploy_states import StepStatus
 from pipeline_contracts.errors import NotFound, StorageUnavailable
 from storage_backends.key_directory.interface import KeyDirectory
 
@@ -154,13 +154,13 @@ class ConfigurationRunWorker:
             # Two columns only: a run may have thousands of steps, and each of them repeats this query.
             query = select(RunStep.id, RunStep.status).where(RunStep.run_id == run_id)
             steps = (await session.execute(query.order_by(RunStep.position))).all()
-            index = find_next_step([RunStepStatus(status) for _, status in steps])
+            index = find_next_step([StepStatus(status) for _, status in steps])
             if index is None:
                 await update_run_status(session, run, now)
                 return None
             step = await session.get_one(RunStep, steps[index][0])
-            if step.status == RunStepStatus.PENDING:
-                await move_step(session, step, RunStepStatus.RUNNING, now, started_at=now)
+            if step.status == StepStatus.PENDING:
+                await move_step(session, step, StepStatus.RUNNING, now, started_at=now)
             step.attempts += 1
             publications = None if step.publications is None else Publications.from_json(step.publications)
             return _StartedStep(step.id, step.position, publications, run.project_id)
@@ -169,13 +169,13 @@ class ConfigurationRunWorker:
         try:
             await self._apply_and_publish(run_id, started)
         except (StepFailed, CannotOpen) as error:
-            await self._finish_step(run_id, started, RunStepStatus.FAILED, str(error))
+            await self._finish_step(run_id, started, StepStatus.FAILED, str(error))
         except Exception as error:
             if _is_transient(error):
                 raise
             # Retrying for ever would block all later steps, and nobody could cancel a step in progress.
             logger.exception("step %d of configuration run %d failed", started.step_id, run_id)
-            await self._finish_step(run_id, started, RunStepStatus.FAILED, _UNEXPECTED)
+            await self._finish_step(run_id, started, StepStatus.FAILED, _UNEXPECTED)
 
     async def _apply_and_publish(self, run_id: int, started: _StartedStep) -> None:
         publications = started.publications
@@ -190,10 +190,10 @@ class ConfigurationRunWorker:
             if _is_transient(error):
                 raise
             message = f"It is done, but the edges could not be told: {error} Try it again, which tells them."
-            await self._finish_step(run_id, started, RunStepStatus.FAILED, message)
+            await self._finish_step(run_id, started, StepStatus.FAILED, message)
             return
         await self._on_checkpoint("published", started.position)
-        await self._finish_step(run_id, started, RunStepStatus.SUCCEEDED, None)
+        await self._finish_step(run_id, started, StepStatus.SUCCEEDED, None)
 
     async def _apply(self, run_id: int, started: _StartedStep) -> Publications:
         now = datetime.now(UTC)
@@ -219,7 +219,7 @@ class ConfigurationRunWorker:
             if publications:
                 step.publications = publications.to_json()
             else:
-                await move_step(session, step, RunStepStatus.SUCCEEDED, now, error=None)
+                await move_step(session, step, StepStatus.SUCCEEDED, now, error=None)
             await session.flush()
             return publications
 
@@ -233,13 +233,13 @@ class ConfigurationRunWorker:
             await self._directory.revoke(digest)
 
     async def _finish_step(
-        self, run_id: int, started: _StartedStep, to: RunStepStatus, error: str | None
+        self, run_id: int, started: _StartedStep, to: StepStatus, error: str | None
     ) -> None:
         now = datetime.now(UTC)
         async with self._sessions() as session, session.begin():
             await self._holder.renew(session, run_id)
             step = await session.get_one(RunStep, started.step_id, populate_existing=True)
-            if to is RunStepStatus.SUCCEEDED:
+            if to is StepStatus.SUCCEEDED:
                 step.publications = None
             await move_step(session, step, to, now, error=error)
         if error is not None:

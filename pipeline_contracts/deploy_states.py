@@ -1,5 +1,4 @@
-"""The states of deployments, environments, variable changes and steps of configuration runs, and every move that is
-allowed between them.
+"""The states of deployments, environments, variable changes and configuration steps, and all allowed transitions.
 
 The control plane and the deployer use this one table. `contract.md` of the public API lists the same transitions; any
 other is refused.
@@ -52,8 +51,8 @@ class ChangeState(StrEnum):
     """A newer change of the same environment was applied first: it replaced all variables."""
 
 
-class RunStepStatus(StrEnum):
-    """Status of a step of a configuration run."""
+class StepStatus(StrEnum):
+    """Status of one step of a configuration run. The public API calls such a step an operation."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -62,7 +61,7 @@ class RunStepStatus(StrEnum):
     CANCELED = "canceled"
 
 
-State = DeploymentStatus | EnvironmentState | ChangeState | RunStepStatus
+State = DeploymentStatus | EnvironmentState | ChangeState | StepStatus
 
 _DEPLOYMENT: Final[Mapping[DeploymentStatus, frozenset[DeploymentStatus]]] = {
     DeploymentStatus.QUEUED: frozenset(
@@ -90,20 +89,20 @@ _CHANGE: Final[Mapping[ChangeState, frozenset[ChangeState]]] = {
     ChangeState.REJECTED: frozenset(),
     ChangeState.SUPERSEDED: frozenset(),
 }
-_RUN_STEP: Final[Mapping[RunStepStatus, frozenset[RunStepStatus]]] = {
-    RunStepStatus.PENDING: frozenset({RunStepStatus.RUNNING, RunStepStatus.CANCELED}),
-    RunStepStatus.RUNNING: frozenset({RunStepStatus.SUCCEEDED, RunStepStatus.FAILED}),
-    RunStepStatus.SUCCEEDED: frozenset(),
+_OPERATION: Final[Mapping[StepStatus, frozenset[StepStatus]]] = {
+    StepStatus.PENDING: frozenset({StepStatus.RUNNING, StepStatus.CANCELED}),
+    StepStatus.RUNNING: frozenset({StepStatus.SUCCEEDED, StepStatus.FAILED}),
+    StepStatus.SUCCEEDED: frozenset(),
     # Retried.
-    RunStepStatus.FAILED: frozenset({RunStepStatus.PENDING}),
-    RunStepStatus.CANCELED: frozenset({RunStepStatus.PENDING}),
+    StepStatus.FAILED: frozenset({StepStatus.PENDING}),
+    StepStatus.CANCELED: frozenset({StepStatus.PENDING}),
 }
 # One table for each kind: members of two StrEnums with the same text are equal, and would be one key.
 TRANSITIONS: Final[Mapping[type[State], Mapping[Any, frozenset[Any]]]] = {
     DeploymentStatus: _DEPLOYMENT,
     EnvironmentState: _ENVIRONMENT,
     ChangeState: _CHANGE,
-    RunStepStatus: _RUN_STEP,
+    StepStatus: _OPERATION,
 }
 """For each kind of state: the states that may follow each state."""
 

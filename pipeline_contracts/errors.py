@@ -164,7 +164,7 @@ class ProjectChanged(Problem):
 
 
 class ConfigurationRunInProgress(Problem):
-    """A configuration run of the project is not finished; `application_id` names it."""
+    """The project has an unfinished configuration run, which `application_id` names."""
 
     status = 409
     slug = "application-running"
@@ -172,7 +172,7 @@ class ConfigurationRunInProgress(Problem):
 
 
 class ConfigurationStepConflict(Problem):
-    """A step of a configuration run that cannot be canceled or retried in its present status."""
+    """A step of a configuration run that cannot be canceled, or retried, in its current status."""
 
     status = 409
     slug = "operation-not-possible"

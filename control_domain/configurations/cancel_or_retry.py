@@ -29,7 +29,7 @@ from control_domain.projects.hold import hold_project
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.projects import Project
-from pipeline_contracts.deploy_states import RunStepStatus
+from pipeline_contracts.deploy_states import StepStatus
 from pipeline_contracts.errors import ConfigurationStepConflict
 
 _DONE = {"cancel": "canceled", "retry": "tried again"}
@@ -49,8 +49,8 @@ async def cancel_or_retry_step(
     """Cancel a pending step, or retry a failed or canceled one. `transition`: a key of `STEP_TRANSITIONS`.
 
     A retry needs `keys`; if it lowers a gate as it is now, it also needs `approved_by_id`: a person who may decide in
-    the project and is not the author of the review. Raises `NotFound`, `ConfigurationStepConflict` if the step's
-    status does not allow it or a later run has started, `DeployNotAllowed` and `CannotOpen`.
+    the project and is not the author of the review. Raises `NotFound`, `ConfigurationStepConflict` if the step's status
+    does not allow it or a later run has started, `DeployNotAllowed` and `CannotOpen`.
     """
     await hold_project(session, project)
     run = await find_run(session, project, run_id)
@@ -63,7 +63,7 @@ async def cancel_or_retry_step(
         raise ConfigurationStepConflict(
             f"Operation {step.id} is {step.status}: only one that is {expected} can be {_DONE[transition]}."
         )
-    if to is RunStepStatus.PENDING:
+    if to is StepStatus.PENDING:
         await _check_newest(session, run)
         assert keys is not None
         lowered = await _check_gates(session, keys, project, run, step, approved_by_id)
@@ -92,7 +92,7 @@ async def _check_gates(
     steps = [
         other
         for other in await list_steps(session, run.id)
-        if other.id == step.id or other.status == RunStepStatus.PENDING
+        if other.id == step.id or other.status == StepStatus.PENDING
     ]
     actions_by_step = {
         other: open_actions(keys, Sealed(other.key_id, other.sealed), project.public_id)

@@ -13,11 +13,11 @@ from control_domain.database.engine import hold_row
 from control_domain.database.move_status import move_status
 from control_domain.tables.configuration import ConfigurationRun, RunStep
 from control_domain.tables.projects import Project
-from pipeline_contracts.deploy_states import RunStepStatus
+from pipeline_contracts.deploy_states import StepStatus
 from pipeline_contracts.errors import NotFound
 from pipeline_contracts.times import format_time
 
-_ENDED = (RunStepStatus.SUCCEEDED, RunStepStatus.FAILED, RunStepStatus.CANCELED)
+_ENDED = (StepStatus.SUCCEEDED, StepStatus.FAILED, StepStatus.CANCELED)
 
 
 class ConfigurationRunStatus(StrEnum):
@@ -31,35 +31,35 @@ class ConfigurationRunStatus(StrEnum):
     """No step is left, and at least one was canceled."""
 
 
-STEP_TRANSITIONS: Mapping[str, tuple[frozenset[RunStepStatus], RunStepStatus]] = {
-    "cancel": (frozenset({RunStepStatus.PENDING}), RunStepStatus.CANCELED),
-    "retry": (frozenset({RunStepStatus.FAILED, RunStepStatus.CANCELED}), RunStepStatus.PENDING),
+STEP_TRANSITIONS: Mapping[str, tuple[frozenset[StepStatus], StepStatus]] = {
+    "cancel": (frozenset({StepStatus.PENDING}), StepStatus.CANCELED),
+    "retry": (frozenset({StepStatus.FAILED, StepStatus.CANCELED}), StepStatus.PENDING),
 }
 """What people can request for a step: the statuses that allow the request, and the status that follows."""
 
 
-def find_next_step(statuses: Sequence[RunStepStatus]) -> int | None:
+def find_next_step(statuses: Sequence[StepStatus]) -> int | None:
     """Return the index of the step to apply now; None if nothing is left or a failed step blocks the rest.
 
     `statuses`: those of all steps in order. A step in progress comes first.
     """
-    if RunStepStatus.RUNNING in statuses:
-        return statuses.index(RunStepStatus.RUNNING)
+    if StepStatus.RUNNING in statuses:
+        return statuses.index(StepStatus.RUNNING)
     for index, status in enumerate(statuses):
-        if status is RunStepStatus.PENDING:
+        if status is StepStatus.PENDING:
             return index
-        if status is RunStepStatus.FAILED:
+        if status is StepStatus.FAILED:
             return None
     return None
 
 
-def summarize_steps(statuses: Sequence[RunStepStatus]) -> ConfigurationRunStatus:
+def summarize_steps(statuses: Sequence[StepStatus]) -> ConfigurationRunStatus:
     """Return the status of the run whose steps have these statuses."""
     if find_next_step(statuses) is not None:
         return ConfigurationRunStatus.RUNNING
-    if RunStepStatus.FAILED in statuses:
+    if StepStatus.FAILED in statuses:
         return ConfigurationRunStatus.FAILED
-    if RunStepStatus.CANCELED in statuses:
+    if StepStatus.CANCELED in statuses:
         return ConfigurationRunStatus.CANCELED
     return ConfigurationRunStatus.SUCCEEDED
 
@@ -99,7 +99,7 @@ async def lock_run(session: AsyncSession, run_id: int) -> None:
 
 
 async def move_step(
-    session: AsyncSession, step: RunStep, to: RunStepStatus, now: datetime, **values: Any
+    session: AsyncSession, step: RunStep, to: StepStatus, now: datetime, **values: Any
 ) -> None:
     """Set the step's next status, and `values`. Raises `ForbiddenTransition` if the status cannot follow the present
     one, or if the step was moved since it was read."""
@@ -110,7 +110,7 @@ async def move_step(
 async def update_run_status(session: AsyncSession, run: ConfigurationRun, now: datetime) -> None:
     """Derive the run's status from its steps and store it; release the lease of a finished run."""
     steps = await list_steps(session, run.id)
-    status = summarize_steps([RunStepStatus(step.status) for step in steps])
+    status = summarize_steps([StepStatus(step.status) for step in steps])
     run.status = status.value
     if status is ConfigurationRunStatus.RUNNING:
         run.finished_at = None

@@ -24,7 +24,7 @@ from control_domain.projects.hold import hold_project
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.projects import Project
-from pipeline_contracts.deploy_states import RunStepStatus
+from pipeline_contracts.deploy_states import StepStatus
 from pipeline_contracts.errors import (
     ConfigurationRunInProgress,
     ProjectChanged,
@@ -122,10 +122,10 @@ async def _cancel_earlier_steps(session: AsyncSession, run: ConfigurationRun, no
         ConfigurationRun.project_id == run.project_id, ConfigurationRun.id < run.id
     )
     is_earlier = RunStep.run_id.in_(earlier)
-    pending = select(RunStep).where(is_earlier, RunStep.status == RunStepStatus.PENDING)
+    pending = select(RunStep).where(is_earlier, RunStep.status == StepStatus.PENDING)
     for step in (await session.execute(pending.order_by(RunStep.id))).scalars().all():
         reason = f"Called off: application {run.id} came first."
-        await move_step(session, step, RunStepStatus.CANCELED, now, error=reason)
+        await move_step(session, step, StepStatus.CANCELED, now, error=reason)
     await session.execute(
         update(RunStep)
         .where(is_earlier, RunStep.sealed.is_not(None))
@@ -157,7 +157,7 @@ def _add_steps(
                 approved_gates=encode_approved_gates([action], current),
                 key_id=sealed.key_id,
                 sealed=sealed.data,
-                status=RunStepStatus.PENDING.value,
+                status=StepStatus.PENDING.value,
                 attempts=0,
             )
         )

@@ -82,7 +82,7 @@ class RunStep(Base):
     sealed: Mapped[bytes | None] = mapped_column(LargeBinary)
     """The action with its secrets; null once the step cannot be applied any more."""
     status: Mapped[str] = mapped_column(String(12))
-    """A `RunStepStatus`; only `move_step` changes it."""
+    """A `StepStatus`; only `move_step` changes it."""
     publications: Mapped[str | None] = mapped_column("to_tell", Text)
     """JSON of the `Publications` of a step that is applied but not yet published to the edges; else null."""
     error: Mapped[str | None] = mapped_column(Text)

@@ -1,9 +1,8 @@
-"""A worker of applications that kills itself with SIGKILL when it reaches a step of an operation, such as `begun 7`,
-or that waits there for somebody to kill it: `wait 7`.
+"""A worker that kills itself with SIGKILL at a checkpoint of a step, such as `applied 7`, or that waits there to be
+killed: `wait 7`.
 
-The process itself only waits with all that is needed imported. Each line of its input, a step or nothing, is one life:
-a process that is forked off, so that it costs next to nothing, and that ends when no application is running any more.
-It prints the life's process ID when that has begun, and how it ended: the number of the signal, or 0.
+The process imports everything once. For each line of its input, a checkpoint or nothing, it forks a life: a process
+that ends when no run is running. It prints the ID of that process, and at its end the number of the signal, or 0.
 """
 
 import argparse
@@ -22,7 +21,7 @@ from control_workers.configuration_runs import (
     ConfigurationRunWorker,
     running_configuration_worker,
 )
-from operator_cli.processes.process_logs import start_logs
+from operator_cli.process_logs import start_logs
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.fifty_steps import until_ended
 from tests.support.serve_control import VARIABLE_KEYS
@@ -39,7 +38,7 @@ async def _live(arguments: argparse.Namespace, order: str) -> None:
 
     engine = open_engine(arguments.database)
     sessions = open_sessions(engine)
-    # As the control plane has it.
+    # As in the control plane.
     directory = await open_redis_key_directory(arguments.redis, follow=False)
     worker = ConfigurationRunWorker(
         sessions,
@@ -49,14 +48,14 @@ async def _live(arguments: argparse.Namespace, order: str) -> None:
         on_checkpoint=die_at,
     )
     async with running_configuration_worker(worker, is_alone=arguments.alone):
-        # Woken: to look once a second is enough where nobody waits for it.
+        # Woken: polling once a second would slow the test down.
         await until_ended(sessions, look=worker.wake)
     await directory.close()
     await engine.dispose()
 
 
 def _begin_life(arguments: argparse.Namespace, order: str) -> int:
-    """The process ID."""
+    """Fork a life and return its process ID."""
     number = os.fork()
     if number:
         return number
@@ -67,7 +66,7 @@ def _begin_life(arguments: argparse.Namespace, order: str) -> int:
     except BaseException:
         logger.exception("it broke")
     finally:
-        # Nothing that the waiting process has open is closed, or written, once more.
+        # Without flushing or closing what the parent process has open.
         os._exit(status)
 
 
@@ -79,7 +78,7 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="there is no other worker")
     arguments = parser.parse_args()
     start_logs("info")
-    # What each life would begin with.
+    # Once, instead of in each life.
     configure_mappers()
     for line in sys.stdin:
         number = _begin_life(arguments, line.strip())

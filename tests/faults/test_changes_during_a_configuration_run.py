@@ -1,5 +1,5 @@
-"""People change what an application of fifty operations is about while it runs: what they did stays, the operation in
-whose way it is fails and says so, and all of the rest can be carried out."""
+"""People change resources during a run of fifty steps: their changes stay, the conflicting step fails with a reason,
+and all other steps can be applied."""
 
 import asyncio
 import random
@@ -37,7 +37,7 @@ def _statuses(run: Any) -> Counter[str]:
 
 
 def _check_failed_at(run: Any, resource: str, error: str) -> Any:
-    """That this operation alone has failed, what was before it is done, and what is behind it waits."""
+    """Check that this step has failed, the steps before it have succeeded, and the steps after it are pending."""
     failed = _find(run, resource)
     place = run["operations"].index(failed)
     assert (run["status"], failed["status"], failed["error"]) == ("failed", "failed", error)
@@ -54,7 +54,7 @@ async def test_a_concurrent_scaling_is_not_reverted(shop: Shop) -> None:
             "environments.production",
             "environments.production was changed meanwhile: replicas; make a new review.",
         )
-        # Nothing of it was done: it has other settings as well.
+        # None of the step's other settings was changed.
         assert (await shop.shown("production"))["name"] == "Production"
         await shop.move_step(failed, "retry")
         again = _find(await shop.ended(), "environments.production")
@@ -78,7 +78,7 @@ async def test_a_new_review_builds_on_concurrent_changes(shop: Shop) -> None:
         one for one in _find(applied, "environments.production")["changes"] if one["field"] == "replicas"
     ]
     assert scaled == [{"field": "replicas", "from": 7, "to": 3}]
-    # The earlier one has left what it had not begun to the new one, for good.
+    # The steps that the earlier run had not started are canceled.
     assert _statuses(before) == {"succeeded": done, "failed": 1, "canceled": COUNT - done - 1}
     errors = {one["error"] for one in before["operations"] if one["status"] == "canceled"}
     assert errors == {f"Called off: application {applied['id']} came first."}
@@ -90,7 +90,7 @@ async def test_a_new_review_builds_on_concurrent_changes(shop: Shop) -> None:
 
 async def test_a_concurrent_renaming_is_kept(shop: Shop) -> None:
     async def rename() -> None:
-        # The configuration has another name for the one, and nothing to say of the other's.
+        # The configuration gives one of them another name, and does not name the other.
         await shop.act("environments/set", id="qa", name="Trials")
         await shop.act("environments/set", id="staging", name="Rehearsal")
 
@@ -111,7 +111,7 @@ async def test_a_concurrent_renaming_is_kept(shop: Shop) -> None:
 
 async def test_a_concurrently_removed_resource_is_not_recreated(shop: Shop) -> None:
     async def remove() -> None:
-        # That one is to go anyway.
+        # The configuration deletes this one anyway.
         await shop.act("environments/remove", id="old-2")
         await shop.act("environments/remove", id="staging")
 
@@ -173,12 +173,12 @@ async def test_removed_resources_are_skipped_and_canceled_steps_left_out(shop: S
     await shop.check_as_wanted()
 
 
-# On Postgres people and the worker write at the same time, on SQLite one after the other.
+# On Postgres people and the worker write concurrently, on SQLite in turn.
 @pytest.mark.both_databases
 @pytest.mark.parametrize("fifty", [pytest.param("sqlite", marks=pytest.mark.full), "postgres"], indirect=True)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.full)])
 async def test_people_who_make_changes_all_the_time(shop: Shop, seed: int) -> None:
-    did: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     chances = [random.Random(2 * seed + one) for one in range(2)]
     errors = []
     async with shop.working():
@@ -186,39 +186,39 @@ async def test_people_who_make_changes_all_the_time(shop: Shop, seed: int) -> No
         free.set()
         async with asyncio.TaskGroup() as people:
             for chance in chances:
-                people.create_task(_meddle(shop, chance, did, enough, free))
+                people.create_task(_make_changes(shop, chance, counts, enough, free))
             applied = 0
-            # Until people have done a few things among it, whoever comes to his turn more often.
-            while applied < 3 or not _is_lively(did):
+            # Until people have made a few changes during the run.
+            while applied < 3 or not _is_lively(counts):
                 ended = await _apply_among_people(shop, free)
                 errors += [one["error"] for one in ended["operations"] if one["status"] == "failed"]
                 applied += 1
             enough.set()
         await shop.ended()
         assert (await shop.apply_anew())["status"] == "succeeded"
-    assert _is_lively(did), did
+    assert _is_lively(counts), counts
     assert [error for error in errors if not error.endswith("make a new review.")] == []
     await shop.check_as_wanted()
 
 
-def _is_lively(did: Counter[str]) -> bool:
-    return did.total() > 20 and len(did) > 4
+def _is_lively(counts: Counter[str]) -> bool:
+    return counts.total() > 20 and len(counts) > 4
 
 
-async def _meddle(
-    shop: Shop, chance: random.Random, did: Counter[str], enough: asyncio.Event, free: asyncio.Event
+async def _make_changes(
+    shop: Shop, chance: random.Random, counts: Counter[str], enough: asyncio.Event, free: asyncio.Event
 ) -> None:
-    """What is turned down is turned down."""
+    """Make random changes until `enough` is set; the API may refuse them."""
     while not enough.is_set():
         await free.wait()
         slug = chance.choice(["production", "staging", "qa", "careful", "canary", "old-1", "old-2"])
-        deed = chance.choice([_scale, _change_state, _rename, _lock, _remove, _create, _operate])
+        change = chance.choice([_scale, _change_state, _rename, _lock, _remove, _create, _cancel_or_retry])
         try:
-            await deed(shop, slug, chance)
-            did[deed.__name__] += 1
+            await change(shop, slug, chance)
+            counts[change.__name__] += 1
         except Refused:
-            did["refused"] += 1
-        # People think between two deeds; without it they would leave the worker next to no time.
+            counts["refused"] += 1
+        # A pause between two changes, or the worker would have hardly any time.
         await asyncio.sleep(0.02)
 
 
@@ -242,7 +242,7 @@ async def _lock(shop: Shop, slug: str, chance: random.Random) -> None:
 
 
 async def _remove(shop: Shop, slug: str, chance: random.Random) -> None:
-    # Of that one, the document wants a variable to be kept.
+    # The document keeps a variable of this one.
     if slug != "production":
         await shop.act("environments/remove", id=slug)
 
@@ -252,13 +252,13 @@ async def _create(shop: Shop, slug: str, chance: random.Random) -> None:
     await shop.act("environments/create", project_id=project, name=slug, slug=slug, type="staging")
 
 
-async def _operate(shop: Shop, slug: str, chance: random.Random) -> None:
+async def _cancel_or_retry(shop: Shop, slug: str, chance: random.Random) -> None:
     step = chance.choice((await shop.read_run())["operations"])
     await shop.ask(step, chance.choice(["cancel", "retry"]))
 
 
 async def _apply_among_people(shop: Shop, free: asyncio.Event) -> Any:
-    """A new review, as often as the project has changed before it is applied; the application at its end."""
+    """Review and apply, again whenever the project has changed in between; return the finished run."""
     tries = 0
     try:
         async with asyncio.timeout(_SECONDS):
@@ -271,7 +271,7 @@ async def _apply_among_people(shop: Shop, free: asyncio.Event) -> Any:
                 assert status == 409, result
                 tries += 1
                 if tries == _MOST_TRIES:
-                    # Somebody always came first, and might forever: people finish what they are at, and wait.
+                    # People could always be first: let them finish and wait.
                     free.clear()
     finally:
         free.set()

@@ -1,7 +1,6 @@
-"""An application of fifty operations is killed with -9 at each of them, and ends as if nothing had been: all of it is
-there, and once.
+"""Workers are killed with SIGKILL during a run of fifty steps, which ends as if undisturbed, each step applied once.
 
-`make test` kills at each step and once per kind of resource. `make test-full` kills at every step of each operation.
+`make test` kills at each checkpoint once per kind of resource, `make test-full` at every checkpoint of each step.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ from tests.support.listed_keys import listing
 from tests.support.redis_server import RedisServer, running_redis
 
 _CHECKPOINTS = ("started", "applied", "published")
-# What another control plane waits for, where it cannot know that the one before is gone.
+# How long a control plane waits before it takes over from one that may have ended.
 _LEASE_SECONDS = 0.1
 _MOST_LIVES = 1000
 _FEWEST_KILLS = 3
@@ -54,13 +53,13 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The database to copy, and what comes of it where nobody is killed."""
+    """The database to copy, and the results of an undisturbed run."""
 
     fifty: Fifty
     undisturbed: Outcome
 
     publishing: Sequence[int]
-    """The positions of the operations of which the edges are told."""
+    """Positions of the steps that publish something."""
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +78,7 @@ async def prepared(fifty: Fifty, tmp_path_factory: pytest.TempPathFactory) -> Pr
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The application in a database and a key directory of its own, and the workers that carry it out."""
+    """The run in a database and a key directory of its own, and its workers."""
 
     prepared: Prepared
     sessions: Sessions
@@ -87,13 +86,13 @@ class Stage:
     workers: Sequence[Lives]
 
     async def attempts(self) -> list[int]:
-        """How often each operation was begun."""
+        """Return the attempts of each step."""
         async with self.sessions() as session:
             steps = await list_steps(session, self.prepared.fifty.run_id)
             return [step.attempts for step in steps]
 
     async def check_complete(self) -> None:
-        """All is as if nobody had been killed, and the edges know it."""
+        """Check that the results and the key directory are as after an undisturbed run."""
         fifty = self.prepared.fifty
         outcome = await read_outcome(self.sessions, fifty)
         assert outcome == self.prepared.undisturbed
@@ -117,7 +116,7 @@ async def _stage(
         stack.push_async_callback(directory.close)
         entries = await live_entries(sessions)
         await directory.publish_all(listing(entries))
-        # Each was published alone as well when it was made.
+        # Each key was also published alone when it was created.
         for entry in entries:
             await directory.publish(entry)
         alone = ["--alone"] if url.startswith("sqlite") else []
@@ -131,7 +130,7 @@ async def _stage(
 
 
 async def _kill_at(stage: Stage, checkpoints: Sequence[tuple[str, int]]) -> None:
-    """One life for each of the steps, and a last one that nobody ends."""
+    """Start one life per checkpoint, and a last one that finishes."""
     (lives,) = stage.workers
     for checkpoint, position in checkpoints:
         await lives.begin(f"{checkpoint} {position}")
@@ -151,7 +150,7 @@ def test_fifty_steps_of_all_kinds_are_applied(prepared: Prepared) -> None:
         (action, kind) for action in ("create", "delete") for kind in others
     }
     assert {status for _, _, status, _ in steps} == {"succeeded"}
-    # Each has left its trace; those of environments, more than one where variables or a lock are part of it.
+    # Each step is audited; steps with variables or a lock more than once.
     assert len(prepared.undisturbed.audited) >= COUNT
 
 
@@ -183,7 +182,7 @@ async def test_a_kill_at_a_checkpoint_of_each_kind_of_resource(
     async with _stage(prepared, redis_server, tmp_path) as stage:
         await _kill_at(stage, kills)
         await stage.check_complete()
-        # An operation without a notification is done at `applied`.
+        # A step that publishes nothing is finished at `applied`.
         again = {at for checkpoint, at in kills if checkpoint == "started" or at in prepared.publishing}
         assert await stage.attempts() == [1 + (position in again) for position in range(COUNT)]
 
@@ -198,7 +197,7 @@ async def test_a_kill_at_every_checkpoint_of_each_step(
         (checkpoint, position)
         for position in range(COUNT)
         for checkpoint in _CHECKPOINTS
-        # The others are done when they are carried out.
+        # The other steps publish nothing.
         if checkpoint != "published" or position in publishing
     ]
     async with _stage(prepared, redis_server, tmp_path) as stage:
@@ -271,14 +270,14 @@ async def test_two_workers_that_are_killed_at_random_moments(
 
 
 async def _kill_at_random(lives: Lives, moments: random.Random, longest: float) -> int:
-    """Until nothing is left to do, each after `longest` seconds at most; gives how often it was killed."""
+    """Kill lives, each after `longest` seconds at most, until one finishes; return the number of kills."""
     for count in range(_MOST_LIVES):
-        # The first lives get no further than this, however late the kill comes.
+        # Limit the progress of the first lives, however late the kill comes.
         await lives.begin(
             f"wait {COUNT * (count + 1) // (_FEWEST_KILLS + 1)}" if count < _FEWEST_KILLS else ""
         )
         ending = asyncio.create_task(lives.end())
-        # Longer by and by, so that it comes to an end on any machine.
+        # Ever longer, so that the run ends on any machine.
         await asyncio.wait([ending], timeout=moments.uniform(0.05, longest + count / 20))
         lives.kill()
         if not await ending:

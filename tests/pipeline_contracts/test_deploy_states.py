@@ -13,8 +13,8 @@ from pipeline_contracts.deploy_states import (
     DeploymentStatus,
     EnvironmentState,
     ForbiddenTransition,
-    RunStepStatus,
     State,
+    StepStatus,
     check_transition,
 )
 
@@ -53,7 +53,7 @@ KINDS: list[tuple[type[State], str]] = [
     (DeploymentStatus, DEPLOYMENT),
     (EnvironmentState, ENVIRONMENT),
     (ChangeState, CHANGE),
-    (RunStepStatus, STEP),
+    (StepStatus, STEP),
 ]
 
 
@@ -104,8 +104,8 @@ def test_no_transition_to_another_kind_of_state() -> None:
     }
     assert not _is_allowed(EnvironmentState.HIBERNATED, DeploymentStatus.RUNNING)
     assert not _is_allowed(ChangeState.PENDING, DeploymentStatus.REJECTED)
-    assert not _is_allowed(RunStepStatus.PENDING, DeploymentStatus.CANCELED)
-    assert not _is_allowed(DeploymentStatus.RUNNING, RunStepStatus.SUCCEEDED)
+    assert not _is_allowed(StepStatus.PENDING, DeploymentStatus.CANCELED)
+    assert not _is_allowed(DeploymentStatus.RUNNING, StepStatus.SUCCEEDED)
 
 
 def test_transitions_cover_all_states_of_each_kind() -> None:
@@ -138,13 +138,11 @@ def test_every_status_leads_to_a_final_one() -> None:
 
 
 def test_step_succeeds_once_and_any_other_still_can() -> None:
-    ended = {was for was in RunStepStatus if not any(_is_allowed(was, wanted) for wanted in RunStepStatus)}
-    assert ended == {RunStepStatus.SUCCEEDED}
-    for status in RunStepStatus:
+    ended = {was for was in StepStatus if not any(_is_allowed(was, wanted) for wanted in StepStatus)}
+    assert ended == {StepStatus.SUCCEEDED}
+    for status in StepStatus:
         reached = {status}
-        while RunStepStatus.SUCCEEDED not in reached:
-            more = reached | {
-                wanted for was in reached for wanted in RunStepStatus if _is_allowed(was, wanted)
-            }
+        while StepStatus.SUCCEEDED not in reached:
+            more = reached | {wanted for was in reached for wanted in StepStatus if _is_allowed(was, wanted)}
             assert more != reached, status
             reached = more

@@ -1,4 +1,4 @@
-"""A project that configurations change, action by action, without a worker."""
+"""A project that is changed by single steps, without a worker."""
 
 import asyncio
 import contextlib
@@ -32,13 +32,13 @@ from tests.support.databases import copied_database
 from tests.support.operated import NOW, Operated, make_operated
 
 PRODUCTION: Address = ("environments", "production")
-"""What there is of the project at first."""
+"""The environment that the project has at first."""
 STAGING: Address = ("environments", "staging")
 SOURCE = "203.0.113.7"
 
 
 def all_gates(action: Action) -> list[str]:
-    """Return the gates that the action lowers and a second person may agree to."""
+    """Return all gates that the action could lower with approval."""
     window = DeployWindow(("mon",), time(9), time(16), "UTC")
     every = find_lowered(Gate(True, True, window), Gate(False, False, None))
     return [f"{one} of {write_address(action.address)}" for one in (*every, REMOVED)]
@@ -46,7 +46,7 @@ def all_gates(action: Action) -> list[str]:
 
 @dataclass(slots=True)
 class ChangedProject:
-    """The project "shop", its operator, and somebody who has its configurations carried out."""
+    """The project "shop", its operator, and the actor of the steps."""
 
     operated: Operated
 
@@ -59,15 +59,15 @@ class ChangedProject:
         return self.operated.project
 
     def others(self) -> Actor:
-        """Somebody else."""
+        """Return another actor."""
         return Actor("operator kim")
 
     def secret(self, value: str) -> Secret:
-        """A variable's value, as a document gives it."""
+        """Return a variable's value as documents give it."""
         return Secret(self.keys.digest(value, self.project.public_id), value)
 
     async def fields(self, address: Address) -> Mapping[str, Value] | None:
-        """What a plan sees of the resource; None where there is none."""
+        """Return the current fields of the resource; None if it does not exist."""
         async with self.operated.engines.sessions() as session:
             project = await session.get_one(Project, self.project.id)
             present = (await read_project_state(session, self.keys, project)).resources.get(address)
@@ -79,7 +79,7 @@ class ChangedProject:
         deleted: Iterable[Address] = (),
         bound: Iterable[str] = (),
     ) -> Sequence[Action]:
-        """What becomes of the project by a document with these resources; `bound`: fields that a binding gave."""
+        """Plan a document with these resources; `bound`: fields that contain a binding's value."""
         resources = [
             DesiredResource(address, fields, 1, frozenset(bound))
             for address, fields in (wanted or {}).items()
@@ -92,7 +92,7 @@ class ChangedProject:
     async def plan_one(
         self, address: Address, fields: Mapping[str, Value] | None = None, bound: Iterable[str] = ()
     ) -> Action:
-        """The one action by which the resource gets these fields; None: by which it goes."""
+        """Plan the one action that sets these fields; None deletes the resource."""
         if fields is None:
             (action,) = await self.plan(deleted=[address])
         else:
@@ -100,8 +100,7 @@ class ChangedProject:
         return action
 
     async def apply_step(self, action: Action, keys: SealingKeys | None = None) -> Publications:
-        """As the worker does: what was sealed is opened, and carried out in one transaction. A second person has agreed
-        to every gate that it lowers."""
+        """Seal, open and apply the action in one transaction, as a worker does. All gates are approved."""
         of = self.project.public_id
         (opened,) = open_actions(self.keys, seal_actions(self.keys, [action], of), of)
         actor = Actor(SOURCE, self.operated.people["deployer"].id)
@@ -113,11 +112,11 @@ class ChangedProject:
     async def plan_and_apply(
         self, address: Address, fields: Mapping[str, Value] | None = None, bound: Iterable[str] = ()
     ) -> Publications:
-        """Plan this one action and carry it out."""
+        """Plan this one action and apply it."""
         return await self.apply_step(await self.plan_one(address, fields, bound))
 
     async def refused(self, action: Action, keys: SealingKeys | None = None) -> str:
-        """Why it cannot be carried out: one line that says what to do; nothing was written."""
+        """Return the error of the action, one line; check that nothing was written."""
         before = await self.contents()
         with pytest.raises(StepFailed) as caught:
             await self.apply_step(action, keys)
@@ -127,23 +126,23 @@ class ChangedProject:
         return line
 
     async def repeated(self, action: Action) -> Publications:
-        """The same once more, which writes nothing."""
+        """Apply the action once more; check that nothing was written."""
         before = await self.contents()
         result = await self.apply_step(action)
         assert await self.contents() == before
         return result
 
     async def contents(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Every row of every table."""
+        """Return every row of every table."""
         return await read_contents(self.operated.engines.sessions.kw["bind"])
 
     async def audited(self) -> list[tuple[str, Any]]:
-        """What was done by configurations, in order: action and details."""
+        """Return action and details of the audit entries of steps, in order."""
         entries = reversed(await self.operated.audited())
         return [(action, details) for action, _, _, source, details in entries if source == SOURCE]
 
     async def audit_text(self) -> str:
-        """All of the audit log."""
+        """Return the whole audit log as text."""
         return json.dumps(await self.operated.audited(), ensure_ascii=False)
 
     async def environment(self, slug: str = "production") -> Environment:
@@ -153,7 +152,7 @@ class ChangedProject:
 
     @contextlib.asynccontextmanager
     async def while_uncommitted(self, action: Action) -> AsyncIterator[AsyncSession]:
-        """A transaction of somebody else: the action, which comes before its end, waits for that and is refused."""
+        """Open another transaction; check that the action waits for it and then fails."""
         async with self.operated.engines.sessions() as session:
             async with session.begin():
                 yield session
@@ -167,21 +166,21 @@ class ChangedProject:
 
 @dataclass(frozen=True, slots=True)
 class PreparedProject:
-    """A database with the project in it, of which tests get copies."""
+    """A database with the project, to be copied by tests."""
 
     url: str
     operated: Operated
 
 
 async def prepare_project(url: str) -> PreparedProject:
-    """Bring an empty database to this version, and fill it."""
+    """Migrate and fill an empty database."""
     async with migrated(url) as engine:
         return PreparedProject(url, await make_operated(open_sessions(engine)))
 
 
 @contextlib.asynccontextmanager
 async def open_project(prepared: PreparedProject, folder: Path) -> AsyncIterator[ChangedProject]:
-    """The project on a copy of the database, which is in `folder` if it is a file, and gone at the end."""
+    """Open the project on a temporary copy of the database; SQLite files are created in `folder`."""
     async with copied_database(prepared.url, folder) as url:
         engine = open_engine(url)
         try:

@@ -1,4 +1,4 @@
-"""A project whose configuration changes it, on both databases: a copy of a prepared one for each test."""
+"""Fixtures: projects that configurations change, on both databases, each test on a copy of its own."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,14 +17,13 @@ __all__ = ["begun", "configured", "platform", "prepared", "prepared_begun", "pre
 
 @pytest.fixture
 async def configured(prepared_project: PreparedProject, tmp_path: Path) -> AsyncIterator[ChangedProject]:
-    """One of its own for each test."""
     async with open_project(prepared_project, tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture
 def reviewed(platform: Platform) -> ReviewedProject:
-    """A project on a control plane that is asked over HTTP."""
+    """A project of a control plane with its HTTP API."""
     return ReviewedProject(platform)
 
 
@@ -41,6 +40,6 @@ async def prepared_begun(
 
 @pytest.fixture
 async def begun(prepared_begun: Prepared, tmp_path: Path) -> AsyncIterator[ReviewedProject]:
-    """A project with what the eleven operations change and remove."""
+    """A project with the resources that the eleven steps change and remove."""
     async with open_platform(prepared_begun, tmp_path) as platform:
         yield ReviewedProject(platform)

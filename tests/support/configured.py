@@ -59,7 +59,7 @@ def applied(pharos: Run, project: str) -> Any:
     raise AssertionError("nothing was applied")
 
 
-async def apply_step(database_url: str) -> None:
+async def carry_out(database_url: str) -> None:
     """What was applied in this database, with `KEY`; all of it, or up to what fails."""
     engine = open_engine(database_url)
     sessions = open_sessions(engine)

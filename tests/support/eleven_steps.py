@@ -1,4 +1,4 @@
-"""A project, and a configuration of eleven operations of every kind; what comes of them, and what may be away."""
+"""A configuration of eleven steps of every kind, the expected results, and parts that can be unavailable."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from tests.support.reviewed_project import ReviewedProject, statuses
 
 SECRET = "hunter2 hunter2 hunter2"
 BINDINGS = {"token": SECRET}
-# Of every kind; the site and what goes have to be told to the edges.
+# Resources of every kind; the site and the removed keys have to be published.
 BEFORE = """\
 environments:
   old: {type: development, heartbeats: {job: {period: 1h}}}
@@ -60,7 +60,7 @@ EFFECTS = [
 
 
 class Directory(InProcessKeyDirectory):
-    """One that can be away."""
+    """A key directory that can be unavailable."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class Directory(InProcessKeyDirectory):
 
 
 class Database:
-    """Makes sessions, or fails as a database that is away does: so many times."""
+    """Opens sessions, or fails like an unavailable database, `away` times."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -94,14 +94,14 @@ class Database:
 
 
 async def effects(begun: ReviewedProject) -> list[str]:
-    """What was carried out since the document was applied."""
+    """Return the audited actions since the document was applied."""
     actions = [action for action, _ in await begun.audited()]
     last = max(place for place, action in enumerate(actions) if action == "configuration.apply")
     return [action for action in actions[last:] if not action.startswith("configuration.")]
 
 
 async def check_done(begun: ReviewedProject, result: Any) -> None:
-    """All of it, each effect once; and a plan of the same changes nothing."""
+    """Check that each step is applied once and that a new plan of the document is empty."""
     assert statuses(result) == ["succeeded"] * COUNT, result
     assert result["status"] == "succeeded"
     assert sorted(await effects(begun)) == sorted(EFFECTS)

@@ -1,4 +1,4 @@
-"""A project, and a configuration that changes it by fifty operations of all kinds: applied, and not carried out yet."""
+"""A project and a configuration run of fifty steps of all kinds that has not been executed yet."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ from tests.support.serve_control import VARIABLE_KEYS
 
 COUNT = 50
 SOURCE = "203.0.113.7"
-"""Whence the application came, in the audit log."""
+"""Source of the run in the audit log."""
 BINDINGS = {
     "database": "postgresql://shop:pa'ss\"w\\ord@db.internal/shop",
     "key": "-----BEGIN KEY-----\nåäö€\n-----END KEY-----\n",
@@ -163,7 +163,7 @@ _IDENTIFIER = re.compile(r"\b(env|sit)_[0-9a-z]{26}\b")
 
 @dataclass(frozen=True, slots=True)
 class Fifty:
-    """The database with it. `api_token` may do everything; `digests` are those of all keys and trackers of before."""
+    """The prepared database. `api_token` has all scopes; `digests`: of all keys and trackers before the run."""
 
     url: str
     project_id: int
@@ -174,19 +174,19 @@ class Fifty:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it: the same however often it was begun."""
+    """Results of the run, independent of the number of attempts."""
 
     state: ProjectState
     audited: Sequence[tuple[str, str, str]]
-    """Of the application: action, kind of the subject, details without IDs that are drawn."""
+    """Audit entries of the run: action, kind of the subject, details without random IDs."""
     rows: Mapping[str, int]
-    """How many each table has."""
+    """Number of rows by table."""
     steps: Sequence[tuple[str, str, str, str | None]]
     """Action, resource, status and error."""
 
 
 async def prepare_fifty(url: str) -> Fifty:
-    """In an empty database. Every environment and every monitor has a key."""
+    """Fill an empty database. Every environment and every monitor has a key."""
     now = datetime.now(UTC)
     async with migrated(url) as engine:
         sessions = open_sessions(engine)
@@ -215,7 +215,7 @@ async def prepare_fifty(url: str) -> Fifty:
 
 
 async def _apply(sessions: Sessions, project: Project, text: str, bound: Sequence[str], actor: Actor) -> int:
-    """The application's number."""
+    """Apply the document and return the run's ID."""
     now = datetime.now(UTC)
     async with sessions() as session, session.begin():
         plan = await plan_project(
@@ -237,14 +237,14 @@ async def _add_keys(session: AsyncSession, now: datetime) -> None:
 async def execute_all_runs(
     sessions: Sessions, directory: KeyDirectory, *, on_checkpoint: OnCheckpoint = no_checkpoint
 ) -> None:
-    """Be a worker until nothing is left that could be done."""
+    """Execute all runs with one worker."""
     worker = ConfigurationRunWorker(sessions, directory, VARIABLE_KEYS, on_checkpoint=on_checkpoint)
     async with running_configuration_worker(worker, is_alone=True):
         await until_ended(sessions)
 
 
 async def until_ended(sessions: Sessions, look: Callable[[], None] = lambda: None) -> None:
-    """Until no application is running. `look` is called all the while."""
+    """Wait until no run is running; call `look` in the meantime."""
     running = select(func.count()).where(ConfigurationRun.status == ConfigurationRunStatus.RUNNING)
     while True:
         async with sessions() as session:
@@ -255,7 +255,7 @@ async def until_ended(sessions: Sessions, look: Callable[[], None] = lambda: Non
 
 
 async def live_entries(sessions: Sessions) -> Sequence[KeyEntry]:
-    """All that a key directory has to know, and nothing else."""
+    """Return all entries that a key directory has to contain."""
     now = datetime.now(UTC)
     async with sessions() as session:
         return [
@@ -267,7 +267,7 @@ async def live_entries(sessions: Sessions) -> Sequence[KeyEntry]:
 
 @contextlib.asynccontextmanager
 async def opened(url: str) -> AsyncIterator[Sessions]:
-    """Sessions on the database."""
+    """Open sessions on the database."""
     engine = open_engine(url)
     try:
         yield open_sessions(engine)
@@ -276,7 +276,7 @@ async def opened(url: str) -> AsyncIterator[Sessions]:
 
 
 async def plan_again(sessions: Sessions, fifty: Fifty) -> Sequence[Any]:
-    """The actions of a plan of the same document."""
+    """Return the actions of a new plan of the document."""
     async with sessions() as session:
         project = await session.get_one(Project, fifty.project_id)
         plan = await plan_project(session, VARIABLE_KEYS, project, AFTER + DELETED, BINDINGS)
@@ -284,7 +284,7 @@ async def plan_again(sessions: Sessions, fifty: Fifty) -> Sequence[Any]:
 
 
 async def read_outcome(sessions: Sessions, fifty: Fifty) -> Outcome:
-    """What there is now."""
+    """Read the results from the database."""
     async with sessions() as session:
         project = await session.get_one(Project, fifty.project_id)
         run = await session.get_one(ConfigurationRun, fifty.run_id)

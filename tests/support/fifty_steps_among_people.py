@@ -1,4 +1,4 @@
-"""The project of the fifty operations among people: over HTTP, by an operator's actions, and with its worker."""
+"""The project of the fifty steps while people change it: over HTTP, by operator actions, with its worker."""
 
 import asyncio
 import contextlib
@@ -27,13 +27,13 @@ from tests.support.operated import NOW
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 
 WISH = {"document": AFTER + DELETED, "bindings": BINDINGS}
-"""What is planned and reviewed."""
+"""The request body of plans and reviews."""
 _SECONDS = 120
 
 
 @dataclass(slots=True)
 class Shop:
-    """The project over HTTP and by an operator's actions, and the worker that carries the application out."""
+    """The project over HTTP and by operator actions, and the worker that executes its run."""
 
     fifty: Fifty
     sessions: Sessions
@@ -42,9 +42,9 @@ class Shop:
     url: str = ""
     worker: ConfigurationRunWorker = field(init=False)
     people: dict[tuple[Checkpoint, str], Callable[[], Awaitable[None]]] = field(default_factory=dict)
-    """What they do, once, at this step of the operation on this resource."""
+    """What people do, once, at this checkpoint of the step of this resource."""
     resources: list[str] = field(default_factory=list)
-    """Of the operations, by position. Read once: they do not change."""
+    """Resources of the steps by position, read once."""
 
     def __post_init__(self) -> None:
         self.worker = ConfigurationRunWorker(
@@ -59,11 +59,11 @@ class Shop:
                 await do()
 
     def working(self) -> AbstractAsyncContextManager[Any]:
-        """The worker at work."""
+        """Run the worker."""
         return running_configuration_worker(self.worker, is_alone=True)
 
     async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Status and document. No call may end in a fault here."""
+        """Return status and JSON of the response. Server errors fail the test."""
         headers = {"Authorization": f"Bearer {self.fifty.api_token}"}
         address = f"{self.url}/api/v1/{path}"
         async with self.http.request(method, address, json=body, headers=headers) as answer:
@@ -72,13 +72,13 @@ class Shop:
         return answer.status, result
 
     async def configure(self, method: str, path: str, body: Any = None) -> Any:
-        """What a good answer wraps."""
+        """Return the data of a successful response."""
         status, result = await self.call(method, f"{self.configuration}/{path}", body)
         assert status < 300, result
         return result["data"]
 
     async def act(self, action: str, **wanted: Any) -> Any:
-        """What an operator does."""
+        """Execute an operator action."""
         return await ACTIONS[action](self.engines, {"operator": "kim", **wanted}, NOW)
 
     async def shown(self, environment: str) -> Any:
@@ -93,7 +93,7 @@ class Shop:
         return await self.configure("GET", f"applications/{number or self.fifty.run_id}")
 
     async def ended(self, number: int | None = None) -> Any:
-        """The application at its end."""
+        """Wait until the run is finished and return it."""
         async with asyncio.timeout(_SECONDS):
             await until_ended(self.sessions)
         return await self.read_run(number)
@@ -103,7 +103,7 @@ class Shop:
         return f"projects/{self.fifty.project_id}/configuration"
 
     async def ask(self, step: Any, transition: str) -> tuple[int, Any]:
-        """Cancel an operation of the application, or have it tried again, if that may be."""
+        """Request to cancel or retry a step of the run."""
         of = f"applications/{self.fifty.run_id}"
         return await self.call("POST", f"{self.configuration}/{of}/operations/{step['id']}/{transition}")
 
@@ -112,7 +112,7 @@ class Shop:
         assert status == 200, result
 
     async def apply_anew(self) -> Any:
-        """A new review of the same document, applied; the application at its end."""
+        """Review and apply the same document again; return the finished run."""
         review = await self.configure("POST", "reviews", WISH)
         run = await self.configure("POST", f"reviews/{review['id']}/apply")
         return await self.ended(run["id"])
@@ -123,7 +123,7 @@ class Shop:
 
 @contextlib.asynccontextmanager
 async def open_shop(fifty: Fifty, folder: Path) -> AsyncIterator[Shop]:
-    """On a copy of the database; nobody carries anything out yet."""
+    """Open the project on a copy of the database, without a running worker."""
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(copied_database(fifty.url, folder))
         sessions = await stack.enter_async_context(opened(url))

@@ -1,4 +1,4 @@
-"""A worker of applications that is killed and started again, any number of times."""
+"""A worker of configuration runs that is killed and started again, any number of times."""
 
 import asyncio
 import os
@@ -17,17 +17,17 @@ _LIFE_SECONDS = 120
 
 
 class Lives:
-    """`tests.faults.killable_configuration_worker`, which is started once, and its lives, one after the other."""
+    """The process `tests.faults.killable_configuration_worker` and its lives, one after the other."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
         self._process = process
         self._log = log
         self._living: int | None = None
-        """Stands for the process itself: another one may get its ID once it has ended."""
+        """A file descriptor of the process: its ID may be reused once it has ended."""
 
     async def begin(self, order: str = "") -> None:
-        """One that kills itself at this step of this operation: `begun 7`, `carried out 7`, `told 7`; or that waits
-        there once it has begun it: `wait 7`."""
+        """Start a life that kills itself at a checkpoint of a step (`started 7`, `applied 7`, `published 7`), or that
+        waits once the step is started (`wait 7`)."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{order}\n".encode())
         self._process.stdin.flush()
@@ -36,13 +36,13 @@ class Lives:
             self._living = os.pidfd_open(number)
 
     def kill(self) -> None:
-        """`kill -9`; nothing where it has ended by itself."""
+        """Send SIGKILL, unless the life has ended."""
         if self._living is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._living, signal.SIGKILL)
 
     async def end(self) -> bool:
-        """Wait for its end: whether it was killed, or else has ended because nothing was left to do."""
+        """Wait for the end of the life; return True if it was killed, False if it finished."""
         status = await self._read()
         self._let_go()
         assert status in (0, signal.SIGKILL), f"ended with {status}: {self.read_log_end()}"
@@ -61,11 +61,11 @@ class Lives:
         return int(line)
 
     def read_log_end(self) -> str:
-        """The end of its log."""
+        """Return the end of the log."""
         return self._log.read_text()[-4000:]
 
     async def end_all(self) -> None:
-        """Kill what lives, and end."""
+        """Kill the life and end the process."""
         self.kill()
         self._let_go()
         self._process.kill()
@@ -79,7 +79,7 @@ class Lives:
 async def living(
     folder: Path, database: str, redis: str, *more: str, lease_seconds: float
 ) -> AsyncIterator[Lives]:
-    """On a database and a key directory; `--alone` among `more`: there is no other worker."""
+    """Start the process. `more` contains `--alone` if there is no other worker."""
     log = folder / "lives.log"
     log.touch()
     with log.open("ab") as output:

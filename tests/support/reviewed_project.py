@@ -1,4 +1,4 @@
-"""A project whose configuration is reviewed and applied over HTTP, and carried out by a worker."""
+"""A project whose configuration is reviewed and applied over HTTP, with a worker that executes the runs."""
 
 import asyncio
 import contextlib
@@ -26,13 +26,13 @@ _SECONDS = 120
 
 @dataclass(slots=True)
 class ReviewedProject:
-    """One of acme's projects. Documents are given without their version."""
+    """One of acme's projects. Documents are passed without the line of their version."""
 
     platform: Platform
     slug: str = "blog"
     directory: KeyDirectory = field(default_factory=InProcessKeyDirectory)
     sessions: Any = None
-    """Those of the worker; None: those of the platform."""
+    """Sessions of the worker; None: those of the platform."""
 
     @property
     def keys(self) -> SealingKeys:
@@ -46,7 +46,7 @@ class ReviewedProject:
     async def call(
         self, method: str, path: str, body: Any = None, *, who: str = "owner", key: str | None = None
     ) -> Answer:
-        """`path` is what comes behind `/configuration/`."""
+        """`path`: the part after `/configuration/`."""
         return await self.platform.call(
             method,
             f"/v1/projects/{self.project.public_id}/configuration/{path}",
@@ -63,7 +63,7 @@ class ReviewedProject:
         return await self.call("POST", path, body, **options)
 
     async def review(self, document: str, bindings: Mapping[str, Any] | None = None) -> int:
-        """The number of a new review."""
+        """Create a review and return its ID."""
         answer = await self.ask("reviews", document, bindings)
         assert answer.status == 201, answer
         number: int = answer.data["id"]
@@ -73,7 +73,7 @@ class ReviewedProject:
         return await self.call("POST", f"reviews/{review}/apply", **options)
 
     async def begin(self, document: str, bindings: Mapping[str, Any] | None = None) -> Any:
-        """Review and apply it; the application, which nobody carries out yet."""
+        """Review and apply the document; return the run, which no worker executes yet."""
         answer = await self.apply(await self.review(document, bindings))
         assert answer.status == 200, answer
         return answer.data
@@ -88,7 +88,7 @@ class ReviewedProject:
 
     @contextlib.asynccontextmanager
     async def working(self, **options: Any) -> AsyncIterator[ConfigurationRunWorker]:
-        """A worker is at work, and told of news."""
+        """Run a worker that the API wakes."""
         worker = ConfigurationRunWorker(
             self.sessions or self.platform.sessions, self.directory, self.keys, **options
         )
@@ -101,7 +101,7 @@ class ReviewedProject:
             state.wake_configuration_runs = before
 
     async def finished(self, run: int) -> Any:
-        """The application once it is not running any more."""
+        """Wait until the run is finished and return it."""
         running = ConfigurationRun.id == run, ConfigurationRun.status == "running"
         async with asyncio.timeout(_SECONDS):
             # Not over HTTP, which takes five times as long.
@@ -110,24 +110,24 @@ class ReviewedProject:
         return await self.read(run)
 
     async def work(self, run: int, **options: Any) -> Any:
-        """Let a worker carry it out; the application as it is then."""
+        """Execute the run with a worker and return it."""
         async with self.working(**options):
             return await self.finished(run)
 
     async def apply_document(self, document: str, bindings: Mapping[str, Any] | None = None) -> Any:
-        """Review, apply and carry out; all of it has to succeed."""
+        """Review and apply the document and execute the run, which has to succeed."""
         result = await self.work((await self.begin(document, bindings))["id"])
         assert result["status"] == "succeeded", result
         return result
 
     async def state(self) -> ProjectState:
-        """The project as a plan sees it."""
+        """Return the project's state as plans read it."""
         async with self.platform.sessions() as session:
             project = await session.get_one(Project, self.project.id)
             return await read_project_state(session, self.keys, project)
 
     async def fields(self, *address: str) -> Mapping[str, Any] | None:
-        """Those of one resource; None where there is none."""
+        """Return the fields of a resource; None if it does not exist."""
         present = (await self.state()).resources.get(address)
         return None if present is None else present.fields
 
@@ -148,21 +148,21 @@ class ReviewedProject:
             return (await session.execute(query)).scalar_one()
 
     async def age(self, review: int, by: timedelta) -> None:
-        """Let the review have been made so much earlier."""
+        """Move the review's creation and expiry back."""
         async with self.platform.sessions() as session, session.begin():
             row = await session.get_one(Review, review)
             row.created_at -= by
             row.expires_at -= by
 
     async def count_runs(self) -> int:
-        """How many the project has had."""
+        """Count the project's runs."""
         return await self.count(ConfigurationRun, ConfigurationRun.project_id == self.project.id)
 
     async def audited(self) -> list[tuple[str, Any]]:
-        """What was done in all accounts since the first moment, in order: action and details."""
+        """Return action and details of all audit entries in order."""
         return [(row.action, json.loads(row.details)) for row in await self.rows(AuditEntry)]
 
 
 def statuses(run: Any) -> list[str]:
-    """Those of its operations, in their order."""
+    """Return the statuses of the run's steps in order."""
     return [step["status"] for step in run["operations"]]

@@ -1,4 +1,4 @@
-"""Reviews of a project's configuration that were planned by hand, and what may become of them."""
+"""Reviews, runs and steps in every status, created without documents."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,12 +18,12 @@ from control_domain.configurations.sealed_actions import seal_actions
 from control_domain.sealing import SealingKeys
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.projects import Project
-from pipeline_contracts.deploy_states import RunStepStatus
+from pipeline_contracts.deploy_states import StepStatus
 
 Resources = Mapping[Address, Mapping[str, Value]]
-"""What is wanted: fields by their resource."""
+"""Desired fields by address."""
 SOURCE = "203.0.113.9"
-"""Where all of this is asked for from."""
+"""Source address of the requests."""
 
 
 async def plan_by_hand(
@@ -33,7 +33,7 @@ async def plan_by_hand(
     wanted: Resources,
     deleted: Iterable[Address] = (),
 ) -> Plan:
-    """What a document with these resources changes."""
+    """Plan a document with these resources."""
     resources = [DesiredResource(address, fields, 1) for address, fields in wanted.items()]
     document = ConfigurationDocument(resources, dict.fromkeys(deleted, 1))
     return make_plan(document, await read_project_state(session, keys, project))
@@ -44,10 +44,10 @@ async def add_run(
     keys: SealingKeys,
     project: Project,
     actions: Sequence[Action],
-    statuses: Sequence[RunStepStatus],
+    statuses: Sequence[StepStatus],
     now: datetime,
 ) -> tuple[ConfigurationRun, Sequence[RunStep]]:
-    """An application of these actions, each of which is where its status says; nothing was carried out."""
+    """Add a run of these actions with these statuses, without applying anything."""
     review = _review(project, Plan("sha256:", actions, []), now)
     review.applied_at = now
     session.add(review)
@@ -88,20 +88,20 @@ def _step(
     run: ConfigurationRun,
     position: int,
     action: Action,
-    status: RunStepStatus,
+    status: StepStatus,
     now: datetime,
 ) -> RunStep:
     sealed = seal_actions(keys, [action], project.public_id)
-    is_begun = status in (RunStepStatus.RUNNING, RunStepStatus.SUCCEEDED, RunStepStatus.FAILED)
-    is_ended = status not in (RunStepStatus.PENDING, RunStepStatus.RUNNING)
+    is_begun = status in (StepStatus.RUNNING, StepStatus.SUCCEEDED, StepStatus.FAILED)
+    is_ended = status not in (StepStatus.PENDING, StepStatus.RUNNING)
     return RunStep(
         run_id=run.id,
         position=position,
         action=json.dumps(action.to_json()),
-        key_id=None if status is RunStepStatus.SUCCEEDED else sealed.key_id,
-        sealed=None if status is RunStepStatus.SUCCEEDED else sealed.data,
+        key_id=None if status is StepStatus.SUCCEEDED else sealed.key_id,
+        sealed=None if status is StepStatus.SUCCEEDED else sealed.data,
         status=status.value,
-        error="It could not be." if status is RunStepStatus.FAILED else None,
+        error="It could not be." if status is StepStatus.FAILED else None,
         attempts=int(is_begun),
         started_at=now if is_begun else None,
         finished_at=now if is_ended else None,
@@ -110,8 +110,7 @@ def _step(
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """What a project has, by its numbers: a review that is open and changes nothing, and an application of which one
-    operation has failed, and `operation` waits behind it."""
+    """IDs of an open review without changes, and of a run with a failed step and a pending one, `step`."""
 
     review: int
     run: int
@@ -121,10 +120,10 @@ class Reviewed:
 async def make_reviewed(
     session: AsyncSession, keys: SealingKeys, project: Project, now: datetime
 ) -> Reviewed:
-    """Give the project these. What is sealed of them is left out, so that it does not matter to tests of keys: only
-    `restore_reviewed` makes that the review can be applied."""
+    """Add the review and the run, without sealed actions, which tests of keys would find: the review can be applied
+    only after `restore_reviewed`."""
     rename = Action("update", PROJECT, [Change("name", project.name, f"The {project.name}")])
-    states = (RunStepStatus.FAILED, RunStepStatus.PENDING)
+    states = (StepStatus.FAILED, StepStatus.PENDING)
     run, steps = await add_run(session, keys, project, [rename] * 2, states, now)
     for step in steps:
         step.sealed = step.key_id = None
@@ -138,9 +137,9 @@ async def make_reviewed(
 async def restore_reviewed(
     session: AsyncSession, keys: SealingKeys, project: Project, reviewed: Reviewed, now: datetime
 ) -> None:
-    """Let these be as they were at first, with the project as it is now."""
+    """Reset the review and the step; the review matches the project's current state."""
     await session.execute(delete(ConfigurationRun).where(ConfigurationRun.review_id == reviewed.review))
-    waits = {"status": RunStepStatus.PENDING.value, "error": None, "finished_at": None}
+    waits = {"status": StepStatus.PENDING.value, "error": None, "finished_at": None}
     await session.execute(update(RunStep).where(RunStep.id == reviewed.step).values(**waits))
     plan = await plan_by_hand(session, keys, project, {})
     sealed = seal_actions(keys, plan.actions, project.public_id)

@@ -16,11 +16,7 @@ from control_domain.configurations.documents.read_settings import (
 from control_domain.configurations.resources import DesiredResource
 from control_domain.documents.field import Field
 from control_domain.monitors import read_wanted as heartbeat_rules
-from pipeline_contracts.durations import (
-    BadDuration,
-    format_duration,
-    parse_duration,
-)
+from pipeline_contracts.durations import BadDuration, format_duration, parse_duration
 
 LONGEST_CRON = 200
 """The size of the database column."""

@@ -13,13 +13,13 @@ from control_domain.tables.audit import AuditEntry
 from control_domain.tables.configuration import RunStep
 from control_domain.tables.monitors import Queue
 from control_domain.tables.projects import Project
-from pipeline_contracts.deploy_states import RunStepStatus
+from pipeline_contracts.deploy_states import StepStatus
 from tests.support.deploy_platform import Answer, Platform
 from tests.support.reviewed_project import ReviewedProject, statuses
 from tests.support.reviews import add_run
 
-P, R, S, F, C = RunStepStatus
-_LETTERS = dict(zip("PRSFC", RunStepStatus, strict=True))
+P, R, S, F, C = StepStatus
+_LETTERS = dict(zip("PRSFC", StepStatus, strict=True))
 
 # Statuses of the steps by their first letters, the index of one, its transition; the response's status, the statuses
 # of the steps afterwards, and the status of the run.

@@ -1,4 +1,4 @@
-"""What the operations of an application come to, and which is next: each case written out, and what holds of all."""
+"""Status and next step of runs: a table of cases, and properties of all cases."""
 
 import itertools
 import random
@@ -12,13 +12,13 @@ from control_domain.configurations.runs import (
     find_next_step,
     summarize_steps,
 )
-from pipeline_contracts.deploy_states import TRANSITIONS, RunStepStatus, check_transition
+from pipeline_contracts.deploy_states import TRANSITIONS, StepStatus, check_transition
 
-P, R, S, F, C = RunStepStatus
-_LETTERS = dict(zip("PRSFC", RunStepStatus, strict=True))
+P, R, S, F, C = StepStatus
+_LETTERS = dict(zip("PRSFC", StepStatus, strict=True))
 _LONGEST = 5
 
-# Operations by their first letters, the place of the next one, and what they come to.
+# Statuses of the steps by their first letters, the index of the next step, and the status of the run.
 TABLE = """
 (none)  -  succeeded
 P       0  running
@@ -53,13 +53,13 @@ FPR     2  running
 CASES = [line.split() for line in TABLE.strip().splitlines()]
 
 
-def _read(letters: str) -> list[RunStepStatus]:
+def _read(letters: str) -> list[StepStatus]:
     return [] if letters == "(none)" else [_LETTERS[letter] for letter in letters]
 
 
-def _all() -> Iterator[Sequence[RunStepStatus]]:
+def _all() -> Iterator[Sequence[StepStatus]]:
     for length in range(_LONGEST + 1):
-        yield from itertools.product(RunStepStatus, repeat=length)
+        yield from itertools.product(StepStatus, repeat=length)
 
 
 @pytest.mark.parametrize(("steps", "place", "status"), CASES)
@@ -79,7 +79,7 @@ def test_the_next_step_is_unfinished_and_not_blocked() -> None:
     for steps in _all():
         place = find_next_step(steps)
         if place is None:
-            # What waits, if anything, waits behind a failure.
+            # Pending steps follow a failed one.
             assert R not in steps
             assert P not in steps or steps.index(F) < steps.index(P)
         elif R in steps:
@@ -102,18 +102,18 @@ def test_the_status_of_a_run_that_is_not_running() -> None:
 
 
 def test_step_transitions_match_the_table_of_moves() -> None:
-    """Nothing that can be canceled, or tried again, is left out."""
+    """Every cancellation and retry is possible that the table of moves allows."""
     assert set(STEP_TRANSITIONS) == {"cancel", "retry"}
     for allowed, to in STEP_TRANSITIONS.values():
-        assert allowed == {was for was, following in TRANSITIONS[RunStepStatus].items() if to in following}
+        assert allowed == {was for was, following in TRANSITIONS[StepStatus].items() if to in following}
     assert STEP_TRANSITIONS["cancel"][1] is C
     assert STEP_TRANSITIONS["retry"][1] is P
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_steps_are_applied_in_order_despite_cancel_and_retry(seed: int) -> None:
-    """A worker does what is next, and somebody cancels and retries at random: two are never under way at once,
-    nothing behind a failure is begun, and with every failure tried again all of them end."""
+    """Apply, cancel and retry at random: at most one step is in progress, no step after a failed one starts, and once
+    every failure is retried all steps end."""
     chance = random.Random(seed)
     steps = [P] * chance.randint(1, 8)
     for _ in range(200):

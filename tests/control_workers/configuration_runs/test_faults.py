@@ -26,7 +26,7 @@ from control_domain.tables.configuration import Review, RunStep
 from control_domain.tables.sites import Site
 from control_workers.configuration_runs import Checkpoint
 from pipeline_contracts.credentials import digest_credential
-from pipeline_contracts.deploy_states import RunStepStatus
+from pipeline_contracts.deploy_states import StepStatus
 from tests.support.eleven_steps import (
     BINDINGS,
     COUNT,
@@ -253,7 +253,7 @@ async def test_removing_a_project_during_a_run_does_not_stop_the_worker(
     async with begun.platform.sessions() as session, session.begin():
         project = await create_project(session, acme, "Empty", "empty", now)
         action = Action("update", PROJECT, [Change("name", "Empty", "Full")])
-        await add_run(session, begun.keys, project, [action] * 2, [RunStepStatus.PENDING] * 2, now)
+        await add_run(session, begun.keys, project, [action] * 2, [StepStatus.PENDING] * 2, now)
     removed = []
 
     async def remove(checkpoint: Checkpoint, position: int) -> None:

@@ -98,7 +98,7 @@ _TEXTS: Mapping[str, tuple[str | _No, ...]] = {
         for number in ("1e3", "1.", ".5", ".inf", "-.INF", ".nan", "1e999", "!!float 1")
     },
     **{nothing: (_No(_NOTHING),) for nothing in ("", "~", "null", "NULL", "# nothing", "!!null ''", "&x")},
-    **{truth: (_No(_TRUTH),) for truth in ("true", "False", "!!bool 'TRUE'")},
+    **{boolean: (_No(_TRUTH),) for boolean in ("true", "False", "!!bool 'TRUE'")},
     "!!int x": (_No("is tagged !!int but is none"),),
     "!!bool yes": (_No("is tagged !!bool but is none"),),
     "!!str 017": ("017",),
