@@ -12,7 +12,7 @@ from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret
 from git_hosts.all_hosts import HOSTS
-from git_hosts.signatures.standard_webhooks import SIGNING_PREFIX, signing_key
+from git_hosts.signatures import SIGNING_PREFIX, decode_signing_key
 from git_hosts.webhook_events import SecretKind, WebhookSecret
 
 _SECRET_BYTES = 32
@@ -39,7 +39,7 @@ def make_secret(kind: str, *, plain: bool = False) -> WebhookSecret:
 def read_secret(kind: str, given: str, *, plain: bool = False) -> WebhookSecret:
     """The secret that the host has made. Raises `Refused`, which does not repeat it."""
     secret_kind = _secret_kind(kind, plain)
-    if secret_kind == "signing" and signing_key(given) is None:
+    if secret_kind == "signing" and decode_signing_key(given) is None:
         raise Refused(
             f"GitLab's signing token is {SIGNING_PREFIX} and the base64 of 24 to 64 bytes. Where your GitLab has only "
             "a secret token, say so with --plain-secret."

@@ -70,7 +70,7 @@ async def _deploy(
     there = await _deployed_already(session, place.environment, pull.revision)
     if there is not None:
         return Outcome("preview_updated", there.id, reason="This commit is there already.")
-    by = "" if pull.by is None else f" by {pull.by}"
+    by = "" if pull.sender is None else f" by {pull.sender}"
     wish = Wish(
         "pull_request",
         repository_id=target.repository.id,

@@ -68,7 +68,7 @@ async def _follow(
         "push",
         repository_id=target.repository.id,
         ref=branch,
-        note=None if push.by is None else f"pushed by {push.by}",
+        note=None if push.sender is None else f"pushed by {push.sender}",
         pushed_revision=change.after,
         pushed_from=change.before,
     )

@@ -13,7 +13,7 @@ from sqlalchemy import true, update
 from control_domain.database.engine import Sessions
 from control_domain.tables.deployments import Deployment
 from control_workers.commit_statuses.find_unreported import Unreported, find_unreported
-from git_hosts.commit_statuses import CommitStatuses, State, StatusRefused, StatusUnavailable
+from git_hosts.commit_statuses import CommitStatusClient, State, StatusRefused, StatusUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 2.0, 300.0
 # As long as GitHub's longest limit; a host that wants more is asked again all the same.
 _LONGEST_WANTED = 3600.0
 
-Hosts = Mapping[str, CommitStatuses]
+Hosts = Mapping[str, CommitStatusClient]
 """By the kind of their repositories."""
 Reported = State | Literal["refused"]
 
@@ -107,7 +107,7 @@ class Reporter:
         if not one.has_context:
             await note_context(self._sessions, one)
         try:
-            await self._hosts[one.kind].tell(one.status)
+            await self._hosts[one.kind].send_status(one.status)
         except StatusUnavailable as error:
             self._put_off(one, error)
             return

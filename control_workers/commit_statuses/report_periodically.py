@@ -43,7 +43,7 @@ async def running_status_reports(sessions: Sessions, settings: Settings) -> Asyn
         hosts = {
             kind: await stack.enter_async_context(client)
             for kind, host in HOSTS.items()
-            if (client := host.open_commit_statuses(settings)) is not None
+            if (client := host.open_commit_status_client(settings)) is not None
         }
         if not hosts:
             yield

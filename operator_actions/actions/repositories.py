@@ -30,7 +30,7 @@ from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret
 from git_hosts.all_hosts import HOSTS
 from git_hosts.gitlab.host import GITLAB
-from git_hosts.signatures.standard_webhooks import signing_key
+from git_hosts.signatures import decode_signing_key
 from git_hosts.webhook_events import WebhookSecret
 from operator_actions.actions.engines import Action, Engines, Wanted, read_id
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
@@ -122,7 +122,7 @@ def _is_plain(wanted: Wanted, chosen: _Chosen) -> bool:
     """Whether another secret is sent as it is. The present kind stays, because the host may have no signing tokens,
     unless `signing` or a signing token is given."""
     given = wanted.get("secret")
-    if wanted.get("signing") or (given is not None and signing_key(str(given)) is not None):
+    if wanted.get("signing") or (given is not None and decode_signing_key(str(given)) is not None):
         return bool(wanted.get("plain_secret"))
     return bool(wanted.get("plain_secret")) or chosen.secret_kind == "plain"
 

@@ -70,7 +70,7 @@ def test_a_pull_request() -> None:
         branch="feature/basket",
         revision="da1560886d4f",
         is_fork=False,
-        by="ada",
+        sender="ada",
         repository=_SHOP,
     )
 
@@ -117,7 +117,7 @@ def test_a_pull_request_of_a_branch_that_git_does_not_allow_is_ignored() -> None
 
 
 @pytest.mark.parametrize(
-    ("actor", "by"),
+    ("actor", "sender"),
     [
         ({"nickname": "ada", "display_name": "Ada"}, "ada"),
         ({"display_name": "Ada"}, "Ada"),
@@ -127,5 +127,5 @@ def test_a_pull_request_of_a_branch_that_git_does_not_allow_is_ignored() -> None
         (MISSING, None),
     ],
 )
-def test_who_it_was_is_told_where_it_can_be(actor: Any, by: str | None) -> None:
-    assert _pull(("actor", actor)).by == by
+def test_who_it_was_is_told_where_it_can_be(actor: Any, sender: str | None) -> None:
+    assert _pull(("actor", actor)).sender == sender

@@ -69,7 +69,7 @@ def test_the_published_pull_requests(name: str, action: Any) -> None:
         revision="ec26c3e57ca3a959ca5aad62de7213c562f8c821",
         is_fork=False,
         ref="refs/pull/2/head",
-        by="Codertocat",
+        sender="Codertocat",
         repository=_HELLO,
         installation=1,
     )
@@ -157,7 +157,7 @@ def test_a_pull_request() -> None:
         revision=_AFTER,
         is_fork=False,
         ref="refs/pull/7/head",
-        by="grace",
+        sender="grace",
         repository=_SHOP,
         installation=41,
     )

@@ -19,7 +19,7 @@ _OPENED = PullRequest(
     is_fork=False,
     ref="refs/merge-requests/7/head",
     message=_MESSAGE,
-    by="ada",
+    sender="ada",
     repository=_SHOP,
 )
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from git_hosts import signatures
 from git_hosts.gitlab import webhooks as gitlab
-from git_hosts.signatures import standard_webhooks
-from git_hosts.signatures.standard_webhooks import MOST_SIGNATURES
+from git_hosts.signatures import MAX_SIGNATURES
 from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import BadSignature
 
@@ -97,7 +97,7 @@ def test_an_id_of_another_form_is_refused_however_it_is_signed(message_id: str) 
         f"v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg== {_GOOD}",
         f"{_GOOD} v2,unknown",
         f"  {_GOOD} ",
-        " ".join([_WRONG] * (MOST_SIGNATURES - 1) + [_GOOD]),
+        " ".join([_WRONG] * (MAX_SIGNATURES - 1) + [_GOOD]),
     ],
 )
 def test_one_good_signature_among_several_is_enough(signatures: str) -> None:
@@ -133,7 +133,7 @@ def test_without_a_good_signature_it_is_refused(signatures: str) -> None:
 
 def test_more_signatures_than_anybody_needs_are_refused() -> None:
     with pytest.raises(BadSignature, match="more than 16"):
-        _verify(_headers(" ".join([_GOOD] * (MOST_SIGNATURES + 1))))
+        _verify(_headers(" ".join([_GOOD] * (MAX_SIGNATURES + 1))))
 
 
 @pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp", "webhook-signature"])
@@ -167,7 +167,7 @@ def test_all_signatures_are_compared_whichever_is_good(monkeypatch: pytest.Monke
         compared.append(given)
         return really(wanted, given)
 
-    monkeypatch.setattr(standard_webhooks.hmac, "compare_digest", watch)
+    monkeypatch.setattr(signatures.hmac, "compare_digest", watch)
     _verify(_headers(f"{_GOOD} {_WRONG} {_GOOD}"))
     assert compared == [_GOOD.encode(), _WRONG.encode(), _GOOD.encode()]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from git_hosts.all_hosts import HOSTS
-from git_hosts.payloads.body import read_json
+from git_hosts.payloads.request import read_json
 from git_hosts.webhook_events import Ping, Push
 from pipeline_contracts.errors import PayloadNotUsable
 from tests.git_hosts.payloads import EVENTS, load, refused_field
@@ -104,7 +104,7 @@ def test_github_s_form_is_read() -> None:
     document = {**load("github-push"), "pusher": {"name": "Zoë & co+"}}
     raw = urlencode({"payload": json.dumps(document, ensure_ascii=False)}).encode()
     notice = HOSTS["github"].webhooks.parse_event("push", raw, _FORM)
-    assert isinstance(notice, Push) and notice.by == "Zoë & co+"
+    assert isinstance(notice, Push) and notice.sender == "Zoë & co+"
     as_json = HOSTS["github"].webhooks.parse_event("push", json.dumps(document).encode(), {})
     assert notice == as_json
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from git_hosts import signatures
 from git_hosts.all_hosts import HOSTS
-from git_hosts.signatures import hex_signature
 from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import BadSignature
 
@@ -118,7 +118,7 @@ def test_signatures_are_compared_in_constant_time(kind: str, monkeypatch: pytest
         compared.append((wanted, given))
         return False
 
-    monkeypatch.setattr(hex_signature.hmac, "compare_digest", watch)
+    monkeypatch.setattr(signatures.hmac, "compare_digest", watch)
     with pytest.raises(BadSignature):
         _verify(kind, f"sha256={_DIGITS}")
     assert compared == [(_DIGITS, _DIGITS)]

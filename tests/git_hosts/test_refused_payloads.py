@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from git_hosts.all_hosts import HOSTS
-from git_hosts.payloads.values import LONGEST_MESSAGE_BYTES
+from git_hosts.payloads.values import MAX_MESSAGE_BYTES
 from git_hosts.webhook_events import Ignored, PullRequest, Push, WebhookEvent
 from pipeline_contracts.errors import PayloadNotUsable
 from tests.control_api.schemas.places import change_somewhere
@@ -251,19 +251,19 @@ def test_texts_for_people_are_made_fit_for_a_database() -> None:
         ("head_commit.message", "Show\0 it\r\n\tnow"),
     )
     assert isinstance(notice, Push)
-    assert notice.by == "Ada" + "!" * 97
+    assert notice.sender == "Ada" + "!" * 97
     assert notice.changes[0].message == "Show\ufffd it\r\n\tnow"
 
 
 def test_a_name_of_which_nothing_can_be_printed_is_none() -> None:
     notice = read("github-push", ("pusher.name", "\0\n"))
-    assert isinstance(notice, Push) and notice.by is None
+    assert isinstance(notice, Push) and notice.sender is None
     assert _refused("github-installation", "installation.account.login", "\0") == "installation.account.login"
 
 
 @pytest.mark.parametrize("character", ["a", "é", "€", "😀"])
 def test_a_message_is_whole_up_to_64_kib(character: str) -> None:
-    longest = character * (LONGEST_MESSAGE_BYTES // len(character.encode()))
+    longest = character * (MAX_MESSAGE_BYTES // len(character.encode()))
     for given_text in (longest, longest + character, longest * 20):
         notice = read("github-push", ("head_commit.message", given_text))
         assert isinstance(notice, Push) and notice.changes[0].message == longest
@@ -284,9 +284,9 @@ def _notice_or_refusal(
 
 def _texts(notice: WebhookEvent | None) -> list[str]:
     if isinstance(notice, PullRequest):
-        texts = [notice.branch, notice.revision, notice.ref, notice.message, notice.by]
+        texts = [notice.branch, notice.revision, notice.ref, notice.message, notice.sender]
     elif isinstance(notice, Push):
-        texts = [notice.by]
+        texts = [notice.sender]
         for moved in notice.changes:
             texts += [moved.branch, moved.before, moved.after, moved.message]
     else:

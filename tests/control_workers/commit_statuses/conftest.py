@@ -15,7 +15,7 @@ from control_domain.tables.deployments import Deployment
 from control_domain.tables.repositories import Repository
 from control_workers.commit_statuses import report_periodically as report_periodically
 from git_hosts.github import commit_statuses as adapter
-from git_hosts.github.commit_statuses import GitHubStatuses, open_github
+from git_hosts.github.commit_statuses import GitHubStatusClient, open_github_status_client
 from pipeline_contracts.deploy_states import DeploymentStatus
 from tests.control_workers.commit_statuses.fake_github import TOKEN, FakeGitHub
 from tests.support.operated import NOW, REVISION, Operated
@@ -113,7 +113,7 @@ async def github() -> AsyncIterator[FakeGitHub]:
 
 
 @pytest.fixture
-async def statuses(github: FakeGitHub) -> AsyncIterator[GitHubStatuses]:
+async def statuses(github: FakeGitHub) -> AsyncIterator[GitHubStatusClient]:
     """What tells that GitHub."""
-    async with open_github(TOKEN, github.url) as opened:
+    async with open_github_status_client(TOKEN, github.url) as opened:
         yield opened

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from git_hosts.commit_statuses import CommitStatus, StatusRefused, StatusUnavailable
 from git_hosts.github import commit_statuses as adapter
-from git_hosts.github.commit_statuses import GitHubStatuses, open_github
+from git_hosts.github.commit_statuses import GitHubStatusClient, open_github_status_client
 from pipeline_contracts.settings import BadSettings
 from tests.control_workers.commit_statuses.fake_github import (
     TOKEN,
@@ -30,28 +30,28 @@ STATUS = CommitStatus(
 )
 
 
-async def _refused(statuses: GitHubStatuses, status: CommitStatus = STATUS) -> str:
+async def _refused(statuses: GitHubStatusClient, status: CommitStatus = STATUS) -> str:
     with pytest.raises(StatusRefused) as caught:
-        await statuses.tell(status)
+        await statuses.send_status(status)
     return str(caught.value)
 
 
-async def _unavailable(statuses: GitHubStatuses) -> StatusUnavailable:
+async def _unavailable(statuses: GitHubStatusClient) -> StatusUnavailable:
     with pytest.raises(StatusUnavailable) as caught:
-        await statuses.tell(STATUS)
+        await statuses.send_status(STATUS)
     return caught.value
 
 
-async def test_a_status_goes_to_its_commit(github: FakeGitHub, statuses: GitHubStatuses) -> None:
-    await statuses.tell(STATUS)
+async def test_a_status_goes_to_its_commit(github: FakeGitHub, statuses: GitHubStatusClient) -> None:
+    await statuses.send_status(STATUS)
     assert github.paths == [f"/repos/acme/shop/statuses/{REVISION}"]
     assert github.told == [Told(**dataclasses.asdict(STATUS))]
 
 
 async def test_a_status_that_leads_nowhere_has_no_address(
-    github: FakeGitHub, statuses: GitHubStatuses
+    github: FakeGitHub, statuses: GitHubStatusClient
 ) -> None:
-    await statuses.tell(dataclasses.replace(STATUS, target_url=None))
+    await statuses.send_status(dataclasses.replace(STATUS, target_url=None))
     assert [told.target_url for told in github.told] == [None]
 
 
@@ -70,23 +70,23 @@ async def test_the_api_may_be_below_a_path(ending: str) -> None:
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
         url = f"http://127.0.0.1:{runner.addresses[0][1]}/api/v3{ending}"
-        async with open_github(TOKEN, url) as statuses:
-            await statuses.tell(STATUS)
+        async with open_github_status_client(TOKEN, url) as statuses:
+            await statuses.send_status(STATUS)
     finally:
         await runner.cleanup()
     assert paths == [f"/api/v3/repos/acme/shop/statuses/{REVISION}"]
 
 
-async def test_no_name_reaches_another_path(github: FakeGitHub, statuses: GitHubStatuses) -> None:
+async def test_no_name_reaches_another_path(github: FakeGitHub, statuses: GitHubStatusClient) -> None:
     odd = dataclasses.replace(STATUS, repository="acme/shop?a#b/%2e", revision="../x y")
-    await statuses.tell(odd)
+    await statuses.send_status(odd)
     assert github.paths == ["/repos/acme/shop%3Fa%23b%2F%252e/statuses/..%2Fx%20y"]
     assert (github.told[0].repository, github.told[0].revision) == (odd.repository, odd.revision)
 
 
 @pytest.mark.parametrize("name", ["", "acme", "acme/", "/shop", "acme/..", "./shop"])
 async def test_what_is_no_repository_is_refused_and_not_asked_for(
-    name: str, github: FakeGitHub, statuses: GitHubStatuses
+    name: str, github: FakeGitHub, statuses: GitHubStatusClient
 ) -> None:
     assert "connect it anew" in await _refused(statuses, dataclasses.replace(STATUS, repository=name))
     assert github.paths == []
@@ -104,7 +104,7 @@ async def test_what_is_no_repository_is_refused_and_not_asked_for(
     ],
 )
 async def test_a_refusal_says_what_to_do(
-    status: int, advice: str, github: FakeGitHub, statuses: GitHubStatuses
+    status: int, advice: str, github: FakeGitHub, statuses: GitHubStatusClient
 ) -> None:
     said = {"message": "Not so", "errors": ["odd", {"message": "sha: No commit\n found"}, {"code": "x"}]}
     github.rule = answer(status, said)
@@ -113,7 +113,9 @@ async def test_a_refusal_says_what_to_do(
     assert advice in told
 
 
-async def test_nobody_is_told_where_github_sends_one_on(github: FakeGitHub, statuses: GitHubStatuses) -> None:
+async def test_nobody_is_told_where_github_sends_one_on(
+    github: FakeGitHub, statuses: GitHubStatusClient
+) -> None:
     github.rule = answer(307, Location=f"{github.url}/repos/acme/new/statuses/{REVISION}")
     assert "connect it under that" in await _refused(statuses)
     assert len(github.paths) == 1
@@ -139,34 +141,38 @@ async def test_what_passes_is_to_be_tried_again(
     headers: dict[str, str],
     seconds: float | None,
     github: FakeGitHub,
-    statuses: GitHubStatuses,
+    statuses: GitHubStatusClient,
 ) -> None:
     github.rule = answer(status, {"message": "Not now"}, **headers)
     assert (await _unavailable(statuses)).retry_after == seconds
     github.rule = None
-    await statuses.tell(STATUS)
+    await statuses.send_status(STATUS)
     assert github.states() == ["success"]
 
 
-async def test_a_limit_lasts_until_github_says(github: FakeGitHub, statuses: GitHubStatuses) -> None:
+async def test_a_limit_lasts_until_github_says(github: FakeGitHub, statuses: GitHubStatusClient) -> None:
     reset = int(time.time()) + 1000
     github.rule = answer(403, X_RateLimit_Remaining="0", X_RateLimit_Reset=str(reset))
     seconds = (await _unavailable(statuses)).retry_after
     assert seconds is not None and 0 < seconds <= 1000
 
 
-async def test_a_limit_may_stand_in_the_message_alone(github: FakeGitHub, statuses: GitHubStatuses) -> None:
+async def test_a_limit_may_stand_in_the_message_alone(
+    github: FakeGitHub, statuses: GitHubStatusClient
+) -> None:
     github.rule = answer(403, {"message": "You have exceeded a secondary rate limit."})
     assert (await _unavailable(statuses)).retry_after == 60.0
 
 
 async def test_a_github_that_is_away_is_told_later(github: FakeGitHub) -> None:
     url = github.url.rpartition(":")[0] + ":1"
-    async with open_github(TOKEN, url) as statuses:
+    async with open_github_status_client(TOKEN, url) as statuses:
         assert "cannot be reached" in str(await _unavailable(statuses))
 
 
-async def test_a_connection_that_breaks_is_tried_again(github: FakeGitHub, statuses: GitHubStatuses) -> None:
+async def test_a_connection_that_breaks_is_tried_again(
+    github: FakeGitHub, statuses: GitHubStatusClient
+) -> None:
     github.answers.append(cut_connection())
     assert "cannot be reached" in str(await _unavailable(statuses))
 
@@ -174,7 +180,7 @@ async def test_a_connection_that_breaks_is_tried_again(github: FakeGitHub, statu
 async def test_a_github_that_hangs_is_given_up(github: FakeGitHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapter, "_SECONDS", 0.2)
     github.rule = Held()
-    async with open_github(TOKEN, github.url) as statuses:
+    async with open_github_status_client(TOKEN, github.url) as statuses:
         assert "has not answered" in str(await _unavailable(statuses))
 
 
@@ -182,7 +188,7 @@ async def test_a_github_that_hangs_is_given_up(github: FakeGitHub, monkeypatch: 
     "body", [b"", b"<html>", b"[1]", b"[" * 60_000, b'{"message": 7, "errors": 7}', b"\xff", b"x" * 2**22]
 )
 async def test_whatever_stands_in_a_refusal_it_is_one(
-    body: bytes, github: FakeGitHub, statuses: GitHubStatuses
+    body: bytes, github: FakeGitHub, statuses: GitHubStatusClient
 ) -> None:
     async def given(request: web.Request, told: Told) -> web.Response:
         return web.Response(status=404, body=body)
@@ -192,18 +198,20 @@ async def test_whatever_stands_in_a_refusal_it_is_one(
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 422, 429, 500])
-async def test_no_error_repeats_the_token(status: int, github: FakeGitHub, statuses: GitHubStatuses) -> None:
+async def test_no_error_repeats_the_token(
+    status: int, github: FakeGitHub, statuses: GitHubStatusClient
+) -> None:
     async def echo(request: web.Request, told: Told) -> web.Response:
         said = request.headers["Authorization"]
         return web.json_response({"message": said, "errors": [{"message": said}]}, status=status, reason=said)
 
     github.rule = echo
     with pytest.raises((StatusRefused, StatusUnavailable)) as caught:
-        await statuses.tell(STATUS)
+        await statuses.send_status(STATUS)
     assert TOKEN not in f"{caught.value!r} {caught.value} {caught.value.__cause__} {caught.getrepr()}"
 
 
-async def test_nothing_shows_the_token(statuses: GitHubStatuses) -> None:
+async def test_nothing_shows_the_token(statuses: GitHubStatusClient) -> None:
     assert TOKEN not in f"{statuses!r} {statuses} {statuses._session!r}"
 
 
@@ -227,7 +235,7 @@ async def test_nothing_shows_the_token(statuses: GitHubStatuses) -> None:
 )
 async def test_settings_that_cannot_work_are_named_at_the_start(token: str, url: str, told: str) -> None:
     with pytest.raises(BadSettings) as caught:
-        async with open_github(token, url):
+        async with open_github_status_client(token, url):
             pass
     assert told in str(caught.value)
     assert token not in str(caught.value)
@@ -238,5 +246,5 @@ async def test_settings_that_cannot_work_are_named_at_the_start(token: str, url:
     ["https://api.github.com", "https://git.example/api/v3/", "http://localhost:1", "http://[::1]:1"],
 )
 async def test_settings_that_can_work_are_taken(url: str) -> None:
-    async with open_github(TOKEN, url) as opened:
-        assert isinstance(opened, GitHubStatuses)
+    async with open_github_status_client(TOKEN, url) as opened:
+        assert isinstance(opened, GitHubStatusClient)

@@ -13,7 +13,7 @@ from control_domain.database.engine import Sessions
 from control_workers.commit_statuses import report_periodically as kept
 from control_workers.commit_statuses.report_periodically import report_periodically, running_status_reports
 from git_hosts.commit_statuses import CommitStatus
-from git_hosts.github.commit_statuses import GitHubStatuses
+from git_hosts.github.commit_statuses import GitHubStatusClient
 from pipeline_contracts.settings import BadSettings, Settings
 from tests.control_workers.commit_statuses.conftest import Pushed
 from tests.control_workers.commit_statuses.fake_github import TOKEN, FakeGitHub, Held
@@ -87,7 +87,7 @@ async def test_a_token_that_is_none_stops_the_start(sessions: Sessions) -> None:
 @pytest.mark.parametrize("away", [1, math.inf])
 async def test_it_goes_on_after_the_database_was_away(
     pushed: Pushed,
-    statuses: GitHubStatuses,
+    statuses: GitHubStatusClient,
     github: FakeGitHub,
     caplog: pytest.LogCaptureFixture,
     away: float,
@@ -118,7 +118,7 @@ async def test_a_fault_ends_nothing(
     asked: list[str] = []
 
     class Faulty:
-        async def tell(self, status: CommitStatus) -> None:
+        async def send_status(self, status: CommitStatus) -> None:
             asked.append(status.state)
             if len(asked) == 1:
                 raise ZeroDivisionError

@@ -16,7 +16,7 @@ from control_domain.repositories.operations import connect_repository
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
 from control_workers.commit_statuses.report_deployments import Reporter
-from git_hosts.github.commit_statuses import GitHubStatuses
+from git_hosts.github.commit_statuses import GitHubStatusClient
 from pipeline_contracts.rate_limits import RateLimit
 from tests.control_workers.commit_statuses.conftest import Clock, Pushed
 from tests.control_workers.commit_statuses.fake_github import (
@@ -35,7 +35,7 @@ GO_ON = asyncio.Event()
 
 
 @pytest.fixture
-def reporter(pushed: Pushed, statuses: GitHubStatuses, clock: Clock) -> Reporter:
+def reporter(pushed: Pushed, statuses: GitHubStatusClient, clock: Clock) -> Reporter:
     return Reporter(pushed.sessions, {"github": statuses}, clock=clock)
 
 
@@ -65,7 +65,7 @@ async def test_each_state_goes_out_once(
 
 
 async def test_a_restart_tells_nothing_twice(
-    pushed: Pushed, statuses: GitHubStatuses, github: FakeGitHub, clock: Clock
+    pushed: Pushed, statuses: GitHubStatusClient, github: FakeGitHub, clock: Clock
 ) -> None:
     number = await pushed.push()
     for status in (None, "deploying", "running", "succeeded", None):
@@ -225,7 +225,7 @@ async def test_one_that_never_goes_out_holds_no_other_up(
 
 @pytest.mark.both_databases
 async def test_other_hosts_are_told_meanwhile(
-    pushed: Pushed, statuses: GitHubStatuses, github: FakeGitHub, clock: Clock
+    pushed: Pushed, statuses: GitHubStatusClient, github: FakeGitHub, clock: Clock
 ) -> None:
     """Of another host's kind, spoken to by the same adapter."""
     operated = pushed.operated
@@ -264,7 +264,7 @@ async def test_no_transaction_is_open_while_a_host_is_told(
 
 
 async def test_a_beginning_that_was_slow_does_not_stay_behind_the_end(
-    pushed: Pushed, statuses: GitHubStatuses, github: FakeGitHub, clock: Clock
+    pushed: Pushed, statuses: GitHubStatusClient, github: FakeGitHub, clock: Clock
 ) -> None:
     """Another control plane tells the end meanwhile; what the host gets last is right all the same."""
     slow, other = (Reporter(pushed.sessions, {"github": statuses}, clock=clock) for _ in range(2))
@@ -289,7 +289,7 @@ async def test_a_beginning_that_was_slow_does_not_stay_behind_the_end(
 
 @pytest.mark.both_databases
 async def test_an_end_that_was_slow_hides_nothing(
-    pushed: Pushed, statuses: GitHubStatuses, github: FakeGitHub, clock: Clock
+    pushed: Pushed, statuses: GitHubStatusClient, github: FakeGitHub, clock: Clock
 ) -> None:
     slow, other = (Reporter(pushed.sessions, {"github": statuses}, clock=clock) for _ in range(2))
     number = await pushed.push(status="succeeded")
