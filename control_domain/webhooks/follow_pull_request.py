@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor
 from control_domain.database.engine import insert_unless_there
-from control_domain.deployments.queue_deployment import Wish
+from control_domain.deployments.queue_deployment import DeploymentRequest
 from control_domain.previews import (
     StillStarting,
     close_preview,
@@ -71,7 +71,7 @@ async def _deploy(
     if there is not None:
         return Outcome("preview_updated", there.id, reason="This commit is there already.")
     by = "" if pull.sender is None else f" by {pull.sender}"
-    wish = Wish(
+    request = DeploymentRequest(
         "pull_request",
         repository_id=target.repository.id,
         ref=ref,
@@ -82,12 +82,12 @@ async def _deploy(
     await drop_waiting(session, place.environment, ref)
     try:
         with taking_deploys(place.environment):
-            deployment = await deploy_preview(session, place, actor, now, wish)
+            deployment = await deploy_preview(session, place, actor, now, request)
         # One that was queued already builds this, too.
-        deployment.pushed_revision = wish.pushed_revision
+        deployment.pushed_revision = request.pushed_revision
         await supersede(session, deployment, now)
     except DeployRunning:
-        await let_wait(session, place, wish, ref, actor, now)
+        await let_wait(session, place, request, ref, actor, now)
         return Outcome(status, reason=f"{place.environment.slug} is being deployed to.", is_accepted=True)
     return Outcome(status, deployment.id, is_accepted=True)
 

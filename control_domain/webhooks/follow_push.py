@@ -6,7 +6,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor
-from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.projects.find import Place
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
@@ -64,7 +64,7 @@ async def _follow(
         return ignored(
             f"{slug} was rolled back: deploy by hand, or run `pharos environment resume {target.project.slug}/{slug}`."
         )
-    wish = Wish(
+    request = DeploymentRequest(
         "push",
         repository_id=target.repository.id,
         ref=branch,
@@ -72,29 +72,31 @@ async def _follow(
         pushed_revision=change.after,
         pushed_from=change.before,
     )
-    under_way = await _find_under_way(session, place.environment, wish)
+    under_way = await _find_under_way(session, place.environment, request)
     if under_way is not None:
         return Outcome("queued", under_way.id, reason="A deployment brings this commit.", is_accepted=True)
     try:
-        deployment = await queue_or_refuse(session, place, wish, actor, now)
+        deployment = await queue_or_refuse(session, place, request, actor, now)
     except DeployRunning:
-        await let_wait(session, place, wish, branch, actor, now)
+        await let_wait(session, place, request, branch, actor, now)
         return Outcome("waiting", reason=f"{slug} is being deployed to.", is_accepted=True)
     return Outcome("queued", deployment.id, is_accepted=True)
 
 
-async def _find_under_way(session: AsyncSession, environment: Environment, wish: Wish) -> Deployment | None:
+async def _find_under_way(
+    session: AsyncSession, environment: Environment, request: DeploymentRequest
+) -> Deployment | None:
     """The active deployment, where it is of the same push and certain to build its commit: a host tells of it twice
     where both a repository and the host's application have a webhook. What waits goes on waiting, it may be newer."""
     not_looked_up = Deployment.revision.is_(None) & (Deployment.status == DeploymentStatus.QUEUED)
     query = select(Deployment).where(
         Deployment.environment_id == environment.id,
         Deployment.status.in_(ACTIVE_STATUSES),
-        Deployment.trigger == wish.trigger,
-        Deployment.repository_id == wish.repository_id,
-        Deployment.ref == wish.ref,
-        Deployment.pushed_revision == wish.pushed_revision,
-        not_looked_up | (Deployment.revision == wish.pushed_revision),
+        Deployment.trigger == request.trigger,
+        Deployment.repository_id == request.repository_id,
+        Deployment.ref == request.ref,
+        Deployment.pushed_revision == request.pushed_revision,
+        not_looked_up | (Deployment.revision == request.pushed_revision),
     )
     return (await session.execute(query)).scalar_one_or_none()
 
@@ -105,7 +107,7 @@ def is_skipped(triggers: Triggers, message: str | None) -> bool:
 
 
 async def queue_or_refuse(
-    session: AsyncSession, place: Place, wish: Wish, actor: Actor, now: datetime
+    session: AsyncSession, place: Place, request: DeploymentRequest, actor: Actor, now: datetime
 ) -> Deployment:
     """A deployment, queued. Where it waits for a second person, older ones of the same branch that do so are called
     off: of a branch's pushes only the newest is of interest.
@@ -114,8 +116,8 @@ async def queue_or_refuse(
     """
     # What waits of the branch is older; where this one is refused, that is taken back. Before the deployment, as by
     # whoever queues what waits: on Postgres the two would wait crosswise.
-    await drop_waiting(session, place.environment, wish.ref)
+    await drop_waiting(session, place.environment, request.ref)
     with taking_deploys(place.environment):
-        deployment = await queue_deployment(session, place, wish, actor, now)
+        deployment = await queue_deployment(session, place, request, actor, now)
     await supersede(session, deployment, now)
     return deployment

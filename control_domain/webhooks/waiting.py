@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record
 from control_domain.database.engine import insert_into
-from control_domain.deployments.moves import add_line, move_deployment
-from control_domain.deployments.queue_deployment import Trigger, Wish, queue_deployment
+from control_domain.deployments.queue_deployment import DeploymentRequest, Trigger, queue_deployment
+from control_domain.deployments.transitions import add_log_line, transition_deployment
 from control_domain.environments.check_open import check_open
 from control_domain.projects.find import Place
 from control_domain.tables.deployments import Deployment
@@ -25,17 +25,17 @@ logger = logging.getLogger(__name__)
 
 
 async def let_wait(
-    session: AsyncSession, place: Place, wish: Wish, branch: str, actor: Actor, now: datetime
+    session: AsyncSession, place: Place, request: DeploymentRequest, branch: str, actor: Actor, now: datetime
 ) -> None:
     """Keep this push until nothing is active in the environment; it takes the place of an older one of the branch."""
     values = {
         "environment_id": place.environment.id,
-        "repository_id": wish.repository_id,
+        "repository_id": request.repository_id,
         "branch": branch,
-        "trigger": wish.trigger,
-        "pushed_revision": wish.pushed_revision,
-        "pushed_from": wish.pushed_from,
-        "note": wish.note,
+        "trigger": request.trigger,
+        "pushed_revision": request.pushed_revision,
+        "pushed_from": request.pushed_from,
+        "note": request.note,
         "source": actor.source[:100],
         "created_at": now,
     }
@@ -110,9 +110,9 @@ async def queue_waiting(session: AsyncSession, number: int, now: datetime) -> De
     return deployment
 
 
-def _wish(waiting: WaitingPush) -> Wish:
+def _wish(waiting: WaitingPush) -> DeploymentRequest:
     trigger: Trigger = waiting.trigger  # type: ignore[assignment]
-    return Wish(
+    return DeploymentRequest(
         trigger,
         repository_id=waiting.repository_id,
         ref=waiting.branch,
@@ -158,8 +158,8 @@ async def supersede(session: AsyncSession, newest: Deployment, now: datetime) ->
     )
     # In one order: two newer pushes at once would wait crosswise.
     for deployment in (await session.execute(older.order_by(Deployment.id).with_for_update())).scalars():
-        await move_deployment(session, deployment, DeploymentStatus.CANCELED, now)
-        add_line(session, deployment.id, f"Canceled: deployment {newest.id} is of a newer push.", now)
+        await transition_deployment(session, deployment, DeploymentStatus.CANCELED, now)
+        add_log_line(session, deployment.id, f"Canceled: deployment {newest.id} is of a newer push.", now)
 
 
 async def _claim(session: AsyncSession, waiting: WaitingPush) -> bool:

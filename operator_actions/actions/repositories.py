@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import operator, record
-from control_domain.deployments.moves import add_line, move_deployment
+from control_domain.deployments.transitions import add_log_line, transition_deployment
 from control_domain.environments.read_wanted import check_branch
 from control_domain.projects.choose import choose_project
 from control_domain.projects.describe import name_project
@@ -255,8 +255,8 @@ async def _cancel_waiting(session: AsyncSession, repository: Repository, now: da
     )
     waiting = (await session.execute(query)).scalars().all()
     for deployment in waiting:
-        await move_deployment(session, deployment, DeploymentStatus.CANCELED, now)
-        add_line(session, deployment.id, "Canceled: the repository was disconnected.", now)
+        await transition_deployment(session, deployment, DeploymentStatus.CANCELED, now)
+        add_log_line(session, deployment.id, "Canceled: the repository was disconnected.", now)
     return len(waiting)
 
 

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import text
 
 from control_domain.audit import Actor
-from control_domain.deployments.decide import approve_deployment
-from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.deployments.decisions import approve_deployment
+from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.projects.find import Place
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project
@@ -19,7 +19,7 @@ from tests.support.deploy_platform import Platform, add_deployment
 
 NOW = datetime.now(UTC) + timedelta(seconds=1)
 NAME = "shop/production"
-_PUSH = Wish("push", ref="main", pushed_revision="c" * 40)
+_PUSH = DeploymentRequest("push", ref="main", pushed_revision="c" * 40)
 
 
 async def _waiting(platform: Platform) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from control_domain.database.engine import Sessions
-from control_domain.deployments.moves import move_deployment
+from control_domain.deployments.transitions import transition_deployment
 from control_domain.projects.find import Place
 from control_domain.projects.operations import create_environment
 from control_domain.tables.deployments import Deployment
@@ -62,7 +62,7 @@ class Pushed:
         for status in to:
             async with self.sessions() as session, session.begin():
                 deployment = await session.get_one(Deployment, number)
-                await move_deployment(session, deployment, DeploymentStatus(status), NOW)
+                await transition_deployment(session, deployment, DeploymentStatus(status), NOW)
 
     async def add_environment(self, slug: str, type_: str = "staging") -> Place:
         async with self.sessions() as session, session.begin():
