@@ -13,8 +13,8 @@ from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.webhooks import WaitingPush, WebhookDelivery
 from control_domain.webhooks import deliveries
-from control_domain.webhooks.deliveries import KEPT, Delivery, forget_deliveries, read_body
-from control_domain.webhooks.replay import replay
+from control_domain.webhooks.deliveries import RETENTION, Delivery, delete_old_deliveries, read_body
+from control_domain.webhooks.replay_delivery import replay_delivery
 from operator_actions.actions.engines import Engines
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.serve_control import VARIABLE_KEYS
@@ -30,7 +30,9 @@ def _engines(hooked: Hooked) -> Engines:
 async def _replay(hooked: Hooked, number: int) -> WebhookDelivery:
     engines = _engines(hooked)
     keys = engines.sealing_keys()
-    return await replay(engines.sessions, engines.directory, keys, number, OPERATOR, datetime.now(UTC))
+    return await replay_delivery(
+        engines.sessions, engines.directory, keys, number, OPERATOR, datetime.now(UTC)
+    )
 
 
 async def _age(hooked: Hooked, age: timedelta) -> None:
@@ -73,9 +75,9 @@ async def test_a_delivery_may_come_again_after_seven_days(hooked: Hooked) -> Non
     sent = push(hooked.kind)
     await hooked.deliver(sent, "one")
     await _settle(hooked)
-    await _age(hooked, KEPT - timedelta(minutes=1))
+    await _age(hooked, RETENTION - timedelta(minutes=1))
     assert await hooked.told(sent, "one") == (200, "duplicate")
-    await _age(hooked, KEPT + timedelta(minutes=1))
+    await _age(hooked, RETENTION + timedelta(minutes=1))
     assert await hooked.told(sent, "one") == (202, "queued")
     assert len(await hooked.deliveries()) == 1
 
@@ -83,10 +85,10 @@ async def test_a_delivery_may_come_again_after_seven_days(hooked: Hooked) -> Non
 @pytest.mark.both_databases
 async def test_deliveries_are_forgotten_after_seven_days(hooked: Hooked) -> None:
     await hooked.deliver(push(hooked.kind))
-    await _age(hooked, KEPT + timedelta(minutes=1))
+    await _age(hooked, RETENTION + timedelta(minutes=1))
     await hooked.deliver(push(hooked.kind, "feature"))
     async with hooked.platform.sessions() as session, session.begin():
-        await forget_deliveries(session, datetime.now(UTC))
+        await delete_old_deliveries(session, datetime.now(UTC))
     (kept,) = await hooked.deliveries()
     assert kept.answer == "ignored"
 
@@ -95,13 +97,13 @@ async def test_deliveries_are_forgotten_after_seven_days(hooked: Hooked) -> None
 async def test_of_other_repositories_the_newest_are_kept(
     github: Hooked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliveries, "MOST_OF_OTHERS", 3)
+    monkeypatch.setattr(deliveries, "MAX_UNRELATED_DELIVERIES", 3)
     await github.deliver(push("github", "feature"), "own")
     for number in range(5):
         sent = push("github", full_name="Acme/Till", host_id=2)
         assert await github.told(sent, f"other {number}") == (200, "ignored")
     async with github.platform.sessions() as session, session.begin():
-        await forget_deliveries(session, datetime.now(UTC))
+        await delete_old_deliveries(session, datetime.now(UTC))
     kept = [row.delivery for row in await github.deliveries()]
     assert kept == ["own", "other 2", "other 3", "other 4"]
 

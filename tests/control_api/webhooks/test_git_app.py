@@ -11,7 +11,7 @@ from control_domain.repositories.operations import connect_repository
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import InstalledRepository
-from control_domain.webhooks import follow_push
+from control_domain.webhooks import process_push as process_push
 from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import NotFound
 from tests.support.deploy_platform import Answer
@@ -250,14 +250,14 @@ async def test_an_environment_that_is_removed_meanwhile_holds_no_project_up(
         )
     await app.set_workflow(project="blog")
     await _deliver(app, _installation("created", "Acme/Shop"))
-    queue = follow_push.queue_deployment
+    queue = process_push.queue_deployment
 
     async def removed_in_the_shop(session: Any, place: Any, *arguments: Any) -> Deployment:
         if place.project.slug == "shop":
             raise NotFound("There is no such environment.")
         return await queue(session, place, *arguments)
 
-    monkeypatch.setattr(follow_push, "queue_deployment", removed_in_the_shop)
+    monkeypatch.setattr(process_push, "queue_deployment", removed_in_the_shop)
     answer = await _deliver(app, push("github", installation=1))
     assert (answer.status, answer.json()["status"]) == (202, "queued")
     assert "removed meanwhile" in ((await app.deliveries())[-1].reason or "")

@@ -52,7 +52,7 @@ async def test_older_bodies_give_way_and_are_known_as_duplicates(
     for number in range(4):
         await github.told(_PING, f"delivery {number}")
     size = len((await github.deliveries())[0].body)
-    monkeypatch.setattr(deliveries, "MOST_KEPT_BYTES", 2 * size)
+    monkeypatch.setattr(deliveries, "MAX_STORED_BYTES", 2 * size)
     async with github.platform.sessions() as session, session.begin():
         await trim_bodies(session, None)
         await trim_bodies(session, github.repository_id)
@@ -63,7 +63,7 @@ async def test_older_bodies_give_way_and_are_known_as_duplicates(
 
 
 async def test_a_webhook_is_trimmed_as_it_delivers(github: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deliveries, "MOST_KEPT_BYTES", 1)
+    monkeypatch.setattr(deliveries, "MAX_STORED_BYTES", 1)
     monkeypatch.setattr(accepted, "_TRIM_BYTES", 0)
     for number in range(3):
         await github.told(_PING, f"delivery {number}")

@@ -150,14 +150,14 @@ async def test_a_preview_is_opened_again_just_as_the_worker_is_about_to_close_it
     await _set(github, first.id, status="running")
     await github.deliver(pull("github", "closed"))
     await _set(github, first.id, status="succeeded")
-    find_place = worker._find_place
+    find_preview = worker._find_preview
 
     async def reopened_behind_it(session: AsyncSession, environment_id: int) -> Any:
-        found = await find_place(session, environment_id)
+        found = await find_preview(session, environment_id)
         await github.deliver(pull("github", "opened", revision="b" * 40))
         return found
 
-    monkeypatch.setattr(worker, "_find_place", reopened_behind_it)
+    monkeypatch.setattr(worker, "_find_preview", reopened_behind_it)
     await _look(github)
     assert await _preview(github) is not None
 
