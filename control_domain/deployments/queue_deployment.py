@@ -16,7 +16,7 @@ from control_domain.deployments.transitions import add_log_line
 from control_domain.environments.check_open import check_open
 from control_domain.environments.hold import hold_environment
 from control_domain.projects.find import Place
-from control_domain.repositories.operations import connected_repository
+from control_domain.repositories.operations import find_connected_repository
 from control_domain.tables.deployments import Deployment
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 from pipeline_contracts.errors import DeployRunning, EnvironmentNotReady, FieldError, NotFound
@@ -57,7 +57,7 @@ async def queue_deployment(
     await check_open(session, environment, now)
     repository_id, branch = request.repository_id, environment.branch
     if repository_id is None:
-        repository = await connected_repository(session, project.id)
+        repository = await find_connected_repository(session, project.id)
         if repository is None:
             raise EnvironmentNotReady(
                 f"The project has no repository: {next_steps.CONNECT_REPOSITORY}",

@@ -8,7 +8,7 @@ from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain import next_steps
-from control_domain.repositories.read_url import full_name
+from control_domain.repositories.urls import parse_full_name
 from control_domain.tables.repositories import Repository
 from git_hosts.webhook_events import HostedRepository
 
@@ -76,7 +76,7 @@ def list_possible_names(hosted: HostedRepository, *, is_https: bool) -> list[str
     # A GitLab below a path has that path before the name, in HTTPS URLs only. There the page URL decides: on a host
     # below /git the URL of `acme/shop` ends like the name of `git/acme/shop`.
     if is_https and hosted.address is not None:
-        page = full_name(f"https://{hosted.address.partition('://')[2]}")
+        page = parse_full_name(f"https://{hosted.address.partition('://')[2]}")
         if page is not None:
             return [page]
     return [hosted.full_name.lower()]

@@ -17,7 +17,7 @@ from control_domain.projects.choose import choose_project
 from control_domain.projects.describe import name_project
 from control_domain.refusals import Refused
 from control_domain.repositories import operations
-from control_domain.repositories.read_url import read_url
+from control_domain.repositories.urls import read_url
 from control_domain.repositories.webhook_secrets import (
     has_webhook,
     make_secret,
@@ -86,7 +86,7 @@ async def _connect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 async def _told_connected(engines: Engines, wanted: Wanted) -> str:
     async with engines.sessions() as session:
         project = await choose_project(session, wanted.get("project_id"))
-        before = await operations.connected_repository(session, project.id)
+        before = await operations.find_connected_repository(session, project.id)
     if before is None:
         return f"The project {project.slug} was changed by somebody else meanwhile; run the command again."
     return (
@@ -97,12 +97,12 @@ async def _told_connected(engines: Engines, wanted: Wanted) -> str:
 
 async def _clear_sample(session: AsyncSession, wanted: Wanted, project: Project, now: datetime) -> None:
     """Disconnect what a first start has made. Raises `Refused` while a deployment of the project is active."""
-    sample = await operations.connected_repository(session, project.id)
+    sample = await operations.find_connected_repository(session, project.id)
     if sample is None or not sample.is_sample:
         return
     await operations.lock_repository(session, sample.id)
     # Asked again: somebody else may have been quicker, and has then connected another one.
-    sample = await operations.connected_repository(session, project.id)
+    sample = await operations.find_connected_repository(session, project.id)
     if sample is not None and sample.is_sample:
         await _disconnect_one(session, wanted, _Chosen(sample, project, None), now)
 

@@ -12,7 +12,7 @@ MOST_SITES = 100
 MOST_HEARTBEATS = 500
 """Of all environments together, as those that follow are of all environments or sites."""
 MOST_QUEUES = 1000
-MOST_DOMAINS = 1000
+MAX_DOMAINS = 1000
 MOST_GOALS = 1000
 
 _MOST_OF_CRON = 20_000
@@ -46,7 +46,7 @@ def read_sites(field: Field) -> Mapping[str, Field]:
         field,
         sites,
         ("sites", len(sites), MOST_SITES),
-        ("domains", len(domains), MOST_DOMAINS),
+        ("domains", len(domains), MAX_DOMAINS),
         ("goals", len(goals), MOST_GOALS),
         ("characters of domains that are not in ASCII", sum(map(len, foreign)), _MOST_OF_FOREIGN),
     )

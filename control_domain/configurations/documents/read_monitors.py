@@ -15,7 +15,7 @@ from control_domain.configurations.documents.read_settings import (
 )
 from control_domain.configurations.resources import DesiredResource
 from control_domain.documents.field import Field
-from control_domain.monitors import read_wanted
+from control_domain.monitors import params as monitor_params
 from pipeline_contracts.durations import BadDuration, format_duration, parse_duration
 
 LONGEST_CRON = 200
@@ -95,7 +95,7 @@ def _has(field: Field, setting: str, value: Any) -> bool:
         del wanted["period_seconds"]
     wanted[setting] = value
     rule = "is no cron expression of five fields that ever comes"
-    return obey(field, read_wanted.read_settings, wanted, rule) is not None
+    return obey(field, monitor_params.read_heartbeat_settings, wanted, rule) is not None
 
 
 _HEARTBEAT: Mapping[str, Callable[[Field], Any]] = {

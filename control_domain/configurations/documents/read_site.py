@@ -15,8 +15,8 @@ from control_domain.configurations.documents.read_settings import (
 )
 from control_domain.configurations.resources import DesiredResource, Value
 from control_domain.documents.field import Field
-from control_domain.sites import read_wanted
-from control_domain.sites.read_wanted import MOST_DOMAINS
+from control_domain.sites import params as site_params
+from control_domain.sites.params import MAX_DOMAINS
 from pipeline_contracts.origins import normalize_origin
 
 MOST_GOALS = 100
@@ -44,7 +44,7 @@ def read_site(name: str, field: Field) -> DesiredResource:
 
 def _read_domains(field: Field) -> list[str]:
     domains: list[str] = []
-    for item in field.items(MOST_DOMAINS, least=1) or ():
+    for item in field.items(MAX_DOMAINS, least=1) or ():
         given = item.text(LONGEST_ORIGIN)
         domain = None if given is None else obey(item, normalize_origin, given, _NO_ORIGIN)
         if domain in domains:
@@ -97,7 +97,7 @@ def _read_target(goal: Field, members: Mapping[str, Field]) -> dict[str, str] | 
     if not target[key]:
         members[key].refuse(_NO_TARGET[key])
         return None
-    return target if obey(members[key], read_wanted.read_goal_target, target, _NO_TARGET[key]) else None
+    return target if obey(members[key], site_params.read_goal_target, target, _NO_TARGET[key]) else None
 
 
 _SETTINGS: Mapping[str, Read] = {"domains": _read_domains, "timezone": read_timezone}

@@ -10,7 +10,7 @@ import pytest
 
 from control_domain.database.engine import open_sessions
 from control_domain.monitors.change_heartbeat import change_heartbeat, set_paused
-from control_domain.monitors.operations import settings_of
+from control_domain.monitors.operations import get_settings
 from control_domain.monitors.remove_monitors import remove_heartbeat
 from control_domain.refusals import Refused
 from control_domain.tables.monitors import Heartbeat
@@ -29,7 +29,7 @@ async def change(monitored: Monitored, number: int, at_ms: int, **settings: Any)
     """Gives the state after it, a row."""
     async with open_sessions(monitored.engine)() as session, session.begin():
         heartbeat = await session.get_one(Heartbeat, number)
-        wanted = replace(settings_of(heartbeat), name="left alone", **settings)
+        wanted = replace(get_settings(heartbeat), name="left alone", **settings)
         await change_heartbeat(session, heartbeat, wanted, from_epoch_ms(at_ms))
     return await monitored.state_of(number)
 
@@ -196,7 +196,7 @@ async def test_a_signal_between_the_look_and_the_change_counts(monitored: Monito
     (number,) = await monitored.add_heartbeats(1)
     async with open_sessions(monitored.engine)() as session, session.begin():
         heartbeat = await session.get_one(Heartbeat, number)
-        wanted = replace(settings_of(heartbeat), schedule=Schedule(7200))
+        wanted = replace(get_settings(heartbeat), schedule=Schedule(7200))
         await report(monitored, number, "success", T0 + 5)
         await change_heartbeat(session, heartbeat, wanted, from_epoch_ms(T0 + 6))
     row = await monitored.state_of(number)
@@ -210,7 +210,7 @@ async def test_a_signal_during_the_change_is_judged_by_it(monitored: Monitored) 
     number, paused = await monitored.add_heartbeats(2)
     async with open_sessions(monitored.engine)() as session, session.begin():
         heartbeat = await session.get_one(Heartbeat, number)
-        wanted = replace(settings_of(heartbeat), schedule=Schedule(7200))
+        wanted = replace(get_settings(heartbeat), schedule=Schedule(7200))
         await change_heartbeat(session, heartbeat, wanted, from_epoch_ms(T0))
         await set_paused(session, await session.get_one(Heartbeat, paused), True, from_epoch_ms(T0))
         reports = [asyncio.create_task(report(monitored, one, "success", T0 + 5)) for one in (number, paused)]
@@ -232,7 +232,7 @@ async def test_a_scan_during_the_change_judges_by_it(monitored: Monitored, setti
     clock_ms = T0 + HOUR + 10 * MINUTE
     async with open_sessions(monitored.engine)() as session, session.begin():
         heartbeat = await session.get_one(Heartbeat, number)
-        wanted = replace(settings_of(heartbeat), **settings)
+        wanted = replace(get_settings(heartbeat), **settings)
         await change_heartbeat(session, heartbeat, wanted, from_epoch_ms(clock_ms))
         scanning = asyncio.create_task(scan(monitored, clock_ms))
         await asyncio.sleep(0.3)
@@ -268,7 +268,7 @@ async def test_one_that_was_removed_since_the_look_is_refused(monitored: Monitor
     async with sessions() as session, session.begin():
         await remove_heartbeat(session, await session.get_one(Heartbeat, number))
     told = f"Heartbeat {number} was removed by somebody else just now."
-    wanted = replace(settings_of(heartbeat), grace_seconds=1)
+    wanted = replace(get_settings(heartbeat), grace_seconds=1)
     async with sessions() as session:
         with pytest.raises(Refused, match=told):
             await change_heartbeat(session, heartbeat, wanted, from_epoch_ms(T0))

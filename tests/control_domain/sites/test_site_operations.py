@@ -16,12 +16,12 @@ from control_domain.sites.operations import (
     change_domains,
     change_timezone,
     create_site,
+    find_account_site,
     find_sites,
-    goals_of,
+    list_account_sites,
+    list_goals,
     live_sites,
     remove_goal,
-    site_of_account,
-    sites_of_account,
 )
 from control_domain.tables.accounts import Account
 from control_domain.tables.projects import Project
@@ -63,27 +63,27 @@ async def owned(sessions: Sessions) -> AsyncIterator[Owned]:
 async def test_a_site_is_seen_by_its_account_alone(owned: Owned) -> None:
     assert owned.site.public_id.startswith("sit_")
     async with owned.sessions() as session:
-        (seen,) = await sites_of_account(session, owned.account)
+        (seen,) = await list_account_sites(session, owned.account)
         assert (seen.site.name, seen.site.timezone, seen.project.id) == (
             "Shop",
             "Europe/Oslo",
             owned.project.id,
         )
         assert (seen.domains, seen.site.created_at) == ([SHOP, ALL_BELOW], NOW)
-        assert await sites_of_account(session, owned.other) == []
-        same = await site_of_account(session, owned.account, owned.site.id)
+        assert await list_account_sites(session, owned.other) == []
+        same = await find_account_site(session, owned.account, owned.site.id)
         assert same is not None and same.site.id == owned.site.id
-        assert await site_of_account(session, owned.other, owned.site.id) is None
-        assert await site_of_account(session, owned.account, 999) is None
+        assert await find_account_site(session, owned.other, owned.site.id) is None
+        assert await find_account_site(session, owned.account, 999) is None
 
 
 async def test_an_operator_finds_sites_by_id_name_and_tracker_id(owned: Owned) -> None:
     async with owned.sessions() as session, session.begin():
         same_name = await create_site(session, owned.others_project.id, "Shop", "UTC", [SHOP], NOW)
         one = [seen.site.id for seen in await find_sites(session, owned.site.id)]
-        by_name = [seen.site.id for seen in await find_sites(session, called="Shop")]
-        by_tracker = [seen.site.id for seen in await find_sites(session, called=same_name.public_id)]
-        nobody = await find_sites(session, called="Nobody")
+        by_name = [seen.site.id for seen in await find_sites(session, name_or_id="Shop")]
+        by_tracker = [seen.site.id for seen in await find_sites(session, name_or_id=same_name.public_id)]
+        nobody = await find_sites(session, name_or_id="Nobody")
     assert (one, by_name, by_tracker, nobody) == (
         [owned.site.id],
         [owned.site.id, same_name.id],
@@ -129,13 +129,13 @@ async def test_goals_are_added_listed_and_removed_by_their_own_site(owned: Owned
         bought = await add_goal(session, owned.site, "Purchase", "purchase", None, NOW)
         await add_goal(session, owned.site, "Signup", None, "/welcome", NOW)
         assert not await remove_goal(session, blog, bought.id)
-        assert [goal.name for goal in await goals_of(session, owned.site)] == ["Purchase", "Signup"]
+        assert [goal.name for goal in await list_goals(session, owned.site)] == ["Purchase", "Signup"]
         assert await remove_goal(session, owned.site, bought.id)
         assert not await remove_goal(session, owned.site, bought.id)
-        assert [(goal.event, goal.path) for goal in await goals_of(session, owned.site)] == [
+        assert [(goal.event, goal.path) for goal in await list_goals(session, owned.site)] == [
             (None, "/welcome")
         ]
-        assert await goals_of(session, blog) == []
+        assert await list_goals(session, blog) == []
 
 
 @pytest.mark.both_databases

@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from analytics_queries.visits.report_request import VisitFilters
-from control_domain.sites.report_query import ReportQuery, read_report_query
+from control_domain.sites.reports import ReportQuery, read_report_query
 from pipeline_contracts.errors import FieldError, InvalidInput
 
 
