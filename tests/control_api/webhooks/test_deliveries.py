@@ -1,4 +1,4 @@
-"""What is kept of deliveries, for how long, and how one is run again."""
+"""Stored deliveries: their content, their retention and replays."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -51,7 +51,7 @@ async def _pushed(hooked: Hooked) -> int:
         return len((await session.execute(select(Deployment.id).where(Deployment.trigger == "push"))).all())
 
 
-async def test_a_delivery_is_kept_as_it_came_but_for_what_proves_it(hooked: Hooked) -> None:
+async def test_a_delivery_is_stored_without_its_secrets(hooked: Hooked) -> None:
     sent = push(hooked.kind)
     other = {"Authorization": "Basic c2VjcmV0", "Cookie": "a=secret", "X-Forwarded-For": "192.0.2.1"}
     await hooked.deliver(sent, "one", headers=other)
@@ -65,13 +65,13 @@ async def test_a_delivery_is_kept_as_it_came_but_for_what_proves_it(hooked: Hook
     assert "c2VjcmV0" not in kept.headers
 
 
-def test_a_long_event_name_is_cut_to_what_its_column_holds() -> None:
+def test_a_long_event_name_is_truncated() -> None:
     row = Delivery(1, "github", "e" * 300, {}, b"{}").to_row(datetime.now(UTC))
     assert WebhookDelivery(**row).event == "e" * WebhookDelivery.__table__.c.event.type.length
 
 
 @pytest.mark.both_databases
-async def test_a_delivery_may_come_again_after_seven_days(hooked: Hooked) -> None:
+async def test_a_delivery_is_accepted_again_after_seven_days(hooked: Hooked) -> None:
     sent = push(hooked.kind)
     await hooked.deliver(sent, "one")
     await _settle(hooked)
@@ -83,7 +83,7 @@ async def test_a_delivery_may_come_again_after_seven_days(hooked: Hooked) -> Non
 
 
 @pytest.mark.both_databases
-async def test_deliveries_are_forgotten_after_seven_days(hooked: Hooked) -> None:
+async def test_deliveries_are_deleted_after_seven_days(hooked: Hooked) -> None:
     await hooked.deliver(push(hooked.kind))
     await _age(hooked, RETENTION + timedelta(minutes=1))
     await hooked.deliver(push(hooked.kind, "feature"))
@@ -94,7 +94,7 @@ async def test_deliveries_are_forgotten_after_seven_days(hooked: Hooked) -> None
 
 
 @pytest.mark.both_databases
-async def test_of_other_repositories_the_newest_are_kept(
+async def test_only_the_newest_unrelated_deliveries_are_kept(
     github: Hooked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deliveries, "MAX_UNRELATED_DELIVERIES", 3)
@@ -108,7 +108,7 @@ async def test_of_other_repositories_the_newest_are_kept(
     assert kept == ["own", "other 2", "other 3", "other 4"]
 
 
-async def test_without_an_id_the_same_bytes_are_the_same_delivery(github: Hooked) -> None:
+async def test_without_an_id_equal_bodies_are_duplicates(github: Hooked) -> None:
     without: dict[str, str | None] = {"X-GitHub-Delivery": None}
     answers = [await github.deliver(push("github"), headers=without) for _ in range(2)]
     assert [answer.json()["status"] for answer in answers] == ["queued", "duplicate"]
@@ -116,14 +116,14 @@ async def test_without_an_id_the_same_bytes_are_the_same_delivery(github: Hooked
     assert other.json()["status"] == "waiting"
 
 
-async def test_repositories_do_not_know_each_others_deliveries(github: Hooked) -> None:
+async def test_delivery_ids_are_separate_per_repository(github: Hooked) -> None:
     await github.deliver(push("github", "feature"), "one")
     async with github.platform.sessions() as session, session.begin():
         await session.execute(update(WebhookDelivery).values(scope="another"))
     assert await github.told(push("github", "feature"), "one") == (200, "ignored")
 
 
-async def test_what_cannot_be_read_is_kept_for_people(hooked: Hooked) -> None:
+async def test_refused_deliveries_are_stored_with_the_reason(hooked: Hooked) -> None:
     sent = Sent(push(hooked.kind).event, b"no JSON")
     assert (await hooked.told(sent, "one"))[0] == 422
     assert (await hooked.told(sent, "one"))[0] == 422
@@ -134,16 +134,16 @@ async def test_what_cannot_be_read_is_kept_for_people(hooked: Hooked) -> None:
 
 
 @pytest.mark.both_databases
-async def test_a_delivery_is_run_again(hooked: Hooked) -> None:
+async def test_a_delivery_is_replayed(hooked: Hooked) -> None:
     await hooked.deliver(push(hooked.kind), "one")
     (kept,) = await hooked.deliveries()
     await _settle(hooked)
     again = await _replay(hooked, kept.id)
     assert (again.answer, again.http_status, again.replay_of) == ("queued", 202, kept.id)
     assert await _pushed(hooked) == 2
-    # It is no delivery of the host: that one is still told to be seen.
+    # A replay does not count: a redelivery by the host is still a duplicate of the original.
     assert await hooked.told(push(hooked.kind), "one") == (200, "duplicate")
-    # The deployment of this push is still to begin.
+    # The deployment of this push has not begun.
     third = await _replay(hooked, again.id)
     assert (third.answer, third.deployment_id, third.replay_of) == ("queued", again.deployment_id, again.id)
     assert await _pushed(hooked) == 2
@@ -154,7 +154,7 @@ async def test_a_delivery_is_run_again(hooked: Hooked) -> None:
     assert (entry.source, entry.account_id) == ("operator kim", hooked.platform.acme.account.id)
 
 
-async def test_what_was_refused_is_run_again_once_it_can_be(hooked: Hooked) -> None:
+async def test_a_refused_delivery_is_replayed_once_possible(hooked: Hooked) -> None:
     await hooked.platform.change("shop/production", state="hibernated")
     await hooked.deliver(push(hooked.kind))
     (kept,) = await hooked.deliveries()
@@ -165,7 +165,7 @@ async def test_what_was_refused_is_run_again_once_it_can_be(hooked: Hooked) -> N
     assert (await _replay(hooked, kept.id)).answer == "queued"
 
 
-async def test_a_closed_pull_request_is_run_again(hooked: Hooked) -> None:
+async def test_a_closed_pull_request_is_replayed(hooked: Hooked) -> None:
     for action in ("opened", "closed"):
         await hooked.deliver(pull(hooked.kind, action))
     opened, closed = await hooked.deliveries()
@@ -174,9 +174,7 @@ async def test_a_closed_pull_request_is_run_again(hooked: Hooked) -> None:
 
 
 @pytest.mark.parametrize("values", [{"push_deploys": False}, {"disconnected_at": datetime.now(UTC)}])
-async def test_nothing_is_run_again_for_a_repository_that_is_not_listened_to(
-    github: Hooked, values: dict[str, Any]
-) -> None:
+async def test_no_replay_for_a_disconnected_repository(github: Hooked, values: dict[str, Any]) -> None:
     await github.deliver(push("github"))
     (kept,) = await github.deliveries()
     await github.change(**values)
@@ -184,6 +182,6 @@ async def test_nothing_is_run_again_for_a_repository_that_is_not_listened_to(
         await _replay(github, kept.id)
 
 
-async def test_a_delivery_that_is_not_kept(github: Hooked) -> None:
+async def test_replaying_an_unknown_delivery_is_refused(github: Hooked) -> None:
     with pytest.raises(Refused, match="No delivery 5"):
         await _replay(github, 5)

@@ -1,4 +1,4 @@
-"""Sites and goals in the database, and how edges learn of sites; on both databases."""
+"""Sites and goals in the database, and the entries of sites for the edges; on both databases."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ ALL_BELOW = "https://*.shop.example"
 
 @dataclass(slots=True)
 class Owned:
-    """Two accounts, each with a project; the site is the first's."""
+    """Two accounts, each with a project; the site belongs to the first."""
 
     sessions: Sessions
     account: Account
@@ -60,7 +60,7 @@ async def owned(sessions: Sessions) -> AsyncIterator[Owned]:
 
 
 @pytest.mark.both_databases
-async def test_a_site_is_seen_by_its_account_alone(owned: Owned) -> None:
+async def test_only_the_account_sees_its_sites(owned: Owned) -> None:
     assert owned.site.public_id.startswith("sit_")
     async with owned.sessions() as session:
         (seen,) = await list_account_sites(session, owned.account)
@@ -93,18 +93,18 @@ async def test_an_operator_finds_sites_by_id_name_and_tracker_id(owned: Owned) -
 
 
 @pytest.mark.both_databases
-async def test_a_name_is_given_once_in_a_project(owned: Owned) -> None:
+async def test_site_names_are_unique_in_a_project(owned: Owned) -> None:
     with pytest.raises(IntegrityError):
         async with owned.sessions() as session, session.begin():
             await create_site(session, owned.project.id, "Shop", "UTC", [SHOP], NOW)
 
 
-async def test_domains_that_changed_since_they_were_read_stay(owned: Owned) -> None:
+async def test_domains_that_changed_meanwhile_are_not_overwritten(owned: Owned) -> None:
     async with owned.sessions() as session, session.begin():
         (seen,) = await find_sites(session, owned.site.id)
         assert await change_domains(session, seen.site, [SHOP])
         assert seen.domains == [SHOP]
-    # What this one has read is from before.
+    # This transaction read the former domains.
     async with owned.sessions() as session, session.begin():
         stale = await session.merge(owned.site, load=False)
         assert not await change_domains(session, stale, ["https://other.example"])
@@ -113,7 +113,7 @@ async def test_domains_that_changed_since_they_were_read_stay(owned: Owned) -> N
     assert seen.domains == [SHOP]
 
 
-async def test_a_time_zone_is_changed(owned: Owned) -> None:
+async def test_the_time_zone_can_be_changed(owned: Owned) -> None:
     async with owned.sessions() as session, session.begin():
         (seen,) = await find_sites(session, owned.site.id)
         await change_timezone(session, seen.site, "Asia/Kathmandu")
@@ -123,7 +123,7 @@ async def test_a_time_zone_is_changed(owned: Owned) -> None:
 
 
 @pytest.mark.both_databases
-async def test_goals_are_added_listed_and_removed_by_their_own_site(owned: Owned) -> None:
+async def test_goals_belong_to_their_site(owned: Owned) -> None:
     async with owned.sessions() as session, session.begin():
         blog = await create_site(session, owned.others_project.id, "Blog", "UTC", [SHOP], NOW)
         bought = await add_goal(session, owned.site, "Purchase", "purchase", None, NOW)
@@ -143,7 +143,7 @@ async def test_goals_are_added_listed_and_removed_by_their_own_site(owned: Owned
     ("name", "event", "path"),
     [("Purchase", None, "/again"), ("Both", "purchase", "/bought"), ("Neither", None, None)],
 )
-async def test_the_database_refuses_a_goal_that_cannot_be(
+async def test_the_database_refuses_invalid_goals(
     owned: Owned, name: str, event: str | None, path: str | None
 ) -> None:
     async with owned.sessions() as session, session.begin():
@@ -153,7 +153,7 @@ async def test_the_database_refuses_a_goal_that_cannot_be(
             session.add(Goal(site_id=owned.site.id, name=name, event=event, path=path, created_at=NOW))
 
 
-async def test_edges_get_whose_a_site_is_and_where_it_is_served(owned: Owned) -> None:
+async def test_edges_get_the_account_and_domains_of_a_site(owned: Owned) -> None:
     async with owned.sessions() as session, session.begin():
         other = await create_site(session, owned.others_project.id, "Blog", "UTC", ["http://blog"], NOW)
         (entry,) = await live_sites(session, owned.site.id)

@@ -1,4 +1,4 @@
-"""Webhooks, the worker, deploys and removals at once: nothing waits crosswise, nothing is deployed twice."""
+"""Concurrent webhooks, workers, deploys and removals do not deadlock, and deploy nothing twice."""
 
 import asyncio
 from collections import Counter
@@ -34,7 +34,7 @@ async def _end_active(hooked: Hooked) -> None:
 
 
 @pytest.mark.both_databases
-async def test_many_pushes_while_deployments_end_and_workers_look(github: Hooked) -> None:
+async def test_concurrent_pushes_workers_and_ending_deployments(github: Hooked) -> None:
     async def deploy_on() -> None:
         for _ in range(15):
             await _end_active(github)
@@ -54,7 +54,7 @@ async def test_many_pushes_while_deployments_end_and_workers_look(github: Hooked
 
 
 @pytest.mark.both_databases
-async def test_an_environment_is_removed_while_pushes_come(github: Hooked) -> None:
+async def test_an_environment_is_removed_during_pushes(github: Hooked) -> None:
     place = github.platform.acme.places["shop/production"]
 
     async def remove() -> None:
@@ -79,7 +79,7 @@ async def test_an_environment_is_removed_while_pushes_come(github: Hooked) -> No
 
 
 @pytest.mark.both_databases
-async def test_a_pull_request_is_opened_changed_and_closed_at_once(github: Hooked) -> None:
+async def test_a_pull_request_is_opened_changed_and_closed_concurrently(github: Hooked) -> None:
     sent = [
         *(pull("github", "opened") for _ in range(4)),
         *(pull("github", "updated", revision=f"{number:040x}") for number in range(8)),
@@ -95,7 +95,7 @@ async def test_a_pull_request_is_opened_changed_and_closed_at_once(github: Hooke
 
 
 @pytest.mark.both_databases
-async def test_a_repository_is_disconnected_while_pushes_come(github: Hooked) -> None:
+async def test_a_repository_is_disconnected_during_pushes(github: Hooked) -> None:
     async def disconnect() -> None:
         await asyncio.sleep(0)
         async with github.platform.sessions() as session, session.begin():
@@ -111,7 +111,7 @@ async def test_a_repository_is_disconnected_while_pushes_come(github: Hooked) ->
     assert set(told) <= {(202, "queued"), (202, "waiting"), (404, "not-found")}
 
 
-async def test_a_project_without_the_environment_any_more(github: Hooked) -> None:
+async def test_a_trigger_for_a_removed_environment(github: Hooked) -> None:
     place = github.platform.acme.places["shop/production"]
     async with github.platform.sessions() as session, session.begin():
         mine = await session.get_one(Environment, place.environment.id)
