@@ -49,8 +49,8 @@ def _timezones() -> frozenset[str]:
 
 def read_origins(params: Mapping[str, Any], name: str) -> list[str]:
     """Read the origins of the parameter `name`, one or a list, normalized and without duplicates."""
-    given = params.get(name) or []
-    texts = [given] if isinstance(given, str) else list(given)
+    value = params.get(name) or []
+    texts = [value] if isinstance(value, str) else list(value)
     try:
         return list(dict.fromkeys(normalize_origin(str(text)) for text in texts))
     except ValueError as error:
@@ -83,8 +83,8 @@ def _check_path(path: str) -> None:
 
 def read_report_params(params: Mapping[str, Any]) -> ReportQuery:
     """Read `days` and `filters`."""
-    given = {**(params.get("filters") or {}), "days": params.get("days")}
-    texts = [(name, str(value)) for name, value in given.items() if value is not None]
+    query = {**(params.get("filters") or {}), "days": params.get("days")}
+    texts = [(name, str(value)) for name, value in query.items() if value is not None]
     try:
         return read_report_query(texts)
     except InvalidInput as error:

@@ -47,8 +47,8 @@ async def protect_variables(
     added = []
     for name in names:
         values = {"environment_id": place.environment.id, "name": name}
-        made = insert_unless_there(session, ProtectedVariable, values).returning(ProtectedVariable.name)
-        if (await session.execute(made)).scalar_one_or_none() is not None:
+        insert = insert_unless_there(session, ProtectedVariable, values).returning(ProtectedVariable.name)
+        if (await session.execute(insert)).scalar_one_or_none() is not None:
             added.append(name)
     await _record_names(session, place, "variables.protect", added, actor, now)
     return added

@@ -106,7 +106,7 @@ async def queue_waiting_push(session: AsyncSession, number: int, now: datetime) 
         details = {"environment": place.environment.public_id, "branch": branch, "reason": reason}
         subject = f"repository {repository.id}"
         record(session, actor, place.project.account_id, "push.give_up", subject, now, details)
-        logger.info("the waiting push of %s is given up: %s", branch, reason)
+        logger.info("dropped the waiting push of %s: %s", branch, reason)
         return None
     deployment = await queue_deployment(session, place, _wish(waiting), actor, now)
     await cancel_superseded(session, deployment, now)

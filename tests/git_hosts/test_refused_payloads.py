@@ -100,7 +100,7 @@ _FULL_NAMES = [
 _DEEP = 200_000
 
 
-def _as_told(path: str) -> str:
+def _format_path(path: str) -> str:
     """Return a path such as `push.changes.0.new` as errors write it."""
     told = ""
     for part in path.split("."):
@@ -115,7 +115,7 @@ def _refused(name: str, path: str, value: Any) -> str:
 
 @pytest.mark.parametrize(("name", "path"), _EACH_MEMBER)
 def test_a_missing_member_is_named(name: str, path: str) -> None:
-    assert _refused(name, path, MISSING) == _as_told(path)
+    assert _refused(name, path, MISSING) == _format_path(path)
 
 
 @pytest.mark.parametrize(("name", "path"), _OPTIONAL)
@@ -128,7 +128,7 @@ def test_a_push_is_parsed_without_optional_members(name: str, path: str) -> None
 def test_a_member_of_the_wrong_type_is_named(name: str, path: str, value: Any) -> None:
     told = _refused(name, path, value)
     # A list in a list is invalid one level deeper.
-    assert told == _as_told(path) or (value == [[]] and told == f"{_as_told(path)}[0]")
+    assert told == _format_path(path) or (value == [[]] and told == f"{_format_path(path)}[0]")
 
 
 @pytest.mark.parametrize(("name", "path"), _COMMITS)
@@ -136,7 +136,7 @@ def test_a_member_of_the_wrong_type_is_named(name: str, path: str, value: Any) -
     "commit", ["", "abc", "A" * 40, "a" * 39, "a" * 41, "a" * 65, "g" * 40, "a" * 40 + "\n", "٠" * 40]
 )
 def test_a_commit_has_40_or_64_digits(name: str, path: str, commit: str) -> None:
-    assert _refused(name, path, commit) == _as_told(path)
+    assert _refused(name, path, commit) == _format_path(path)
 
 
 @pytest.mark.parametrize("commit", ["", "abcdef", "A" * 12, "a" * 65, "g" * 12, "a" * 12 + "\n"])
@@ -165,7 +165,7 @@ def test_an_installation_id_fits_its_column(name: str, number: Any) -> None:
     ["", "shop", "/", "acme/", "a b/c", "acme/shop\n", "acme/sh\0p", "å/b", "a" * 150 + "/" + "b" * 150],
 )
 def test_a_full_name_has_owner_and_name(name: str, path: str, full_name: str) -> None:
-    assert _refused(name, path, full_name) == _as_told(path)
+    assert _refused(name, path, full_name) == _format_path(path)
 
 
 @pytest.mark.parametrize(("kind", "event"), _FOLLOWED)
@@ -268,9 +268,7 @@ def test_messages_are_truncated_to_64_kib(character: str) -> None:
         assert isinstance(notice, Push) and notice.changes[0].message == longest
 
 
-def _notice_or_refusal(
-    kind: str, event: str, raw: bytes, headers: dict[str, list[str]]
-) -> WebhookEvent | None:
+def _parse_or_refuse(kind: str, event: str, raw: bytes, headers: dict[str, list[str]]) -> WebhookEvent | None:
     try:
         return HOSTS[kind].webhooks.parse_event(event, raw, headers)
     except PayloadNotUsable as refusal:
@@ -330,18 +328,18 @@ _CONTENT_TYPES = st.sampled_from(["application/json", "application/x-www-form-ur
 def test_arbitrary_bytes_are_parsed_or_refused(
     target: tuple[str, str], raw: bytes, content_type: str
 ) -> None:
-    _notice_or_refusal(*target, raw, {"content-type": [content_type]})
+    _parse_or_refuse(*target, raw, {"content-type": [content_type]})
 
 
 @given(target=st.sampled_from(_FOLLOWED), document=_JSON)
 def test_arbitrary_json_is_parsed_or_refused(target: tuple[str, str], document: Any) -> None:
-    _notice_or_refusal(*target, json.dumps(document).encode(), {})
+    _parse_or_refuse(*target, json.dumps(document).encode(), {})
 
 
 @given(name=st.sampled_from(_NAMES), data=st.data())
 def test_any_changed_payload_is_parsed_or_refused(name: str, data: st.DataObject) -> None:
     document = change_somewhere(copy.deepcopy(load(name)), data, _VALUES)
-    notice = _notice_or_refusal(*EVENTS[name], json.dumps(document).encode(), {})
+    notice = _parse_or_refuse(*EVENTS[name], json.dumps(document).encode(), {})
     for text in _texts(notice):
         text.encode()
         assert "\0" not in text

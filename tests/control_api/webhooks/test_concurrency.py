@@ -41,8 +41,8 @@ async def test_concurrent_pushes_workers_and_ending_deployments(github: Hooked) 
             await asyncio.gather(*(_worker(github).process_waiting() for _ in range(2)))
 
     pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 41)]
-    told, _ = await asyncio.gather(asyncio.gather(*pushes), deploy_on())
-    assert set(told) <= {(202, "queued"), (202, "waiting")}
+    responses, _ = await asyncio.gather(asyncio.gather(*pushes), deploy_on())
+    assert set(responses) <= {(202, "queued"), (202, "waiting")}
     for _ in range(3):
         await _end_active(github)
         await _worker(github).process_waiting()
@@ -50,7 +50,7 @@ async def test_concurrent_pushes_workers_and_ending_deployments(github: Hooked) 
         assert (await session.execute(select(WaitingPush.id))).all() == []
         query = select(Deployment.id).where(Deployment.trigger == "push")
         made = len((await session.execute(query)).all())
-    assert Counter(told)[202, "queued"] <= made <= len(told)
+    assert Counter(responses)[202, "queued"] <= made <= len(responses)
 
 
 @pytest.mark.both_databases
@@ -73,8 +73,8 @@ async def test_an_environment_is_removed_during_pushes(github: Hooked) -> None:
 
     pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 31)]
     looks = [_worker(github).process_waiting() for _ in range(10)]
-    told, *_ = await asyncio.gather(asyncio.gather(*pushes), remove(), *looks)
-    assert set(told) <= {(202, "queued"), (202, "waiting"), (409, "repository-not-ready")}
+    responses, *_ = await asyncio.gather(asyncio.gather(*pushes), remove(), *looks)
+    assert set(responses) <= {(202, "queued"), (202, "waiting"), (409, "repository-not-ready")}
     assert await github.waiting() == []
 
 
@@ -85,9 +85,9 @@ async def test_a_pull_request_is_opened_changed_and_closed_concurrently(github: 
         *(pull("github", "updated", revision=f"{number:040x}") for number in range(8)),
         *(pull("github", "closed") for _ in range(4)),
     ]
-    told = await asyncio.gather(*(github.told(one) for one in sent))
+    responses = await asyncio.gather(*(github.told(one) for one in sent))
     answers = {"preview_queued", "preview_updated", "preview_closed", "ignored", "repository-not-ready"}
-    assert {word for _, word in told} <= answers
+    assert {word for _, word in responses} <= answers
     await github.told(pull("github", "closed"))
     async with github.platform.sessions() as session:
         query = select(Environment.id).where(Environment.slug == "pr-7")
@@ -107,8 +107,8 @@ async def test_a_repository_is_disconnected_during_pushes(github: Hooked) -> Non
 
     pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 31)]
     looks = [_worker(github).process_waiting() for _ in range(10)]
-    told, *_ = await asyncio.gather(asyncio.gather(*pushes), disconnect(), *looks)
-    assert set(told) <= {(202, "queued"), (202, "waiting"), (404, "not-found")}
+    responses, *_ = await asyncio.gather(asyncio.gather(*pushes), disconnect(), *looks)
+    assert set(responses) <= {(202, "queued"), (202, "waiting"), (404, "not-found")}
 
 
 async def test_a_trigger_for_a_removed_environment(github: Hooked) -> None:

@@ -40,13 +40,13 @@ async def _age(hooked: Hooked, age: timedelta) -> None:
         await session.execute(update(WebhookDelivery).values(received_at=datetime.now(UTC) - age))
 
 
-async def _settle(hooked: Hooked) -> None:
+async def _reset(hooked: Hooked) -> None:
     await hooked.platform.settle()
     async with hooked.platform.sessions() as session, session.begin():
         await session.execute(delete(WaitingPush))
 
 
-async def _pushed(hooked: Hooked) -> int:
+async def _list_pushed(hooked: Hooked) -> int:
     async with hooked.platform.sessions() as session:
         return len((await session.execute(select(Deployment.id).where(Deployment.trigger == "push"))).all())
 
@@ -74,7 +74,7 @@ def test_a_long_event_name_is_truncated() -> None:
 async def test_a_delivery_is_accepted_again_after_seven_days(hooked: Hooked) -> None:
     sent = push(hooked.kind)
     await hooked.deliver(sent, "one")
-    await _settle(hooked)
+    await _reset(hooked)
     await _age(hooked, RETENTION - timedelta(minutes=1))
     assert await hooked.told(sent, "one") == (200, "duplicate")
     await _age(hooked, RETENTION + timedelta(minutes=1))
@@ -137,16 +137,16 @@ async def test_refused_deliveries_are_stored_with_the_reason(hooked: Hooked) -> 
 async def test_a_delivery_is_replayed(hooked: Hooked) -> None:
     await hooked.deliver(push(hooked.kind), "one")
     (kept,) = await hooked.deliveries()
-    await _settle(hooked)
+    await _reset(hooked)
     again = await _replay(hooked, kept.id)
     assert (again.answer, again.http_status, again.replay_of) == ("queued", 202, kept.id)
-    assert await _pushed(hooked) == 2
+    assert await _list_pushed(hooked) == 2
     # A replay does not count: a redelivery by the host is still a duplicate of the original.
     assert await hooked.told(push(hooked.kind), "one") == (200, "duplicate")
     # The deployment of this push has not begun.
     third = await _replay(hooked, again.id)
     assert (third.answer, third.deployment_id, third.replay_of) == ("queued", again.deployment_id, again.id)
-    assert await _pushed(hooked) == 2
+    assert await _list_pushed(hooked) == 2
     async with hooked.platform.sessions() as session:
         query = select(AuditEntry).where(AuditEntry.action == "webhook.replay").order_by(AuditEntry.id)
         entry = (await session.execute(query)).scalars().first()

@@ -17,8 +17,8 @@ async def test_an_account_over_its_rate_gets_retry_after(
     github: Hooked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accepted, "DELIVERIES", RateLimit(0.001, 2))
-    told = [await github.told(_PING) for _ in range(2)]
-    assert told == [(200, "pong")] * 2
+    responses = [await github.told(_PING) for _ in range(2)]
+    assert responses == [(200, "pong")] * 2
     answer = await github.deliver(_PING)
     assert answer.problem == (429, "too-many-requests")
     assert int(answer.headers["Retry-After"]) > 900

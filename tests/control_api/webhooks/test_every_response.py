@@ -35,7 +35,7 @@ class Case:
     kind: str
     sent: Sent
     status: int
-    told: str
+    outcome: str
     """The `status` in the response, or the type of the problem."""
     headers: Mapping[str, str | None] | None = None
     change: Callable[[str], str] | None = None
@@ -190,7 +190,7 @@ CASES = [
 ]
 
 
-async def _settle(shared: Hooked, kind: str) -> None:
+async def _reset(shared: Hooked, kind: str) -> None:
     """Restore the state before the first case; previews stay."""
     if shared.kind != kind:
         await shared.become(kind)
@@ -215,27 +215,30 @@ def _headers(shared: Hooked, case: Case) -> dict[str, str | None]:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 async def test_each_delivery_gets_its_response(shared: Hooked, case: Case) -> None:
-    await _settle(shared, case.kind)
+    await _reset(shared, case.kind)
     for sent in case.first:
         await shared.deliver(sent)
     before = len(await shared.deliveries())
     answer = await shared.deliver(case.sent, headers=_headers(shared, case), body=case.body)
-    told: dict[str, Any] = answer.json()
+    document: dict[str, Any] = answer.json()
     if case.status < 300:
-        assert (answer.status, told.pop("status")) == (case.status, case.told)
-        assert told.keys() <= {"deployment_id"}
+        assert (answer.status, document.pop("status")) == (case.status, case.outcome)
+        assert document.keys() <= {"deployment_id"}
         assert answer.headers["Content-Type"] == "application/json"
     else:
-        assert answer.problem == (case.status, case.told)
+        assert answer.problem == (case.status, case.outcome)
         if case.status == 422:
-            assert all(error["field"] and error["message"] for error in told["errors"]) and told["errors"]
+            assert (
+                all(error["field"] and error["message"] for error in document["errors"])
+                and document["errors"]
+            )
     # Only deliveries with a valid signature are stored.
     kept = len(await shared.deliveries()) - before
     assert kept == (0 if case.status in (401, 413) else 1)
 
 
 @pytest.mark.parametrize(
-    ("file", "event", "told"),
+    ("file", "event", "expected"),
     [
         ("ping.json", "ping", (200, "pong")),
         ("push.json", "push", (200, "ignored")),
@@ -246,11 +249,11 @@ async def test_each_delivery_gets_its_response(shared: Hooked, case: Case) -> No
     ],
 )
 async def test_published_payloads_of_github_are_accepted(
-    shared: Hooked, file: str, event: str, told: tuple[int, str]
+    shared: Hooked, file: str, event: str, expected: tuple[int, str]
 ) -> None:
     if not PUBLISHED.exists():
         pytest.skip(f"the published payloads are not at {PUBLISHED}")
-    await _settle(shared, "github")
+    await _reset(shared, "github")
     await shared.change(full_name="codertocat/hello-world", host_id=None)
     text = "version: 1\nprocesses: {web: {command: x}}\ntriggers:\n"
     await shared.set_workflow(f"{text}  push: {{master: production}}\n  pull_requests: {{from: staging}}\n")
@@ -258,7 +261,7 @@ async def test_published_payloads_of_github_are_accepted(
         # Each of the two must run on its own.
         other = "opened" if file.endswith("-closed.json") else "closed"
         await shared.deliver(Sent(event, (PUBLISHED / f"pull_request-{other}.json").read_bytes()))
-    assert await shared.told(Sent(event, (PUBLISHED / file).read_bytes())) == told
+    assert await shared.told(Sent(event, (PUBLISHED / file).read_bytes())) == expected
 
 
 async def test_a_repeated_header_is_refused(github: Hooked) -> None:

@@ -56,8 +56,8 @@ async def test_a_gated_environment_is_removed_during_pushes(github: Hooked) -> N
         WaitingPushWorker(github.platform.sessions, InProcessKeyDirectory()).process_waiting()
         for _ in range(5)
     ]
-    told, *_ = await asyncio.gather(asyncio.gather(*pushes), remove(), *looks)
-    assert set(told) <= {(202, "queued"), (202, "waiting"), (409, "repository-not-ready")}
+    responses, *_ = await asyncio.gather(asyncio.gather(*pushes), remove(), *looks)
+    assert set(responses) <= {(202, "queued"), (202, "waiting"), (409, "repository-not-ready")}
 
 
 @pytest.mark.both_databases

@@ -90,7 +90,7 @@ async def test_a_recreated_repository_is_matched_once_its_id_is_set(hooked: Hook
 
 
 @pytest.mark.parametrize(
-    ("url", "full_name", "told"),
+    ("url", "full_name", "sent_name"),
     [
         ("https://github.com/Acme/Shop.git", "acme/shop", "ACME/shop"),
         ("https://github.com/acme/shop/", "acme/shop", "Acme/Shop"),
@@ -98,16 +98,16 @@ async def test_a_recreated_repository_is_matched_once_its_id_is_set(hooked: Hook
         ("git@github-work:acme/shop.git", "acme/shop", "acme/shop"),
     ],
 )
-async def test_equivalent_urls_match(github: Hooked, url: str, full_name: str, told: str) -> None:
+async def test_equivalent_urls_match(github: Hooked, url: str, full_name: str, sent_name: str) -> None:
     await github.change(url=url, full_name=full_name)
-    assert await github.told(push("github", full_name=told)) == (202, "queued")
+    assert await github.told(push("github", full_name=sent_name)) == (202, "queued")
 
 
 @pytest.mark.parametrize(
-    "told", ["acme/shop2", "acme/shop.git", "evil/acme/shop", "acme-shop/shop", "acme/sho", "acme/shop/"]
+    "sent_name", ["acme/shop2", "acme/shop.git", "evil/acme/shop", "acme-shop/shop", "acme/sho", "acme/shop/"]
 )
-async def test_similar_names_do_not_match(github: Hooked, told: str) -> None:
-    assert await github.told(push("github", full_name=told, host_id=2)) == (200, "ignored")
+async def test_similar_names_do_not_match(github: Hooked, sent_name: str) -> None:
+    assert await github.told(push("github", full_name=sent_name, host_id=2)) == (200, "ignored")
     assert await _host_id(github) is None
 
 
@@ -139,12 +139,12 @@ async def test_a_local_folder_matches_any_name_until_an_id_is_set(github: Hooked
 
 @pytest.mark.both_databases
 async def test_one_of_two_concurrent_deliveries_stores_the_id(github: Hooked) -> None:
-    told = await asyncio.gather(
+    responses = await asyncio.gather(
         *(github.told(push("github", "develop", host_id=number)) for number in (1, 2, 1, 2))
     )
     known = await _host_id(github)
     assert known in ("1", "2")
-    assert [status for _, status in told].count("ignored") == 2
+    assert [status for _, status in responses].count("ignored") == 2
 
 
 async def test_a_ping_stores_the_repository_id(github: Hooked) -> None:

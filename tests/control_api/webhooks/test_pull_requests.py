@@ -39,7 +39,7 @@ async def _set(hooked: Hooked, number: int, **values: str) -> None:
         await session.execute(update(Deployment).where(Deployment.id == number).values(**values))
 
 
-async def _look(hooked: Hooked) -> None:
+async def _poll(hooked: Hooked) -> None:
     await WaitingPushWorker(hooked.platform.sessions, InProcessKeyDirectory()).process_waiting()
 
 
@@ -72,7 +72,7 @@ async def test_a_change_during_a_deployment_waits(hooked: Hooked) -> None:
     answer = await hooked.deliver(pull(hooked.kind, "updated", revision="b" * 40))
     assert (answer.status, answer.json()) == (202, {"status": "preview_updated"})
     await _set(hooked, first.id, status="succeeded")
-    await _look(hooked)
+    await _poll(hooked)
     _, second = await _deployments(hooked)
     assert (second.status, second.ref) == ("queued", "feature")
 
@@ -118,10 +118,10 @@ async def test_a_starting_preview_is_removed_afterwards(hooked: Hooked) -> None:
     await hooked.deliver(pull(hooked.kind, "updated", revision="b" * 40))
     answer = await hooked.deliver(pull(hooked.kind, "closed"))
     assert (answer.status, answer.json()) == (202, {"status": "preview_closed"})
-    await _look(hooked)
+    await _poll(hooked)
     assert await _preview(hooked) is not None
     await _set(hooked, first.id, status="succeeded")
-    await _look(hooked)
+    await _poll(hooked)
     assert await _preview(hooked) is None
     # Its waiting push is removed with it.
     assert (len(await _deployments(hooked)), await hooked.waiting()) == (1, [])
@@ -137,7 +137,7 @@ async def test_a_reopened_pull_request_keeps_its_preview(github: Hooked) -> None
     async with github.platform.sessions() as session:
         assert (await session.execute(select(ClosingPreview.environment_id))).all() == []
     await _set(github, first.id, status="succeeded")
-    await _look(github)
+    await _poll(github)
     assert await _preview(github) is not None
 
 
@@ -158,7 +158,7 @@ async def test_a_preview_reopened_during_its_closing_stays(
         return found
 
     monkeypatch.setattr(worker, "_find_preview", reopened_behind_it)
-    await _look(github)
+    await _poll(github)
     assert await _preview(github) is not None
 
 

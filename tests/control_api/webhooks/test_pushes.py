@@ -28,20 +28,20 @@ from tests.support.webhooks import (
 PRODUCTION = "shop/production"
 
 
-async def _pushed(hooked: Hooked) -> list[Deployment]:
+async def _list_pushed(hooked: Hooked) -> list[Deployment]:
     """Return the deployments of pushes, oldest first."""
     async with hooked.platform.sessions() as session:
         query = select(Deployment).where(Deployment.trigger == "push").order_by(Deployment.id)
         return list((await session.execute(query)).scalars())
 
 
-async def _end(hooked: Hooked, number: int) -> None:
+async def _finish(hooked: Hooked, number: int) -> None:
     """End the deployment successfully, as a deployer does."""
     async with hooked.platform.sessions() as session, session.begin():
         await session.execute(update(Deployment).where(Deployment.id == number).values(status="succeeded"))
 
 
-async def _look(hooked: Hooked) -> None:
+async def _poll(hooked: Hooked) -> None:
     await WaitingPushWorker(hooked.platform.sessions, InProcessKeyDirectory()).process_waiting()
 
 
@@ -57,7 +57,7 @@ async def _make_live(hooked: Hooked, *, held: bool) -> None:
 
 async def test_a_push_of_a_branch_with_a_trigger_queues_a_deployment(hooked: Hooked) -> None:
     answer = await hooked.deliver(push(hooked.kind))
-    (deployment,) = await _pushed(hooked)
+    (deployment,) = await _list_pushed(hooked)
     assert (answer.status, answer.json()) == (202, {"status": "queued", "deployment_id": deployment.id})
     assert deployment.environment_id == hooked.platform.acme.environment(PRODUCTION).id
     # The build uses the head of the branch at that time.
@@ -69,7 +69,7 @@ async def test_a_push_of_a_branch_with_a_trigger_queues_a_deployment(hooked: Hoo
 
 async def test_the_trigger_selects_the_environment(hooked: Hooked) -> None:
     assert await hooked.told(push(hooked.kind, "develop")) == (202, "queued")
-    (deployment,) = await _pushed(hooked)
+    (deployment,) = await _list_pushed(hooked)
     assert deployment.environment_id == hooked.platform.acme.environment("shop/staging").id
 
 
@@ -85,7 +85,7 @@ async def test_the_trigger_selects_the_environment(hooked: Hooked) -> None:
 async def test_pushes_that_deploy_nothing(hooked: Hooked, sent: dict[str, str], status: str) -> None:
     answer = await hooked.deliver(push(hooked.kind, **sent))
     assert (answer.status, answer.json()) == (200, {"status": status})
-    assert await _pushed(hooked) == []
+    assert await _list_pushed(hooked) == []
     assert (await hooked.deliveries())[0].reason
 
 
@@ -107,12 +107,12 @@ async def test_of_pushes_during_a_deployment_only_the_newest_is_deployed(
         assert (answer.status, answer.json()) == (202, {"status": "waiting"})
     (waiting,) = await hooked.waiting()
     assert waiting.pushed_revision == "d" * 40
-    await _look(hooked)
-    assert len(await _pushed(hooked)) == 1
-    await _end(hooked, (await _pushed(hooked))[0].id)
-    await _look(hooked)
-    await _look(hooked)
-    first, second = await _pushed(hooked)
+    await _poll(hooked)
+    assert len(await _list_pushed(hooked)) == 1
+    await _finish(hooked, (await _list_pushed(hooked))[0].id)
+    await _poll(hooked)
+    await _poll(hooked)
+    first, second = await _list_pushed(hooked)
     assert (second.status, second.ref, second.pushed_revision) == ("queued", "main", "d" * 40)
     assert await hooked.waiting() == []
 
@@ -133,7 +133,7 @@ async def test_a_push_reported_twice_is_deployed_once(
 ) -> None:
     """This happens if both a repository and the host's application have a webhook."""
     assert await github.told(push("github")) == (202, "queued")
-    (first,) = await _pushed(github)
+    (first,) = await _list_pushed(github)
     async with github.platform.sessions() as session, session.begin():
         values = {"status": status, "revision": revision}
         await session.execute(update(Deployment).where(Deployment.id == first.id).values(values))
@@ -141,7 +141,7 @@ async def test_a_push_reported_twice_is_deployed_once(
     expected = {"status": told} | ({"deployment_id": first.id} if told == "queued" else {})
     assert (answer.status, answer.json()) == (202, expected)
     assert len(await github.waiting()) == (1 if told == "waiting" else 0)
-    assert len(await _pushed(github)) == 1
+    assert len(await _list_pushed(github)) == 1
 
 
 async def test_a_repeated_older_push_does_not_replace_a_waiting_one(github: Hooked) -> None:
@@ -155,11 +155,11 @@ async def test_a_repeated_older_push_does_not_replace_a_waiting_one(github: Hook
 async def test_a_manual_deploy_goes_before_a_waiting_push(github: Hooked) -> None:
     await github.deliver(push("github"))
     await github.deliver(push("github", after="b" * 40))
-    (first,) = await _pushed(github)
-    await _end(github, first.id)
+    (first,) = await _list_pushed(github)
+    await _finish(github, first.id)
     environment = github.platform.acme.environment(PRODUCTION).public_id
     assert (await github.platform.call("POST", f"/v1/environments/{environment}/deploy", {})).status == 202
-    await _look(github)
+    await _poll(github)
     assert len(await github.waiting()) == 1
 
 
@@ -167,22 +167,22 @@ async def test_a_manual_deploy_goes_before_a_waiting_push(github: Hooked) -> Non
 async def test_two_control_planes_queue_a_waiting_push_once(github: Hooked) -> None:
     await github.deliver(push("github"))
     await github.deliver(push("github", after="b" * 40))
-    (first,) = await _pushed(github)
-    await _end(github, first.id)
-    await asyncio.gather(*(_look(github) for _ in range(5)))
-    assert len(await _pushed(github)) == 2
+    (first,) = await _list_pushed(github)
+    await _finish(github, first.id)
+    await asyncio.gather(*(_poll(github) for _ in range(5)))
+    assert len(await _list_pushed(github)) == 2
 
 
 async def test_a_push_waits_until_the_environment_is_unlocked(github: Hooked) -> None:
     await github.deliver(push("github"))
     await github.deliver(push("github", after="b" * 40))
-    (first,) = await _pushed(github)
+    (first,) = await _list_pushed(github)
     place = github.platform.acme.places[PRODUCTION]
     async with github.platform.sessions() as session, session.begin():
         await lock_environment(session, place, "no", Actor("test"), datetime.now(UTC))
-    await _end(github, first.id)
-    await _look(github)
-    assert (len(await _pushed(github)), len(await github.waiting())) == (1, 1)
+    await _finish(github, first.id)
+    await _poll(github)
+    assert (len(await _list_pushed(github)), len(await github.waiting())) == (1, 1)
 
 
 async def test_deleting_a_branch_drops_its_waiting_push(hooked: Hooked) -> None:
@@ -195,18 +195,18 @@ async def test_deleting_a_branch_drops_its_waiting_push(hooked: Hooked) -> None:
 async def test_pushes_do_not_deploy_over_a_rollback(hooked: Hooked) -> None:
     await _make_live(hooked, held=True)
     assert await hooked.told(push(hooked.kind)) == (200, "ignored")
-    assert await _pushed(hooked) == []
+    assert await _list_pushed(hooked) == []
     assert "resume" in ((await hooked.deliveries())[0].reason or "")
 
 
 async def test_a_waiting_push_is_dropped_after_a_rollback(github: Hooked) -> None:
     await github.deliver(push("github"))
     await github.deliver(push("github", after="b" * 40))
-    (first,) = await _pushed(github)
-    await _end(github, first.id)
+    (first,) = await _list_pushed(github)
+    await _finish(github, first.id)
     await _make_live(github, held=True)
-    await _look(github)
-    assert (len(await _pushed(github)), await github.waiting()) == (1, [])
+    await _poll(github)
+    assert (len(await _list_pushed(github)), await github.waiting()) == (1, [])
 
 
 @pytest.mark.parametrize("values", [{"state": "hibernated"}, {"deploy_window": "closed"}, {"slug": "prod"}])
@@ -246,7 +246,7 @@ async def test_triggers_come_from_the_newest_release_without_a_document(github: 
     async with github.platform.sessions() as session, session.begin():
         await session.execute(update(Release).values(workflow=document))
     assert await github.told(push("github")) == (202, "queued")
-    (deployment,) = await _pushed(github)
+    (deployment,) = await _list_pushed(github)
     assert deployment.environment_id == github.platform.acme.environment("shop/staging").id
 
 
@@ -254,7 +254,7 @@ async def test_in_a_gated_environment_only_the_newest_push_waits_for_approval(ho
     await hooked.platform.change(PRODUCTION, deploys_need_approval=True)
     assert await hooked.told(push(hooked.kind)) == (202, "queued")
     assert await hooked.told(push(hooked.kind, after="b" * 40)) == (202, "queued")
-    first, second = await _pushed(hooked)
+    first, second = await _list_pushed(hooked)
     assert (first.status, second.status) == ("canceled", "awaiting_approval")
     # It can be approved without naming the commit, which is known.
     assert second.revision == "b" * 40
@@ -265,7 +265,7 @@ async def test_a_hundred_concurrent_duplicates_deploy_once(hooked: Hooked) -> No
     sent = push(hooked.kind)
     told = await asyncio.gather(*(hooked.told(sent, "one") for _ in range(100)))
     assert sorted(told) == [(200, "duplicate")] * 99 + [(202, "queued")]
-    assert len(await _pushed(hooked)) == 1
+    assert len(await _list_pushed(hooked)) == 1
 
 
 async def test_all_changes_of_a_bitbucket_push_are_processed(github: Hooked) -> None:
@@ -274,7 +274,7 @@ async def test_all_changes_of_a_bitbucket_push_are_processed(github: Hooked) -> 
     payload = {"repository": {"full_name": "Acme/Shop"}, "push": {"changes": changes}}
     answer = await github.deliver(as_sent("repo:push", payload))
     # Ordered by environment: production, staging.
-    made = await _pushed(github)
+    made = await _list_pushed(github)
     assert [deployment.ref for deployment in made] == ["main", "develop"]
     assert answer.json() == {"status": "queued", "deployment_id": made[0].id}
 
@@ -286,7 +286,7 @@ async def test_one_refused_change_refuses_the_whole_push(github: Hooked) -> None
     payload = {"repository": {"full_name": "Acme/Shop"}, "push": {"changes": changes}}
     answer = await github.deliver(as_sent("repo:push", payload))
     assert answer.problem == (409, "repository-not-ready")
-    assert await _pushed(github) == []
+    assert await _list_pushed(github) == []
 
 
 @pytest.mark.parametrize(

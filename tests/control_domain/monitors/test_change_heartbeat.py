@@ -28,8 +28,8 @@ async def change(monitored: Monitored, number: int, at_ms: int, **settings: Any)
     """Change the settings and return the new state, a row."""
     async with open_sessions(monitored.engine)() as session, session.begin():
         heartbeat = await session.get_one(Heartbeat, number)
-        wanted = replace(get_settings(heartbeat), name="left alone", **settings)
-        await change_heartbeat(session, heartbeat, wanted, from_epoch_ms(at_ms))
+        new_settings = replace(get_settings(heartbeat), name="left alone", **settings)
+        await change_heartbeat(session, heartbeat, new_settings, from_epoch_ms(at_ms))
     return await monitored.state_of(number)
 
 
@@ -43,32 +43,34 @@ async def report(monitored: Monitored, number: int, signal: Signal, at_ms: int, 
     """Apply a signal, as a consumer does."""
 
     def apply(watched: Mapping[int, Watched]) -> list[Watched]:
-        for one in watched.values():
-            run = one.runs.setdefault(run_id, Run(run_id, at_ms))
-            apply_signal(one.heartbeat, run, signal, at_ms)
-            one.changed.append(run)
-            update_state(one.heartbeat, at_ms)
+        for watched_heartbeat in watched.values():
+            run = watched_heartbeat.runs.setdefault(run_id, Run(run_id, at_ms))
+            apply_signal(watched_heartbeat.heartbeat, run, signal, at_ms)
+            watched_heartbeat.changed.append(run)
+            update_state(watched_heartbeat.heartbeat, at_ms)
         return list(watched.values())
 
     await monitored.states.change({number: [run_id]}, apply, None)
 
 
-def passing(clock_ms: int) -> Change:
+def apply_deadlines_at(clock_ms: int) -> Change:
     """Apply deadlines, as the scan does."""
 
     def apply(watched: Mapping[int, Watched]) -> list[Watched]:
-        for one in watched.values():
-            one.changed += apply_deadlines(one.heartbeat, list(one.runs.values()), clock_ms)
+        for watched_heartbeat in watched.values():
+            watched_heartbeat.changed += apply_deadlines(
+                watched_heartbeat.heartbeat, list(watched_heartbeat.runs.values()), clock_ms
+            )
         return list(watched.values())
 
     return apply
 
 
 async def scan(monitored: Monitored, clock_ms: int) -> int:
-    return await monitored.states.change_due(clock_ms, 10, passing(clock_ms))
+    return await monitored.states.change_due(clock_ms, 10, apply_deadlines_at(clock_ms))
 
 
-def standing(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def summarize(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return the state, its start, the due time, the deadline and the number of failures."""
     return (row["state"], row["since_ms"], row["due_ms"], row["deadline_ms"], row["failures_in_row"])
 
@@ -88,12 +90,12 @@ def standing(row: Mapping[str, Any]) -> tuple[Any, ...]:
 )
 async def test_a_new_schedule_applies_at_once(monitored: Monitored, schedule: Schedule, due_ms: int) -> None:
     number, other = await monitored.add_heartbeats(2)
-    for one in (number, other):
-        await report(monitored, one, "success", T0)
+    for watched_heartbeat in (number, other):
+        await report(monitored, watched_heartbeat, "success", T0)
     row = await change(monitored, number, T0 + 10 * MINUTE, schedule=schedule)
-    assert standing(row) == ("up", T0, due_ms, due_ms, 0)
+    assert summarize(row) == ("up", T0, due_ms, due_ms, 0)
     assert (row["version"], row["last_signal_ms"], row["last_success_ms"]) == (2, T0, T0)
-    assert standing(await monitored.state_of(other)) == ("up", T0, T0 + HOUR, T0 + HOUR, 0)
+    assert summarize(await monitored.state_of(other)) == ("up", T0, T0 + HOUR, T0 + HOUR, 0)
     await scan(monitored, due_ms - 1)
     assert (await monitored.state_of(number))["state"] == "up"
     await scan(monitored, due_ms)
@@ -109,13 +111,13 @@ async def test_a_new_grace_time_moves_the_deadline(monitored: Monitored, grace: 
     (number,) = await monitored.add_heartbeats(1)
     await report(monitored, number, "success", T0)
     up = await change(monitored, number, T0 + MINUTE, grace_seconds=240)
-    assert standing(up) == ("up", T0, T0 + HOUR, T0 + HOUR, 0)
+    assert summarize(up) == ("up", T0, T0 + HOUR, T0 + HOUR, 0)
     await scan(monitored, T0 + HOUR)
     row = await change(monitored, number, T0 + HOUR + 2 * MINUTE, grace_seconds=grace)
     down_ms = T0 + HOUR + 1000 * grace
-    assert standing(row) == ("late", T0 + HOUR, T0 + HOUR, down_ms, 0)
+    assert summarize(row) == ("late", T0 + HOUR, T0 + HOUR, down_ms, 0)
     await scan(monitored, down_ms)
-    assert standing(await monitored.state_of(number)) == ("down", down_ms, None, None, 1)
+    assert summarize(await monitored.state_of(number)) == ("down", down_ms, None, None, 1)
 
 
 async def test_missed_runs_are_counted_once(monitored: Monitored) -> None:
@@ -124,14 +126,14 @@ async def test_missed_runs_are_counted_once(monitored: Monitored) -> None:
     now_ms = T0 + 2 * HOUR + 10 * MINUTE
     await scan(monitored, now_ms)
     missed = ("late", T0 + HOUR, T0 + 3 * HOUR, T0 + 3 * HOUR + 5 * MINUTE, 2)
-    assert standing(await monitored.state_of(number)) == missed
+    assert summarize(await monitored.state_of(number)) == missed
     row = await change(monitored, number, now_ms, grace_seconds=600)
-    assert standing(row) == (*missed[:3], T0 + 3 * HOUR + 10 * MINUTE, 2)
+    assert summarize(row) == (*missed[:3], T0 + 3 * HOUR + 10 * MINUTE, 2)
     # The time zone does not matter for a period: the due run stays.
     row = await change(monitored, number, now_ms, schedule=Schedule(3600, timezone="Europe/Oslo"))
-    assert standing(row) == (*missed[:3], T0 + 3 * HOUR + 10 * MINUTE, 2)
+    assert summarize(row) == (*missed[:3], T0 + 3 * HOUR + 10 * MINUTE, 2)
     row = await change(monitored, number, now_ms, failures_before_down=2)
-    assert standing(row) == ("down", now_ms, None, None, 2)
+    assert summarize(row) == ("down", now_ms, None, None, 2)
 
 
 async def test_only_a_success_or_a_higher_limit_ends_down(monitored: Monitored) -> None:
@@ -139,38 +141,38 @@ async def test_only_a_success_or_a_higher_limit_ends_down(monitored: Monitored) 
     await report(monitored, number, "failure", T0)
     now_ms = T0 + 10 * MINUTE
     row = await change(monitored, number, now_ms, schedule=Schedule(7200), grace_seconds=60)
-    assert standing(row) == ("down", T0, None, None, 1)
+    assert summarize(row) == ("down", T0, None, None, 1)
     row = await change(monitored, number, now_ms, failures_before_down=2)
-    assert standing(row) == ("up", now_ms, T0 + 2 * HOUR, T0 + 2 * HOUR, 1)
+    assert summarize(row) == ("up", now_ms, T0 + 2 * HOUR, T0 + 2 * HOUR, 1)
     row = await change(monitored, number, now_ms + 1, failures_before_down=1)
-    assert standing(row) == ("down", now_ms + 1, None, None, 1)
+    assert summarize(row) == ("down", now_ms + 1, None, None, 1)
 
 
 async def test_a_new_runtime_limit_applies_to_the_open_run(monitored: Monitored) -> None:
     (number,) = await monitored.add_heartbeats(1)
     await report(monitored, number, "start", T0)
     row = await change(monitored, number, T0 + MINUTE, max_runtime_seconds=7200, schedule=Schedule(60))
-    assert standing(row) == ("running", T0, None, T0 + 2 * HOUR, 0)
+    assert summarize(row) == ("running", T0, None, T0 + 2 * HOUR, 0)
     row = await change(monitored, number, T0 + MINUTE, max_runtime_seconds=120)
-    assert standing(row) == ("running", T0, None, T0 + 2 * MINUTE, 0)
+    assert summarize(row) == ("running", T0, None, T0 + 2 * MINUTE, 0)
     await scan(monitored, T0 + 2 * MINUTE)
-    assert standing(await monitored.state_of(number)) == ("down", T0 + 2 * MINUTE, None, None, 1)
+    assert summarize(await monitored.state_of(number)) == ("down", T0 + 2 * MINUTE, None, None, 1)
 
 
 async def test_paused_stays_paused_and_new_stays_new(monitored: Monitored) -> None:
     """A resumed heartbeat waits for its next signal."""
     (number,) = await monitored.add_heartbeats(1)
     row = await change(monitored, number, T0 + 1, schedule=Schedule(60))
-    assert (standing(row), row["version"]) == (("new", T0, None, None, 0), 1)
+    assert (summarize(row), row["version"]) == (("new", T0, None, None, 0), 1)
     await report(monitored, number, "success", T0 + 2)
     await pause(monitored, number, T0 + 3)
     row = await change(monitored, number, T0 + 4, schedule=NIGHTLY)
-    assert (standing(row), row["version"]) == (("paused", T0 + 3, None, None, 0), 4)
+    assert (summarize(row), row["version"]) == (("paused", T0 + 3, None, None, 0), 4)
     (written,) = await monitored.rows("SELECT * FROM heartbeats")
     assert (bool(written["paused"]), written["cron"]) == (True, NIGHTLY.cron)
     await pause(monitored, number, T0 + 5, paused=False)
     row = await change(monitored, number, T0 + 6, schedule=Schedule(60))
-    assert standing(row) == ("new", T0 + 5, None, None, 0)
+    assert summarize(row) == ("new", T0 + 5, None, None, 0)
 
 
 async def test_unknown_stays_until_the_schedule_changes(monitored: Monitored) -> None:
@@ -179,9 +181,9 @@ async def test_unknown_stays_until_the_schedule_changes(monitored: Monitored) ->
     now_ms = T0 + HOUR + MINUTE
     assert await monitored.states.mark_unknown(T0, T0 + HOUR, now_ms) == 1
     row = await change(monitored, number, now_ms, grace_seconds=600)
-    assert standing(row) == ("unknown", now_ms, T0 + HOUR, T0 + HOUR, 0)
+    assert summarize(row) == ("unknown", now_ms, T0 + HOUR, T0 + HOUR, 0)
     row = await change(monitored, number, now_ms, schedule=Schedule(7200))
-    assert standing(row) == ("up", now_ms, T0 + 2 * HOUR, T0 + 2 * HOUR, 0)
+    assert summarize(row) == ("up", now_ms, T0 + 2 * HOUR, T0 + 2 * HOUR, 0)
 
 
 async def test_the_same_settings_change_nothing(monitored: Monitored) -> None:
@@ -195,11 +197,11 @@ async def test_a_signal_between_read_and_change_counts(monitored: Monitored) -> 
     (number,) = await monitored.add_heartbeats(1)
     async with open_sessions(monitored.engine)() as session, session.begin():
         heartbeat = await session.get_one(Heartbeat, number)
-        wanted = replace(get_settings(heartbeat), schedule=Schedule(7200))
+        new_settings = replace(get_settings(heartbeat), schedule=Schedule(7200))
         await report(monitored, number, "success", T0 + 5)
-        await change_heartbeat(session, heartbeat, wanted, from_epoch_ms(T0 + 6))
+        await change_heartbeat(session, heartbeat, new_settings, from_epoch_ms(T0 + 6))
     row = await monitored.state_of(number)
-    assert standing(row) == ("up", T0 + 5, T0 + 5 + 2 * HOUR, T0 + 5 + 2 * HOUR, 0)
+    assert summarize(row) == ("up", T0 + 5, T0 + 5 + 2 * HOUR, T0 + 5 + 2 * HOUR, 0)
     assert (row["last_success_ms"], row["version"]) == (T0 + 5, 2)
 
 
@@ -209,17 +211,20 @@ async def test_a_signal_during_the_change_uses_the_new_settings(monitored: Monit
     number, paused = await monitored.add_heartbeats(2)
     async with open_sessions(monitored.engine)() as session, session.begin():
         heartbeat = await session.get_one(Heartbeat, number)
-        wanted = replace(get_settings(heartbeat), schedule=Schedule(7200))
-        await change_heartbeat(session, heartbeat, wanted, from_epoch_ms(T0))
+        new_settings = replace(get_settings(heartbeat), schedule=Schedule(7200))
+        await change_heartbeat(session, heartbeat, new_settings, from_epoch_ms(T0))
         await set_paused(session, await session.get_one(Heartbeat, paused), True, from_epoch_ms(T0))
-        reports = [asyncio.create_task(report(monitored, one, "success", T0 + 5)) for one in (number, paused)]
+        reports = [
+            asyncio.create_task(report(monitored, watched_heartbeat, "success", T0 + 5))
+            for watched_heartbeat in (number, paused)
+        ]
         await asyncio.sleep(0.3)
-        assert not any(one.done() for one in reports)
+        assert not any(watched_heartbeat.done() for watched_heartbeat in reports)
     await asyncio.gather(*reports)
     row = await monitored.state_of(number)
-    assert standing(row) == ("up", T0 + 5, T0 + 5 + 2 * HOUR, T0 + 5 + 2 * HOUR, 0)
+    assert summarize(row) == ("up", T0 + 5, T0 + 5 + 2 * HOUR, T0 + 5 + 2 * HOUR, 0)
     row = await monitored.state_of(paused)
-    assert (standing(row), row["last_signal_ms"]) == (("paused", T0, None, None, 0), T0 + 5)
+    assert (summarize(row), row["last_signal_ms"]) == (("paused", T0, None, None, 0), T0 + 5)
 
 
 @pytest.mark.both_databases
@@ -233,8 +238,8 @@ async def test_a_scan_during_the_change_uses_the_new_settings(
     clock_ms = T0 + HOUR + 10 * MINUTE
     async with open_sessions(monitored.engine)() as session, session.begin():
         heartbeat = await session.get_one(Heartbeat, number)
-        wanted = replace(get_settings(heartbeat), **settings)
-        await change_heartbeat(session, heartbeat, wanted, from_epoch_ms(clock_ms))
+        new_settings = replace(get_settings(heartbeat), **settings)
+        await change_heartbeat(session, heartbeat, new_settings, from_epoch_ms(clock_ms))
         scanning = asyncio.create_task(scan(monitored, clock_ms))
         await asyncio.sleep(0.3)
         assert not scanning.done()
@@ -269,10 +274,10 @@ async def test_a_heartbeat_removed_meanwhile_is_refused(monitored: Monitored) ->
     async with sessions() as session, session.begin():
         await remove_heartbeat(session, await session.get_one(Heartbeat, number))
     told = f"Heartbeat {number} was removed by somebody else just now."
-    wanted = replace(get_settings(heartbeat), grace_seconds=1)
+    new_settings = replace(get_settings(heartbeat), grace_seconds=1)
     async with sessions() as session:
         with pytest.raises(Refused, match=told):
-            await change_heartbeat(session, heartbeat, wanted, from_epoch_ms(T0))
+            await change_heartbeat(session, heartbeat, new_settings, from_epoch_ms(T0))
         with pytest.raises(Refused, match=told):
             await set_paused(session, heartbeat, True, from_epoch_ms(T0))
         with pytest.raises(Refused, match=told):
@@ -289,7 +294,7 @@ async def test_resuming_resets_runs_and_misses(monitored: Monitored) -> None:
     await pause(monitored, heartbeat, T0 + 9 * HOUR, paused=False)
     await report(monitored, heartbeat, "failure", T0 + 9 * HOUR - 1, "late")
     row = await monitored.state_of(heartbeat)
-    assert standing(row) == ("new", T0 + 9 * HOUR, None, None, 0)
+    assert summarize(row) == ("new", T0 + 9 * HOUR, None, None, 0)
     await report(monitored, heartbeat, "success", T0 + 9 * HOUR + 1, "second")
     assert await scan(monitored, T0 + 9 * HOUR + 2) == 0
     row = await monitored.state_of(heartbeat)
