@@ -125,7 +125,7 @@ async def decide_variable_change(
     await session.flush()
 
 
-async def find_current_variables(session: AsyncSession, environment: Environment) -> VariableSet | None:
+async def find_newest_variables(session: AsyncSession, environment: Environment) -> VariableSet | None:
     """Return the environment's newest version of variables; None if it never had any."""
     query = (
         select(VariableSet)

@@ -47,7 +47,7 @@ async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     keys = engines.sealing_keys()
     async with engines.sessions() as session:
         place = await choose_place(session, wanted.get("environment_id"))
-        present = await operations.find_current_variables(session, place.environment)
+        present = await operations.find_newest_variables(session, place.environment)
         by = None if present is None else await _email(session, present.set_by_id)
         pending_id = await _pending_id(session, place.environment)
         protected = await list_protected_names(session, place.environment)
@@ -89,7 +89,7 @@ async def _protect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         with refusing("The environment", "run the command again."):
             added = await protect_variables(session, place, names, operator(wanted), now)
         protected = await list_protected_names(session, place.environment)
-        present = await operations.find_current_variables(session, place.environment)
+        present = await operations.find_newest_variables(session, place.environment)
         with _opening():
             known = operations.open_variables(keys, present, place.environment.public_id)
     missing = [name for name in names if name not in known]
@@ -151,7 +151,7 @@ async def _list_waiting(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     async with engines.sessions() as session:
         waiting = []
         for change, environment, project, email in await session.execute(query):
-            present = await operations.find_current_variables(session, environment)
+            present = await operations.find_newest_variables(session, environment)
             told = {
                 "id": change.id,
                 **_called(Place(environment, project)),

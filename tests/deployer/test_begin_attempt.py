@@ -18,7 +18,7 @@ from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment
 from control_domain.tables.repositories import Repository
-from control_domain.variables.operations import find_current_variables, replace_variables
+from control_domain.variables.operations import find_newest_variables, replace_variables
 from deployer.deployments.begin_attempt import begin_attempt
 from deployer.deployments.read_job import Job, PushedCommit
 from deployer.identity import Identity
@@ -182,7 +182,7 @@ async def test_a_rollback_restores_its_variables_without_approval(platform: Plat
     await _set_variables(platform, KEY="then")
     source = platform.acme.deployments["production"].id
     async with platform.sessions() as session, session.begin():
-        then = await find_current_variables(session, platform.acme.environment(NAME))
+        then = await find_newest_variables(session, platform.acme.environment(NAME))
         assert then is not None
         values = {"variables_id": then.id}
         await session.execute(update(Release).where(Release.deployment_id == source).values(values))
@@ -280,7 +280,7 @@ async def test_the_live_release_decides_whether_a_deployment_resumes_at_its_swit
     number = await _queue(platform)
     await change_deployment(platform, number, status="running", step="switch", attempts=3, revision=COMMIT)
     async with platform.sessions() as session, session.begin():
-        variables = await find_current_variables(session, platform.acme.environment(NAME))
+        variables = await find_newest_variables(session, platform.acme.environment(NAME))
         assert variables is not None
         release = Release(
             environment_id=platform.acme.environment(NAME).id,

@@ -10,7 +10,7 @@ from control_domain.projects.find import Place
 from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.variables import VariableChange
-from control_domain.variables.operations import decide_variable_change, find_current_variables
+from control_domain.variables.operations import decide_variable_change, find_newest_variables
 from pipeline_contracts.deploy_states import ChangeState
 from tests.support.deploy_platform import Platform, environment_path
 
@@ -33,7 +33,7 @@ async def _put(platform: Platform, keys: SealingKeys, name: str, text: str) -> i
 async def _read(platform: Platform, keys: SealingKeys, name: str) -> dict[str, str]:
     async with platform.sessions() as session:
         environment = await session.get_one(Environment, platform.acme.environment(name).id)
-        present = await find_current_variables(session, environment)
+        present = await find_newest_variables(session, environment)
         assert present is not None
         return keys.open(Sealed(present.key_id, present.sealed), environment.public_id)
 

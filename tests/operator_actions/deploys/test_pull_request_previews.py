@@ -22,7 +22,7 @@ from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableSet
 from control_domain.tables.webhooks import ClosingPreview
-from control_domain.variables.operations import find_current_variables, open_variables
+from control_domain.variables.operations import find_newest_variables, open_variables
 from pipeline_contracts.errors import DeployRunning, RepositoryNotReady
 from tests.support import carried_out
 from tests.support.operated import NOW, Operated
@@ -60,7 +60,7 @@ async def _find(operated: Operated, number: int = 7) -> Environment | None:
 
 async def _values(operated: Operated, environment: Environment) -> dict[str, str]:
     async with operated.engines.sessions() as session:
-        present = await find_current_variables(session, environment)
+        present = await find_newest_variables(session, environment)
     return open_variables(operated.engines.sealing_keys(), present, environment.public_id)
 
 
