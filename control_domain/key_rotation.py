@@ -15,7 +15,7 @@ from control_domain.configurations.sealed_actions import (
     seal_actions,
 )
 from control_domain.monitors.operations import ping_key_owner
-from control_domain.repositories.webhook_secrets import sealed_for
+from control_domain.repositories.webhook_secrets import secret_owner
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.monitors import MonitorKey
@@ -72,7 +72,7 @@ async def _reseal_secrets(session: AsyncSession, keys: SealingKeys, most: int) -
     table = SealedWebhookSecret
     query = select(table.repository_id, table.key_id, table.sealed).where(_is_stale(table, keys))
     found = (await session.execute(query.order_by(table.repository_id).limit(most))).all()
-    rows = [(*row, sealed_for(row.repository_id)) for row in found]
+    rows = [(*row, secret_owner(row.repository_id)) for row in found]
     return await _reseal(session, keys, table, table.repository_id, rows)
 
 

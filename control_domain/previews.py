@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record
 from control_domain.database.errors import BrokenReference
-from control_domain.deployments.decide import cancel_deployment
-from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.deployments.decisions import cancel_deployment
+from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.environments.gate_copies import add_gate
 from control_domain.environments.hold import hold_environment, hold_off_deployer
 from control_domain.environments.operations import change_state
@@ -231,24 +231,24 @@ async def _note_source(
 
 
 async def deploy_preview(
-    session: AsyncSession, place: Place, actor: Actor, now: datetime, wish: Wish | None = None
+    session: AsyncSession, place: Place, actor: Actor, now: datetime, request: DeploymentRequest | None = None
 ) -> Deployment:
     """Queue a deployment of the preview's branch, or what is wished for. One of the same branch that is queued already
     serves: it takes what the branch has when it is taken up. Raises what `queue_deployment` raises."""
-    wish = Wish("api") if wish is None else wish
+    request = DeploymentRequest("api") if request is None else request
     query = select(Deployment).where(
         Deployment.environment_id == place.environment.id, Deployment.status == DeploymentStatus.QUEUED
     )
     queued = (await session.execute(query)).scalar_one_or_none()
-    if queued is not None and _is_served(wish, queued, place.environment):
+    if queued is not None and _is_served(request, queued, place.environment):
         return queued
-    return await queue_deployment(session, place, wish, actor, now)
+    return await queue_deployment(session, place, request, actor, now)
 
 
-def _is_served(wish: Wish, queued: Deployment, environment: Environment) -> bool:
+def _is_served(request: DeploymentRequest, queued: Deployment, environment: Environment) -> bool:
     """Whether what is queued brings the same: not a commit that is known already, as a rollback does."""
-    same = (queued.ref or environment.branch) == (wish.ref or environment.branch)
-    return same and queued.revision is None and wish.revision is None
+    same = (queued.ref or environment.branch) == (request.ref or environment.branch)
+    return same and queued.revision is None and request.revision is None
 
 
 async def close_preview(

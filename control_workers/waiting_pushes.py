@@ -23,8 +23,8 @@ from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.webhooks import ClosingPreview, WaitingPush
-from control_domain.webhooks.deliveries import forget_deliveries
-from control_domain.webhooks.waiting import find_due, queue_waiting
+from control_domain.webhooks.deliveries import delete_old_deliveries
+from control_domain.webhooks.waiting_pushes import find_due_pushes, queue_waiting_push
 from control_workers.run_periodically import Throttle, run_periodically
 from pipeline_contracts.deploy_states import DeploymentStatus, ForbiddenTransition
 from pipeline_contracts.errors import Problem
@@ -33,7 +33,7 @@ from storage_backends.key_directory.interface import KeyDirectory
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
-_FORGET_SECONDS = 600.0
+_CLEANUP_SECONDS = 600.0
 
 
 class WaitingPushWorker:
@@ -50,11 +50,11 @@ class WaitingPushWorker:
 
     async def run(self) -> None:
         """Run until `stop` is called."""
-        cleanup = Throttle(_FORGET_SECONDS)
+        cleanup = Throttle(_CLEANUP_SECONDS)
 
         async def do_iteration() -> None:
             if cleanup.is_due():
-                await self._forget()
+                await self._delete_old_deliveries()
                 cleanup.done()
             await self.process_waiting()
 
@@ -74,7 +74,7 @@ class WaitingPushWorker:
         async with self._sessions() as session:
             if not await _is_anything_waiting(session):
                 return
-            due, closing = await find_due(session), await _find_closing(session)
+            due, closing = await find_due_pushes(session), await _find_closing(session)
         for number in due:
             await self._queue(number, now)
         for environment_id in closing:
@@ -83,7 +83,7 @@ class WaitingPushWorker:
     async def _queue(self, number: int, now: datetime) -> None:
         try:
             async with self._sessions() as session, session.begin():
-                deployment = await queue_waiting(session, number, now)
+                deployment = await queue_waiting_push(session, number, now)
         except Problem as problem:
             # Another worker queued it, or the environment was locked meanwhile.
             logger.info("a push keeps waiting: %s", problem.detail)
@@ -94,7 +94,7 @@ class WaitingPushWorker:
     async def _close(self, environment_id: int, now: datetime) -> None:
         try:
             async with self._sessions() as session, session.begin():
-                found = await _find_place(session, environment_id)
+                found = await _find_preview(session, environment_id)
                 if found is None:
                     return
                 place, actor = found
@@ -106,9 +106,9 @@ class WaitingPushWorker:
             return
         await forget_keys(self._directory, removed.digests, {})
 
-    async def _forget(self) -> None:
+    async def _delete_old_deliveries(self) -> None:
         async with self._sessions() as session, session.begin():
-            await forget_deliveries(session, datetime.now(UTC))
+            await delete_old_deliveries(session, datetime.now(UTC))
 
 
 async def _is_anything_waiting(session: AsyncSession) -> bool:
@@ -142,7 +142,7 @@ async def _claim_closing(session: AsyncSession, place: Place) -> bool:
     return claimed.first() is not None
 
 
-async def _find_place(session: AsyncSession, environment_id: int) -> tuple[Place, Actor] | None:
+async def _find_preview(session: AsyncSession, environment_id: int) -> tuple[Place, Actor] | None:
     row = (
         await session.execute(
             select(Environment, Project, ClosingPreview.source)

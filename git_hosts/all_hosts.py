@@ -1,4 +1,4 @@
-"""Every kind of Git host that Pharos knows: a new one is a package and a line here."""
+"""All supported kinds of Git hosts. A new host is a package next to the others and one entry in `HOSTS`."""
 
 from collections.abc import Mapping
 
@@ -8,4 +8,4 @@ from git_hosts.gitlab.host import GITLAB
 from git_hosts.interface import GitHost
 
 HOSTS: Mapping[str, GitHost] = {host.kind: host for host in (GITHUB, GITLAB, BITBUCKET)}
-"""By the kind of a repository. The kind `git` stands for any other host, and has no webhooks."""
+"""Keyed by the kind of a repository. Repositories of the kind `git` are on any other host, and have no webhooks."""

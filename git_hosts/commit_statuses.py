@@ -1,4 +1,4 @@
-"""What a Git host is told of a commit that is deployed, and what each host's adapter has."""
+"""Commit statuses, which show on a Git host how the deployment of a commit ended, and the client that sends them."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -8,7 +8,8 @@ State = Literal["pending", "success", "failure", "error"]
 
 @dataclass(frozen=True, slots=True)
 class CommitStatus:
-    """How one deployment of a commit stands. Of the same commit and context the host shows what it was told last."""
+    """The state of one deployment of a commit. The host shows the last status that it received for a commit and
+    context."""
 
     repository: str
     """`owner/name` on the host."""
@@ -16,28 +17,28 @@ class CommitStatus:
     """The full commit."""
     state: State
     context: str
-    """What the status is of, the same for every deployment to an environment: `pharos/shop/production`."""
+    """The name of the status, the same for all deployments to an environment: `pharos/shop/production`."""
     description: str
-    """For people; at most 140 characters."""
+    """Shown to people; at most 140 characters."""
     target_url: str | None = None
-    """Where it leads to, http or https."""
+    """The link of the status, http or https."""
 
 
 class StatusRefused(Exception):
-    """The host does not take it, nor would it later. The message says what to do."""
+    """The host refuses the status permanently. The message says what to do."""
 
 
 class StatusUnavailable(Exception):
-    """The host cannot be told now; later it may."""
+    """Transient: a later attempt may succeed."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
-        """Seconds for which the host wants to be left alone; None: it has not said."""
+        """Seconds that the host asks to wait before the next request; None if the response does not say."""
 
 
-class CommitStatuses(Protocol):
-    """One Git host."""
+class CommitStatusClient(Protocol):
+    """Sends commit statuses to one Git host."""
 
-    async def tell(self, status: CommitStatus) -> None:
-        """Returns when the host has it. Raises `StatusRefused` and `StatusUnavailable`."""
+    async def send_status(self, status: CommitStatus) -> None:
+        """Return once the host has stored the status. Raises `StatusRefused` and `StatusUnavailable`."""

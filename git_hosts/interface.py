@@ -1,4 +1,4 @@
-"""What Pharos has to know about a kind of Git host."""
+"""The interface of a kind of Git host."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from git_hosts.commit_statuses import CommitStatuses
+from git_hosts.commit_statuses import CommitStatusClient
 from git_hosts.webhook_events import SecretKind, WebhookEvent, WebhookSecret
 from pipeline_contracts.settings import Settings
 
@@ -19,21 +19,21 @@ class WebhookReader(Protocol):
     """Verifies and parses the webhook deliveries of one kind of host. Implemented by modules."""
 
     def verify_signature(self, raw: bytes, headers: Headers, secret: WebhookSecret, now: datetime) -> None:
-        """Raises `BadSignature` unless the host has sent exactly these bytes."""
+        """Raise `BadSignature` unless the host sent exactly these bytes."""
 
     def read_delivery_id(self, headers: Headers) -> str | None:
         """Return the host's ID of the delivery, which a redelivery repeats; None if the host sends none. Raises
         `PayloadNotUsable`."""
 
     def read_event_name(self, headers: Headers) -> str:
-        """Return the event in the host's own words, such as `pull_request`. Raises `PayloadNotUsable`."""
+        """Return the event as the host names it, such as `pull_request`. Raises `PayloadNotUsable`."""
 
     def parse_event(self, name: str, raw: bytes, headers: Headers) -> WebhookEvent:
         """Parse the body of the event of this name. Raises `PayloadNotUsable`."""
 
 
-def no_commit_statuses(_settings: Settings) -> None:
-    """For hosts to which no commit statuses are reported."""
+def no_commit_status_client(_settings: Settings) -> None:
+    """For hosts that get no commit statuses."""
     return None
 
 
@@ -42,24 +42,24 @@ class GitHost:
     """One kind of Git host."""
 
     kind: str
-    """As the API, the command line and the database name it."""
+    """Its name in the API, the command line and the database."""
     domains: tuple[str, ...]
     """Repository URLs on these domains are of this kind, unless the user names another."""
     secret_kind: SecretKind
-    """How the host proves that a delivery is its own."""
+    """How the host proves that it sent a delivery."""
     has_plain_secrets: bool = False
     """True if some versions of the host sign nothing and send the secret itself."""
     repository_id: re.Pattern[str]
-    """What the host's IDs of repositories look like."""
+    """The pattern of the host's repository IDs."""
     repository_id_format: str
-    """The same in words, such as `a number`."""
+    """The pattern in words, such as `a number`."""
     repository_id_path: tuple[str, str]
-    """Where a payload has the ID of its repository."""
+    """The path of the repository ID in a payload."""
     webhook_setup: Mapping[SecretKind, str]
-    """Where a person pastes the URL and the secret of a webhook, by the kind of the secret."""
+    """Instructions where to paste the URL and the secret of a webhook, by the kind of the secret."""
     webhooks: WebhookReader
-    open_commit_statuses: Callable[[Settings], AbstractAsyncContextManager[CommitStatuses] | None] = (
-        no_commit_statuses
-    )
+    open_commit_status_client: Callable[
+        [Settings], AbstractAsyncContextManager[CommitStatusClient] | None
+    ] = no_commit_status_client
     """Open the client that reports commit statuses; None if the settings have no token for the host. Raises
     `BadSettings`."""

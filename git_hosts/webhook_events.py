@@ -1,4 +1,4 @@
-"""What Git hosts tell, in one form for all of them."""
+"""Webhook events, in one form for all Git hosts."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -8,7 +8,7 @@ SecretKind = Literal["hmac", "signing", "plain"]
 
 @dataclass(frozen=True, slots=True)
 class WebhookSecret:
-    """What a host proves with that a delivery is its own.
+    """The secret with which a host proves that it sent a delivery.
 
     `hmac`: the key of an HMAC over the body (GitHub, Bitbucket). `signing`: `whsec_` and base64, the key of Standard
     Webhooks (GitLab). `plain`: sent as it is (GitLab, where no signing token is set).
@@ -27,12 +27,12 @@ class HostedRepository:
     id: str | None = None
     """The host's own ID, which renames and transfers keep; None: the payload has none."""
     address: str | None = None
-    """Its page on the host; None: the payload has none."""
+    """The URL of its page on the host; None: the payload has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class BranchChange:
-    """One branch as a push has moved it. Commits are full IDs."""
+    """The change of one branch by a push. Commits are full IDs."""
 
     branch: str
     before: str | None
@@ -40,7 +40,7 @@ class BranchChange:
     after: str | None
     """None: the branch was deleted."""
     message: str | None = None
-    """Of the head commit; None: the host does not tell."""
+    """Of the head commit; None: the payload does not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,45 +49,45 @@ class Push:
 
     changes: tuple[BranchChange, ...]
     repository: HostedRepository
-    by: str | None = None
-    """Who pushed, as the host calls them."""
+    sender: str | None = None
+    """The user name on the host."""
     installation: int | None = None
-    """The installation of the host's application that tells it."""
+    """The installation of the host's application that sent the event."""
 
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """A pull (or merge) request whose code is there, has changed, or is not of interest any more."""
+    """A pull (or merge) request that was opened, changed its code, or was closed."""
 
     number: int
     action: Literal["opened", "updated", "closed"]
-    """`opened`: reopened as well; `closed`: merged as well."""
+    """`opened` includes reopened; `closed` includes merged."""
     branch: str
-    """Where its code is, in the repository that `is_fork` tells of."""
+    """The branch with its code, in the fork if `is_fork`."""
     revision: str | None
-    """Its head commit, or the beginning of that: Bitbucket gives 12 digits."""
+    """Its head commit, possibly abbreviated: Bitbucket sends 12 digits."""
     is_fork: bool
     repository: HostedRepository
-    """The target."""
+    """The target repository."""
     ref: str | None = None
-    """Where the target repository has its code, fork or not; None: nowhere."""
+    """The ref of its code in the target repository, also for a fork; None if the host keeps none."""
     message: str | None = None
-    """Of the head commit; None: the host does not tell."""
-    by: str | None = None
+    """Of the head commit; None: the payload does not have it."""
+    sender: str | None = None
     installation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """The host tries whether it is understood."""
+    """A test delivery, which hosts send when a webhook is created."""
 
     repository: HostedRepository | None = None
-    """Whose webhook it is; None: the host does not tell."""
+    """The repository of the webhook; None: the payload does not have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The host's application may see other repositories than before."""
+    """A change of the repositories that an installation of the host's application may access."""
 
     id: int
     login: str
@@ -98,10 +98,10 @@ class Installation:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """Nothing that anybody here waits for."""
+    """An event that leads to nothing."""
 
     reason: str
-    """For people: `Tags are not followed.`"""
+    """Shown to people: `Tags are not followed.`"""
 
 
 WebhookEvent = Push | PullRequest | Ping | Installation | Ignored

@@ -20,7 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 from control_api.live_logs.log_streams import Follower, LogStreams, Seen
 from control_domain.database.engine import Sessions
 from control_domain.deployments.describe import describe_line
-from control_domain.deployments.operations import LINE_COLUMNS, LOG_LINES, Line, tail_log
+from control_domain.deployments.operations import LOG_LINE_COLUMNS, LOG_LINES, LogLine, tail_log
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from pipeline_contracts.deploy_states import FINAL_STATUSES
 
@@ -120,7 +120,7 @@ async def _wait(streams: LogStreams, follower: Follower, seen: Seen) -> None:
         return
 
 
-async def _look(sessions: Sessions, deployment_id: int, after: int | None) -> tuple[str, Sequence[Line]]:
+async def _look(sessions: Sessions, deployment_id: int, after: int | None) -> tuple[str, Sequence[LogLine]]:
     """The status, read first: what is final has no lines that come later."""
     async with sessions() as session:
         status = (
@@ -129,12 +129,12 @@ async def _look(sessions: Sessions, deployment_id: int, after: int | None) -> tu
         if after is None:
             return status, (await tail_log(session, deployment_id))[0]
         query = (
-            select(*LINE_COLUMNS)
+            select(*LOG_LINE_COLUMNS)
             .where(DeploymentLine.deployment_id == deployment_id, DeploymentLine.id > after)
             .order_by(DeploymentLine.id)
             .limit(LOG_LINES)
         )
-        return status, [Line(*row) for row in await session.execute(query)]
+        return status, [LogLine(*row) for row in await session.execute(query)]
 
 
 def _event(name: str, document: dict[str, object], number: int | None = None) -> bytes:

@@ -12,7 +12,7 @@ from control_api.requests.deploy_bodies import read_deploy, read_runtime, read_s
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import Right
 from control_domain.deployments.describe import describe_deployment
-from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.environments import operations
 from control_domain.environments.describe import describe_environment
 from control_domain.projects.find import find_environment
@@ -33,7 +33,7 @@ async def deploy(environment: str, request: Request, caller: _Writer, session: S
 
     async def queue() -> Answer:
         deployment = await queue_deployment(
-            session, place, Wish("api", ref=ref), actor_of(request, caller), datetime.now(UTC)
+            session, place, DeploymentRequest("api", ref=ref), actor_of(request, caller), datetime.now(UTC)
         )
         return 202, {"data": describe_deployment(deployment, place.environment.public_id)}
 

@@ -11,10 +11,8 @@ from control_api.limits.report_queue import make_in_turn
 from control_api.request_session import Session, end_transaction
 from control_domain.accounts.operations import Caller
 from control_domain.database.public_ids import read_number
-from control_domain.sites.describe_site import describe_site
-from control_domain.sites.make_report import make_report
-from control_domain.sites.operations import goals_of, site_of_account, sites_of_account
-from control_domain.sites.report_query import read_report_query
+from control_domain.sites.operations import describe_site, find_account_site, list_account_sites, list_goals
+from control_domain.sites.reports import make_report, read_report_query
 from pipeline_contracts.errors import NotFound, StorageUnavailable, Unavailable
 
 router = APIRouter(tags=["Analytics"])
@@ -26,7 +24,7 @@ _AWAY = "The column store does not answer now."
 @router.get("/v1/analytics/sites")
 async def read_sites(request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
     """The sites that the token can read. 429 where too many reports of the account wait."""
-    sites = await sites_of_account(session, caller.account)
+    sites = await list_account_sites(session, caller.account)
     await end_transaction(session)
     site_ids = [seen.site.id for seen in sites]
     store = request.app.state.report_store
@@ -45,11 +43,11 @@ async def read_report(site: str, request: Request, caller: _Reader, session: Ses
     """Visits of a site: figures, series, lists, goals and page speed. 404 for another account's site, 422 for a query
     that cannot be read, 429 where too many of the account wait."""
     number = read_number(site)
-    seen = None if number is None else await site_of_account(session, caller.account, number)
+    seen = None if number is None else await find_account_site(session, caller.account, number)
     if seen is None:
         raise NotFound("The account has no such site.")
     query = read_report_query(request.query_params.multi_items())
-    goals = await goals_of(session, seen.site)
+    goals = await list_goals(session, seen.site)
     await end_transaction(session)
     store = request.app.state.report_store
     try:

@@ -23,9 +23,9 @@ from control_domain.sealing import CannotOpen
 from control_domain.tables.projects import Project
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret
-from control_domain.webhooks.deliveries import Delivery, note_refused, trim_bodies
-from control_domain.webhooks.receive import receive
-from control_domain.webhooks.targets import IS_LISTENED_TO, unknown_repository
+from control_domain.webhooks.deliveries import Delivery, store_refused_delivery, trim_bodies
+from control_domain.webhooks.receive_delivery import receive_delivery
+from control_domain.webhooks.targets import ACCEPTS_PUSHES, unknown_repository_error
 from git_hosts.all_hosts import HOSTS
 from git_hosts.github.host import GITHUB
 from git_hosts.interface import Headers
@@ -110,11 +110,11 @@ async def _find_hook(request: Request, session: AsyncSession, number: int | None
         select(Repository.kind, SealedWebhookSecret, Project.account_id)
         .join(SealedWebhookSecret, SealedWebhookSecret.repository_id == Repository.id)
         .join(Project, Project.id == Repository.project_id)
-        .where(Repository.id == number, IS_LISTENED_TO)
+        .where(Repository.id == number, ACCEPTS_PUSHES)
     )
     row = (await session.execute(query)).one_or_none()
     if number is None or row is None:
-        raise unknown_repository()
+        raise unknown_repository_error()
     try:
         secret = open_secret(request.app.state.variable_keys, row[1])
     except CannotOpen as error:
@@ -141,10 +141,10 @@ async def _answer(request: Request, session: AsyncSession, hook: _Hook) -> Respo
             await end_transaction(session)
         delivery = await _read_delivery(session, hook, headers, raw, now)
         actor = Actor(f"webhook of {hook.name}", request_id=request.scope["state"]["request_id"])
-        outcome = await receive(session, delivery, request.app.state.variable_keys, actor, now)
-    if outcome.forget and request.app.state.key_directory is not None:
+        outcome = await receive_delivery(session, delivery, request.app.state.variable_keys, actor, now)
+    if outcome.removed_key_digests and request.app.state.key_directory is not None:
         # The edges hear of it with the next list of all keys where they cannot be told now.
-        await forget_keys(request.app.state.key_directory, outcome.forget, {})
+        await forget_keys(request.app.state.key_directory, outcome.removed_key_digests, {})
     body = orjson.dumps(outcome.to_document())
     return Response(body, outcome.http_status, media_type="application/json")
 
@@ -163,7 +163,9 @@ async def _read_delivery(
             reader.read_delivery_id(headers),
         )
     except PayloadNotUsable as problem:
-        await note_refused(session, Delivery(hook.repository_id, hook.kind, "", headers, raw), problem, now)
+        await store_refused_delivery(
+            session, Delivery(hook.repository_id, hook.kind, "", headers, raw), problem, now
+        )
         await end_transaction(session)
         raise
 

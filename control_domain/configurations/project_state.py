@@ -15,7 +15,7 @@ from control_domain.configurations.resources import CurrentResource, ProjectStat
 from control_domain.environments.windows import window_of
 from control_domain.previews import PREVIEW
 from control_domain.sealing import SealingKeys
-from control_domain.sites.operations import domains_of
+from control_domain.sites.operations import list_domains
 from control_domain.tables.configuration import ConfigurationRun
 from control_domain.tables.monitors import Heartbeat, Queue
 from control_domain.tables.projects import Environment, EnvironmentLock, Project
@@ -70,7 +70,7 @@ def build_heartbeat_fields(heartbeat: Heartbeat) -> dict[str, Value]:
 def build_site_fields(site: Site, goals: Iterable[Goal]) -> dict[str, Value]:
     """Return the site's fields, with its goals as `goals.Signup`."""
     return {
-        "domains": domains_of(site),
+        "domains": list_domains(site),
         "timezone": site.timezone,
         **{write_address((GOALS, goal.name)): build_goal_target(goal) for goal in goals},
     }

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from control_domain.deployments.listing import ListedDeployment
-from control_domain.deployments.operations import Line
+from control_domain.deployments.operations import LogLine
 from control_domain.tables.deployments import Deployment
 from pipeline_contracts.times import format_time
 
@@ -27,8 +27,8 @@ def describe_deployment(
     }
 
 
-def describe_log(deployment: Deployment, lines: Sequence[Line], is_truncated: bool) -> dict[str, Any]:
-    """The tail of a log; `is_truncated`: there are lines before these."""
+def describe_log(deployment: Deployment, lines: Sequence[LogLine], is_truncated: bool) -> dict[str, Any]:
+    """Return the tail of a log. `is_truncated`: there are earlier lines."""
     return {
         "deployment_id": deployment.id,
         "status": deployment.status,
@@ -37,6 +37,6 @@ def describe_log(deployment: Deployment, lines: Sequence[Line], is_truncated: bo
     }
 
 
-def describe_line(line: Line) -> dict[str, Any]:
-    """`stream` is stdout, stderr, or system for what Pharos says."""
+def describe_line(line: LogLine) -> dict[str, Any]:
+    """`stream` is stdout, stderr, or system for Pharos' own lines."""
     return {"at": line.at, "stream": line.stream, "text": line.text}

@@ -14,14 +14,14 @@ from control_domain.paging import Page
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project, ProjectRole
 
-# A page is read from each project's index on its own; more of them than this are looked for in the account's.
-_MOST_SEPARATE = 100
-# What the column holds.
-_GREATEST = 2**31 - 1
+# With at most so many projects, read each from its own index; with more, scan the index of the account.
+_MAX_SEPARATE_PROJECTS = 100
+# The largest value of the column.
+_MAX_ID = 2**31 - 1
 
 
 class ListedDeployment(NamedTuple):
-    """What is shown of a `Deployment`: a page of objects of the session would cost half as much again."""
+    """The listed columns of a `Deployment`: a page of ORM objects would cost 50 % more."""
 
     id: int
     repository_id: int
@@ -53,9 +53,9 @@ _COLUMNS = (
 async def list_deployments(
     session: AsyncSession, caller: Caller, page: Page
 ) -> tuple[Sequence[Listed], bool]:
-    """A page of those in projects that the person may see, newest first, and whether more follow."""
-    projects = None if sees_all_projects(caller.role) else await _own_projects(session, caller)
-    newest, values = _newest(caller, page, projects)
+    """Return a page of deployments in projects that the person may see, newest first, and whether more follow."""
+    projects = None if sees_all_projects(caller.role) else await _list_own_projects(session, caller)
+    newest, values = _select_newest(caller, page, projects)
     query = (
         select(*_COLUMNS, Environment.public_id)
         .outerjoin(Environment, Environment.id == Deployment.environment_id)
@@ -66,7 +66,7 @@ async def list_deployments(
     return rows[: page.limit], len(rows) > page.limit
 
 
-async def _own_projects(session: AsyncSession, caller: Caller) -> Sequence[int]:
+async def _list_own_projects(session: AsyncSession, caller: Caller) -> Sequence[int]:
     query = (
         select(ProjectRole.project_id)
         .join(Project, Project.id == ProjectRole.project_id)
@@ -75,28 +75,28 @@ async def _own_projects(session: AsyncSession, caller: Caller) -> Sequence[int]:
     return (await session.execute(query)).scalars().all()
 
 
-def _newest(
+def _select_newest(
     caller: Caller, page: Page, projects: Sequence[int] | None
 ) -> tuple[Select[int], Mapping[str, int]]:
-    """The IDs of a page and of one more, and the values that the query needs. `projects` None: all of the account."""
-    most, last = page.limit + 1, _GREATEST if page.before is None else page.before - 1
-    if projects and len(projects) <= _MOST_SEPARATE:
+    """Return a query for the IDs of a page and one more, and its parameters. `projects` None: all of the account."""
+    limit, last = page.limit + 1, _MAX_ID if page.before is None else page.before - 1
+    if projects and len(projects) <= _MAX_SEPARATE_PROJECTS:
         values = {f"project_{number}": project for number, project in enumerate(projects)}
-        return _newest_of_each(len(projects)), {**values, "last": last, "most": most}
+        return _select_newest_of_each(len(projects)), {**values, "last": last, "limit": limit}
     newest = select(Deployment.id).where(Deployment.account_id == caller.account.id, Deployment.id <= last)
     if projects is not None:
         newest = newest.where(Deployment.project_id.in_(projects))
-    return newest.order_by(Deployment.id.desc()).limit(most), {}
+    return newest.order_by(Deployment.id.desc()).limit(limit), {}
 
 
-@lru_cache(maxsize=_MOST_SEPARATE)
-def _newest_of_each(projects: int) -> Select[int]:
-    """The newest `most` of so many projects, up to the ID `last`.
+@lru_cache(maxsize=_MAX_SEPARATE_PROJECTS)
+def _select_newest_of_each(projects: int) -> Select[int]:
+    """Select the newest `limit` deployments of this number of projects, up to the ID `last`.
 
-    Neither database reads the newest of several projects from an index by itself, and Postgres does so only where each
-    has its own limit: they would sort all there are. To build the query takes longer than to run it, so it is kept.
+    Each project needs its own LIMIT: for `project_id IN (…)` both databases would sort all deployments instead of
+    reading an index. Cached, because building the query takes longer than running it.
     """
-    most = bindparam("most", type_=Integer)
+    limit = bindparam("limit", type_=Integer)
     each = [
         select(
             select(Deployment.id)
@@ -104,11 +104,11 @@ def _newest_of_each(projects: int) -> Select[int]:
                 Deployment.project_id == bindparam(f"project_{number}"), Deployment.id <= bindparam("last")
             )
             .order_by(Deployment.id.desc())
-            .limit(most)
+            .limit(limit)
             .subquery()
             .c.id
         )
         for number in range(projects)
     ]
     newest = union_all(*each).subquery()
-    return select(newest.c.id).order_by(newest.c.id.desc()).limit(most)
+    return select(newest.c.id).order_by(newest.c.id.desc()).limit(limit)

@@ -1,4 +1,4 @@
-"""What is read of deployments, and what is asked of them: bound to the caller's account and role."""
+"""Finds, rolls back and promotes deployments, within the caller's account and role."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,7 +11,7 @@ from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import Right
 from control_domain.audit import Actor
 from control_domain.database.public_ids import named
-from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.projects.find import Place, require, role_of
 from control_domain.tables.deployments import Deployment, DeploymentLine, Release
 from control_domain.tables.projects import Environment, Project, ProjectRole
@@ -21,15 +21,15 @@ from pipeline_contracts.errors import FieldError, NotFound, NotPromotable, NotRe
 LOG_LINES = 1000
 
 
-class Seen(NamedTuple):
+class DeploymentWithEnvironment(NamedTuple):
     """A deployment, and the public ID of its environment."""
 
     deployment: Deployment
     environment_id: str | None
 
 
-class Line(NamedTuple):
-    """What is shown of a `DeploymentLine`: a thousand objects of the session would cost three times as much."""
+class LogLine(NamedTuple):
+    """The columns of a `DeploymentLine` that are shown: a thousand ORM objects would cost three times as much."""
 
     id: int
     at: str
@@ -37,14 +37,14 @@ class Line(NamedTuple):
     text: str
 
 
-LINE_COLUMNS = (DeploymentLine.id, DeploymentLine.at, DeploymentLine.stream, DeploymentLine.text)
+LOG_LINE_COLUMNS = (DeploymentLine.id, DeploymentLine.at, DeploymentLine.stream, DeploymentLine.text)
 
 
 async def find_deployment(
     session: AsyncSession, caller: Caller, build: int | None, right: Right
-) -> tuple[Seen, Place | None]:
-    """The deployment and where it went; None for the place once the environment was removed. Raises `NotFound` for
-    one of another account too, and `DeployNotAllowed`."""
+) -> tuple[DeploymentWithEnvironment, Place | None]:
+    """Return the deployment and its environment, None if that was removed. Raises `NotFound`, also for a deployment of
+    another account, and `DeployNotAllowed`."""
     row = (
         await session.execute(
             select(Deployment, Environment, Project, ProjectRole.role)
@@ -59,47 +59,47 @@ async def find_deployment(
     deployment, environment, project, role = row
     require(caller, role, right)
     if environment is None:
-        return Seen(deployment, None), None
-    return Seen(deployment, environment.public_id), Place(environment, project)
+        return DeploymentWithEnvironment(deployment, None), None
+    return DeploymentWithEnvironment(deployment, environment.public_id), Place(environment, project)
 
 
-async def tail_log(session: AsyncSession, deployment_id: int) -> tuple[Sequence[Line], bool]:
-    """The last 1,000 lines, in their order, and whether there are more before."""
+async def tail_log(session: AsyncSession, deployment_id: int) -> tuple[Sequence[LogLine], bool]:
+    """Return the last 1,000 lines in order, and whether there are earlier ones."""
     query = (
-        select(*LINE_COLUMNS)
+        select(*LOG_LINE_COLUMNS)
         .where(DeploymentLine.deployment_id == deployment_id)
         .order_by(DeploymentLine.id.desc())
         .limit(LOG_LINES + 1)
     )
-    lines = [Line._make(row) for row in await session.execute(query)]
+    lines = [LogLine._make(row) for row in await session.execute(query)]
     return lines[LOG_LINES - 1 :: -1] if len(lines) > LOG_LINES else lines[::-1], len(lines) > LOG_LINES
 
 
 async def roll_back(
     session: AsyncSession, caller: Caller, build: int | None, actor: Actor, now: datetime
-) -> Seen:
-    """What `queue_rollback` does, for a caller who may deploy where the deployment went."""
-    seen, place = await find_deployment(session, caller, build, Right.DEPLOY)
-    made = await queue_rollback(session, seen.deployment, place, actor, now)
-    return Seen(made, seen.environment_id)
+) -> DeploymentWithEnvironment:
+    """Call `queue_rollback` for a caller who may deploy to the environment."""
+    found, place = await find_deployment(session, caller, build, Right.DEPLOY)
+    queued = await queue_rollback(session, found.deployment, place, actor, now)
+    return DeploymentWithEnvironment(queued, found.environment_id)
 
 
 async def queue_rollback(
     session: AsyncSession, deployment: Deployment, place: Place | None, actor: Actor, now: datetime
 ) -> Deployment:
-    """Make the release of this deployment live again where it went, without a build; `place` is None where that was
-    removed. Raises `NotRetained`, and what `queue_deployment` raises."""
-    release = await _retained_release(session, deployment)
+    """Queue the release of this deployment again, in its environment and without a build. `place` is None if the
+    environment was removed. Raises `NotRetained`, and the errors of `queue_deployment`."""
+    release = await _find_retained_release(session, deployment)
     if release is None or place is None:
         message = "has no release that is retained; the newest five of an environment are"
         raise NotRetained(f"Deployment {deployment.id} {message}.", errors=[FieldError("build", message)])
-    wish = Wish(
+    request = DeploymentRequest(
         "rollback",
         repository_id=deployment.repository_id,
         revision=release.revision,
         rolled_back_to_id=release.deployment_id,
     )
-    return await queue_deployment(session, place, wish, actor, now)
+    return await queue_deployment(session, place, request, actor, now)
 
 
 async def promote(
@@ -110,11 +110,11 @@ async def promote(
     note: str | None,
     actor: Actor,
     now: datetime,
-) -> Seen:
-    """What `queue_promotion` does, for a caller who may deploy where the deployment went."""
-    seen, place = await find_deployment(session, caller, build, Right.DEPLOY)
-    made, to = await queue_promotion(session, seen.deployment, place, target, note, actor, now)
-    return Seen(made, to.environment.public_id)
+) -> DeploymentWithEnvironment:
+    """Call `queue_promotion` for a caller who may deploy to the environment of the deployment."""
+    found, place = await find_deployment(session, caller, build, Right.DEPLOY)
+    queued, to = await queue_promotion(session, found.deployment, place, target, note, actor, now)
+    return DeploymentWithEnvironment(queued, to.environment.public_id)
 
 
 async def queue_promotion(
@@ -126,24 +126,25 @@ async def queue_promotion(
     actor: Actor,
     now: datetime,
 ) -> tuple[Deployment, Place]:
-    """Bring what this deployment built to a later environment of its project: `target` is an ID of it, `place` where
-    the deployment went, None where that was removed. Raises `NotPromotable`, and what `queue_deployment` raises."""
-    release = await _retained_release(session, deployment)
+    """Queue the release of this deployment in a later environment of its project. `target` is an ID of that; `place` is
+    the deployment's own environment, None if it was removed. Raises `NotPromotable`, and the errors of
+    `queue_deployment`."""
+    release = await _find_retained_release(session, deployment)
     if release is None or place is None:
         message = "has not succeeded, or its release is not retained any more"
         raise NotPromotable(f"Deployment {deployment.id} {message}.", errors=[FieldError("build", message)])
-    to = await _later_environment(session, place, target)
-    wish = Wish(
+    to = await _find_later_environment(session, place, target)
+    request = DeploymentRequest(
         "promotion",
         repository_id=deployment.repository_id,
         revision=release.revision,
         promoted_from_id=deployment.id,
         note=note,
     )
-    return await queue_deployment(session, to, wish, actor, now), to
+    return await queue_deployment(session, to, request, actor, now), to
 
 
-async def _later_environment(session: AsyncSession, place: Place, target: str) -> Place:
+async def _find_later_environment(session: AsyncSession, place: Place, target: str) -> Place:
     query = select(Environment).where(
         Environment.project_id == place.project.id, named(Environment.id, Environment.public_id, target)
     )
@@ -160,10 +161,10 @@ async def _later_environment(session: AsyncSession, place: Place, target: str) -
     )
 
 
-async def _retained_release(session: AsyncSession, deployment: Deployment) -> Release | None:
-    """What the deployment brought: its own release, or the one that it made live again."""
+async def _find_retained_release(session: AsyncSession, deployment: Deployment) -> Release | None:
+    """Return the release that the deployment made live, its own or that of a rollback; None if it is not retained."""
     if deployment.status != DeploymentStatus.SUCCEEDED:
         return None
-    brought = deployment.rolled_back_to_id or deployment.id
-    query = select(Release).where(Release.deployment_id == brought, Release.removed_at.is_(None))
+    source_id = deployment.rolled_back_to_id or deployment.id
+    query = select(Release).where(Release.deployment_id == source_id, Release.removed_at.is_(None))
     return (await session.execute(query)).scalar_one_or_none()

@@ -1,4 +1,4 @@
-"""A deploy, a rollback or a promotion becomes a deployment that waits for the deployer."""
+"""Queues deploys, rollbacks and promotions as deployments for the deployer."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,43 +8,44 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain import next_steps
 from control_domain.audit import Actor, record
 from control_domain.database.engine import insert_unless_there
-from control_domain.deployments.frozen import freeze, present_inputs
-from control_domain.deployments.moves import add_line
+from control_domain.deployments.inputs import input_columns, read_current_inputs
+from control_domain.deployments.transitions import add_log_line
 from control_domain.environments.check_open import check_open
 from control_domain.environments.hold import hold_environment
 from control_domain.projects.find import Place
-from control_domain.repositories.operations import connected_repository
+from control_domain.repositories.operations import find_connected_repository
 from control_domain.tables.deployments import Deployment
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 from pipeline_contracts.errors import DeployRunning, EnvironmentNotReady, FieldError, NotFound
 from pipeline_contracts.git_refs import is_commit
 
 Trigger = Literal["api", "push", "pull_request", "rollback", "promotion"]
-_SHORT = 7
+_SHORT_COMMIT_LENGTH = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What is to be brought to the environment."""
+class DeploymentRequest:
+    """What to deploy to an environment, and why."""
 
     trigger: Trigger
     repository_id: int | None = None
-    """Where it was built from; None: it is built from the project's repository of now."""
+    """The repository to build from; None: the project's connected repository."""
     ref: str | None = None
     revision: str | None = None
     promoted_from_id: int | None = None
     rolled_back_to_id: int | None = None
     note: str | None = None
-    """Why, or of a webhook who: `pushed by ada`."""
+    """The reason, or for a webhook the sender: `pushed by ada`."""
     pushed_revision: str | None = None
-    """The commit of which a webhook has told, or the beginning of it."""
+    """The commit in the webhook, possibly abbreviated."""
     pushed_from: str | None = None
 
 
 async def queue_deployment(
-    session: AsyncSession, place: Place, wish: Wish, actor: Actor, now: datetime
+    session: AsyncSession, place: Place, request: DeploymentRequest, actor: Actor, now: datetime
 ) -> Deployment:
     """Queue a new deployment. In an environment with a gate, the deployment waits for approval instead.
 
@@ -54,51 +55,60 @@ async def queue_deployment(
     """
     environment, project = place
     await check_open(session, environment, now)
-    repository_id, branch = wish.repository_id, environment.branch
+    repository_id, branch = request.repository_id, environment.branch
     if repository_id is None:
-        repository = await connected_repository(session, project.id)
+        repository = await find_connected_repository(session, project.id)
         if repository is None:
             raise EnvironmentNotReady(
-                "The project has no repository: connect one with `pharos repository connect`.",
+                f"The project has no repository: {next_steps.CONNECT_REPOSITORY}",
                 errors=[FieldError("repository", "is not connected")],
             )
         repository_id, branch = repository.id, branch or repository.branch
-    needs_approval = environment.deploys_need_approval and wish.trigger != "rollback"
+    needs_approval = environment.deploys_need_approval and request.trigger != "rollback"
     if needs_approval:
         # Lock until the end of the transaction: a push cancels older deployments of its branch, and two concurrent
         # pushes would not see each other. Read the settings again: the gate may be off by now.
         await hold_environment(session, environment)
         needs_approval = environment.deploys_need_approval
-    deployment = await _insert(session, place, repository_id, wish, needs_approval, actor, now)
+    deployment = await _insert(session, place, repository_id, request, needs_approval, actor, now)
     details = {
         "environment": environment.public_id,
-        "trigger": wish.trigger,
-        "ref": wish.ref,
-        "note": wish.note,
+        "trigger": request.trigger,
+        "ref": request.ref,
+        "note": request.note,
     }
     record(
         session, actor, project.account_id, "deployment.queue", f"deployment {deployment.id}", now, details
     )
-    add_line(session, deployment.id, f"Queued: {_told(wish, wish.ref or branch or 'the branch')}.", now)
+    add_log_line(
+        session,
+        deployment.id,
+        f"Queued: {_describe_request(request, request.ref or branch or 'the branch')}.",
+        now,
+    )
     if needs_approval:
-        add_line(session, deployment.id, "Waits for the approval of a second person.", now)
+        add_log_line(session, deployment.id, "Waits for the approval of a second person.", now)
     return deployment
 
 
-def _told(wish: Wish, ref: str) -> str:
-    match wish.trigger:
+def _describe_request(request: DeploymentRequest, ref: str) -> str:
+    match request.trigger:
         case "push" | "pull_request":
-            at = "" if wish.pushed_revision is None else f" at {wish.pushed_revision[:_SHORT]}"
-            return f"{ref}{at}" if wish.note is None else f"{ref}{at}, {wish.note}"
+            commit = (
+                ""
+                if request.pushed_revision is None
+                else f" at {request.pushed_revision[:_SHORT_COMMIT_LENGTH]}"
+            )
+            return f"{ref}{commit}" if request.note is None else f"{ref}{commit}, {request.note}"
         case "rollback":
-            return f"the release of deployment {wish.rolled_back_to_id} again"
+            return f"the release of deployment {request.rolled_back_to_id} again"
         case "promotion":
-            return f"the release of deployment {wish.promoted_from_id}"
+            return f"the release of deployment {request.promoted_from_id}"
     return ref
 
 
-def revision_to_approve(revision: str | None, pushed_revision: str | None) -> str | None:
-    """The commit that a second person is to agree to; None: that person has to name it."""
+def choose_revision_to_approve(revision: str | None, pushed_revision: str | None) -> str | None:
+    """Return the commit that the approver sees; None if the approver must name it."""
     if revision is None and pushed_revision is not None and is_commit(pushed_revision):
         return pushed_revision
     return revision
@@ -108,63 +118,63 @@ async def _insert(
     session: AsyncSession,
     place: Place,
     repository_id: int,
-    wish: Wish,
+    request: DeploymentRequest,
     needs_approval: bool,
     actor: Actor,
     now: datetime,
 ) -> Deployment:
-    """Raises `DeployRunning` where the index says that there is an active one: of any number at once, one gets in; and
-    `NotFound` where the environment was removed meanwhile."""
-    revision = wish.revision
+    """Insert the deployment. A unique index allows one active deployment per environment: for the others, raises
+    `DeployRunning`. Raises `NotFound` if the environment was removed meanwhile."""
+    revision = request.revision
     status = DeploymentStatus.QUEUED
     if needs_approval:
-        # With this status from the beginning: as an active one it would have a place in the index of active ones, for
-        # which an approval of an older one waits, while this transaction waits for that one to call it off.
+        # Insert with this status: as an active deployment it would lock an entry of the index of active deployments.
+        # The approval of an older one waits for that entry, while this transaction waits to cancel the older one.
         status = DeploymentStatus.AWAITING_APPROVAL
         if await _find_active(session, place.environment.id) is not None:
-            raise await deploy_running(session, place.environment.id)
-        revision = revision_to_approve(revision, wish.pushed_revision)
+            raise await deploy_running_error(session, place.environment.id)
+        revision = choose_revision_to_approve(revision, request.pushed_revision)
     values = {
         "account_id": place.project.account_id,
         "project_id": place.project.id,
         "repository_id": repository_id,
         "environment_id": place.environment.id,
         "status": status.value,
-        "trigger": wish.trigger,
-        "ref": wish.ref,
+        "trigger": request.trigger,
+        "ref": request.ref,
         "revision": revision,
-        "promoted_from_id": wish.promoted_from_id,
-        "rolled_back_to_id": wish.rolled_back_to_id,
-        "note": wish.note,
+        "promoted_from_id": request.promoted_from_id,
+        "rolled_back_to_id": request.rolled_back_to_id,
+        "note": request.note,
         "asked_by_id": actor.person_id,
         "needs_approval": needs_approval,
         "created_at": now,
-        "pushed_revision": wish.pushed_revision,
-        "pushed_from": wish.pushed_from,
+        "pushed_revision": request.pushed_revision,
+        "pushed_from": request.pushed_from,
     }
     if needs_approval:
-        inputs = await present_inputs(
-            session, place, repository_id, revision, wish.promoted_from_id or wish.rolled_back_to_id
+        inputs = await read_current_inputs(
+            session, place, repository_id, revision, request.promoted_from_id or request.rolled_back_to_id
         )
-        values |= freeze(inputs, now)
-    made = insert_unless_there(session, Deployment, values).returning(Deployment)
+        values |= input_columns(inputs, now)
+    insert = insert_unless_there(session, Deployment, values).returning(Deployment)
     try:
-        deployment: Deployment | None = (await session.execute(made)).scalar_one_or_none()
+        deployment: Deployment | None = (await session.execute(insert)).scalar_one_or_none()
     except IntegrityError:
-        # What it refers to: the environment was removed since it was looked for.
+        # Foreign key: the environment was removed since it was read.
         raise NotFound("The account has no such environment.") from None
     if deployment is None:
-        raise await deploy_running(session, place.environment.id)
+        raise await deploy_running_error(session, place.environment.id)
     return deployment
 
 
-async def deploy_running(session: AsyncSession, environment_id: int) -> DeployRunning:
-    """The refusal that names the environment's active deployment."""
-    # None: it has ended since. The refusal was right when it was found.
+async def deploy_running_error(session: AsyncSession, environment_id: int) -> DeployRunning:
+    """Return the error that names the environment's active deployment."""
+    # None if it ended meanwhile. The error was right when it was raised.
     number = await _find_active(session, environment_id)
-    told = "A deployment" if number is None else f"Deployment {number}"
+    name = "A deployment" if number is None else f"Deployment {number}"
     return DeployRunning(
-        f"{told} of this environment is not finished. Wait for it, then ask again.",
+        f"{name} of this environment is not finished. Wait for it, then ask again.",
         members={"active_deployment_id": number},
     )
 

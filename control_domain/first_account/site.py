@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.sites.operations import create_site, domains_of
+from control_domain.sites.operations import create_site, list_domains
 from control_domain.tables.projects import Environment
 from control_domain.tables.sites import Site
 
@@ -30,5 +30,5 @@ async def ensure_first_site(
     site = (await session.execute(named)).scalar_one_or_none()
     if site is None:
         site = await create_site(session, environment.project_id, _NAME, "UTC", [_ORIGIN], now)
-    origin = domains_of(site)[0]
+    origin = list_domains(site)[0]
     return {"site": {"id": site.id, "tracker_id": site.public_id, "origin": origin}}

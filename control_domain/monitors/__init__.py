@@ -1,1 +1,1 @@
-"""Heartbeats and queues: what is watched, and the keys that report to it."""
+"""Heartbeats and queues, and the keys that report to them."""

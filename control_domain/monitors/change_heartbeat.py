@@ -1,4 +1,4 @@
-"""Heartbeats get other settings and are paused: their present states are worked out by that at once."""
+"""Changes the settings of heartbeats and pauses them, and recomputes their states at once."""
 
 import json
 from dataclasses import replace
@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.engine import hold_row
-from control_domain.monitors.operations import HeartbeatSettings, settings_of
+from control_domain.monitors.operations import HeartbeatSettings, get_settings
 from control_domain.refusals import Refused
 from control_domain.tables.monitors import Heartbeat, HeartbeatState
 from pipeline_contracts import heartbeat_states
@@ -16,11 +16,10 @@ from pipeline_contracts.schedules import Schedule, next_due
 from pipeline_contracts.times import to_epoch_ms
 
 
-async def hold_heartbeat(session: AsyncSession, heartbeat: Heartbeat) -> HeartbeatState:
-    """Let neither consumers nor anybody else change the heartbeat until the end of the transaction.
+async def lock_heartbeat(session: AsyncSession, heartbeat: Heartbeat) -> HeartbeatState:
+    """Lock the heartbeat until the end of the transaction, also against consumers.
 
-    It gives the present state, and `heartbeat` the present settings. Raises `Refused` where it was removed since it was
-    looked for.
+    Returns the present state, and refreshes `heartbeat`. Raises `Refused` if the heartbeat was removed meanwhile.
     """
     if not await hold_row(session, HeartbeatState.version, HeartbeatState.heartbeat_id == heartbeat.id):
         raise Refused(f"Heartbeat {heartbeat.id} was removed by somebody else just now.")
@@ -31,33 +30,32 @@ async def hold_heartbeat(session: AsyncSession, heartbeat: Heartbeat) -> Heartbe
 async def change_heartbeat(
     session: AsyncSession, heartbeat: Heartbeat, settings: HeartbeatSettings, now: datetime
 ) -> None:
-    """Give the heartbeat this schedule and these limits; its name stays, that of `settings` is not looked at.
+    """Set the schedule and the limits of the heartbeat. The name in `settings` is ignored.
 
-    What was counted stays counted, and only a success ends `down`, as always. Where the schedule is the same, the run
-    that was waited for is waited for; by another one the next run is due after the last signal, or after `now` where
-    that is over: nobody is late by a schedule that there was not. Raises `Refused` where the heartbeat was removed
-    since it was looked for.
+    Counters stay, and only a success ends `down`. With the same schedule, the same run stays due. With a new one, the
+    next run is due after the last signal, or after `now` if that is past: no run is late by a schedule that did not
+    exist yet. Raises `Refused` if the heartbeat was removed meanwhile.
     """
-    row = await hold_heartbeat(session, heartbeat)
-    was, wanted = settings_of(heartbeat), replace(settings, name=heartbeat.name)
-    if was == wanted:
+    row = await lock_heartbeat(session, heartbeat)
+    previous, new = get_settings(heartbeat), replace(settings, name=heartbeat.name)
+    if previous == new:
         return
-    for column, value in wanted.columns().items():
+    for column, value in new.columns().items():
         setattr(heartbeat, column, value)
-    judged = _read(heartbeat, row)
-    _judge_anew(judged, was.schedule, to_epoch_ms(now))
-    row.state, row.since_ms = judged.state, judged.since_ms
-    row.due_ms, row.deadline_ms = judged.due_ms, judged.deadline_ms
-    # Whatever became of the state: a scan that has read the settings from before must not write it.
+    updated = _to_domain(heartbeat, row)
+    _recompute_state(updated, previous.schedule, to_epoch_ms(now))
+    row.state, row.since_ms = updated.state, updated.since_ms
+    row.due_ms, row.deadline_ms = updated.due_ms, updated.deadline_ms
+    # Always: a scan that has read the former settings must not write the state.
     row.version += 1
     await session.flush()
 
 
-def _read(heartbeat: Heartbeat, row: HeartbeatState) -> heartbeat_states.Heartbeat:
-    settings = settings_of(heartbeat)
+def _to_domain(heartbeat: Heartbeat, row: HeartbeatState) -> heartbeat_states.Heartbeat:
+    settings = get_settings(heartbeat)
     return heartbeat_states.Heartbeat(
         heartbeat_id=heartbeat.id,
-        # Whose signals it takes is of no concern here.
+        # Not used here.
         environment_id="",
         schedule=settings.schedule,
         grace_ms=1000 * settings.grace_seconds,
@@ -80,17 +78,17 @@ def _read(heartbeat: Heartbeat, row: HeartbeatState) -> heartbeat_states.Heartbe
     )
 
 
-def _judge_anew(heartbeat: heartbeat_states.Heartbeat, was: Schedule, now_ms: int) -> None:
-    """Work the state out by the heartbeat's settings, which are new; `was`: its schedule before."""
+def _recompute_state(heartbeat: heartbeat_states.Heartbeat, previous: Schedule, now_ms: int) -> None:
+    """Recompute the state with the new settings of `heartbeat`. `previous`: the schedule before the change."""
     before = replace(heartbeat)
     if before.state == "new":
-        # After a pause too, with signals from before it: the next one is waited for.
+        # Also after a pause: only the next signal counts.
         return
     update_state(heartbeat, now_ms)
     if heartbeat.state != "up":
         return
-    if before.due_ms is not None and _is_same(heartbeat.schedule, was):
-        # Runs that did not begin are counted up to this one.
+    if before.due_ms is not None and _is_same_schedule(heartbeat.schedule, previous):
+        # Missed runs are counted up to this one.
         heartbeat.state, heartbeat.since_ms, heartbeat.due_ms = before.state, before.since_ms, before.due_ms
         is_waiting = before.deadline_ms == before.due_ms
         heartbeat.deadline_ms = before.due_ms + (0 if is_waiting else heartbeat.grace_ms)
@@ -98,32 +96,32 @@ def _judge_anew(heartbeat: heartbeat_states.Heartbeat, was: Schedule, now_ms: in
         heartbeat.due_ms = heartbeat.deadline_ms = next_due(heartbeat.schedule, now_ms)
 
 
-def _is_same(schedule: Schedule, was: Schedule) -> bool:
-    # A period has no use for the time zone.
+def _is_same_schedule(schedule: Schedule, previous: Schedule) -> bool:
+    # The time zone does not matter for a period.
     return (
-        schedule == was
+        schedule == previous
         or schedule.period_seconds is not None
-        and schedule.period_seconds == was.period_seconds
+        and schedule.period_seconds == previous.period_seconds
     )
 
 
 async def set_paused(session: AsyncSession, heartbeat: Heartbeat, paused: bool, now: datetime) -> None:
-    """Stop judging the heartbeat, or begin anew: then it waits for its next signal. Again changes nothing. Raises
-    `Refused` where it was removed since it was looked for."""
-    row = await hold_heartbeat(session, heartbeat)
+    """Pause the heartbeat, or resume it: then it waits for its next signal. Idempotent. Raises `Refused` if the
+    heartbeat was removed meanwhile."""
+    row = await lock_heartbeat(session, heartbeat)
     if heartbeat.paused == paused:
         return
     heartbeat.paused = paused
-    judged = _read(heartbeat, row)
+    updated = _to_domain(heartbeat, row)
     if paused:
-        update_state(judged, to_epoch_ms(now))
-        judged.failures_in_row = 0
+        update_state(updated, to_epoch_ms(now))
+        updated.failures_in_row = 0
     else:
-        resume(judged, to_epoch_ms(now))
-        row.judged_from_ms = judged.judged_from_ms
-        row.open_runs, row.oldest_start_ms = judged.open_runs, judged.oldest_start_ms
-    row.state, row.since_ms = judged.state, judged.since_ms
-    row.due_ms, row.deadline_ms = judged.due_ms, judged.deadline_ms
-    row.failures_in_row, row.missed_ms = judged.failures_in_row, None
+        resume(updated, to_epoch_ms(now))
+        row.judged_from_ms = updated.judged_from_ms
+        row.open_runs, row.oldest_start_ms = updated.open_runs, updated.oldest_start_ms
+    row.state, row.since_ms = updated.state, updated.since_ms
+    row.due_ms, row.deadline_ms = updated.due_ms, updated.deadline_ms
+    row.failures_in_row, row.missed_ms = updated.failures_in_row, None
     row.version += 1
     await session.flush()

@@ -1,4 +1,4 @@
-"""What is done with heartbeats and queues in the database: made, listed, looked at."""
+"""Creates, lists and reads heartbeats and queues."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from storage_backends.key_directory.interface import KeyEntry
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatSettings:
-    """What is configured of a heartbeat. Its schedule has been checked."""
+    """The settings of a heartbeat, with a checked schedule."""
 
     name: str
     schedule: Schedule
@@ -38,7 +38,7 @@ class HeartbeatSettings:
     failures_before_down: int = 1
 
     def columns(self) -> dict[str, Any]:
-        """What is written of it, the name left out."""
+        """Return the columns for these settings, without the name."""
         return {
             "period_seconds": self.schedule.period_seconds,
             "cron": self.schedule.cron,
@@ -49,8 +49,8 @@ class HeartbeatSettings:
         }
 
 
-def settings_of(heartbeat: Heartbeat) -> HeartbeatSettings:
-    """What is configured of the heartbeat."""
+def get_settings(heartbeat: Heartbeat) -> HeartbeatSettings:
+    """Return the settings of the heartbeat."""
     return HeartbeatSettings(
         heartbeat.name,
         Schedule(heartbeat.period_seconds, heartbeat.cron, heartbeat.timezone),
@@ -63,7 +63,7 @@ def settings_of(heartbeat: Heartbeat) -> HeartbeatSettings:
 async def create_heartbeat(
     session: AsyncSession, environment: Environment, settings: HeartbeatSettings, now: datetime
 ) -> Heartbeat:
-    """A new heartbeat, which waits for its first signal."""
+    """Create a heartbeat that waits for its first signal."""
     heartbeat = Heartbeat(
         environment_id=environment.id,
         name=settings.name,
@@ -88,7 +88,6 @@ async def create_heartbeat(
 
 
 async def create_queue(session: AsyncSession, environment: Environment, name: str, now: datetime) -> Queue:
-    """A new queue."""
     queue = Queue(environment_id=environment.id, name=name, created_at=now)
     session.add(queue)
     await session.flush()
@@ -98,7 +97,7 @@ async def create_queue(session: AsyncSession, environment: Environment, name: st
 async def create_monitor_key(
     session: AsyncSession, now: datetime, *, heartbeat_id: int | None = None, queue_id: int | None = None
 ) -> tuple[int, str]:
-    """A new key of one monitor: its ID, and its secret, which is given here and never again."""
+    """Create a key of one monitor. Return its ID, and its secret, which is not stored."""
     secret = make_credential(CredentialKind.MONITOR_KEY)
     key = MonitorKey(
         heartbeat_id=heartbeat_id, queue_id=queue_id, digest=digest_credential(secret), created_at=now
@@ -111,7 +110,7 @@ async def create_monitor_key(
 async def live_monitor_keys(
     session: AsyncSession, now: datetime, key_id: int | None = None, *, account_id: int | None = None
 ) -> Sequence[KeyEntry]:
-    """Every monitor key that works now, or the one of this ID, or those of an account, as the edges need it."""
+    """Return the valid monitor keys, all, of this ID or of an account, as entries for the edges."""
     # Account scope: the edges need the keys of every account.
     environment_id = func.coalesce(Heartbeat.environment_id, Queue.environment_id)
     query = (
@@ -142,16 +141,18 @@ async def live_monitor_keys(
 
 
 @dataclass(frozen=True, slots=True)
-class SeenHeartbeat:
-    """A heartbeat with its present state and the public ID of its environment."""
+class HeartbeatWithState:
+    """A heartbeat with its state and the public ID of its environment."""
 
     heartbeat: Heartbeat
     state: HeartbeatState
     environment_id: str
 
 
-async def find_heartbeats(session: AsyncSession, heartbeat_id: int | None = None) -> Sequence[SeenHeartbeat]:
-    """All heartbeats, or the one of this ID, in the order of their IDs."""
+async def find_heartbeats(
+    session: AsyncSession, heartbeat_id: int | None = None
+) -> Sequence[HeartbeatWithState]:
+    """Return all heartbeats, or the one of this ID, ordered by ID."""
     # Account scope: the operator's commands read the heartbeats of all accounts.
     query = (
         select(Heartbeat, HeartbeatState, Environment.public_id)
@@ -161,22 +162,22 @@ async def find_heartbeats(session: AsyncSession, heartbeat_id: int | None = None
     )
     if heartbeat_id is not None:
         query = query.where(Heartbeat.id == heartbeat_id)
-    return [SeenHeartbeat(*row) for row in await session.execute(query)]
+    return [HeartbeatWithState(*row) for row in await session.execute(query)]
 
 
-async def newest_runs(session: AsyncSession, heartbeat_id: int, most: int) -> Sequence[HeartbeatRun]:
-    """The runs of a heartbeat, the newest first."""
+async def list_newest_runs(session: AsyncSession, heartbeat_id: int, limit: int) -> Sequence[HeartbeatRun]:
+    """Return the newest runs of a heartbeat, newest first."""
     query = (
         select(HeartbeatRun)
         .where(HeartbeatRun.heartbeat_id == heartbeat_id)
         .order_by(HeartbeatRun.first_ms.desc(), HeartbeatRun.run_id)
-        .limit(most)
+        .limit(limit)
     )
     return (await session.execute(query)).scalars().all()
 
 
 @dataclass(frozen=True, slots=True)
-class SeenQueue:
+class QueueWithState:
     """A queue with its newest snapshot, if there is one, and its workers."""
 
     queue: Queue
@@ -185,8 +186,8 @@ class SeenQueue:
     environment_id: str
 
 
-async def find_queues(session: AsyncSession, queue_id: int | None = None) -> Sequence[SeenQueue]:
-    """All queues, or the one of this ID, in the order of their IDs."""
+async def find_queues(session: AsyncSession, queue_id: int | None = None) -> Sequence[QueueWithState]:
+    """Return all queues, or the one of this ID, ordered by ID."""
     # Account scope: the operator's commands read the queues of all accounts.
     query = (
         select(Queue, QueueState, Environment.public_id)
@@ -202,17 +203,17 @@ async def find_queues(session: AsyncSession, queue_id: int | None = None) -> Seq
     for worker in (await session.execute(workers)).scalars():
         by_queue.setdefault(worker.queue_id, []).append(worker)
     return [
-        SeenQueue(queue, state, by_queue.get(queue.id, []), environment)
+        QueueWithState(queue, state, by_queue.get(queue.id, []), environment)
         for queue, state, environment in await session.execute(query)
     ]
 
 
 async def applied_through_ms(session: AsyncSession, topic: str) -> int | None:
-    """Through which time of receipt a topic's reports are all applied; None if none ever was."""
+    """Return the receipt time up to which all reports of a topic are applied; None if none ever was."""
     query = select(func.min(MonitorProgress.applied_through_ms)).where(MonitorProgress.topic == topic)
     return (await session.execute(query)).scalar_one()
 
 
 def ping_key_owner(heartbeat_id: int | None) -> str:
-    """Return the owner that a heartbeat's ping keys are sealed for: for another one they do not open."""
+    """Return the owner that a heartbeat's ping keys are sealed for: they cannot be opened for another."""
     return f"heartbeat {heartbeat_id}"

@@ -1,4 +1,4 @@
-"""Heartbeats and queues end, with their keys and what is known of them."""
+"""Removes heartbeats and queues, with their keys and states."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,16 +23,16 @@ from control_domain.tables.projects import Environment
 
 @dataclass(frozen=True, slots=True)
 class RemovedMonitors:
-    """What went."""
+    """The number of removed monitors, and their keys."""
 
     count: int
     digests: Sequence[bytes]
-    """Of the keys that the edges have to forget, once this is committed."""
+    """Digests of the keys, for the edges to drop after the commit."""
 
 
 async def remove_heartbeat(session: AsyncSession, heartbeat: Heartbeat) -> Sequence[bytes]:
-    """Delete the heartbeat, its keys, its state and its runs; gives the digests that the edges have to forget after the
-    commit. Raises `Refused` where it was removed since it was looked for."""
+    """Delete the heartbeat, its keys, its state and its runs. Return the digests of the keys, for the edges to drop
+    after the commit. Raises `Refused` if it was removed meanwhile."""
     removed = await remove_heartbeats(session, Heartbeat.id == heartbeat.id)
     if not removed.count:
         raise Refused(f"Heartbeat {heartbeat.id} was removed by somebody else just now.")
@@ -40,8 +40,8 @@ async def remove_heartbeat(session: AsyncSession, heartbeat: Heartbeat) -> Seque
 
 
 async def remove_queue(session: AsyncSession, queue: Queue) -> Sequence[bytes]:
-    """Delete the queue, its keys, its newest snapshot and its workers; the same besides. The history of its snapshots
-    stays in the column store until its time is over."""
+    """Delete the queue, its keys, its newest snapshot and its workers, as `remove_heartbeat` does. Its history of
+    snapshots stays in the column store until its retention ends."""
     removed = await remove_queues(session, Queue.id == queue.id)
     if not removed.count:
         raise Refused(f"Queue {queue.id} was removed by somebody else just now.")
@@ -56,42 +56,44 @@ async def remove_monitors(session: AsyncSession, environment: Environment) -> di
     }
 
 
-async def remove_heartbeats(session: AsyncSession, which: ColumnElement[bool]) -> RemovedMonitors:
-    """Delete the heartbeats that a condition holds for, as `remove_heartbeat` does."""
-    # The consumers write states: in their order, so that nobody waits crosswise. What they have begun is waited for.
+async def remove_heartbeats(session: AsyncSession, condition: ColumnElement[bool]) -> RemovedMonitors:
+    """Delete the heartbeats that match the condition, as `remove_heartbeat` does."""
+    # Lock the states in the order of the consumers, which write them: another order could deadlock.
     states = select(HeartbeatState.heartbeat_id).where(
-        HeartbeatState.heartbeat_id.in_(select(Heartbeat.id).where(which))
+        HeartbeatState.heartbeat_id.in_(select(Heartbeat.id).where(condition))
     )
     await session.execute(states.order_by(HeartbeatState.heartbeat_id).with_for_update())
-    referring = (HeartbeatState.heartbeat_id, HeartbeatRun.heartbeat_id)
-    return await _remove(session, Heartbeat, which, MonitorKey.heartbeat_id, referring)
+    referring_columns = (HeartbeatState.heartbeat_id, HeartbeatRun.heartbeat_id)
+    return await _remove(session, Heartbeat, condition, MonitorKey.heartbeat_id, referring_columns)
 
 
-async def remove_queues(session: AsyncSession, which: ColumnElement[bool]) -> RemovedMonitors:
-    """Delete the queues that a condition holds for, as `remove_queue` does."""
-    referring = (QueueState.queue_id, QueueWorker.queue_id)
-    return await _remove(session, Queue, which, MonitorKey.queue_id, referring)
+async def remove_queues(session: AsyncSession, condition: ColumnElement[bool]) -> RemovedMonitors:
+    """Delete the queues that match the condition, as `remove_queue` does."""
+    referring_columns = (QueueState.queue_id, QueueWorker.queue_id)
+    return await _remove(session, Queue, condition, MonitorKey.queue_id, referring_columns)
 
 
 async def _remove(
     session: AsyncSession,
     table: type[Heartbeat] | type[Queue],
-    which: ColumnElement[bool],
-    key_of: InstrumentedAttribute[int | None],
-    referring: Sequence[InstrumentedAttribute[int]],
+    condition: ColumnElement[bool],
+    key_column: InstrumentedAttribute[int | None],
+    referring_columns: Sequence[InstrumentedAttribute[int]],
 ) -> RemovedMonitors:
     # Account scope: the condition of the callers names a monitor or an environment.
-    mine = select(table.id).where(which)
-    # Postgres: nothing new refers to them from here on, keys included. SQLite: from the first delete on.
+    mine = select(table.id).where(condition)
+    # From here on no new row can refer to them on Postgres; on SQLite, from the first delete on.
     await session.execute(mine.order_by(table.id).with_for_update())
-    keys = delete(MonitorKey).where(key_of.in_(mine)).returning(MonitorKey.digest)
-    digests = (await session.execute(_as_it_is(keys))).scalars().all()
-    for column in referring:
-        await session.execute(_as_it_is(delete(column.class_).where(column.in_(mine))))
-    gone = await session.execute(_as_it_is(delete(table).where(which).returning(table.id)))
-    return RemovedMonitors(len(gone.all()), digests)
+    keys = delete(MonitorKey).where(key_column.in_(mine)).returning(MonitorKey.digest)
+    digests = (await session.execute(_without_synchronization(keys))).scalars().all()
+    for column in referring_columns:
+        await session.execute(_without_synchronization(delete(column.class_).where(column.in_(mine))))
+    removed = await session.execute(
+        _without_synchronization(delete(table).where(condition).returning(table.id))
+    )
+    return RemovedMonitors(len(removed.all()), digests)
 
 
-def _as_it_is(statement: Any) -> Any:
-    # What the session has read of them is not looked through.
+def _without_synchronization(statement: Any) -> Any:
+    # Do not search the objects of the session for deleted rows.
     return statement.execution_options(synchronize_session=False)

@@ -1,1 +1,1 @@
-"""Deployments that others made and reported: marks on an environment's Monitoring timeline."""
+"""Deployments that other systems reported, shown as markers on the timeline of an environment."""

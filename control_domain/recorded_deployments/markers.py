@@ -12,20 +12,20 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.database.engine import insert_unless_there
 from control_domain.tables.recorded_deployments import RecordedDeployment
 
-_OWN = "pharos/"
-_SHORT = 12
+_OWN_PREFIX = "pharos/"
+_VERSION_LENGTH = 12
 # A shorter prefix names too many commits.
-_SHORTEST_COMMIT = 7
+_MIN_COMMIT_LENGTH = 7
 
 
 async def mark_deployment(
     session: AsyncSession, environment_id: int, deployment_id: int, revision: str, now: datetime
 ) -> None:
-    """Mark that this deployment of Pharos makes the revision live now. A repetition changes nothing."""
+    """Record that a deployment of Pharos makes the revision live now. Idempotent."""
     values = {
         "environment_id": environment_id,
-        "deployment_id": f"{_OWN}{deployment_id}",
-        "version": revision[:_SHORT],
+        "deployment_id": f"{_OWN_PREFIX}{deployment_id}",
+        "version": revision[:_VERSION_LENGTH],
         "commit_sha": revision,
         "deployed_at": now,
         "recorded_at": now,
@@ -34,25 +34,25 @@ async def mark_deployment(
 
 
 def version_at(recorded: Sequence[RecordedDeployment], moment: datetime) -> str | None:
-    """The version that was live at this moment, None before the first deployment. `recorded`: one environment's, the
-    oldest first.
+    """Return the version that was live at this moment; None before the first deployment. `recorded`: the deployments of
+    one environment, oldest first.
 
-    An own deployment has the name that a report gave its commit: a deployment that both tell of counts as one.
+    If a report and Pharos recorded the same commit, the version in the report counts.
     """
-    before = [deployment for deployment in recorded if deployment.deployed_at <= moment]
-    if not before:
+    earlier = [deployment for deployment in recorded if deployment.deployed_at <= moment]
+    if not earlier:
         return None
-    live = before[-1]
+    live = earlier[-1]
     if not _is_own(live):
         return live.version
-    reported = [other for other in recorded if not _is_own(other) and _have_one_commit(live, other)]
+    reported = [other for other in recorded if not _is_own(other) and _have_same_commit(live, other)]
     return reported[-1].version if reported else live.version
 
 
 def _is_own(deployment: RecordedDeployment) -> bool:
-    return deployment.deployment_id.startswith(_OWN)
+    return deployment.deployment_id.startswith(_OWN_PREFIX)
 
 
-def _have_one_commit(own: RecordedDeployment, reported: RecordedDeployment) -> bool:
+def _have_same_commit(own: RecordedDeployment, reported: RecordedDeployment) -> bool:
     commit = (reported.commit_sha or reported.version).lower()
-    return len(commit) >= _SHORTEST_COMMIT and (own.commit_sha or "").startswith(commit)
+    return len(commit) >= _MIN_COMMIT_LENGTH and (own.commit_sha or "").startswith(commit)

@@ -1,4 +1,4 @@
-"""What is done with recorded deployments."""
+"""Stores, lists and describes recorded deployments."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ from pipeline_contracts.times import format_time
 
 
 class DeploymentReport(Struct):
-    """What was reported, as the public API has it."""
+    """A reported deployment, as the public API receives it."""
 
     deployment_id: UUID
     version: str
@@ -33,13 +33,13 @@ class DeploymentReport(Struct):
 async def record_deployment(
     session: AsyncSession, environment_public_id: str, report: DeploymentReport, now: datetime
 ) -> tuple[RecordedDeployment, bool]:
-    """The deployment of this ID as it was first reported, and whether that was now.
+    """Store the reported deployment. Return it as first reported, and True if this is the first report of its ID.
 
-    Of any number of reports at once exactly one is the first. Raises `InvalidCredential` where the environment was
-    removed, and its keys with it, since the key was looked for.
+    Of concurrent reports exactly one is the first. Raises `InvalidCredential` if the environment was removed, with its
+    keys, after the key was checked.
     """
     # Account scope: the caller's ingest key has named the environment.
-    # On Postgres nobody removes it from here on; on SQLite somebody may until the insert.
+    # On Postgres the environment cannot be removed from here on; on SQLite it can until the insert.
     found = select(Environment.id).where(Environment.public_id == environment_public_id)
     environment_id = (
         await session.execute(found.with_for_update(read=True, key_share=True))
@@ -77,7 +77,7 @@ async def record_deployment(
 async def list_recorded(
     session: AsyncSession, environment_public_ids: Sequence[str]
 ) -> Mapping[str, Sequence[RecordedDeployment]]:
-    """The recorded deployments of each of these environments, the oldest first."""
+    """Return the recorded deployments of each of these environments, oldest first."""
     rows = await session.execute(
         select(Environment.public_id, RecordedDeployment)
         .join(Environment, Environment.id == RecordedDeployment.environment_id)
@@ -91,7 +91,7 @@ async def list_recorded(
 
 
 def describe_recorded(deployment: RecordedDeployment, environment_id: str) -> dict[str, Any]:
-    """The document of the public API."""
+    """Return the deployment as the public API shows it."""
     return {
         "deployment_id": deployment.deployment_id,
         "version": deployment.version,

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record
-from control_domain.deployments.moves import add_line, move_deployment
+from control_domain.deployments.transitions import add_log_line, transition_deployment
 from control_domain.environments.hold import hold_environment, hold_off_deployer
 from control_domain.monitors.remove_monitors import remove_monitors
 from control_domain.projects.find import Place
@@ -92,8 +92,8 @@ async def _end_deployments(session: AsyncSession, environment: Environment, now:
                 f"or end it with `pharos cancel {deployment.id}`."
             )
     for deployment in waiting:
-        await move_deployment(session, deployment, DeploymentStatus.CANCELED, now)
-        add_line(session, deployment.id, "Canceled: the environment was removed.", now)
+        await transition_deployment(session, deployment, DeploymentStatus.CANCELED, now)
+        add_log_line(session, deployment.id, "Canceled: the environment was removed.", now)
     await session.flush()
     variables = select(VariableSet.id).where(VariableSet.environment_id == environment.id)
     approved = Deployment.approved_variables_id.in_(variables)

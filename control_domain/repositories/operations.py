@@ -1,11 +1,11 @@
-"""What is done with repositories."""
+"""Connects, finds and disconnects repositories."""
 
 from datetime import datetime
 
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.repositories.read_url import full_name
+from control_domain.repositories.urls import parse_full_name
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret, WaitingPush
 from git_hosts.all_hosts import HOSTS
@@ -19,8 +19,8 @@ def choose_ref(requested: str | None, of_environment: str | None, of_repository:
     return requested or of_environment or of_repository
 
 
-async def connected_repository(session: AsyncSession, project_id: int) -> Repository | None:
-    """The project's repository now."""
+async def find_connected_repository(session: AsyncSession, project_id: int) -> Repository | None:
+    """Return the connected repository of the project, or None."""
     query = select(Repository).where(
         Repository.project_id == project_id, Repository.disconnected_at.is_(None)
     )
@@ -38,9 +38,14 @@ async def is_disconnected(session: AsyncSession, number: int) -> bool:
 async def connect_repository(
     session: AsyncSession, project_id: int, kind: str, url: str, branch: str, now: datetime
 ) -> Repository:
-    """Deploy the project from this repository. Raises `IntegrityError` where it has one already."""
+    """Connect the repository to the project. Raises `IntegrityError` if the project has one already."""
     repository = Repository(
-        project_id=project_id, kind=kind, url=url, branch=branch, full_name=full_name(url), created_at=now
+        project_id=project_id,
+        kind=kind,
+        url=url,
+        branch=branch,
+        full_name=parse_full_name(url),
+        created_at=now,
     )
     session.add(repository)
     await session.flush()
@@ -48,10 +53,9 @@ async def connect_repository(
 
 
 async def lock_repository(session: AsyncSession, number: int) -> None:
-    """Let nobody else change the repository, nor queue a deployment from it, until the end of the transaction.
+    """Lock the repository until the end of the transaction, against changes and new deployments from it.
 
-    On Postgres a deployment that is being queued holds the row that it refers to. SQLite locks nothing when it reads,
-    hence an update; it lets one transaction write at a time.
+    On Postgres, queuing a deployment locks the row that it refers to. SQLite takes no lock on reads, hence the update.
     """
     # Account scope: callers find the repository in its account after they have locked it.
     mine = Repository.id == number
@@ -60,15 +64,15 @@ async def lock_repository(session: AsyncSession, number: int) -> None:
 
 
 async def disconnect_repository(session: AsyncSession, repository: Repository, now: datetime) -> None:
-    """Deploy the project from it no more, and listen to its webhooks no more; its deployments stay, and what its
-    webhooks were answered. Call `lock_repository` before."""
+    """Stop deployments from the repository and its webhooks. Its deployments and deliveries stay. Call
+    `lock_repository` first."""
     repository.disconnected_at = now
     await session.flush()
-    # Whoever is about to queue a push has locked its row, and waits for the repository's: to wait for that one here
-    # would be crosswise. It finds the repository disconnected.
+    # Skip locked pushes: the transaction that queues one has locked it, and waits for the repository. Waiting for it
+    # here would deadlock; it then finds the repository disconnected.
     waiting = select(WaitingPush.id).where(WaitingPush.repository_id == repository.id)
-    for gone in (
+    for statement in (
         delete(WaitingPush).where(WaitingPush.id.in_(waiting.with_for_update(skip_locked=True))),
         delete(SealedWebhookSecret).where(SealedWebhookSecret.repository_id == repository.id),
     ):
-        await session.execute(gone.execution_options(synchronize_session=False))
+        await session.execute(statement.execution_options(synchronize_session=False))

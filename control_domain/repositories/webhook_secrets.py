@@ -1,4 +1,4 @@
-"""The secrets of repositories' webhooks: made, taken from a host that makes its own, sealed, opened."""
+"""The secrets of repositories' webhooks: makes, checks, seals and opens them."""
 
 import re
 import secrets
@@ -7,17 +7,18 @@ from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain import next_steps
 from control_domain.refusals import Refused
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret
 from git_hosts.all_hosts import HOSTS
-from git_hosts.signatures.standard_webhooks import SIGNING_PREFIX, signing_key
+from git_hosts.signatures import SIGNING_PREFIX, decode_signing_key
 from git_hosts.webhook_events import SecretKind, WebhookSecret
 
 _SECRET_BYTES = 32
-_SHORTEST, _LONGEST = 16, 255
-_PRINTABLE = re.compile(rf"[\x21-\x7e]{{{_SHORTEST},{_LONGEST}}}")
+_MIN_LENGTH, _MAX_LENGTH = 16, 255
+_PRINTABLE = re.compile(rf"[\x21-\x7e]{{{_MIN_LENGTH},{_MAX_LENGTH}}}")
 _MEMBER = "secret"
 
 
@@ -27,8 +28,8 @@ def has_webhook(kind: str) -> bool:
 
 
 def make_secret(kind: str, *, plain: bool = False) -> WebhookSecret:
-    """A new secret of 256 bits for a repository of this kind. `plain`: for a GitLab that signs nothing yet."""
-    secret_kind = _secret_kind(kind, plain)
+    """Make a new secret of 256 bits for a repository of this kind. `plain`: for a GitLab that cannot sign."""
+    secret_kind = _choose_secret_kind(kind, plain)
     if secret_kind == "signing":
         return WebhookSecret(
             "signing", SIGNING_PREFIX + b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
@@ -36,38 +37,37 @@ def make_secret(kind: str, *, plain: bool = False) -> WebhookSecret:
     return WebhookSecret(secret_kind, secrets.token_urlsafe(_SECRET_BYTES))
 
 
-def read_secret(kind: str, given: str, *, plain: bool = False) -> WebhookSecret:
-    """The secret that the host has made. Raises `Refused`, which does not repeat it."""
-    secret_kind = _secret_kind(kind, plain)
-    if secret_kind == "signing" and signing_key(given) is None:
+def read_secret(kind: str, secret: str, *, plain: bool = False) -> WebhookSecret:
+    """Check a secret that the host made. Raises `Refused`, which does not repeat it."""
+    secret_kind = _choose_secret_kind(kind, plain)
+    if secret_kind == "signing" and decode_signing_key(secret) is None:
         raise Refused(
-            f"GitLab's signing token is {SIGNING_PREFIX} and the base64 of 24 to 64 bytes. Where your GitLab has only "
-            "a secret token, say so with --plain-secret."
+            f"GitLab's signing token is {SIGNING_PREFIX} and the base64 of 24 to 64 bytes. "
+            f"{next_steps.USE_PLAIN_SECRET}"
         )
-    if _PRINTABLE.fullmatch(given) is None:
+    if _PRINTABLE.fullmatch(secret) is None:
         raise Refused(
-            f"A webhook's secret has {_SHORTEST} to {_LONGEST} printable ASCII characters without blanks."
+            f"A webhook's secret has {_MIN_LENGTH} to {_MAX_LENGTH} printable ASCII characters without blanks."
         )
-    return WebhookSecret(secret_kind, given)
+    return WebhookSecret(secret_kind, secret)
 
 
-def _secret_kind(kind: str, plain: bool) -> SecretKind:
+def _choose_secret_kind(kind: str, plain: bool) -> SecretKind:
     host = HOSTS.get(kind)
     if host is None:
-        *first, last = HOSTS
         raise Refused(
-            f"A repository of the kind {kind} has no webhook: connect it with --kind {', '.join(first)} or {last}."
+            f"A repository of the kind {kind} has no webhook: {next_steps.connect_with_kind(HOSTS)}"
         )
     if plain and not host.has_plain_secrets:
-        raise Refused(f"A webhook of {kind} is always signed: leave --plain-secret out.")
+        raise Refused(f"A webhook of {kind} is always signed: {next_steps.OMIT_PLAIN_SECRET}")
     return "plain" if plain else host.secret_kind
 
 
 async def set_secret(
     session: AsyncSession, keys: SealingKeys, repository: Repository, secret: WebhookSecret, now: datetime
 ) -> None:
-    """Check the repository's webhooks with this secret from now on, and with no other."""
-    sealed = keys.seal({_MEMBER: secret.value}, sealed_for(repository.id))
+    """Store the secret, which replaces the former one at once."""
+    sealed = keys.seal({_MEMBER: secret.value}, secret_owner(repository.id))
     row = await session.get(SealedWebhookSecret, repository.id)
     if row is None:
         row = SealedWebhookSecret(repository_id=repository.id)
@@ -77,12 +77,12 @@ async def set_secret(
 
 
 def open_secret(keys: SealingKeys, row: SealedWebhookSecret) -> WebhookSecret:
-    """What a row holds. Raises `CannotOpen`."""
-    opened = keys.open(Sealed(row.key_id, row.sealed), sealed_for(row.repository_id))
+    """Return the secret in a row. Raises `CannotOpen`."""
+    opened = keys.open(Sealed(row.key_id, row.sealed), secret_owner(row.repository_id))
     kind: SecretKind = row.kind  # type: ignore[assignment]
     return WebhookSecret(kind, opened[_MEMBER])
 
 
-def sealed_for(repository_id: int) -> str:
-    """Whose secret it is: for another repository it does not open."""
+def secret_owner(repository_id: int) -> str:
+    """Return the owner that the secret is sealed for: it cannot be opened for another repository."""
     return f"webhook of repository {repository_id}"

@@ -1,4 +1,4 @@
-"""A report as the API gives it. Pure: counts become means, rates and changes, all rounded in one way."""
+"""Describes a report as the API returns it: counts become means, rates and changes, rounded in one way."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _LISTS = {
     "file_downloads": "events",
     "missing_pages": "events",
 }
-# Up to which value a metric is good, and up to which it needs improvement (web.dev/articles/vitals).
+# The largest good value of a metric, and the largest that needs improvement (web.dev/articles/vitals).
 _RATINGS = {
     "lcp": (2500, 4000),
     "inp": (200, 500),
@@ -48,7 +48,7 @@ class ReportedGoal:
 
 @dataclass(frozen=True, slots=True)
 class ReportedSite:
-    """What of a site a report tells."""
+    """The parts of a site that a report shows."""
 
     id: int
     name: str
@@ -57,7 +57,7 @@ class ReportedSite:
 
 
 def describe_report(site: ReportedSite, filters: VisitFilters, report: SiteReport) -> dict[str, Any]:
-    """The document under `data`; its members are in docs/analytics.md."""
+    """Return the document under `data`; docs/analytics.md describes its members."""
     period = report.period
     days = len(period.days)
     return {
@@ -84,8 +84,8 @@ def _metrics(current: Figures, previous: Figures, days: int) -> dict[str, Any]:
         name: {
             "value": value,
             "previous": before,
-            # Of rates the difference in percentage points.
-            "change": float(_rounded(_exact(value) - _exact(before), 1))
+            # For rates, the difference in percentage points.
+            "change": float(_round(_exact(value) - _exact(before), 1))
             if name.endswith("_rate")
             else _change(value, before),
         }
@@ -96,57 +96,62 @@ def _metrics(current: Figures, previous: Figures, days: int) -> dict[str, Any]:
 def _values(figures: Figures, days: int) -> dict[str, float]:
     return {
         "pageviews": figures.pageviews,
-        "visitors": int(_rounded(Fraction(figures.visitors, days))),
+        "visitors": int(_round(Fraction(figures.visitors, days))),
         "visits": figures.visits,
         "conversion_rate": _percent(figures.converted, figures.visitors),
         "bounce_rate": _percent(figures.bounces, figures.judged),
-        "visit_duration": int(_rounded(Fraction(figures.duration_ms, 1000 * (figures.judged or 1)))),
+        "visit_duration": int(_round(Fraction(figures.duration_ms, 1000 * (figures.judged or 1)))),
     }
 
 
-def _rounded(value: Fraction, decimals: int = 0) -> Fraction:
-    """Half away from zero."""
+def _round(value: Fraction, decimals: int = 0) -> Fraction:
+    """Round half away from zero."""
     scale = 10**decimals
     scaled = abs(value) * scale
     whole = int(scaled + Fraction(1, 2))
     return Fraction(whole if value >= 0 else -whole, scale)
 
 
-def _exact(shown: float) -> Fraction:
-    """What a figure with one decimal stands for."""
-    return Fraction(round(shown * 10), 10)
+def _exact(figure: float) -> Fraction:
+    """Return the exact value of a figure with one decimal."""
+    return Fraction(round(figure * 10), 10)
 
 
 def _percent(part: int, whole: int) -> float:
-    return float(_rounded(Fraction(100 * part, whole), 1)) if whole else 0.0
+    return float(_round(Fraction(100 * part, whole), 1)) if whole else 0.0
 
 
 def _change(value: float, before: float) -> float:
     if not before:
         return 100.0 if value else 0.0
-    return float(_rounded((_exact(value) - _exact(before)) * 100 / _exact(before), 1))
+    return float(_round((_exact(value) - _exact(before)) * 100 / _exact(before), 1))
 
 
 def _days(report: SiteReport) -> list[dict[str, Any]]:
-    nothing = Figures()
-    by_day = [(day, report.by_day.get(day, nothing)) for day in report.period.days]
+    no_visits = Figures()
+    by_day = [(day, report.by_day.get(day, no_visits)) for day in report.period.days]
     return [
-        {"at": day.isoformat(), "pageviews": of.pageviews, "visitors": of.visitors, "visits": of.visits}
-        for day, of in by_day
+        {
+            "at": day.isoformat(),
+            "pageviews": figures.pageviews,
+            "visitors": figures.visitors,
+            "visits": figures.visits,
+        }
+        for day, figures in by_day
     ]
 
 
 def _hours(report: SiteReport, timezone: str) -> list[dict[str, Any]]:
-    """Every hour that has begun, by the clock of the site; a day of a clock change has fewer or more of them."""
+    """Return every hour that has begun, in the site's time zone: 23 or 25 on the day of a clock change."""
     series = []
-    for hour in range(_hours_begun(report.period)):
-        begun = (report.period.begin + timedelta(hours=hour)).astimezone(ZoneInfo(timezone))
+    for hour in range(_count_hours(report.period)):
+        start = (report.period.begin + timedelta(hours=hour)).astimezone(ZoneInfo(timezone))
         views, visitors, visits = report.by_hour.get(hour, (0, 0, 0))
-        series.append({"at": begun.isoformat(), "pageviews": views, "visitors": visitors, "visits": visits})
+        series.append({"at": start.isoformat(), "pageviews": views, "visitors": visitors, "visits": visits})
     return series
 
 
-def _hours_begun(period: Period) -> int:
+def _count_hours(period: Period) -> int:
     return (period.end - period.begin) // timedelta(hours=1) + 1
 
 
@@ -155,11 +160,11 @@ def _entries(entries: Sequence[Entry], number: str) -> list[dict[str, Any]]:
 
 
 def _goal(goal: ReportedGoal, report: SiteReport) -> dict[str, Any]:
-    found: Mapping[str, Conversions]
-    found, reached_by = (
+    by_target: Mapping[str, Conversions]
+    by_target, target = (
         (report.event_goals, goal.event) if goal.event is not None else (report.path_goals, goal.path)
     )
-    conversions = found.get(reached_by or "", Conversions())
+    conversions = by_target.get(target or "", Conversions())
     return {
         "id": goal.id,
         "name": goal.name,

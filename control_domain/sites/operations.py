@@ -1,25 +1,29 @@
-"""What is done with sites and goals in the database. A caller sees what is of the account; an operator sees all."""
+"""Creates, finds, changes, removes and describes sites and goals."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain.audit import Actor, record
+from control_domain.projects.describe import name_project
+from control_domain.refusals import Refused
 from control_domain.tables.accounts import Account
 from control_domain.tables.projects import Project
 from control_domain.tables.sites import Goal, Site
 from pipeline_contracts.credentials import CredentialKind, digest_credential
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.rate_limits import RateLimit
-from pipeline_contracts.times import to_epoch_ms
+from pipeline_contracts.times import format_time, to_epoch_ms
 from storage_backends.key_directory.interface import KeyEntry, SiteEntry
 
 
 @dataclass(frozen=True, slots=True)
-class SeenSite:
+class SiteWithProject:
     """A site and the project that it belongs to."""
 
     site: Site
@@ -28,11 +32,11 @@ class SeenSite:
     @property
     def domains(self) -> list[str]:
         """The origins that events may come from."""
-        return domains_of(self.site)
+        return list_domains(self.site)
 
 
-def domains_of(site: Site) -> list[str]:
-    """The origins that events of the site may come from, in the order in which they were added."""
+def list_domains(site: Site) -> list[str]:
+    """Return the origins that events of the site may come from, in the order in which they were added."""
     domains: list[str] = json.loads(site.domains)
     return domains
 
@@ -40,7 +44,7 @@ def domains_of(site: Site) -> list[str]:
 async def create_site(
     session: AsyncSession, project_id: int, name: str, timezone: str, domains: Sequence[str], now: datetime
 ) -> Site:
-    """A new site of the project; `domains` are registered origins. Raises `IntegrityError` where the name is taken."""
+    """Create a site; `domains` are registered origins. Raises `IntegrityError` if the name is taken."""
     site = Site(
         public_id=make_identifier("sit", to_epoch_ms(now)),
         project_id=project_id,
@@ -54,43 +58,43 @@ async def create_site(
     return site
 
 
-async def sites_of_account(session: AsyncSession, account: Account) -> Sequence[SeenSite]:
-    """The account's sites in the order of their IDs."""
+async def list_account_sites(session: AsyncSession, account: Account) -> Sequence[SiteWithProject]:
+    """Return the account's sites, ordered by ID."""
     return await _read_sites(session, Project.account_id == account.id)
 
 
-async def site_of_account(session: AsyncSession, account: Account, site_id: int) -> SeenSite | None:
-    """The account's site of this ID; None for another account's."""
+async def find_account_site(session: AsyncSession, account: Account, site_id: int) -> SiteWithProject | None:
+    """Return the site of this ID; None if the account has none."""
     found = await _read_sites(session, Project.account_id == account.id, Site.id == site_id)
     return found[0] if found else None
 
 
 async def find_sites(
-    session: AsyncSession, site_id: int | None = None, called: str | None = None
-) -> Sequence[SeenSite]:
-    """Sites of all accounts, for an operator: the one of this ID, those that are `called` so (by name or tracker ID),
+    session: AsyncSession, site_id: int | None = None, name_or_id: str | None = None
+) -> Sequence[SiteWithProject]:
+    """Sites of all accounts, for an operator: the one of this ID, those that are of this name or tracker ID,
     or all."""
     conditions = []
     if site_id is not None:
         conditions.append(Site.id == site_id)
-    if called is not None:
-        conditions.append((Site.name == called) | (Site.public_id == called))
+    if name_or_id is not None:
+        conditions.append((Site.name == name_or_id) | (Site.public_id == name_or_id))
     return await _read_sites(session, *conditions)
 
 
-async def _read_sites(session: AsyncSession, *conditions: ColumnElement[bool]) -> Sequence[SeenSite]:
+async def _read_sites(session: AsyncSession, *conditions: ColumnElement[bool]) -> Sequence[SiteWithProject]:
     # Account scope: the callers give the conditions.
     query = select(Site, Project).join(Project, Project.id == Site.project_id).where(*conditions)
-    return [SeenSite(*row) for row in await session.execute(query.order_by(Site.id))]
+    return [SiteWithProject(*row) for row in await session.execute(query.order_by(Site.id))]
 
 
 async def change_domains(session: AsyncSession, site: Site, domains: Sequence[str]) -> bool:
-    """Give the site these domains; False, and nothing changed, where others have changed them since it was read."""
-    # What was read is part of the condition: SQLite locks nothing when it reads.
-    was, new = site.domains, json.dumps(list(domains))
+    """Set the site's domains. Return False, without a change, if they changed since the site was read."""
+    # Compare with the domains that were read: SQLite takes no lock on reads.
+    previous, new = site.domains, json.dumps(list(domains))
     changed = await session.execute(
         update(Site)
-        .where(Site.id == site.id, Site.domains == was)
+        .where(Site.id == site.id, Site.domains == previous)
         .values(domains=new)
         .returning(Site.id)
         .execution_options(synchronize_session=False)
@@ -102,15 +106,44 @@ async def change_domains(session: AsyncSession, site: Site, domains: Sequence[st
 
 
 async def change_timezone(session: AsyncSession, site: Site, timezone: str) -> None:
-    """Let the site's days follow the clock of another time zone, those before included."""
+    """Set the site's time zone, which also applies to past days."""
     site.timezone = timezone
     await session.flush()
+
+
+async def remove_site(
+    session: AsyncSession, found: SiteWithProject, actor: Actor, now: datetime
+) -> Sequence[bytes]:
+    """Delete the site and its goals. Return the digest of its tracker ID, for the edges to drop after the commit.
+
+    Its events stay in the column store until their retention ends, but nobody can read them: its ID is never reused.
+    Raises `Refused` if the site was removed meanwhile.
+    """
+    site, project = found.site, found.project
+    # From here on no goal can be added on Postgres; on SQLite, from the first delete on.
+    await session.execute(select(Site.id).where(Site.id == site.id).with_for_update())
+    goals = delete(Goal).where(Goal.site_id == site.id).returning(Goal.id)
+    count = len((await session.execute(goals.execution_options(synchronize_session=False))).all())
+    removed = delete(Site).where(Site.id == site.id).returning(Site.id)
+    result = await session.execute(removed.execution_options(synchronize_session=False))
+    if result.scalar_one_or_none() is None:
+        raise Refused(f"Site {site.id} was removed by somebody else just now.")
+    details = {
+        "project": project.public_id,
+        "name": site.name,
+        "tracker_id": site.public_id,
+        "domains": found.domains,
+        "goals": count,
+    }
+    record(session, actor, project.account_id, "site.remove", f"site {site.id}", now, details)
+    await session.flush()
+    return [digest_credential(site.public_id)]
 
 
 async def add_goal(
     session: AsyncSession, site: Site, name: str, event: str | None, path: str | None, now: datetime
 ) -> Goal:
-    """A new goal: events of this name, or views of this path. Raises `IntegrityError` where the name is taken."""
+    """Create a goal: events of this name, or views of this path. Raises `IntegrityError` if the name is taken."""
     goal = Goal(site_id=site.id, name=name, event=event, path=path, created_at=now)
     session.add(goal)
     await session.flush()
@@ -118,8 +151,8 @@ async def add_goal(
 
 
 async def set_goal_target(session: AsyncSession, goal: Goal, event: str | None, path: str | None) -> bool:
-    """Let the goal be events of another name or views of another path, exactly one of which is given; what happened
-    before counts by it as well. False where the goal was removed since it was read."""
+    """Set the event or the path of the goal, also for past visits; exactly one of the two is given. Return False if the
+    goal was removed since it was read."""
     changed = update(Goal).where(Goal.id == goal.id).values(event=event, path=path).returning(Goal.id)
     result = await session.execute(changed.execution_options(synchronize_session=False))
     if result.scalar_one_or_none() is None:
@@ -129,13 +162,13 @@ async def set_goal_target(session: AsyncSession, goal: Goal, event: str | None, 
 
 
 async def remove_goal(session: AsyncSession, site: Site, goal_id: int) -> bool:
-    """Remove the goal of this ID; False where the site has none of it."""
+    """Remove the goal of this ID. Return False if the site has none."""
     removed = delete(Goal).where(Goal.id == goal_id, Goal.site_id == site.id).returning(Goal.id)
     return (await session.execute(removed)).scalar_one_or_none() is not None
 
 
-async def goals_of(session: AsyncSession, site: Site) -> Sequence[Goal]:
-    """The site's goals in the order of their IDs."""
+async def list_goals(session: AsyncSession, site: Site) -> Sequence[Goal]:
+    """Return the site's goals, ordered by ID."""
     goals = select(Goal).where(Goal.site_id == site.id).order_by(Goal.id)
     return (await session.execute(goals)).scalars().all()
 
@@ -143,7 +176,7 @@ async def goals_of(session: AsyncSession, site: Site) -> Sequence[Goal]:
 async def live_sites(
     session: AsyncSession, site_id: int | None = None, *, account_id: int | None = None
 ) -> Sequence[KeyEntry]:
-    """Every site, or the one of this ID, or those of an account, as the edges need it."""
+    """Return the sites, all, of this ID or of an account, as entries for the edges."""
     # Account scope: the edges need the sites of every account.
     query = (
         select(Site, Project.public_id, Account)
@@ -162,7 +195,28 @@ async def live_sites(
             project_id=project_id,
             environment_id="",
             limit=RateLimit(account.ingest_rate, account.ingest_burst),
-            site=SiteEntry(site.id, tuple(domains_of(site))),
+            site=SiteEntry(site.id, tuple(list_domains(site))),
         )
         for site, project_id, account in await session.execute(query)
     ]
+
+
+def describe_site(found: SiteWithProject, last_event: datetime | None) -> dict[str, Any]:
+    """Return the site as the public API shows it. `last_event`: when its newest event was received."""
+    site, project = found.site, found.project
+    return {
+        "id": site.id,
+        "name": site.name,
+        "project": name_project(project),
+        "tracker_id": site.public_id,
+        "domains": found.domains,
+        "timezone": site.timezone,
+        # Events from other origins are refused: one that is stored came from a registered one.
+        "verified": last_event is not None,
+        "last_event_at": None if last_event is None else format_time(last_event),
+    }
+
+
+def describe_goal(goal: Goal) -> dict[str, Any]:
+    """Either `event` or `path` is null."""
+    return {"id": goal.id, "name": goal.name, "event": goal.event, "path": goal.path}

@@ -49,7 +49,7 @@ class Deployment(Base):
     environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"))
     """Null once the environment was removed."""
     status: Mapped[str] = mapped_column(String(20))
-    """A `DeploymentStatus`; changed by `move_deployment` alone."""
+    """A `DeploymentStatus`; changed by `transition_deployment` alone."""
     trigger: Mapped[str] = mapped_column(String(20))
     revision: Mapped[str | None] = mapped_column(String(64))
     """The commit; known once it was looked up."""
@@ -89,7 +89,7 @@ class Deployment(Base):
     frozen_workflow_id: Mapped[int | None]
     """The `Workflow` that it is carried out by; null: that of its commit or of its release. Goes with its project."""
     approved_digest: Mapped[str | None] = mapped_column(String(64))
-    """Of the `Inputs` that were approved."""
+    """Of the `DeploymentInputs` that were approved."""
     commit_subject: Mapped[str | None] = mapped_column(String(200))
     """The first line of the commit's message, for the person who approves it."""
     commit_author: Mapped[str | None] = mapped_column(String(200))

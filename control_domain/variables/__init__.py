@@ -1,1 +1,1 @@
-"""The variables that an environment's application runs with."""
+"""The environment variables of deployed applications."""

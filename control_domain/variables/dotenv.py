@@ -1,10 +1,10 @@
-"""Variables as text: `KEY=value` lines, read and written.
+"""Reads and writes variables as text: `KEY=value` lines.
 
-- Lines end in LF, CRLF or CR. Empty lines and lines that begin with `#` say nothing. `export` before a name is
-  allowed; blanks (spaces and tabs) round name and value do not count.
-- `KEY=value # comment`: the value as it stands. A backslash, a `$` and a `#` without a blank before it are characters
-  like others: nothing is expanded.
-- `KEY='value'`: as it stands, on one line.
+- Lines end in LF, CRLF or CR. Empty lines and lines that begin with `#` are ignored. `export` before a name is
+  allowed; blanks (spaces and tabs) around name and value are ignored.
+- `KEY=value # comment`: the literal value. A backslash, a `$` and a `#` without a blank before it are plain
+  characters: nothing is expanded.
+- `KEY='value'`: the literal value, on one line.
 - `KEY="value"`: may span lines, which then end in LF. `\\n \\r \\t \\\\ \\" \\$` are escapes, any other backslash
   stays.
 """
@@ -26,12 +26,12 @@ BAD_NAME = "a name has letters, digits and _, no digit first, and at most 255 ch
 
 _BLANKS = " \t"
 _KEY = re.compile(rf"(?:export[ \t]+)?({NAME.pattern})")
-# One blank and not a run of them: a run is tried from each of its places, which is quadratic.
+# One blank, not several: matching a run of blanks would take quadratic time.
 _COMMENT = re.compile(r"[ \t]#")
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
 _ESCAPE_OR_QUOTE = re.compile(r'\\.|"', re.DOTALL)
 _ESCAPES = {r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\\": "\\", r"\"": '"', r"\$": "$"}
-_WRITTEN = str.maketrans({"\\": r"\\", '"': r"\"", "\r": r"\r"})
+_ESCAPED_CHARACTERS = str.maketrans({"\\": r"\\", '"': r"\"", "\r": r"\r"})
 
 _NO_EQUALS = "there is no ="
 _SINGLE_OPEN = "the single quote is not closed on its line"
@@ -43,7 +43,7 @@ _SURROGATE = "the value holds half a surrogate pair, which UTF-8 cannot encode"
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value, what is wrong with it, and the place of its last line's end."""
+    """A value, its fault if any, and the position of the end of its last line."""
 
     end: int
     text: str = ""
@@ -52,7 +52,7 @@ class _Value:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line that says something: its number, and what stands before and after its `=`."""
+    """A line with an assignment: its number, and the parts before and after its `=`."""
 
     number: int
     key: str
@@ -60,10 +60,10 @@ class _Line:
 
 
 def read_dotenv(text: str) -> dict[str, str]:
-    """The variables in this text, in its order.
+    """Return the variables in this text, in its order.
 
-    Raises `InvalidInput` that names every line at fault, up to as many as an answer holds. A value is in no
-    message, and a name only where it is well formed.
+    Raises `InvalidInput` that names every invalid line, up to the limit of a response. No message has a value, or a
+    name that is not well formed.
     """
     if len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT_BYTES:
         raise _refusal([f"the text has more than {MAX_TEXT_BYTES} bytes"])
@@ -73,7 +73,7 @@ def read_dotenv(text: str) -> dict[str, str]:
     for line in _read_lines(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")):
         key = _KEY.fullmatch(line.key)
         name = key[1] if key else ""
-        found = _faults(name, line, lines)
+        found = _find_faults(name, line, lines)
         if line.value is not None and name:
             lines.setdefault(name, line.number)
             values[name] = line.value.text
@@ -95,10 +95,10 @@ def _refusal(faults: list[str]) -> InvalidInput:
 
 
 def _read_lines(text: str) -> Iterator[_Line]:
-    """The lines that say something. A value that spans lines is with the line on which it begins."""
+    """Yield the lines with assignments. A value of several lines belongs to the line on which it begins."""
     start, number = 0, 1
     while start < len(text):
-        end = _line_end(text, start)
+        end = _find_line_end(text, start)
         content = text[start:end].strip(_BLANKS)
         if content and not content.startswith("#"):
             key, equals, _ = content.partition("=")
@@ -109,43 +109,43 @@ def _read_lines(text: str) -> Iterator[_Line]:
         start = end + 1
 
 
-def _line_end(text: str, start: int) -> int:
+def _find_line_end(text: str, start: int) -> int:
     end = text.find("\n", start)
     return len(text) if end < 0 else end
 
 
 def _read_value(text: str, start: int, end: int) -> _Value:
-    """The value from `start`; `end` is the line's end."""
-    given = text[start:end].lstrip(_BLANKS)
-    opening = end - len(given)
-    if given.startswith('"'):
-        # An unclosed quote takes the rest along: to guess where it was meant to end would only make up faults.
+    """Read the value from `start`; `end` is the end of the line."""
+    rest = text[start:end].lstrip(_BLANKS)
+    opening = end - len(rest)
+    if rest.startswith('"'):
+        # An unclosed quote consumes the rest of the text: guessing its end would report wrong faults.
         marks = _ESCAPE_OR_QUOTE.finditer(text, opening + 1)
         closing = next((mark.start() for mark in marks if mark[0] == '"'), None)
         if closing is None:
             return _Value(len(text), fault=_DOUBLE_OPEN)
         inner = _ESCAPE.sub(lambda escape: _ESCAPES.get(escape[0], escape[0]), text[opening + 1 : closing])
-        return _after_quote(text, closing, inner)
-    if given.startswith("'"):
+        return _check_after_quote(text, closing, inner)
+    if rest.startswith("'"):
         closing = text.find("'", opening + 1, end)
         if closing < 0:
             return _Value(end, fault=_SINGLE_OPEN)
-        return _after_quote(text, closing, text[opening + 1 : closing])
+        return _check_after_quote(text, closing, text[opening + 1 : closing])
     comment = _COMMENT.search(text, start, end)
     return _Value(end, text[start : comment.start() if comment else end].strip(_BLANKS))
 
 
-def _after_quote(text: str, closing: int, inner: str) -> _Value:
-    """The value whose last quote is at `closing`, if what follows on that line may follow."""
-    end = _line_end(text, closing)
+def _check_after_quote(text: str, closing: int, inner: str) -> _Value:
+    """Return the value whose last quote is at `closing`, with a fault if the rest of the line is not allowed."""
+    end = _find_line_end(text, closing)
     rest = text[closing + 1 : end]
     bare = rest.strip(_BLANKS)
     allowed = not bare or (bare.startswith("#") and not rest.startswith("#"))
     return _Value(end, inner, None if allowed else _AFTER_QUOTE)
 
 
-def _faults(name: str, line: _Line, lines: Mapping[str, int]) -> list[str]:
-    """All that is wrong with the line. `name` is empty if it is not well formed; `lines` has the earlier ones."""
+def _find_faults(name: str, line: _Line, lines: Mapping[str, int]) -> list[str]:
+    """Return the faults of the line. `name` is empty if it is not well formed; `lines` has earlier names."""
     if line.value is None:
         return [_NO_EQUALS]
     faults = []
@@ -153,12 +153,12 @@ def _faults(name: str, line: _Line, lines: Mapping[str, int]) -> list[str]:
         faults.append(BAD_NAME)
     elif name in lines:
         faults.append(f"{name} is given on line {lines[name]} already")
-    fault = line.value.fault or value_fault(name, line.value.text)
+    fault = line.value.fault or find_value_fault(name, line.value.text)
     return [*faults, fault] if fault else faults
 
 
-def value_fault(name: str, value: str) -> str | None:
-    """Why no process can have this in its environment, without the value; None where it can."""
+def find_value_fault(name: str, value: str) -> str | None:
+    """Return why a process cannot have this variable, without the value; None if it can."""
     if "\0" in value:
         return _NUL
     try:
@@ -171,10 +171,9 @@ def value_fault(name: str, value: str) -> str | None:
 
 
 def write_dotenv(values: Mapping[str, str]) -> str:
-    """The variables as a text, a line or more each: plain where that reads the same, else in double quotes.
+    """Return the variables as text: plain values where possible, else in double quotes.
 
-    `read_dotenv` gives the same variables back, if they are such as it gives and the text is not over its limit:
-    an escape is two characters.
+    `read_dotenv` returns the same variables, unless the text exceeds its limit: an escape is two characters.
     """
     return "".join(f"{key}={_write_value(value)}\n" for key, value in values.items())
 
@@ -187,4 +186,4 @@ def _write_value(value: str) -> str:
         and "\r" not in value
         and not _COMMENT.search(value)
     )
-    return value if plain else f'"{value.translate(_WRITTEN)}"'
+    return value if plain else f'"{value.translate(_ESCAPED_CHARACTERS)}"'

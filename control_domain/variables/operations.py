@@ -1,4 +1,4 @@
-"""What is done with variables: replaced, proposed, decided on, opened."""
+"""Replaces, proposes, approves and opens variables."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -25,13 +25,13 @@ async def replace_variables(
     actor: Actor,
     now: datetime,
 ) -> int | None:
-    """Make these all the variables that the environment has, for the next release: None. Where it wants a second
-    person: the ID of the change that waits for one; an earlier one that waits is superseded."""
+    """Replace all variables of the environment, from the next release on, and return None. If the environment requires
+    approval, return the ID of the pending change instead; it supersedes an earlier pending one."""
     environment, project = place
     sealed = keys.seal(values, environment.public_id)
     subject, details = f"environment {environment.public_id}", {"names": sorted(values)}
     await hold_environment(session, environment)
-    # All variables are replaced: one that waits must not bring older ones back later.
+    # A pending change must not bring back older variables later.
     await _supersede(session, environment, now)
     if not environment.variables_need_approval:
         await _add_version(session, environment, sealed, len(values), actor.person_id, now)
@@ -90,7 +90,7 @@ async def _add_version(
     await session.flush()
 
 
-async def decide_change(
+async def decide_variable_change(
     session: AsyncSession,
     change: VariableChange,
     place: Place,
@@ -100,11 +100,11 @@ async def decide_change(
     now: datetime,
     reason: str | None = None,
 ) -> None:
-    """Apply a change that waits, or reject it for a reason. Raises `Refused` for the one who asked, and
-    `ForbiddenTransition` for a change that was decided already."""
+    """Apply a pending change, or reject it for a reason. Raises `Refused` for the requester, and `ForbiddenTransition`
+    for a change that is no longer pending."""
     environment, project = place
     await hold_environment(session, environment)
-    # Locked: it must not be sealed under another key meanwhile.
+    # Lock the change: a key rotation must not seal it under another key meanwhile.
     await session.refresh(change, with_for_update=True)
     check_second(change.asked_by_id, person)
     sealed = change.sealed
@@ -112,9 +112,9 @@ async def decide_change(
     if sealed is None or change.key_id is None:
         raise ForbiddenTransition(ChangeState(change.state), to)
     if to is ChangeState.APPLIED:
-        # Whose variables they are is who asked; who agreed stands in the change.
-        of = change.asked_by_id
-        await _add_version(session, environment, Sealed(change.key_id, sealed), change.count, of, now)
+        # The author is the requester; the change itself names the approver.
+        author_id = change.asked_by_id
+        await _add_version(session, environment, Sealed(change.key_id, sealed), change.count, author_id, now)
     change.state = to.value
     change.sealed = change.key_id = None
     change.decided_by_id = person.id
@@ -125,8 +125,8 @@ async def decide_change(
     await session.flush()
 
 
-async def present_variables(session: AsyncSession, environment: Environment) -> VariableSet | None:
-    """The environment's newest version; None: it has never had any."""
+async def find_newest_variables(session: AsyncSession, environment: Environment) -> VariableSet | None:
+    """Return the environment's newest version of variables; None if it never had any."""
     query = (
         select(VariableSet)
         .where(VariableSet.environment_id == environment.id)
@@ -139,8 +139,8 @@ async def present_variables(session: AsyncSession, environment: Environment) -> 
 def open_variables(
     keys: SealingKeys, row: VariableSet | VariableChange | None, environment_id: str
 ) -> dict[str, str]:
-    """What a version, or a change, holds of the environment with this public ID; nothing where there is none, or the
-    change is decided. Raises `CannotOpen`."""
+    """Return the variables of a version or a pending change of the environment with this public ID; empty if there is
+    none. Raises `CannotOpen`."""
     if row is None or row.sealed is None or row.key_id is None:
         return {}
     return keys.open(Sealed(row.key_id, row.sealed), environment_id)

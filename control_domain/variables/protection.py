@@ -1,6 +1,6 @@
-"""Protected variables: names of an environment's variables that no preview gets a copy of.
+"""Protected variables: names of an environment's variables that are not copied to previews.
 
-The marks belong to names: variables are replaced as a whole, and whatever is set under a marked name is protected too.
+Names are protected, not values: variables are replaced as a whole, and a new value of the name is protected too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,15 +21,15 @@ from control_domain.tables.variables import ProtectedVariable, VariableSet
 from control_domain.variables.dotenv import BAD_NAME, MAX_VARIABLES, NAME
 from control_domain.variables.operations import open_variables
 
-# No name holds one.
-_BETWEEN = ","
+# Not allowed in names.
+_SEPARATOR = ","
 
 
-def read_names(wanted: Mapping[str, Any]) -> Sequence[str]:
-    """The variables that are named, each once, sorted. Raises `Refused`, which repeats nothing: what is no name may be
-    a value."""
-    given = wanted.get("names")
-    names = [str(name) for name in given] if isinstance(given, list | tuple) else []
+def read_names(params: Mapping[str, Any]) -> Sequence[str]:
+    """Read `names`, without duplicates, sorted. Raises `Refused`, which repeats no input: an invalid name may be a
+    value."""
+    value = params.get("names")
+    names = [str(name) for name in value] if isinstance(value, list | tuple) else []
     if not 1 <= len(names) <= MAX_VARIABLES:
         raise Refused(f"Name 1 to {MAX_VARIABLES} variables.")
     for number, name in enumerate(names, 1):
@@ -41,16 +41,16 @@ def read_names(wanted: Mapping[str, Any]) -> Sequence[str]:
 async def protect_variables(
     session: AsyncSession, place: Place, names: Sequence[str], actor: Actor, now: datetime
 ) -> Sequence[str]:
-    """Let no preview get variables of these names; gives those that were not protected before. Raises `NotFound` where
-    the environment was removed meanwhile."""
+    """Protect the variables of these names, and return those that were not protected before. Raises `NotFound` if the
+    environment was removed meanwhile."""
     await hold_environment(session, place.environment)
     added = []
     for name in names:
         values = {"environment_id": place.environment.id, "name": name}
-        made = insert_unless_there(session, ProtectedVariable, values).returning(ProtectedVariable.name)
-        if (await session.execute(made)).scalar_one_or_none() is not None:
+        insert = insert_unless_there(session, ProtectedVariable, values).returning(ProtectedVariable.name)
+        if (await session.execute(insert)).scalar_one_or_none() is not None:
             added.append(name)
-    await _note(session, place, "variables.protect", added, actor, now)
+    await _record_names(session, place, "variables.protect", added, actor, now)
     return added
 
 
@@ -60,10 +60,10 @@ async def unprotect_variables(
     names: Sequence[str],
     actor: Actor,
     now: datetime,
-    agreed: Mapping[str, Any] | None = None,
+    approval_details: Mapping[str, Any] | None = None,
 ) -> Sequence[str]:
-    """Let previews get variables of these names; gives those that were protected. Raises `NotFound` where the
-    environment was removed meanwhile. `agreed`: what the audit log is to say of the second person."""
+    """Unprotect the variables of these names, and return those that were protected. `approval_details` about the second
+    person go into the audit log. Raises `NotFound` if the environment was removed meanwhile."""
     await hold_environment(session, place.environment)
     mine = ProtectedVariable.environment_id == place.environment.id
     removed = await session.execute(
@@ -72,29 +72,32 @@ async def unprotect_variables(
         .returning(ProtectedVariable.name)
         .execution_options(synchronize_session=False)
     )
-    gone = sorted(removed.scalars())
-    await _note(session, place, "variables.unprotect", gone, actor, now, agreed)
-    return gone
+    unprotected = sorted(removed.scalars())
+    await _record_names(session, place, "variables.unprotect", unprotected, actor, now, approval_details)
+    return unprotected
 
 
-async def _note(
+async def _record_names(
     session: AsyncSession,
     place: Place,
     action: str,
     names: Sequence[str],
     actor: Actor,
     now: datetime,
-    agreed: Mapping[str, Any] | None = None,
+    approval_details: Mapping[str, Any] | None = None,
 ) -> None:
     if not names:
         return
-    subject, details = f"environment {place.environment.public_id}", {"names": names, **(agreed or {})}
+    subject, details = (
+        f"environment {place.environment.public_id}",
+        {"names": names, **(approval_details or {})},
+    )
     record(session, actor, place.project.account_id, action, subject, now, details)
     await session.flush()
 
 
-async def protected_names(session: AsyncSession, environment: Environment) -> Sequence[str]:
-    """The names that are protected, sorted; there need not be a variable of each."""
+async def list_protected_names(session: AsyncSession, environment: Environment) -> Sequence[str]:
+    """Return the protected names, sorted, also those without a variable."""
     query = select(ProtectedVariable.name).where(ProtectedVariable.environment_id == environment.id)
     return sorted((await session.execute(query)).scalars())
 
@@ -102,14 +105,13 @@ async def protected_names(session: AsyncSession, environment: Environment) -> Se
 async def open_for_preview(
     session: AsyncSession, keys: SealingKeys, environment: Environment
 ) -> dict[str, str]:
-    """The variables that a preview gets of the environment: those that it has now and that are not protected. Raises
-    `CannotOpen`."""
+    """Return the environment's variables that a preview gets: all that are not protected. Raises `CannotOpen`."""
     marked = (
-        select(func.aggregate_strings(ProtectedVariable.name, _BETWEEN))
+        select(func.aggregate_strings(ProtectedVariable.name, _SEPARATOR))
         .where(ProtectedVariable.environment_id == environment.id)
         .scalar_subquery()
     )
-    # One statement, as of one moment: of two, the second might see a secret whose mark the first did not see yet.
+    # One statement, for a consistent snapshot: with two, a variable protected in between could leak.
     query = (
         select(VariableSet, marked)
         .where(VariableSet.environment_id == environment.id)
@@ -117,6 +119,6 @@ async def open_for_preview(
         .limit(1)
     )
     present, names = (await session.execute(query)).one_or_none() or (None, None)
-    hidden = set(names.split(_BETWEEN)) if names else set()
+    hidden = set(names.split(_SEPARATOR)) if names else set()
     values = open_variables(keys, present, environment.public_id)
     return {name: value for name, value in values.items() if name not in hidden}

@@ -1,4 +1,4 @@
-"""The deliveries of the last 7 days: each once, with what it was answered."""
+"""Stores the deliveries of the last 7 days, each once, with the response to it."""
 
 import hashlib
 import json
@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain import next_steps
 from control_domain.database.engine import insert_unless_there
 from control_domain.refusals import Refused
 from control_domain.tables.webhooks import WebhookDelivery
@@ -18,24 +19,24 @@ from control_domain.webhooks.outcome import Outcome
 from git_hosts.interface import Headers
 from pipeline_contracts.errors import NotFound, Problem
 
-KEPT = timedelta(days=7)
-MOST_OF_OTHERS = 1000
-MOST_KEPT_BYTES = 64 * 2**20
-"""Of the compressed bodies of one webhook."""
+RETENTION = timedelta(days=7)
+MAX_UNRELATED_DELIVERIES = 1000
+MAX_STORED_BYTES = 64 * 2**20
+"""Quota for the compressed bodies of one webhook."""
 # Marks a trimmed body: even an empty body has compressed bytes.
 _NO_BODY = b""
-APP = "app"
-"""The scope of the Git host's application."""
-_SECRET = ("signature", "token", "authorization", "cookie", "secret")
+APP_SCOPE = "app"
+"""The scope of deliveries to the webhook of the Git host's application."""
+_SECRET_HEADERS = ("signature", "token", "authorization", "cookie", "secret")
 _REDACTED = "[redacted]"
-_LONGEST_EVENT = 100
-# Fast: most of it is written, and hardly any of it read again.
-_LEVEL = 1
+_MAX_EVENT_LENGTH = 100
+# Fast: bodies are rarely read again.
+_COMPRESSION_LEVEL = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One delivery as it came, of a repository or (None) of the Git host's application; its signature was good."""
+    """A delivery with a valid signature, as received. `repository_id` is None for the Git host's application."""
 
     repository_id: int | None
     kind: str
@@ -43,42 +44,42 @@ class Delivery:
     headers: Headers = field(repr=False)
     body: bytes = field(repr=False)
     id: str | None = None
-    """The host's; None: it gives none."""
+    """The host's ID of the delivery; None if it sends none."""
     replay_of: int | None = None
 
     @property
     def scope(self) -> str:
-        """Among whose deliveries its ID says which it is."""
-        return APP if self.repository_id is None else str(self.repository_id)
+        """The scope in which delivery IDs are unique."""
+        return APP_SCOPE if self.repository_id is None else str(self.repository_id)
 
     def to_row(self, now: datetime) -> dict[str, Any]:
-        """The row of `webhook_deliveries`, without what it was answered."""
+        """Return the row of `webhook_deliveries`, without the response."""
         return {
             "repository_id": self.repository_id,
             "scope": self.scope,
-            # The same bytes are the same delivery, where nothing else tells.
+            # Without an ID, deliveries with the same body are the same.
             "delivery": self.id or f"sha256:{hashlib.sha256(self.body).hexdigest()}",
             "kind": self.kind,
-            "event": self.event[:_LONGEST_EVENT],
+            "event": self.event[:_MAX_EVENT_LENGTH],
             "headers": json.dumps(redact(self.headers)),
-            "body": zlib.compress(self.body, _LEVEL),
+            "body": zlib.compress(self.body, _COMPRESSION_LEVEL),
             "replay_of": self.replay_of,
             "received_at": now,
         }
 
 
 def redact(headers: Headers) -> dict[str, list[str]]:
-    """The headers without what proves anything."""
+    """Return the headers with signatures, tokens and other secrets replaced."""
     return {
-        name: [_REDACTED] * len(values) if any(word in name for word in _SECRET) else list(values)
+        name: [_REDACTED] * len(values) if any(word in name for word in _SECRET_HEADERS) else list(values)
         for name, values in headers.items()
     }
 
 
 def read_headers(row: WebhookDelivery) -> Headers:
-    """The headers as they are kept."""
-    kept: Mapping[str, Sequence[str]] = json.loads(row.headers)
-    return kept
+    """Return the stored headers."""
+    headers: Mapping[str, Sequence[str]] = json.loads(row.headers)
+    return headers
 
 
 def read_body(row: WebhookDelivery) -> bytes | None:
@@ -86,36 +87,36 @@ def read_body(row: WebhookDelivery) -> bytes | None:
     return zlib.decompress(row.body) if row.body != _NO_BODY else None
 
 
-async def claim(session: AsyncSession, delivery: Delivery, now: datetime) -> int | None:
-    """The number of this delivery's row; None where it has come before, in the last 7 days.
+async def claim_delivery(session: AsyncSession, delivery: Delivery, now: datetime) -> int | None:
+    """Insert the delivery and return the ID of its row; None if it is a duplicate of the last 7 days.
 
-    Of any number of the same at once one gets a number, the others wait for the end of its transaction.
+    Of concurrent duplicates one is inserted; the others wait for the end of its transaction.
     """
     pending = {**delivery.to_row(now), "is_first": True, "http_status": 0, "answer": ""}
     claimed = insert_unless_there(session, WebhookDelivery, pending).returning(WebhookDelivery.id)
     number: int | None = (await session.execute(claimed)).scalar_one_or_none()
-    if number is None and await _forget_old(session, pending["scope"], pending["delivery"], now):
+    if number is None and await _delete_expired(session, pending["scope"], pending["delivery"], now):
         number = (await session.execute(claimed)).scalar_one_or_none()
     return number
 
 
-async def _forget_old(session: AsyncSession, scope: str, delivery: str, now: datetime) -> bool:
-    """Whether the one with this ID was older than 7 days; then it is gone. `forget_deliveries` has not come by yet."""
+async def _delete_expired(session: AsyncSession, scope: str, delivery: str, now: datetime) -> bool:
+    """Delete the delivery with this ID if it is older than 7 days, and return True if it was."""
     # Account scope: the scope names one webhook.
-    forgotten = await session.execute(
+    deleted = await session.execute(
         delete(WebhookDelivery)
         .where(
             WebhookDelivery.scope == scope,
             WebhookDelivery.delivery == delivery,
-            WebhookDelivery.received_at < now - KEPT,
+            WebhookDelivery.received_at < now - RETENTION,
         )
         .returning(WebhookDelivery.id)
     )
-    return forgotten.first() is not None
+    return deleted.first() is not None
 
 
-async def conclude(session: AsyncSession, number: int, outcome: Outcome) -> None:
-    """Note in the same transaction what it has led to."""
+async def store_outcome(session: AsyncSession, number: int, outcome: Outcome) -> None:
+    """Store the outcome, in the same transaction as the delivery."""
     # Account scope: the same transaction has inserted the delivery.
     await session.execute(
         update(WebhookDelivery)
@@ -131,8 +132,10 @@ async def conclude(session: AsyncSession, number: int, outcome: Outcome) -> None
     )
 
 
-async def note_refused(session: AsyncSession, delivery: Delivery, problem: Problem, now: datetime) -> None:
-    """Keep for people what was refused, and why; when it comes again it is judged anew."""
+async def store_refused_delivery(
+    session: AsyncSession, delivery: Delivery, problem: Problem, now: datetime
+) -> None:
+    """Store a refused delivery with the reason. It does not count for duplicates: sent again, it is processed again."""
     faults = "; ".join(f"{error.field} {error.message}" for error in problem.errors)
     values = {
         **delivery.to_row(now),
@@ -144,10 +147,10 @@ async def note_refused(session: AsyncSession, delivery: Delivery, problem: Probl
     await session.execute(insert(WebhookDelivery).values(values))
 
 
-async def note_replayed(
+async def store_replayed_delivery(
     session: AsyncSession, delivery: Delivery, outcome: Outcome, now: datetime
 ) -> WebhookDelivery:
-    """Keep what running a delivery again has led to."""
+    """Store a replay of a delivery and its outcome."""
     row = WebhookDelivery(
         **delivery.to_row(now),
         is_first=False,
@@ -161,9 +164,9 @@ async def note_replayed(
     return row
 
 
-def not_kept(number: int) -> Refused:
-    """The answer to who asks for a delivery that is not there any more, or never was."""
-    return Refused(f"No delivery {number} is kept; `pharos webhooks list` shows those of the last 7 days.")
+def unknown_delivery_error(number: int) -> Refused:
+    """Return the error for a delivery that was deleted or never existed."""
+    return Refused(f"No delivery {number} is kept; {next_steps.LIST_DELIVERIES}")
 
 
 async def trim_bodies(session: AsyncSession, repository_id: int | None) -> None:
@@ -173,7 +176,7 @@ async def trim_bodies(session: AsyncSession, repository_id: int | None) -> None:
     mine = (WebhookDelivery.repository_id == repository_id) & (WebhookDelivery.body != _NO_BODY)
     size = func.sum(func.length(WebhookDelivery.body)).over(order_by=WebhookDelivery.id.desc())
     newest = select(WebhookDelivery.id, size.label("size")).where(mine).subquery()
-    last = select(func.max(newest.c.id)).where(newest.c.size > MOST_KEPT_BYTES)
+    last = select(func.max(newest.c.id)).where(newest.c.size > MAX_STORED_BYTES)
     number = (await session.execute(last)).scalar_one()
     if number is None:
         return
@@ -187,20 +190,20 @@ async def trim_bodies(session: AsyncSession, repository_id: int | None) -> None:
     )
 
 
-async def forget_deliveries(session: AsyncSession, now: datetime) -> None:
-    """Remove what came more than 7 days ago, and of what is about other repositories all but the newest of each scope:
-    the webhook of an organization tells of hundreds of them."""
+async def delete_old_deliveries(session: AsyncSession, now: datetime) -> None:
+    """Delete deliveries older than 7 days. Of deliveries about other repositories, keep only the newest of each scope:
+    the webhook of an organization sends those of hundreds of repositories."""
     # Account scope: old deliveries of every account are cleaned up.
-    await session.execute(delete(WebhookDelivery).where(WebhookDelivery.received_at < now - KEPT))
-    of_others = WebhookDelivery.is_first.is_(False) & WebhookDelivery.answer.in_(("ignored", NotFound.slug))
+    await session.execute(delete(WebhookDelivery).where(WebhookDelivery.received_at < now - RETENTION))
+    unrelated = WebhookDelivery.is_first.is_(False) & WebhookDelivery.answer.in_(("ignored", NotFound.slug))
     crowded = (
         select(WebhookDelivery.scope)
-        .where(of_others)
+        .where(unrelated)
         .group_by(WebhookDelivery.scope)
-        .having(func.count() > MOST_OF_OTHERS)
+        .having(func.count() > MAX_UNRELATED_DELIVERIES)
     )
     for scope in (await session.execute(crowded)).scalars().all():
-        mine = of_others & (WebhookDelivery.scope == scope)
+        mine = unrelated & (WebhookDelivery.scope == scope)
         newest = select(WebhookDelivery.id).where(mine).order_by(WebhookDelivery.id.desc())
-        last = (await session.execute(newest.offset(MOST_OF_OTHERS).limit(1))).scalar_one()
+        last = (await session.execute(newest.offset(MAX_UNRELATED_DELIVERIES).limit(1))).scalar_one()
         await session.execute(delete(WebhookDelivery).where(mine, WebhookDelivery.id <= last))

@@ -1,4 +1,4 @@
-"""Installations of the Git host's application: which repositories tell of themselves through it."""
+"""Installations of the Git host's application, and the repositories that each may access."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -11,20 +11,19 @@ from control_domain.tables.webhooks import GitInstallation, InstalledRepository
 from control_domain.webhooks.outcome import Outcome
 from git_hosts.webhook_events import HostedRepository, Installation
 
-_LONGEST_LOGIN = 200
-_LONGEST_NAME = 300
-_PIECE = 500
+_MAX_LOGIN_LENGTH = 200
+_MAX_NAME_LENGTH = 300
+_BATCH_SIZE = 500
 
 
-async def follow_installation(session: AsyncSession, installation: Installation, now: datetime) -> Outcome:
-    """Connect what may be seen from now on, and disconnect what may not. Done twice it is the same."""
+async def process_installation(session: AsyncSession, installation: Installation, now: datetime) -> Outcome:
+    """Store which repositories the installation may access from now on. Idempotent."""
     match installation.change:
         case "deleted":
-            await session.execute(_repositories_of(installation.id))
-            gone = delete(GitInstallation).where(GitInstallation.id == installation.id)
-            await session.execute(gone)
+            await session.execute(_delete_repositories(installation.id))
+            await session.execute(delete(GitInstallation).where(GitInstallation.id == installation.id))
         case "suspended" | "unsuspended":
-            await _ensure(session, installation, now)
+            await _insert_installation(session, installation, now)
             suspended_at = now if installation.change == "suspended" else None
             await session.execute(
                 update(GitInstallation)
@@ -32,23 +31,23 @@ async def follow_installation(session: AsyncSession, installation: Installation,
                 .values(suspended_at=suspended_at)
             )
         case _:
-            await _ensure(session, installation, now)
+            await _insert_installation(session, installation, now)
             await _disconnect(session, installation.id, installation.removed)
             await _connect(session, installation.id, installation.added)
     return Outcome("handled")
 
 
-async def _ensure(session: AsyncSession, installation: Installation, now: datetime) -> None:
-    """Hosts do not say things in order: the first that is heard of it makes it."""
-    values = {"id": installation.id, "login": installation.login[:_LONGEST_LOGIN], "created_at": now}
+async def _insert_installation(session: AsyncSession, installation: Installation, now: datetime) -> None:
+    """Insert the installation unless it exists: hosts may send events out of order."""
+    values = {"id": installation.id, "login": installation.login[:_MAX_LOGIN_LENGTH], "created_at": now}
     await session.execute(insert_unless_there(session, GitInstallation, values))
 
 
 async def find_installed_repository(
     session: AsyncSession, installation: int | None, hosted: HostedRepository
 ) -> InstalledRepository | None:
-    """The repository among those that the installation may see, by its ID or, where none is known, by its name; None
-    where it may not, or is suspended."""
+    """Return the repository if the installation may access it, found by its ID or, if no ID is stored, by its name.
+    None if it may not, or is suspended."""
     name = hosted.full_name.lower()
     by_name = InstalledRepository.full_name == name
     by_id = InstalledRepository.host_id == hosted.id
@@ -61,29 +60,31 @@ async def find_installed_repository(
             GitInstallation.suspended_at.is_(None),
             by_name if hosted.id is None else by_id | unknown,
         )
-        # The one whose ID is known comes first.
+        # A match by ID comes first.
         .order_by(InstalledRepository.host_id.is_(None), InstalledRepository.full_name)
         .limit(1)
     )
     return (await session.execute(query)).scalar_one_or_none()
 
 
-async def note_name(session: AsyncSession, installed: InstalledRepository, hosted: HostedRepository) -> None:
-    """Write down the ID of a repository that an installation may see, and the name that it has now."""
+async def store_installed_name(
+    session: AsyncSession, installed: InstalledRepository, hosted: HostedRepository
+) -> None:
+    """Store the ID and the present name of a repository that an installation may access."""
     name = hosted.full_name.lower()
     if hosted.id is not None and (installed.host_id, installed.full_name) != (hosted.id, name):
         await _connect(session, installed.installation_id, [hosted])
 
 
 async def _connect(session: AsyncSession, number: int, repositories: Sequence[HostedRepository]) -> None:
-    for some in _in_pieces(repositories):
-        ids = {name: one.id for name, one in some.items()}
+    for batch in _split_into_batches(repositories):
+        ids = {name: hosted.id for name, hosted in batch.items()}
         mine = InstalledRepository.installation_id == number
         query = select(InstalledRepository).where(
-            mine, InstalledRepository.full_name.in_(ids) | InstalledRepository.host_id.in_(_known(some))
+            mine, InstalledRepository.full_name.in_(ids) | InstalledRepository.host_id.in_(_list_ids(batch))
         )
         for row in (await session.execute(query.with_for_update())).scalars().all():
-            await _give_way(session, row, ids)
+            await _release_name(session, row, ids)
         values = [
             {"installation_id": number, "full_name": name, "host_id": host_id}
             for name, host_id in ids.items()
@@ -91,16 +92,18 @@ async def _connect(session: AsyncSession, number: int, repositories: Sequence[Ho
         await session.execute(insert_unless_there(session, InstalledRepository, values))
 
 
-async def _give_way(session: AsyncSession, row: InstalledRepository, ids: Mapping[str, str | None]) -> None:
-    """Make room for repositories of these names and IDs."""
-    told = ids.get(row.full_name, row.host_id)
-    if row.full_name in ids and (told is None or row.host_id == told):
+async def _release_name(
+    session: AsyncSession, row: InstalledRepository, ids: Mapping[str, str | None]
+) -> None:
+    """Rename or delete a row whose name or ID is about to be inserted again."""
+    host_id = ids.get(row.full_name, row.host_id)
+    if row.full_name in ids and (host_id is None or row.host_id == host_id):
         return
     if row.full_name in ids and row.host_id is not None and row.host_id not in ids.values():
-        # Renamed without a word of it: it keeps its place under no name, until it tells its new one.
+        # Renamed without an event: keep it without a name until a delivery has the new one.
         await _rename(session, row, f"?/{row.host_id}")
         return
-    # Told without its ID before, or under the name that it had then: it is inserted as it is now.
+    # Stored without its ID, or under its former name: insert it again as it is now.
     await session.delete(row)
     await session.flush()
 
@@ -111,28 +114,32 @@ async def _rename(session: AsyncSession, row: InstalledRepository, name: str) ->
 
 
 async def _disconnect(session: AsyncSession, number: int, repositories: Sequence[HostedRepository]) -> None:
-    for some in _in_pieces(repositories):
-        by_name = InstalledRepository.full_name.in_(some)
-        unknown = [name for name, one in some.items() if one.id is None]
-        is_it = (
-            InstalledRepository.host_id.in_(_known(some))
+    for batch in _split_into_batches(repositories):
+        by_name = InstalledRepository.full_name.in_(batch)
+        unknown = [name for name, hosted in batch.items() if hosted.id is None]
+        condition = (
+            InstalledRepository.host_id.in_(_list_ids(batch))
             | (by_name & InstalledRepository.host_id.is_(None))
             | InstalledRepository.full_name.in_(unknown)
         )
-        await session.execute(_repositories_of(number).where(is_it))
+        await session.execute(_delete_repositories(number).where(condition))
 
 
-def _known(repositories: Mapping[str, HostedRepository]) -> list[str]:
-    return [one.id for one in repositories.values() if one.id is not None]
+def _list_ids(repositories: Mapping[str, HostedRepository]) -> list[str]:
+    return [hosted.id for hosted in repositories.values() if hosted.id is not None]
 
 
-def _in_pieces(repositories: Sequence[HostedRepository]) -> Iterator[Mapping[str, HostedRepository]]:
-    """By their names as they are kept, so many at a time as fit into a statement."""
-    kept = {one.full_name.lower(): one for one in repositories if len(one.full_name) <= _LONGEST_NAME}
-    names = sorted(kept)
-    for start in range(0, len(names), _PIECE):
-        yield {name: kept[name] for name in names[start : start + _PIECE]}
+def _split_into_batches(repositories: Sequence[HostedRepository]) -> Iterator[Mapping[str, HostedRepository]]:
+    """Yield the repositories by lower-case name, in batches that fit into one statement."""
+    by_name = {
+        hosted.full_name.lower(): hosted
+        for hosted in repositories
+        if len(hosted.full_name) <= _MAX_NAME_LENGTH
+    }
+    names = sorted(by_name)
+    for start in range(0, len(names), _BATCH_SIZE):
+        yield {name: by_name[name] for name in names[start : start + _BATCH_SIZE]}
 
 
-def _repositories_of(number: int) -> Delete:
+def _delete_repositories(number: int) -> Delete:
     return delete(InstalledRepository).where(InstalledRepository.installation_id == number)

@@ -1,4 +1,4 @@
-"""What a delivery has led to."""
+"""The outcome of processing a delivery."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ Status = Literal[
     "duplicate",
     "ignored",
 ]
-# What of several outcomes is told: the one with which most has happened.
-_MOST_FIRST: Sequence[Status] = (
+# Of several outcomes, the first in this order is reported.
+_BY_IMPORTANCE: Sequence[Status] = (
     *("queued", "waiting", "preview_queued", "preview_updated", "preview_closed"),
     *("handled", "pong", "skipped", "duplicate", "ignored"),
 )
@@ -26,37 +26,37 @@ _MOST_FIRST: Sequence[Status] = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The answer to a delivery, and what only its list tells."""
+    """The response to a delivery, and details that only the list of deliveries shows."""
 
     status: Status
     deployment_id: int | None = None
     reason: str | None = None
-    """Why nothing was done, or not at once; for people."""
+    """Why nothing was done, or not yet; shown to people."""
     is_accepted: bool = False
-    """Whether something of it is still to be done: 202."""
+    """True if work remains, so that the response is 202."""
     is_final: bool = True
-    """Whether the same delivery, sent again, is a duplicate; False: it is judged anew."""
-    forget: tuple[bytes, ...] = ()
-    """Digests of keys that the edges have to forget once it is committed."""
+    """True if the same delivery, sent again, is a duplicate; False if it is processed again."""
+    removed_key_digests: tuple[bytes, ...] = ()
+    """Digests of removed keys, for the edges to drop after the commit."""
 
     @property
     def http_status(self) -> int:
         return HTTPStatus.ACCEPTED if self.is_accepted else HTTPStatus.OK
 
     def to_document(self) -> dict[str, Any]:
-        """The body of the answer."""
-        told: dict[str, Any] = {"status": self.status}
-        return told if self.deployment_id is None else {**told, "deployment_id": self.deployment_id}
+        """Return the body of the response."""
+        document: dict[str, Any] = {"status": self.status}
+        return document if self.deployment_id is None else {**document, "deployment_id": self.deployment_id}
 
 
 def ignored(reason: str) -> Outcome:
-    """That nothing follows this."""
+    """Return the outcome of a delivery that leads to nothing."""
     return Outcome("ignored", reason=reason)
 
 
-def sum_up(outcomes: Sequence[Outcome]) -> Outcome:
-    """One answer for all that a delivery has led to; there is one at least."""
-    first = min(outcomes, key=lambda outcome: _MOST_FIRST.index(outcome.status))
+def merge_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
+    """Merge the outcomes of one delivery, at least one, into its response."""
+    first = min(outcomes, key=lambda outcome: _BY_IMPORTANCE.index(outcome.status))
     reasons = dict.fromkeys(outcome.reason for outcome in outcomes if outcome.reason is not None)
     return Outcome(
         first.status,
@@ -64,5 +64,5 @@ def sum_up(outcomes: Sequence[Outcome]) -> Outcome:
         " ".join(reasons) or None,
         any(outcome.is_accepted for outcome in outcomes),
         all(outcome.is_final for outcome in outcomes),
-        tuple(digest for outcome in outcomes for digest in outcome.forget),
+        tuple(digest for outcome in outcomes for digest in outcome.removed_key_digests),
     )

@@ -1,4 +1,4 @@
-"""Which repositories a delivery is about, and what deploys in their projects without being asked."""
+"""Finds the repositories that a delivery is about, and the triggers and environments of their projects."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,14 +8,20 @@ import msgspec
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain import next_steps
 from control_domain.documents.faults import DocumentFault
 from control_domain.previews import PREVIEW
 from control_domain.projects.find import Place
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.repositories import Repository
-from control_domain.webhooks.installations import find_installed_repository, note_name
-from control_domain.webhooks.recognize import describe_other, is_of_other_host, learn, note_rename
+from control_domain.webhooks.installations import find_installed_repository, store_installed_name
+from control_domain.webhooks.repository_identity import (
+    explain_mismatch,
+    is_on_other_host,
+    store_host_id,
+    store_new_name,
+)
 from control_domain.workflows.document import Triggers, from_json
 from control_domain.workflows.operations import find_newest_workflow
 from control_domain.workflows.read_workflow import read_workflow
@@ -32,42 +38,41 @@ from pipeline_contracts.errors import (
 
 
 class Target(NamedTuple):
-    """A repository that webhooks deploy from, and the project that it is of."""
+    """A repository that webhooks deploy from, and its project."""
 
     repository: Repository
     project: Project
 
 
-IS_LISTENED_TO = Repository.disconnected_at.is_(None) & Repository.push_deploys
-"""That a repository is connected, and its push deploys are not turned off."""
+ACCEPTS_PUSHES = Repository.disconnected_at.is_(None) & Repository.push_deploys
+"""Condition: the repository is connected, and its push deploys are on."""
 
 
-def _listening() -> Any:
+def _select_targets() -> Any:
     # Account scope: the URL of the webhook names the repository, and the signature proves it.
     return (
-        select(Repository, Project).join(Project, Project.id == Repository.project_id).where(IS_LISTENED_TO)
+        select(Repository, Project).join(Project, Project.id == Repository.project_id).where(ACCEPTS_PUSHES)
     )
 
 
 async def find_target(session: AsyncSession, repository_id: int) -> Target:
-    """The repository of this number. Raises `NotFound` for one that is not connected, or whose push deploys are turned
-    off."""
-    row = (await session.execute(_listening().where(Repository.id == repository_id))).one_or_none()
+    """Return the repository with this ID. Raises `NotFound` if it is not connected, or its push deploys are off."""
+    row = (await session.execute(_select_targets().where(Repository.id == repository_id))).one_or_none()
     if row is None:
-        raise unknown_repository()
+        raise unknown_repository_error()
     return Target(*row)
 
 
-def unknown_repository() -> NotFound:
-    """The one answer to all who ask for what they may not have."""
+def unknown_repository_error() -> NotFound:
+    """Return the same error for all repositories that a caller may not use, existing or not."""
     return NotFound("There is no such repository, or its push deploys are turned off.")
 
 
-async def find_installed(
+async def find_installed_targets(
     session: AsyncSession, installation: int | None, hosted: HostedRepository
 ) -> Sequence[Target]:
-    """The repositories that are connected via this installation of the Git host's application, whatever their name is
-    now. Raises `NotFound` where there is none."""
+    """Return the connected repositories that are `hosted`, which the installation may access, also if it was renamed.
+    Raises `NotFound` if there is none."""
     installed = await find_installed_repository(session, installation, hosted)
     if installed is None:
         raise NotFound(
@@ -75,33 +80,35 @@ async def find_installed(
             "told: let the application see it there."
         )
     names = {hosted.full_name.lower(), installed.full_name}
-    await note_name(session, installed, hosted)
-    unknown = Repository.host_id.is_(None) & Repository.full_name.in_(names)
-    # One of the same name and another ID is looked at as well, for the message.
-    is_it = unknown | (Repository.host_id == hosted.id) | (Repository.full_name == hosted.full_name.lower())
-    query = _listening().where(Repository.kind == GITHUB.kind, is_it).order_by(Repository.id)
+    await store_installed_name(session, installed, hosted)
+    without_id = Repository.host_id.is_(None) & Repository.full_name.in_(names)
+    # Include a repository with the same name and another ID, for the error message.
+    condition = (
+        without_id | (Repository.host_id == hosted.id) | (Repository.full_name == hosted.full_name.lower())
+    )
+    query = _select_targets().where(Repository.kind == GITHUB.kind, condition).order_by(Repository.id)
     found = [Target(*row) for row in await session.execute(query)]
-    found = [one for one in found if not is_of_other_host(one.repository, hosted)]
-    for one in found:
-        if one.repository.host_id is None and hosted.id is not None:
-            await learn(session, one.repository, hosted.id)
-    told = [one for one in found if hosted.id in (None, one.repository.host_id)]
-    for one in told:
+    found = [target for target in found if not is_on_other_host(target.repository, hosted)]
+    for target in found:
+        if target.repository.host_id is None and hosted.id is not None:
+            await store_host_id(session, target.repository, hosted.id)
+    matching = [target for target in found if hosted.id in (None, target.repository.host_id)]
+    for target in matching:
         if hosted.id is not None:
-            await note_rename(session, one.repository, hosted)
-    if found and not told:
-        raise NotFound(describe_other(found[0].repository, hosted))
-    if not told:
+            await store_new_name(session, target.repository, hosted)
+    if found and not matching:
+        raise NotFound(explain_mismatch(found[0].repository, hosted))
+    if not matching:
         raise NotFound(
             f"No repository that is connected is {hosted.full_name}, which the installation {installation} tells of: "
-            "connect it with `pharos repository connect`."
+            f"{next_steps.CONNECT_THIS_REPOSITORY}"
         )
-    return told
+    return matching
 
 
 async def find_triggers(session: AsyncSession, project: Project) -> Triggers:
-    """Of the project's workflow document; without one, of the document that its newest release was built by, previews
-    left out. Raises `RepositoryNotReady` where there is neither."""
+    """Return the triggers of the project's workflow document, or else of the document that built its newest release
+    outside previews. Raises `RepositoryNotReady` if there is neither."""
     present = await find_newest_workflow(session, project.id)
     if present is not None:
         try:
@@ -120,20 +127,22 @@ async def find_triggers(session: AsyncSession, project: Project) -> Triggers:
         .order_by(Release.id.desc())
         .limit(1)
     )
-    kept = (await session.execute(newest)).scalar_one_or_none()
-    if kept is not None:
+    stored = (await session.execute(newest)).scalar_one_or_none()
+    if stored is not None:
         try:
-            return from_json(msgspec.json.decode(kept)).triggers
+            return from_json(msgspec.json.decode(stored)).triggers
         except KeyError:
-            # Of a version that did not keep it.
+            # A release of a version that did not store triggers.
             pass
     raise RepositoryNotReady(
         "Nothing says yet which branch is deployed where: deploy once by hand, so that the pharos.yaml of the "
-        "repository is known, or set a workflow document with `pharos workflow set`."
+        f"repository is known, or {next_steps.SET_WORKFLOW}"
     )
 
 
-async def find_place(session: AsyncSession, project: Project, slug: str, *, to_deploy: bool = False) -> Place:
+async def find_trigger_environment(
+    session: AsyncSession, project: Project, slug: str, *, to_deploy: bool = False
+) -> Place:
     """Return the environment that a trigger names, locked against changes until the end of the transaction.
 
     `to_deploy`: also lock out deployments of other pushes until then. Raises `RepositoryNotReady` if the project has no
@@ -152,20 +161,19 @@ async def find_place(session: AsyncSession, project: Project, slug: str, *, to_d
 
 
 @contextmanager
-def taking_deploys(environment: Environment) -> Iterator[None]:
-    """What is tried of an environment. Raises `RepositoryNotReady` where it takes no deploys now, by hand or by
-    webhook."""
+def raising_not_ready(environment: Environment) -> Iterator[None]:
+    """Raise `RepositoryNotReady` in place of errors that say that the environment accepts no deploys now."""
     slug = environment.slug
     try:
         yield
     except (EnvironmentLocked, OutsideWindow, EnvironmentNotReady) as error:
         raise RepositoryNotReady(f"{slug}: {error.detail}") from error
     except NotFound as error:
-        # It is no fault of the delivery: what else it names can be deployed.
+        # Not an error of the delivery: its other environments can be deployed.
         raise RepositoryNotReady(f"{slug}: the environment was removed meanwhile.") from error
 
 
-async def is_held(session: AsyncSession, environment: Environment) -> bool:
-    """Whether somebody rolled back there: pushes do not deploy over it."""
+async def is_rolled_back(session: AsyncSession, environment: Environment) -> bool:
+    """Return True if the environment was rolled back, so that pushes do not deploy to it."""
     query = select(LiveRelease.held).where(LiveRelease.environment_id == environment.id)
     return bool((await session.execute(query)).scalar_one_or_none())

@@ -1,4 +1,4 @@
-"""What Git hosts are to be told, found in the deployments themselves: nothing of it is kept anywhere else."""
+"""Finds the deployments whose commit statuses are due. The deployments are the only record of what was reported."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ from control_domain.tables.runtime import EnvironmentLease
 from git_hosts.commit_statuses import CommitStatus, State
 from pipeline_contracts.deploy_states import FINAL_STATUSES, DeploymentStatus
 
-_AT_ONCE = 20
-_BEGUN_WITHIN = timedelta(hours=24)
-# `pending` is told once, however many statuses it stands for: so its words fit them all.
-_NOT_FINISHED: Final[tuple[State, str]] = ("pending", "is not finished")
-_WANTED: Final[Mapping[DeploymentStatus, tuple[State, str]]] = {
-    DeploymentStatus.QUEUED: _NOT_FINISHED,
-    DeploymentStatus.AWAITING_APPROVAL: _NOT_FINISHED,
-    DeploymentStatus.DEPLOYING: _NOT_FINISHED,
-    DeploymentStatus.RUNNING: _NOT_FINISHED,
+_MAX_REPORTS = 20
+_MAX_AGE = timedelta(hours=24)
+# `pending` is reported once for all these deployment statuses: its description must fit each of them.
+_PENDING: Final[tuple[State, str]] = ("pending", "is not finished")
+_STATES: Final[Mapping[DeploymentStatus, tuple[State, str]]] = {
+    DeploymentStatus.QUEUED: _PENDING,
+    DeploymentStatus.AWAITING_APPROVAL: _PENDING,
+    DeploymentStatus.DEPLOYING: _PENDING,
+    DeploymentStatus.RUNNING: _PENDING,
     DeploymentStatus.SUCCEEDED: ("success", "has succeeded"),
     DeploymentStatus.FAILED: ("failure", "has failed"),
     DeploymentStatus.CANCELED: ("error", "was canceled"),
@@ -34,28 +34,28 @@ _WANTED: Final[Mapping[DeploymentStatus, tuple[State, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Unreported:
-    """What a host is to be told of a deployment."""
+    """A commit status that is due for a deployment."""
 
     deployment_id: int
     kind: str
-    """Of the repository: which host."""
+    """The kind of the repository, which selects the host."""
     reported: str | None
-    """What it was told last."""
+    """The state that was reported last."""
     has_context: bool
     """True if the context of its status is stored: the host has received a status under it, or may have."""
     status: CommitStatus
 
 
 async def find_unreported(session: AsyncSession, kinds: Collection[str], now: datetime) -> list[Unreported]:
-    """Of repositories of these kinds, the oldest deployments first, 20 at most.
+    """Return what is due for repositories of these kinds, the oldest deployments first, at most 20.
 
-    Whatever a host was told the beginning of, it is told the end of. What it was told nothing of is left after a day:
-    of a token that is set later it hears no old stories.
+    If the start of a deployment was reported, its end is due. If nothing was reported, nothing is due after a day: a
+    token that is set later does not cause reports of old deployments.
     """
-    return [_read(*row) for row in await session.execute(_unreported(kinds, now))]
+    return [_make_unreported(*row) for row in await session.execute(_select_unreported(kinds, now))]
 
 
-def _unreported(kinds: Collection[str], now: datetime) -> Select[Any]:
+def _select_unreported(kinds: Collection[str], now: datetime) -> Select[Any]:
     return (
         select(Deployment, Repository.kind, Repository.full_name)
         .add_columns(Project.slug, Environment.slug, EnvironmentLease.address)
@@ -64,7 +64,7 @@ def _unreported(kinds: Collection[str], now: datetime) -> Select[Any]:
         .outerjoin(Environment, Environment.id == Deployment.environment_id)
         .outerjoin(EnvironmentLease, EnvironmentLease.environment_id == Deployment.environment_id)
         .where(
-            Deployment.id.in_(_to_tell(now)),
+            Deployment.id.in_(_select_due(now)),
             ~_is_superseded(),
             Deployment.revision.is_not(None),
             # For a removed environment, report only the end of deployments whose start was reported, or may have been:
@@ -74,25 +74,25 @@ def _unreported(kinds: Collection[str], now: datetime) -> Select[Any]:
             Repository.kind.in_(kinds),
         )
         .order_by(Deployment.id)
-        .limit(_AT_ONCE)
+        .limit(_MAX_REPORTS)
     )
 
 
-def _to_tell(now: datetime) -> CompoundSelect[int]:
-    """What is final stays so: behind that, and behind a refusal, there is nothing to tell.
+def _select_due(now: datetime) -> CompoundSelect[int]:
+    """Select the deployments with a final status or a start to report. Final reports and refusals need no other report.
 
-    Two queries that an index answers each: of both in one, SQLite would read all deployments there ever were.
+    Each of the two queries uses an index: for one query with OR, SQLite would read all deployments.
     """
-    one = aliased(Deployment)
-    pushed = select(one.id).where(text(IS_PUSHED))
+    due = aliased(Deployment)
+    pushed = select(due.id).where(text(IS_PUSHED))
     return union_all(
-        pushed.where(one.reported == "pending", one.status.in_(FINAL_STATUSES)),
-        pushed.where(one.reported.is_(None), one.created_at > now - _BEGUN_WITHIN),
+        pushed.where(due.reported == "pending", due.status.in_(FINAL_STATUSES)),
+        pushed.where(due.reported.is_(None), due.created_at > now - _MAX_AGE),
     )
 
 
 def _is_superseded() -> ColumnElement[bool]:
-    """Whether a newer one has brought the same commit there, or is to: the host has one place for both."""
+    """True if a newer deployment is of the same commit and environment: the host shows one status for both."""
     newer = aliased(Deployment)
     return (
         select(newer.id)
@@ -107,7 +107,7 @@ def _is_superseded() -> ColumnElement[bool]:
     )
 
 
-def _read(
+def _make_unreported(
     deployment: Deployment,
     kind: str,
     full_name: str,
@@ -115,15 +115,15 @@ def _read(
     environment: str | None,
     address: str | None,
 ) -> Unreported:
-    state, words = _WANTED[DeploymentStatus(deployment.status)]
+    state, outcome = _STATES[DeploymentStatus(deployment.status)]
     assert deployment.revision is not None
     status = CommitStatus(
         repository=full_name,
         revision=deployment.revision,
         state=state,
-        # As it was told before, though a slug may have changed since: the end takes the place of the beginning.
+        # The stored context, even if a slug changed since: the end must replace the start on the host.
         context=deployment.reported_context or f"pharos/{project}/{environment}",
-        description=f"Deployment {deployment.id} {words}.",
+        description=f"Deployment {deployment.id} {outcome}.",
         target_url=address if state == "success" else None,
     )
     has_context = deployment.reported_context is not None

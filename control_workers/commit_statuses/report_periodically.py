@@ -15,9 +15,9 @@ from storage_backends.end_task import end_task
 logger = logging.getLogger(__name__)
 
 _EVERY_SECONDS = 2.0
-_FAULT_SECONDS = 60.0
+_PAUSE_AFTER_FAULT_SECONDS = 60.0
 # Let a report in progress finish, so that the next start does not repeat it.
-_END_SECONDS = 3.0
+_SHUTDOWN_SECONDS = 3.0
 
 
 async def report_periodically(
@@ -32,7 +32,7 @@ async def report_periodically(
         logger=logger,
         outage="commit statuses cannot be reported: the database is unreachable",
         fault="commit statuses could not be reported",
-        after_fault=_FAULT_SECONDS,
+        after_fault=_PAUSE_AFTER_FAULT_SECONDS,
     )
 
 
@@ -43,7 +43,7 @@ async def running_status_reports(sessions: Sessions, settings: Settings) -> Asyn
         hosts = {
             kind: await stack.enter_async_context(client)
             for kind, host in HOSTS.items()
-            if (client := host.open_commit_statuses(settings)) is not None
+            if (client := host.open_commit_status_client(settings)) is not None
         }
         if not hosts:
             yield
@@ -54,5 +54,5 @@ async def running_status_reports(sessions: Sessions, settings: Settings) -> Asyn
             yield
         finally:
             stop.set()
-            await asyncio.wait({task}, timeout=_END_SECONDS)
+            await asyncio.wait({task}, timeout=_SHUTDOWN_SECONDS)
             await end_task(task)

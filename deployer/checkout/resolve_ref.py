@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from control_domain.refusals import Refused
-from control_domain.repositories.read_url import read_url
+from control_domain.repositories.urls import read_url
 from deployer.checkout.bounded_fetch import fetch_within, temporary_folder
 from deployer.checkout.failures import CheckOutFailed, explain_failure, ref_not_found
 from deployer.checkout.run_git import Git, open_git, time_limit

@@ -7,9 +7,14 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.engine import Sessions
-from control_domain.deployments.frozen import Inputs, find_changed, freeze, inputs_of
-from control_domain.deployments.moves import add_line, move_deployment
-from control_domain.deployments.queue_deployment import revision_to_approve
+from control_domain.deployments.inputs import (
+    DeploymentInputs,
+    describe_changes,
+    input_columns,
+    read_deployment_inputs,
+)
+from control_domain.deployments.queue_deployment import choose_revision_to_approve
+from control_domain.deployments.transitions import add_log_line, transition_deployment
 from control_domain.environments.check_open import check_open
 from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment, Release
@@ -57,7 +62,7 @@ async def begin_attempt(
             # Only the row of the live release tells whether the switch has begun.
             step = DeploymentStep.SWITCH if is_live else DeploymentStep.START
         revision = deployment.approved_revision or deployment.revision
-        inputs = await inputs_of(session, deployment, environment, revision)
+        inputs = await read_deployment_inputs(session, deployment, environment, revision)
         refusal = await _find_refusal(session, deployment, environment, repository, inputs, now)
         if refusal is None and not is_first:
             refusal = _refuse_resume(deployment, step)
@@ -71,9 +76,9 @@ async def begin_attempt(
             except NoJob as error:
                 refusal = _Refusal(DeploymentStatus.FAILED, str(error))
         if is_live:
-            add_line(session, deployment.id, explain_unusable(refusal.reason), now)
+            add_log_line(session, deployment.id, explain_unusable(refusal.reason), now)
             await session.flush()
-            await move_deployment(session, deployment, DeploymentStatus.SUCCEEDED, now)
+            await transition_deployment(session, deployment, DeploymentStatus.SUCCEEDED, now)
             return None
         await _refuse(session, deployment, refusal, now)
         return None
@@ -90,7 +95,7 @@ async def _find_refusal(
     deployment: Deployment,
     environment: Environment,
     repository: Repository,
-    inputs: Inputs,
+    inputs: DeploymentInputs,
     now: datetime,
 ) -> _Refusal | None:
     """Return why a queued deployment may not begin: the rules may have changed since the request."""
@@ -100,7 +105,7 @@ async def _find_refusal(
         await check_open(session, environment, now)
     except Problem as problem:
         return _Refusal(DeploymentStatus.CANCELED, f"Canceled: {problem.detail}")
-    if repository.disconnected_at is not None and inputs.brings_id is None:
+    if repository.disconnected_at is not None and inputs.release_source_id is None:
         return _Refusal(DeploymentStatus.CANCELED, "Canceled: the repository was disconnected.")
     if deployment.trigger == "rollback":
         return None
@@ -113,20 +118,20 @@ async def _find_refusal(
         )
     if deployment.approved_digest == inputs.digest():
         return None
-    changed = find_changed(deployment, inputs)
+    changed = describe_changes(deployment, inputs)
     why = (
         f"The {changed} changed after the approval" if changed else "The approval does not cover the workflow"
     )
     return _Refusal(DeploymentStatus.AWAITING_APPROVAL, f"{why}: the deployment waits for another one.")
 
 
-def _freeze_inputs(deployment: Deployment, inputs: Inputs, now: datetime) -> _Refusal | None:
+def _freeze_inputs(deployment: Deployment, inputs: DeploymentInputs, now: datetime) -> _Refusal | None:
     """Store the inputs of the deployment for all later attempts. Refuse approved deployments that an earlier version of
     Pharos began: it did not store what was approved."""
     if deployment.status == DeploymentStatus.DEPLOYING and deployment.needs_approval:
         reason = "An earlier version of Pharos began this and did not keep which workflow was approved: deploy again."
         return _Refusal(DeploymentStatus.FAILED, reason)
-    for column, value in freeze(inputs, now).items():
+    for column, value in input_columns(inputs, now).items():
         setattr(deployment, column, value)
     return None
 
@@ -152,20 +157,20 @@ async def _count_attempt(
     deployment.attempts += 1
     if deployment.status == DeploymentStatus.QUEUED:
         await session.flush()
-        await move_deployment(session, deployment, DeploymentStatus.DEPLOYING, now)
+        await transition_deployment(session, deployment, DeploymentStatus.DEPLOYING, now)
     elif step is DeploymentStep.SWITCH:
-        add_line(session, deployment.id, f"{_INTERRUPTED}: it brings the switch to its end.", now)
+        add_log_line(session, deployment.id, f"{_INTERRUPTED}: it brings the switch to its end.", now)
     elif deployment.status == DeploymentStatus.DEPLOYING:
         where = "" if deployment.trigger in TRIGGERS_WITH_RELEASE else " with the check-out"
-        add_line(session, deployment.id, f"{_INTERRUPTED}: it begins again{where}.", now)
+        add_log_line(session, deployment.id, f"{_INTERRUPTED}: it begins again{where}.", now)
     else:
-        add_line(session, deployment.id, f"{_INTERRUPTED}: it starts the release again.", now)
+        add_log_line(session, deployment.id, f"{_INTERRUPTED}: it starts the release again.", now)
     await session.flush()
 
 
 async def _refuse(session: AsyncSession, deployment: Deployment, refusal: _Refusal, now: datetime) -> None:
     was = DeploymentStatus(deployment.status)
-    add_line(session, deployment.id, refusal.reason, now)
+    add_log_line(session, deployment.id, refusal.reason, now)
     await session.flush()
     match refusal.to:
         case DeploymentStatus.AWAITING_APPROVAL:
@@ -173,19 +178,19 @@ async def _refuse(session: AsyncSession, deployment: Deployment, refusal: _Refus
             undecided = {
                 "approved_digest": None,
                 "needs_approval": True,
-                "revision": revision_to_approve(deployment.revision, deployment.pushed_revision),
+                "revision": choose_revision_to_approve(deployment.revision, deployment.pushed_revision),
                 "decided_by_id": None,
                 "decided_at": None,
                 "approved_revision": None,
                 "approved_variables_id": None,
             }
-            await move_deployment(session, deployment, refusal.to, now, **undecided)
+            await transition_deployment(session, deployment, refusal.to, now, **undecided)
         case DeploymentStatus.FAILED if was is DeploymentStatus.QUEUED:
             # The state machine has no move from queued to failed.
-            await move_deployment(session, deployment, DeploymentStatus.DEPLOYING, now)
-            await move_deployment(session, deployment, refusal.to, now)
+            await transition_deployment(session, deployment, DeploymentStatus.DEPLOYING, now)
+            await transition_deployment(session, deployment, refusal.to, now)
         case _:
-            await move_deployment(session, deployment, refusal.to, now)
+            await transition_deployment(session, deployment, refusal.to, now)
     if refusal.to is DeploymentStatus.FAILED:
         own = select(Release).where(Release.deployment_id == deployment.id)
         release = (await session.execute(own)).scalar_one_or_none()

@@ -10,7 +10,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.engine import Sessions
-from control_domain.deployments.moves import add_line, move_deployment
+from control_domain.deployments.transitions import add_log_line, transition_deployment
 from control_domain.recorded_deployments.markers import mark_deployment
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.workflows.document import WorkflowDocument, to_json
@@ -82,7 +82,7 @@ class DeploymentRecord:
                 workflow=write_workflow(built.workflow),
             )
             session.add(release)
-            await move_deployment(session, deployment, DeploymentStatus.RUNNING, now, step=step.value)
+            await transition_deployment(session, deployment, DeploymentStatus.RUNNING, now, step=step.value)
             await session.flush()
             return release.id
 
@@ -94,7 +94,9 @@ class DeploymentRecord:
             deployment = await self._lock_deployment(session, DeploymentStep.START)
             step = DeploymentStep.START.value
             if deployment.status != DeploymentStatus.RUNNING:
-                await move_deployment(session, deployment, DeploymentStatus.RUNNING, utc_now(), step=step)
+                await transition_deployment(
+                    session, deployment, DeploymentStatus.RUNNING, utc_now(), step=step
+                )
 
     @_retry_while_leased
     @shielded
@@ -129,9 +131,9 @@ class DeploymentRecord:
             if deployment.status == DeploymentStatus.SUCCEEDED:
                 return
             now = utc_now()
-            add_line(session, deployment.id, line, now)
+            add_log_line(session, deployment.id, line, now)
             await session.flush()
-            await move_deployment(session, deployment, DeploymentStatus.SUCCEEDED, now)
+            await transition_deployment(session, deployment, DeploymentStatus.SUCCEEDED, now)
             if retain is not None:
                 await _remove_old_releases(session, self._lease.environment_id, retain, now)
 
@@ -146,9 +148,9 @@ class DeploymentRecord:
             if deployment.status == DeploymentStatus.FAILED:
                 return
             now = utc_now()
-            add_line(session, deployment.id, reason, now)
+            add_log_line(session, deployment.id, reason, now)
             await session.flush()
-            await move_deployment(session, deployment, DeploymentStatus.FAILED, now)
+            await transition_deployment(session, deployment, DeploymentStatus.FAILED, now)
             await session.execute(
                 update(Release)
                 .where(Release.deployment_id == deployment.id)

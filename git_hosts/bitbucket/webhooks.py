@@ -6,24 +6,23 @@ from typing import Literal
 from msgspec.json import Decoder
 
 from git_hosts.interface import Headers
-from git_hosts.payloads.body import decode, read_json
-from git_hosts.payloads.headers import delivery_header, event_header
-from git_hosts.payloads.unusable import unusable
+from git_hosts.payloads.request import decode, read_delivery_header, read_event_header, read_json
 from git_hosts.payloads.values import (
-    A_TAG,
-    NO_BRANCH,
-    NamedRepository,
-    Number,
+    IGNORED_REF,
+    IGNORED_TAG,
     Payload,
+    PullRequestNumber,
+    RepositoryPayload,
     clean_message,
     clean_name,
     is_branch,
-    read_beginning_of_commit,
+    payload_error,
     read_commit,
+    read_commit_prefix,
     read_full_name,
     read_host_id,
 )
-from git_hosts.signatures.hex_signature import verify_hex
+from git_hosts.signatures import verify_hex_signature
 from git_hosts.webhook_events import (
     BranchChange,
     HostedRepository,
@@ -35,7 +34,7 @@ from git_hosts.webhook_events import (
     WebhookSecret,
 )
 
-_BRANCH = "branch"
+_BRANCH_TYPE = "branch"
 _ACTIONS: dict[str, Literal["opened", "updated", "closed"]] = {
     "pullrequest:created": "opened",
     "pullrequest:updated": "updated",
@@ -44,7 +43,7 @@ _ACTIONS: dict[str, Literal["opened", "updated", "closed"]] = {
 }
 
 
-class _Repository(NamedRepository):
+class _Repository(RepositoryPayload):
     uuid: str | None = None
 
 
@@ -90,11 +89,11 @@ class _Hash(Payload):
 class _Source(Payload):
     branch: _Name
     commit: _Hash | None = None
-    repository: NamedRepository | None = None
+    repository: RepositoryPayload | None = None
 
 
 class _PullRequest(Payload):
-    id: Number
+    id: PullRequestNumber
     source: _Source
 
 
@@ -110,17 +109,17 @@ _PULL_REQUEST = Decoder(_PullRequestEvent)
 
 def verify_signature(raw: bytes, headers: Headers, secret: WebhookSecret, now: datetime) -> None:
     """Raises `BadSignature`."""
-    verify_hex(raw, headers, "X-Hub-Signature", secret)
+    verify_hex_signature(raw, headers, "X-Hub-Signature", secret)
 
 
 def read_delivery_id(headers: Headers) -> str | None:
     """Raises `PayloadNotUsable`."""
-    return delivery_header(headers, "X-Request-UUID")
+    return read_delivery_header(headers, "X-Request-UUID")
 
 
 def read_event_name(headers: Headers) -> str:
     """Raises `PayloadNotUsable`."""
-    return event_header(headers, "X-Event-Key")
+    return read_event_header(headers, "X-Event-Key")
 
 
 def parse_event(name: str, raw: bytes, headers: Headers) -> WebhookEvent:
@@ -135,12 +134,12 @@ def parse_event(name: str, raw: bytes, headers: Headers) -> WebhookEvent:
 
 
 def _read_push(json: bytes) -> WebhookEvent:
-    told = decode(_PUSH, json)
-    read = (_read_change(change, f"push.changes[{i}]") for i, change in enumerate(told.push.changes))
-    changes = tuple(change for change in read if change is not None)
+    event = decode(_PUSH, json)
+    parsed = (_read_change(change, f"push.changes[{i}]") for i, change in enumerate(event.push.changes))
+    changes = tuple(change for change in parsed if change is not None)
     if not changes:
-        return NO_BRANCH if any(_is_of_branch(change) for change in told.push.changes) else A_TAG
-    return Push(changes, _read_repository(told.repository), _name_actor(told.actor))
+        return IGNORED_REF if any(_is_branch_change(change) for change in event.push.changes) else IGNORED_TAG
+    return Push(changes, _read_repository(event.repository), _name_actor(event.actor))
 
 
 def _read_repository(repository: _Repository) -> HostedRepository:
@@ -151,11 +150,11 @@ def _read_repository(repository: _Repository) -> HostedRepository:
 
 
 def _read_change(change: _Change, path: str) -> BranchChange | None:
-    """None: it is of a tag, or of a branch that nobody can follow."""
+    """Return None for a tag, and for a branch whose name Git does not allow."""
     ref = change.new or change.old
     if ref is None:
-        raise unusable(path, "must have old or new")
-    if ref.type != _BRANCH or not is_branch(ref.name):
+        raise payload_error(path, "must have old or new")
+    if ref.type != _BRANCH_TYPE or not is_branch(ref.name):
         return None
     return BranchChange(
         ref.name,
@@ -165,26 +164,26 @@ def _read_change(change: _Change, path: str) -> BranchChange | None:
     )
 
 
-def _is_of_branch(change: _Change) -> bool:
+def _is_branch_change(change: _Change) -> bool:
     ref = change.new or change.old
-    return ref is not None and ref.type == _BRANCH
+    return ref is not None and ref.type == _BRANCH_TYPE
 
 
 def _read_pull_request(json: bytes, action: Literal["opened", "updated", "closed"]) -> WebhookEvent:
-    told = decode(_PULL_REQUEST, json)
-    source = told.pullrequest.source
+    event = decode(_PULL_REQUEST, json)
+    source = event.pullrequest.source
     if not is_branch(source.branch.name):
-        return NO_BRANCH
-    target = _read_repository(told.repository)
+        return IGNORED_REF
+    target = _read_repository(event.repository)
     path = "pullrequest.source.commit.hash"
     return PullRequest(
-        number=told.pullrequest.id,
+        number=event.pullrequest.id,
         action=action,
         branch=source.branch.name,
-        revision=read_beginning_of_commit(source.commit.hash, path) if source.commit else None,
-        # A fork that was deleted is null.
+        revision=read_commit_prefix(source.commit.hash, path) if source.commit else None,
+        # `repository` is null if the fork was deleted.
         is_fork=source.repository is None or source.repository.full_name.lower() != target.full_name.lower(),
-        by=_name_actor(told.actor),
+        sender=_name_actor(event.actor),
         repository=target,
     )
 

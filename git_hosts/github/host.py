@@ -3,19 +3,19 @@
 import re
 from contextlib import AbstractAsyncContextManager
 
-from git_hosts.commit_statuses import CommitStatuses
+from git_hosts.commit_statuses import CommitStatusClient
 from git_hosts.github import webhooks
 from git_hosts.interface import GitHost
 from pipeline_contracts.settings import Settings
 
 
-def _open_commit_statuses(settings: Settings) -> AbstractAsyncContextManager[CommitStatuses] | None:
+def _open_commit_statuses(settings: Settings) -> AbstractAsyncContextManager[CommitStatusClient] | None:
     if settings.github_token is None:
         return None
     # Imported here because only the worker that reports statuses needs an HTTP client.
-    from git_hosts.github.commit_statuses import open_github
+    from git_hosts.github.commit_statuses import open_github_status_client
 
-    return open_github(settings.github_token, settings.github_api_url)
+    return open_github_status_client(settings.github_token, settings.github_api_url)
 
 
 GITHUB = GitHost(
@@ -30,5 +30,5 @@ GITHUB = GitHost(
         "application/json, and the secret its Secret. The events are Pushes and Pull requests."
     },
     webhooks=webhooks,
-    open_commit_statuses=_open_commit_statuses,
+    open_commit_status_client=_open_commit_statuses,
 )

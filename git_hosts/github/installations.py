@@ -1,16 +1,16 @@
-"""What GitHub tells about installations of an application."""
+"""Webhook events about installations of a GitHub App."""
 
 from typing import Literal
 
 from msgspec.json import Decoder
 
-from git_hosts.payloads.body import decode
-from git_hosts.payloads.unusable import unusable
+from git_hosts.payloads.request import decode
 from git_hosts.payloads.values import (
-    HostNumber,
-    InstallationId,
+    InstallationNumber,
+    NumericRepositoryId,
     Payload,
     clean_name,
+    payload_error,
     read_full_name,
     read_host_id,
 )
@@ -33,13 +33,13 @@ class _Account(Payload):
 
 
 class _Installation(Payload):
-    id: InstallationId
+    id: InstallationNumber
     account: _Account
 
 
 class _Repository(Payload):
     full_name: str
-    id: HostNumber | None = None
+    id: NumericRepositoryId | None = None
 
 
 class _InstallationEvent(Payload):
@@ -59,15 +59,15 @@ _REPOSITORIES = Decoder(_RepositoriesEvent)
 
 
 def read_installation(json: bytes) -> WebhookEvent:
-    """The event `installation`. Raises `PayloadNotUsable`."""
+    """Parse the event `installation`. Raises `PayloadNotUsable`."""
     change = _CHANGES.get(decode(_ACTION, json).action)
     if change is None:
         return Ignored("Of installations, only that they come, go, or rest is followed.")
-    told = decode(_INSTALLATION, json)
-    repositories = _read(told.repositories or [], "repositories")
+    event = decode(_INSTALLATION, json)
+    repositories = _read_repositories(event.repositories or [], "repositories")
     return Installation(
-        told.installation.id,
-        _login(told.installation),
+        event.installation.id,
+        _read_login(event.installation),
         change,
         added=repositories if change == "created" else (),
         removed=repositories if change == "deleted" else (),
@@ -75,31 +75,31 @@ def read_installation(json: bytes) -> WebhookEvent:
 
 
 def read_repositories(json: bytes) -> WebhookEvent:
-    """The event `installation_repositories`. Raises `PayloadNotUsable`."""
+    """Parse the event `installation_repositories`. Raises `PayloadNotUsable`."""
     if decode(_ACTION, json).action not in ("added", "removed"):
         return Ignored("Of an installation's repositories, only that they come or go is followed.")
-    told = decode(_REPOSITORIES, json)
+    event = decode(_REPOSITORIES, json)
     return Installation(
-        told.installation.id,
-        _login(told.installation),
+        event.installation.id,
+        _read_login(event.installation),
         "repositories",
-        added=_read(told.repositories_added, "repositories_added"),
-        removed=_read(told.repositories_removed, "repositories_removed"),
+        added=_read_repositories(event.repositories_added, "repositories_added"),
+        removed=_read_repositories(event.repositories_removed, "repositories_removed"),
     )
 
 
-def _login(installation: _Installation) -> str:
+def _read_login(installation: _Installation) -> str:
     login = clean_name(installation.account.login)
     if login is None:
-        raise unusable("installation.account.login", "must have a printable character")
+        raise payload_error("installation.account.login", "must have a printable character")
     return login
 
 
-def _read(repositories: list[_Repository], path: str) -> tuple[HostedRepository, ...]:
+def _read_repositories(repositories: list[_Repository], path: str) -> tuple[HostedRepository, ...]:
     return tuple(
         HostedRepository(
-            read_full_name(repository.full_name, f"{path}[{number}].full_name"),
-            read_host_id(repository.id, f"{path}[{number}].id"),
+            read_full_name(repository.full_name, f"{path}[{index}].full_name"),
+            read_host_id(repository.id, f"{path}[{index}].id"),
         )
-        for number, repository in enumerate(repositories)
+        for index, repository in enumerate(repositories)
     )

@@ -7,24 +7,23 @@ from msgspec.json import Decoder
 
 from git_hosts.github.installations import read_installation, read_repositories
 from git_hosts.interface import Headers
-from git_hosts.payloads.body import decode, read_json
-from git_hosts.payloads.headers import delivery_header, event_header
+from git_hosts.payloads.request import decode, read_delivery_header, read_event_header, read_json
 from git_hosts.payloads.values import (
-    HostNumber,
-    InstallationId,
-    NamedRepository,
-    Number,
+    InstallationNumber,
+    NumericRepositoryId,
     Payload,
-    clean_address,
+    PullRequestNumber,
+    RepositoryPayload,
     clean_message,
     clean_name,
+    clean_url,
     is_branch,
     read_commit,
     read_full_name,
     read_host_id,
-    read_pushed_ref,
+    read_pushed_branch,
 )
-from git_hosts.signatures.hex_signature import verify_hex
+from git_hosts.signatures import verify_hex_signature
 from git_hosts.webhook_events import (
     BranchChange,
     HostedRepository,
@@ -45,13 +44,13 @@ _ACTIONS: dict[str, Literal["opened", "updated", "closed"]] = {
 }
 
 
-class _Repository(NamedRepository):
-    id: HostNumber | None = None
+class _Repository(RepositoryPayload):
+    id: NumericRepositoryId | None = None
     html_url: str | None = None
 
 
 class _Installation(Payload):
-    id: InstallationId
+    id: InstallationNumber
 
 
 class _Pusher(Payload):
@@ -81,7 +80,7 @@ class _Action(Payload):
 class _Head(Payload):
     ref: str
     sha: str
-    repo: NamedRepository | None
+    repo: RepositoryPayload | None
 
 
 class _PullRequest(Payload):
@@ -93,7 +92,7 @@ class _Sender(Payload):
 
 
 class _PullRequestEvent(Payload):
-    number: Number
+    number: PullRequestNumber
     pull_request: _PullRequest
     repository: _Repository
     sender: _Sender | None = None
@@ -112,17 +111,17 @@ _PULL_REQUEST = Decoder(_PullRequestEvent)
 
 def verify_signature(raw: bytes, headers: Headers, secret: WebhookSecret, now: datetime) -> None:
     """Raises `BadSignature`."""
-    verify_hex(raw, headers, "X-Hub-Signature-256", secret)
+    verify_hex_signature(raw, headers, "X-Hub-Signature-256", secret)
 
 
 def read_delivery_id(headers: Headers) -> str | None:
     """Raises `PayloadNotUsable`."""
-    return delivery_header(headers, "X-GitHub-Delivery")
+    return read_delivery_header(headers, "X-GitHub-Delivery")
 
 
 def read_event_name(headers: Headers) -> str:
     """Raises `PayloadNotUsable`."""
-    return event_header(headers, "X-GitHub-Event")
+    return read_event_header(headers, "X-GitHub-Event")
 
 
 def parse_event(name: str, raw: bytes, headers: Headers) -> WebhookEvent:
@@ -136,7 +135,7 @@ def parse_event(name: str, raw: bytes, headers: Headers) -> WebhookEvent:
 
 
 def _read_ping(raw: bytes, headers: Headers) -> WebhookEvent:
-    """A ping is answered whatever it says: only an organization's has no repository."""
+    """Accept any body: the ping of an organization's webhook has no repository."""
     try:
         repository = decode(_PING, read_json(raw, headers, may_be_form=True)).repository
         return Ping(None if repository is None else _read_repository(repository))
@@ -148,13 +147,13 @@ def _read_repository(repository: _Repository) -> HostedRepository:
     return HostedRepository(
         read_full_name(repository.full_name, "repository.full_name"),
         read_host_id(repository.id, "repository.id"),
-        clean_address(repository.html_url),
+        clean_url(repository.html_url),
     )
 
 
 def _read_push(json: bytes) -> WebhookEvent:
     push = decode(_PUSH, json)
-    branch = read_pushed_ref(push.ref)
+    branch = read_pushed_branch(push.ref)
     if isinstance(branch, Ignored):
         return branch
     before, after = read_commit(push.before, "before"), read_commit(push.after, "after")
@@ -176,21 +175,21 @@ def _read_pull_request(json: bytes) -> WebhookEvent:
     action = _ACTIONS.get(decode(_ACTION, json).action)
     if action is None:
         return Ignored("Of pull requests, only what opens, changes or closes them is followed.")
-    told = decode(_PULL_REQUEST, json)
-    head = told.pull_request.head
-    ref = f"refs/pull/{told.number}/head"
-    target = _read_repository(told.repository)
+    event = decode(_PULL_REQUEST, json)
+    head = event.pull_request.head
+    ref = f"refs/pull/{event.number}/head"
+    target = _read_repository(event.repository)
     return PullRequest(
-        number=told.number,
+        number=event.number,
         action=action,
         branch=head.ref if is_branch(head.ref) else ref,
         revision=read_commit(head.sha, "pull_request.head.sha"),
-        # A fork that was deleted is null.
+        # `repo` is null if the fork was deleted.
         is_fork=head.repo is None or head.repo.full_name.lower() != target.full_name.lower(),
         ref=ref,
-        by=clean_name(told.sender.login) if told.sender else None,
+        sender=clean_name(event.sender.login) if event.sender else None,
         repository=target,
-        installation=told.installation.id if told.installation else None,
+        installation=event.installation.id if event.installation else None,
     )
 
 

@@ -9,24 +9,29 @@ from msgspec import UNSET, UnsetType
 from msgspec.json import Decoder
 
 from git_hosts.interface import Headers
-from git_hosts.payloads.body import decode, read_json
-from git_hosts.payloads.headers import delivery_header, event_header, proof_header
-from git_hosts.payloads.unusable import unusable
+from git_hosts.payloads.request import (
+    decode,
+    read_delivery_header,
+    read_event_header,
+    read_json,
+    read_signature_header,
+)
 from git_hosts.payloads.values import (
-    A_TAG,
-    HostNumber,
-    Number,
+    IGNORED_TAG,
+    NumericRepositoryId,
     Payload,
-    clean_address,
+    PullRequestNumber,
     clean_message,
     clean_name,
+    clean_url,
     is_branch,
+    payload_error,
     read_commit,
     read_full_name,
     read_host_id,
-    read_pushed_ref,
+    read_pushed_branch,
 )
-from git_hosts.signatures.standard_webhooks import ID, verify_standard
+from git_hosts.signatures import ID_HEADER, verify_standard_webhook
 from git_hosts.webhook_events import (
     BranchChange,
     HostedRepository,
@@ -38,7 +43,7 @@ from git_hosts.webhook_events import (
 )
 from pipeline_contracts.errors import BadSignature
 
-_TOKEN = "X-Gitlab-Token"
+_TOKEN_HEADER = "X-Gitlab-Token"
 _ADVICE = "Give the webhook at GitLab the secret token that Pharos has for it."
 _PUSH_KIND, _TAG_KIND, _MERGE_REQUEST_KIND = "push", "tag_push", "merge_request"
 _KINDS = {
@@ -46,7 +51,7 @@ _KINDS = {
     "Tag Push Hook": _TAG_KIND,
     "Merge Request Hook": _MERGE_REQUEST_KIND,
 }
-# Of a whole installation; which event it is stands in the body alone.
+# Sent for all projects of an instance. Only the body names the event.
 _SYSTEM_HOOK = "System Hook"
 _ACTIONS: dict[str, Literal["opened", "updated", "closed"]] = {
     "open": "opened",
@@ -65,7 +70,7 @@ class _Kind(Payload):
 
 class _Project(Payload):
     path_with_namespace: str
-    id: HostNumber | None = None
+    id: NumericRepositoryId | None = None
     web_url: str | None = None
 
 
@@ -78,7 +83,7 @@ class _Push(Payload):
     ref: str
     after: str
     project: _Project
-    project_id: HostNumber | None = None
+    project_id: NumericRepositoryId | None = None
     before: str | None = None
     checkout_sha: str | None | UnsetType = UNSET
     commits: list[_Commit] | None = None
@@ -95,7 +100,7 @@ class _MergeRequestActionEvent(Payload):
 
 
 class _MergeRequest(Payload):
-    iid: Number
+    iid: PullRequestNumber
     source_branch: str
     source_project_id: int | None
     target_project_id: int
@@ -119,29 +124,29 @@ _MERGE_REQUEST = Decoder(_MergeRequestEvent)
 
 
 def verify_signature(raw: bytes, headers: Headers, secret: WebhookSecret, now: datetime) -> None:
-    """A plain token counts only where the repository has no signing token. Raises `BadSignature`."""
+    """Check a plain token only if the repository has no signing token. Raises `BadSignature`."""
     if secret.kind == "plain":
         _verify_token(headers, secret)
     else:
-        verify_standard(raw, headers, secret, now)
+        verify_standard_webhook(raw, headers, secret, now)
 
 
 def _verify_token(headers: Headers, secret: WebhookSecret) -> None:
-    given = proof_header(headers, _TOKEN, _ADVICE)
-    # Digests, because a comparison of texts would tell how long the secret is.
-    wanted = sha256(secret.value.encode()).digest()
-    if not hmac.compare_digest(wanted, sha256(given.encode("utf-8", "surrogatepass")).digest()):
-        raise BadSignature(f"{_TOKEN} is not the webhook's secret. {_ADVICE}")
+    token = read_signature_header(headers, _TOKEN_HEADER, _ADVICE)
+    # Compare digests: a comparison of the texts would reveal the length of the secret.
+    expected = sha256(secret.value.encode()).digest()
+    if not hmac.compare_digest(expected, sha256(token.encode("utf-8", "surrogatepass")).digest()):
+        raise BadSignature(f"{_TOKEN_HEADER} is not the webhook's secret. {_ADVICE}")
 
 
 def read_delivery_id(headers: Headers) -> str | None:
     """Raises `PayloadNotUsable`."""
-    return delivery_header(headers, ID, "Idempotency-Key", "X-Gitlab-Event-UUID")
+    return read_delivery_header(headers, ID_HEADER, "Idempotency-Key", "X-Gitlab-Event-UUID")
 
 
 def read_event_name(headers: Headers) -> str:
     """Raises `PayloadNotUsable`."""
-    return event_header(headers, "X-Gitlab-Event")
+    return read_event_header(headers, "X-Gitlab-Event")
 
 
 def parse_event(name: str, raw: bytes, headers: Headers) -> WebhookEvent:
@@ -149,21 +154,20 @@ def parse_event(name: str, raw: bytes, headers: Headers) -> WebhookEvent:
     if name != _SYSTEM_HOOK and name not in _KINDS:
         return _NOT_FOLLOWED
     if name == "Tag Push Hook":
-        return A_TAG
+        return IGNORED_TAG
     json = read_json(raw, headers)
-    told = decode(_KIND, json)
-    # A system hook names its event in the body only.
-    kind = told.event_name if name == _SYSTEM_HOOK and told.object_kind is None else told.object_kind
+    event = decode(_KIND, json)
+    kind = event.event_name if name == _SYSTEM_HOOK and event.object_kind is None else event.object_kind
     if name != _SYSTEM_HOOK and kind != _KINDS[name]:
-        # The signature covers the body only, not the header that names the name.
-        raise unusable("object_kind", f"must be {_KINDS[name]} for the event {name}")
+        # The signature does not cover the header with the event name.
+        raise payload_error("object_kind", f"must be {_KINDS[name]} for the event {name}")
     reader = _READERS.get(kind or "")
     return reader(json) if reader else _NOT_FOLLOWED
 
 
 def _read_push(json: bytes) -> WebhookEvent:
     push = decode(_PUSH, json)
-    branch = read_pushed_ref(push.ref)
+    branch = read_pushed_branch(push.ref)
     if isinstance(branch, Ignored):
         return branch
     before, after = read_commit(push.before, "before"), read_commit(push.after, "after")
@@ -174,27 +178,27 @@ def _read_push(json: bytes) -> WebhookEvent:
 
 
 def _read_project(project: _Project, number: int | None) -> HostedRepository:
-    """`number`: the project's ID as the event itself has it; the `project` of a system hook has none."""
+    """`number`: the project's ID in the event itself, as the `project` of a system hook has no ID."""
     return HostedRepository(
         read_full_name(project.path_with_namespace, "project.path_with_namespace"),
         read_host_id(number if project.id is None else project.id, "project.id"),
-        clean_address(project.web_url),
+        clean_url(project.web_url),
     )
 
 
 def _head_message(commits: list[_Commit] | None, head: str) -> str | None:
-    # GitLab tells at most the newest 20 commits, and the system's hooks none.
+    # GitLab sends at most the newest 20 commits, and none in system hooks.
     return next((clean_message(commit.message) for commit in commits or () if commit.id == head), None)
 
 
 def _read_merge_request(json: bytes) -> WebhookEvent:
     attributes = decode(_ACTION, json).object_attributes
     action = _ACTIONS.get(attributes.action or "")
-    # An update without a commit from before has changed the title, a label or the like.
+    # An update without `oldrev` changed no code: only the title, a label or the like.
     if action is None or (action == "updated" and attributes.oldrev is None):
         return Ignored("Of merge requests, only what opens or closes them or changes their code is followed.")
-    told = decode(_MERGE_REQUEST, json)
-    request = told.object_attributes
+    event = decode(_MERGE_REQUEST, json)
+    request = event.object_attributes
     ref = f"refs/merge-requests/{request.iid}/head"
     last = request.last_commit
     return PullRequest(
@@ -205,13 +209,13 @@ def _read_merge_request(json: bytes) -> WebhookEvent:
         is_fork=request.source_project_id != request.target_project_id,
         ref=ref,
         message=clean_message(last.message) if last else None,
-        by=clean_name(told.user.username) if told.user else None,
-        repository=_read_project(told.project, request.target_project_id),
+        sender=clean_name(event.user.username) if event.user else None,
+        repository=_read_project(event.project, request.target_project_id),
     )
 
 
 def _read_tag_push(_: bytes) -> WebhookEvent:
-    return A_TAG
+    return IGNORED_TAG
 
 
 _READERS = {_PUSH_KIND: _read_push, _TAG_KIND: _read_tag_push, _MERGE_REQUEST_KIND: _read_merge_request}

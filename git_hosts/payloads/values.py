@@ -1,109 +1,120 @@
-"""Values in payloads: commits, branches and texts, in the forms that may go on to Git and into the database."""
+"""Values in payloads: checks and cleans commits, branches and texts before they reach Git and the database."""
 
 import re
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from git_hosts.payloads.unusable import unusable
 from git_hosts.webhook_events import Ignored
+from pipeline_contracts.errors import FieldError, PayloadNotUsable
 from pipeline_contracts.git_refs import LONGEST_REF, is_commit, is_ref
 
-A_TAG = Ignored("Tags are not followed.")
-NO_BRANCH = Ignored(
+IGNORED_TAG = Ignored("Tags are not followed.")
+IGNORED_REF = Ignored(
     f"Only branches are followed, and of them those with names that Git allows, of at most {LONGEST_REF} characters."
 )
 _BRANCHES, _TAGS = "refs/heads/", "refs/tags/"
-LONGEST_NAME = 100
-LONGEST_MESSAGE_BYTES = 64 * 1024
-_LONGEST_FULL_NAME = 300
-LONGEST_HOST_ID = 64
-"""As the database has room for."""
-_LONGEST_ADDRESS = 1000
-_HOST_ID = re.compile(rf"[\x21-\x7e]{{1,{LONGEST_HOST_ID}}}")
-_ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
+MAX_NAME_LENGTH = 100
+MAX_MESSAGE_BYTES = 64 * 1024
+_MAX_FULL_NAME_LENGTH = 300
+MAX_HOST_ID_LENGTH = 64
+"""The size of the database column."""
+_MAX_URL_LENGTH = 1000
+_HOST_ID = re.compile(rf"[\x21-\x7e]{{1,{MAX_HOST_ID_LENGTH}}}")
+_URL = re.compile(r"https?://[\x21-\x7e]+")
 _FULL_NAME = re.compile(r"[\x21-\x7e]+/[\x21-\x7e]+")
-_PART_OF_COMMIT = re.compile("[0-9a-f]{7,64}")
+_COMMIT_PREFIX = re.compile("[0-9a-f]{7,64}")
 
-Number = Annotated[int, Meta(ge=1, le=2**31 - 1)]
-"""Of a pull request."""
-InstallationId = Annotated[int, Meta(ge=1, le=2**63 - 1)]
-HostNumber = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+PullRequestNumber = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+InstallationNumber = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+NumericRepositoryId = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 """The ID of a repository on GitHub or GitLab."""
 
 
 class Payload(Struct, gc=False):
-    """Members of a JSON object; the ones without a default have to be there."""
+    """A JSON object. Members without a default are required."""
+
+
+def payload_error(
+    field: str, message: str, advice: str = "Send what the Git host sends for this event."
+) -> PayloadNotUsable:
+    """Return the error for an invalid delivery. `field` is a header, a path in the body (`push.changes[0].new.name`)
+    or `body`."""
+    return PayloadNotUsable(f"{field} {message}. {advice}", errors=[FieldError(field, message)])
 
 
 def read_commit(text: str | None, path: str) -> str | None:
-    """A whole commit; None: all zeros, which stand for none, or nothing. Raises `PayloadNotUsable`."""
+    """Return the full commit ID; None for all zeros, which mean no commit. Raises `PayloadNotUsable`."""
     if text is None:
         return None
     if not is_commit(text):
-        raise unusable(path, "must be a whole commit: 40 or 64 hexadecimal digits in small letters")
+        raise payload_error(path, "must be a whole commit: 40 or 64 hexadecimal digits in small letters")
     return text if text.strip("0") else None
 
 
-def read_beginning_of_commit(text: str, path: str) -> str:
-    """A commit of which the end may be left out. Raises `PayloadNotUsable`."""
-    if _PART_OF_COMMIT.fullmatch(text) is None:
-        raise unusable(path, "must be a commit or its beginning: 7 to 64 hexadecimal digits in small letters")
+def read_commit_prefix(text: str, path: str) -> str:
+    """Check a full or abbreviated commit ID. Raises `PayloadNotUsable`."""
+    if _COMMIT_PREFIX.fullmatch(text) is None:
+        raise payload_error(
+            path, "must be a commit or its beginning: 7 to 64 hexadecimal digits in small letters"
+        )
     return text
 
 
-class NamedRepository(Payload):
-    """A repository, as GitHub and Bitbucket write it."""
+class RepositoryPayload(Payload):
+    """The common part of repositories in payloads of GitHub and Bitbucket."""
 
     full_name: str
 
 
-def read_host_id(given: int | str | None, path: str) -> str | None:
-    """A host's ID of a repository as text. Raises `PayloadNotUsable`."""
-    if given is None:
+def read_host_id(value: int | str | None, path: str) -> str | None:
+    """Return the host's ID of a repository as text. Raises `PayloadNotUsable`."""
+    if value is None:
         return None
-    if _HOST_ID.fullmatch(str(given)) is None:
-        raise unusable(path, f"must be at most {LONGEST_HOST_ID} printable ASCII characters without blanks")
-    return str(given)
+    if _HOST_ID.fullmatch(str(value)) is None:
+        raise payload_error(
+            path, f"must be at most {MAX_HOST_ID_LENGTH} printable ASCII characters without blanks"
+        )
+    return str(value)
 
 
-def clean_address(text: str | None) -> str | None:
-    """The address of a page; None where it cannot be one."""
-    if text is None or len(text) > _LONGEST_ADDRESS or _ADDRESS.fullmatch(text) is None:
+def clean_url(text: str | None) -> str | None:
+    """Return the URL of a page; None if the text is not one."""
+    if text is None or len(text) > _MAX_URL_LENGTH or _URL.fullmatch(text) is None:
         return None
     return text
 
 
 def read_full_name(text: str, path: str) -> str:
-    """`owner/name`. Raises `PayloadNotUsable`."""
-    if len(text) > _LONGEST_FULL_NAME or _FULL_NAME.fullmatch(text) is None:
-        raise unusable(path, f"must be owner/name in at most {_LONGEST_FULL_NAME} ASCII characters")
+    """Check a name of the form `owner/name`. Raises `PayloadNotUsable`."""
+    if len(text) > _MAX_FULL_NAME_LENGTH or _FULL_NAME.fullmatch(text) is None:
+        raise payload_error(path, f"must be owner/name in at most {_MAX_FULL_NAME_LENGTH} ASCII characters")
     return text
 
 
-def read_pushed_ref(ref: str) -> str | Ignored:
-    """The branch that was pushed."""
+def read_pushed_branch(ref: str) -> str | Ignored:
+    """Return the branch that was pushed, or why the push is ignored."""
     if ref.startswith(_TAGS):
-        return A_TAG
+        return IGNORED_TAG
     branch = ref.removeprefix(_BRANCHES)
-    return branch if branch != ref and is_branch(branch) else NO_BRANCH
+    return branch if branch != ref and is_branch(branch) else IGNORED_REF
 
 
 def is_branch(name: str) -> bool:
-    """Whether a branch of this name can be followed."""
+    """Return True if pushes to a branch of this name can be deployed."""
     return len(name) <= LONGEST_REF and is_ref(name)
 
 
 def clean_name(text: str | None) -> str | None:
-    """What can be printed of a name, cut where it gets too long; None: nothing."""
+    """Return the printable characters of a name, truncated; None if there are none."""
     if text is None:
         return None
-    return "".join(c for c in text[: 2 * LONGEST_NAME] if c.isprintable())[:LONGEST_NAME] or None
+    return "".join(c for c in text[: 2 * MAX_NAME_LENGTH] if c.isprintable())[:MAX_NAME_LENGTH] or None
 
 
 def clean_message(text: str | None) -> str | None:
-    """A commit's message as a database takes it, cut where it gets too long."""
+    """Return a commit's message without NUL, truncated, as the database stores it."""
     if text is None:
         return None
-    kept = text[:LONGEST_MESSAGE_BYTES].replace("\0", "\N{REPLACEMENT CHARACTER}")
-    return kept.encode()[:LONGEST_MESSAGE_BYTES].decode(errors="ignore")
+    message = text[:MAX_MESSAGE_BYTES].replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return message.encode()[:MAX_MESSAGE_BYTES].decode(errors="ignore")

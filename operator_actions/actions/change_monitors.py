@@ -8,9 +8,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import operator, record
 from control_domain.keys import forget_keys
-from control_domain.monitors.change_heartbeat import change_heartbeat, hold_heartbeat
-from control_domain.monitors.operations import settings_of
-from control_domain.monitors.read_wanted import read_changes
+from control_domain.monitors.change_heartbeat import change_heartbeat, lock_heartbeat
+from control_domain.monitors.operations import get_settings
+from control_domain.monitors.params import read_heartbeat_changes
 from control_domain.monitors.remove_monitors import remove_heartbeat, remove_queue
 from control_domain.tables.monitors import Heartbeat, Queue
 from control_domain.tables.projects import Environment, Project
@@ -20,12 +20,12 @@ from operator_actions.actions.engines import Action, Engines, Wanted, read_id
 
 
 async def _set_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
-    """`wanted`: id, and what is to be another: see `read_changes`."""
+    """`wanted`: id, and what is to be another: see `read_heartbeat_changes`."""
     async with engines.sessions() as session, session.begin():
         seen = await choose_heartbeat(session, read_id(wanted, "id"))
-        await hold_heartbeat(session, seen.heartbeat)
-        before = settings_of(seen.heartbeat)
-        settings = read_changes(wanted, before)
+        await lock_heartbeat(session, seen.heartbeat)
+        before = get_settings(seen.heartbeat)
+        settings = read_heartbeat_changes(wanted, before)
         await change_heartbeat(session, seen.heartbeat, settings, now)
         after = settings.columns()
         details = {

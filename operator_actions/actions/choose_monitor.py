@@ -2,11 +2,16 @@
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.monitors.operations import SeenHeartbeat, SeenQueue, find_heartbeats, find_queues
+from control_domain.monitors.operations import (
+    HeartbeatWithState,
+    QueueWithState,
+    find_heartbeats,
+    find_queues,
+)
 from control_domain.refusals import Refused
 
 
-async def choose_heartbeat(session: AsyncSession, heartbeat_id: int) -> SeenHeartbeat:
+async def choose_heartbeat(session: AsyncSession, heartbeat_id: int) -> HeartbeatWithState:
     """The heartbeat of this ID. Raises `Refused`."""
     found = await find_heartbeats(session, heartbeat_id)
     if not found:
@@ -14,7 +19,7 @@ async def choose_heartbeat(session: AsyncSession, heartbeat_id: int) -> SeenHear
     return found[0]
 
 
-async def choose_queue(session: AsyncSession, queue_id: int) -> SeenQueue:
+async def choose_queue(session: AsyncSession, queue_id: int) -> QueueWithState:
     """The same for a queue."""
     found = await find_queues(session, queue_id)
     if not found:

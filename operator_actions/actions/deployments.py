@@ -11,7 +11,7 @@ from sqlalchemy.orm import aliased
 
 from control_domain.accounts.roles import Right
 from control_domain.audit import Actor, operator
-from control_domain.deployments import decide
+from control_domain.deployments import decisions as decide
 from control_domain.projects.choose import choose_environment, choose_project
 from control_domain.projects.members import choose_member
 from control_domain.refusals import Refused, refusing

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from control_domain.monitors.operations import SeenHeartbeat, SeenQueue
+from control_domain.monitors.operations import HeartbeatWithState, QueueWithState
 from control_domain.tables.monitors import HeartbeatRun, QueueWorker
 from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.times import format_time, from_epoch_ms
@@ -11,7 +11,7 @@ LOST_MS = 5 * 60_000
 """A worker that was not heard from for so long is lost."""
 
 
-def describe_heartbeat(seen: SeenHeartbeat) -> dict[str, Any]:
+def describe_heartbeat(seen: HeartbeatWithState) -> dict[str, Any]:
     """Configuration and present state; times as answers have them, durations in seconds."""
     heartbeat, state = seen.heartbeat, seen.state
     return {
@@ -51,7 +51,7 @@ def describe_run(row: HeartbeatRun) -> dict[str, Any]:
     }
 
 
-def describe_queue(seen: SeenQueue, clock_ms: int) -> dict[str, Any]:
+def describe_queue(seen: QueueWithState, clock_ms: int) -> dict[str, Any]:
     """The newest snapshot and the workers. `clock_ms`: through when reports are known to be all there."""
     state = seen.state
     counts = ("pending", "delayed", "reserved", "failed", "oldest_wait_seconds")

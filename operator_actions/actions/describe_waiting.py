@@ -7,7 +7,11 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.deployments.frozen import SHORTEST_DIGEST, Inputs, tell_changed
+from control_domain.deployments.inputs import (
+    MIN_DIGEST_LENGTH,
+    DeploymentInputs,
+    describe_changes_for_approver,
+)
 from control_domain.tables.accounts import Person
 from control_domain.tables.deployments import Deployment, Release
 from control_domain.tables.repositories import Repository
@@ -46,31 +50,35 @@ async def describe_waiting(session: AsyncSession, ids: Iterable[int]) -> Mapping
     )
     waiting = {}
     for deployment, url, variables_id, workflow_id in await session.execute(query):
-        brings_id = deployment.rolled_back_to_id or deployment.promoted_from_id
-        own = None if brings_id is not None else workflow_id
+        release_source_id = deployment.rolled_back_to_id or deployment.promoted_from_id
+        own = None if release_source_id is not None else workflow_id
         source = deployment.repository_id, deployment.revision
-        waiting[deployment.id] = (deployment, url, Inputs(*source, variables_id, own, brings_id))
+        waiting[deployment.id] = (
+            deployment,
+            url,
+            DeploymentInputs(*source, variables_id, own, release_source_id),
+        )
     all_inputs = [inputs for *_, inputs in waiting.values()]
     variables_told = await _versions(session, VariableSet, [one.variables_id for one in all_inputs])
     workflows_told = await _workflows(session, all_inputs)
     return {
         number: {
             "repository_url": url,
-            "digest": None if inputs.revision is None else inputs.digest()[:SHORTEST_DIGEST],
+            "digest": None if inputs.revision is None else inputs.digest()[:MIN_DIGEST_LENGTH],
             "commit_subject": deployment.commit_subject,
             "commit_author": deployment.commit_author,
             "commit_fault": deployment.commit_fault,
             "variables": variables_told.get(inputs.variables_id or 0),
             "workflow": workflows_told.get(inputs),
-            "changed_since_asked": tell_changed(deployment, inputs),
+            "changed_since_asked": describe_changes_for_approver(deployment, inputs),
         }
         for number, (deployment, url, inputs) in waiting.items()
     }
 
 
 async def _workflows(
-    session: AsyncSession, all_inputs: Sequence[Inputs]
-) -> Mapping[Inputs, dict[str, Any] | None]:
+    session: AsyncSession, all_inputs: Sequence[DeploymentInputs]
+) -> Mapping[DeploymentInputs, dict[str, Any] | None]:
     """Nothing for those whose commit has its own."""
     ids = {one.workflow_id for one in all_inputs if one.workflow_id is not None}
     versions = await _versions(session, Workflow, ids)
@@ -78,9 +86,11 @@ async def _workflows(
     stored = {
         number: {**versions[number], "release_of": None, **_tell_text(text)} for number, text in texts.items()
     }
-    brought = await _brought(session, [one.brings_id for one in all_inputs])
+    brought = await _brought(session, [one.release_source_id for one in all_inputs])
     return {
-        one: stored.get(one.workflow_id or 0) if one.brings_id is None else brought.get(one.brings_id)
+        one: stored.get(one.workflow_id or 0)
+        if one.release_source_id is None
+        else brought.get(one.release_source_id)
         for one in all_inputs
     }
 

@@ -8,7 +8,7 @@ from sqlalchemy import exists, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.clock import database_now
-from control_domain.deployments.operations import LINE_COLUMNS, LOG_LINES, Line, tail_log
+from control_domain.deployments.operations import LOG_LINE_COLUMNS, LOG_LINES, LogLine, tail_log
 from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment, DeploymentLine, LiveRelease, Release
 from control_domain.tables.runtime import EnvironmentLease
@@ -66,18 +66,18 @@ async def _describe(session: AsyncSession, chosen: Chosen, now: datetime) -> dic
 
 async def _read_lines(
     session: AsyncSession, deployment: Deployment, after: int | None, most: int
-) -> tuple[Sequence[Line], bool]:
+) -> tuple[Sequence[LogLine], bool]:
     """Those behind `after`, or the last ones and whether there are more before them."""
     if after is None:
         lines, is_truncated = await tail_log(session, deployment.id)
         return lines[-most:], is_truncated or len(lines) > most
     query = (
-        select(*LINE_COLUMNS)
+        select(*LOG_LINE_COLUMNS)
         .where(DeploymentLine.deployment_id == deployment.id, DeploymentLine.id > after)
         .order_by(DeploymentLine.id)
         .limit(most)
     )
-    return [Line._make(row) for row in await session.execute(query)], False
+    return [LogLine._make(row) for row in await session.execute(query)], False
 
 
 ACTIONS: Mapping[str, Action] = {"deployments/follow": _follow}

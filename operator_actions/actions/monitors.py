@@ -19,10 +19,10 @@ from control_domain.monitors.operations import (
     create_queue,
     find_heartbeats,
     find_queues,
+    list_newest_runs,
     live_monitor_keys,
-    newest_runs,
 )
-from control_domain.monitors.read_wanted import read_name, read_settings
+from control_domain.monitors.params import read_heartbeat_settings, read_monitor_name
 from control_domain.projects.choose import choose_environment
 from control_domain.refusals import Refused
 from control_domain.tables.monitors import MonitorKey
@@ -44,7 +44,7 @@ async def add_heartbeat(
     `wanted`: name, either period_seconds or cron (and timezone), grace_seconds, max_runtime_seconds,
     failures_before_down, environment_id; what is left out has its default. Raises `Refused`.
     """
-    settings = read_settings(wanted)
+    settings = read_heartbeat_settings(wanted)
 
     async def make(session: AsyncSession, environment: Environment) -> dict[str, Any]:
         heartbeat = await create_heartbeat(session, environment, settings, now)
@@ -58,7 +58,7 @@ async def add_queue(
     sessions: Sessions, directory: KeyDirectory, wanted: dict[str, Any], now: datetime
 ) -> dict[str, Any]:
     """A new queue and its key. `wanted`: name, environment_id. Raises `Refused`."""
-    name = read_name(wanted)
+    name = read_monitor_name(wanted)
 
     async def make(session: AsyncSession, environment: Environment) -> dict[str, Any]:
         queue = await create_queue(session, environment, name, now)
@@ -83,7 +83,7 @@ async def _add(
     except BrokenReference:
         raise
     except IntegrityError:
-        raise Refused(f"The environment has one of the name {read_name(wanted)!r} already.") from None
+        raise Refused(f"The environment has one of the name {read_monitor_name(wanted)!r} already.") from None
     return await _publish(directory, told, entries)
 
 
@@ -107,7 +107,7 @@ async def show_heartbeat(sessions: Sessions, heartbeat_id: int) -> dict[str, Any
     """One heartbeat, its newest runs, and its keys. Raises `Refused`."""
     async with sessions() as session:
         seen = await choose_heartbeat(session, heartbeat_id)
-        runs = await newest_runs(session, heartbeat_id, _RUNS)
+        runs = await list_newest_runs(session, heartbeat_id, _RUNS)
         keys = await _keys(session, (MonitorKey.heartbeat_id == heartbeat_id) & MonitorKey.sealed.is_(None))
         return {
             **describe_heartbeat(seen),

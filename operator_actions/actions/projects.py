@@ -19,7 +19,7 @@ from control_domain.projects.listing import ListedEnvironment, read_project, wit
 from control_domain.projects.operations import create_project, give_role, take_role
 from control_domain.refusals import Refused
 from control_domain.removals.remove_project import remove_project
-from control_domain.repositories.operations import connected_repository
+from control_domain.repositories.operations import find_connected_repository
 from control_domain.slugs import read_name, read_slug
 from control_domain.tables.accounts import Account, Person
 from control_domain.tables.projects import Project, ProjectRole
@@ -59,7 +59,7 @@ async def _show_project(engines: Engines, wanted: Wanted, now: datetime) -> dict
         project = await choose_project(session, wanted.get("id"))
         account = await session.get_one(Account, project.account_id)
         _, environments = await read_project(session, project)
-        repository = await connected_repository(session, project.id)
+        repository = await find_connected_repository(session, project.id)
         sites = select(Site).where(Site.project_id == project.id).order_by(Site.id)
         return {
             **_describe(project, environments, account),

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.deployments.operations import queue_promotion, queue_rollback
-from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.projects.choose import choose_environment, choose_place
 from control_domain.projects.find import Place
 from control_domain.projects.members import choose_asker
@@ -33,7 +33,7 @@ async def _deploy(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         place = await choose_place(session, wanted.get("environment_id"))
         actor = await choose_asker(session, place.project, wanted)
         with refusing(_called(place), _ADVICE):
-            made = await queue_deployment(session, place, Wish("api", ref=ref), actor, now)
+            made = await queue_deployment(session, place, DeploymentRequest("api", ref=ref), actor, now)
         return await _queued(session, Chosen(made, *place))
 
 

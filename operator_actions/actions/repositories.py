@@ -11,13 +11,13 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import operator, record
-from control_domain.deployments.moves import add_line, move_deployment
+from control_domain.deployments.transitions import add_log_line, transition_deployment
 from control_domain.environments.read_wanted import check_branch
 from control_domain.projects.choose import choose_project
 from control_domain.projects.describe import name_project
 from control_domain.refusals import Refused
 from control_domain.repositories import operations
-from control_domain.repositories.read_url import read_url
+from control_domain.repositories.urls import read_url
 from control_domain.repositories.webhook_secrets import (
     has_webhook,
     make_secret,
@@ -30,7 +30,7 @@ from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret
 from git_hosts.all_hosts import HOSTS
 from git_hosts.gitlab.host import GITLAB
-from git_hosts.signatures.standard_webhooks import signing_key
+from git_hosts.signatures import decode_signing_key
 from git_hosts.webhook_events import WebhookSecret
 from operator_actions.actions.engines import Action, Engines, Wanted, read_id
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
@@ -86,7 +86,7 @@ async def _connect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 async def _told_connected(engines: Engines, wanted: Wanted) -> str:
     async with engines.sessions() as session:
         project = await choose_project(session, wanted.get("project_id"))
-        before = await operations.connected_repository(session, project.id)
+        before = await operations.find_connected_repository(session, project.id)
     if before is None:
         return f"The project {project.slug} was changed by somebody else meanwhile; run the command again."
     return (
@@ -97,12 +97,12 @@ async def _told_connected(engines: Engines, wanted: Wanted) -> str:
 
 async def _clear_sample(session: AsyncSession, wanted: Wanted, project: Project, now: datetime) -> None:
     """Disconnect what a first start has made. Raises `Refused` while a deployment of the project is active."""
-    sample = await operations.connected_repository(session, project.id)
+    sample = await operations.find_connected_repository(session, project.id)
     if sample is None or not sample.is_sample:
         return
     await operations.lock_repository(session, sample.id)
     # Asked again: somebody else may have been quicker, and has then connected another one.
-    sample = await operations.connected_repository(session, project.id)
+    sample = await operations.find_connected_repository(session, project.id)
     if sample is not None and sample.is_sample:
         await _disconnect_one(session, wanted, _Chosen(sample, project, None), now)
 
@@ -122,7 +122,7 @@ def _is_plain(wanted: Wanted, chosen: _Chosen) -> bool:
     """Whether another secret is sent as it is. The present kind stays, because the host may have no signing tokens,
     unless `signing` or a signing token is given."""
     given = wanted.get("secret")
-    if wanted.get("signing") or (given is not None and signing_key(str(given)) is not None):
+    if wanted.get("signing") or (given is not None and decode_signing_key(str(given)) is not None):
         return bool(wanted.get("plain_secret"))
     return bool(wanted.get("plain_secret")) or chosen.secret_kind == "plain"
 
@@ -255,8 +255,8 @@ async def _cancel_waiting(session: AsyncSession, repository: Repository, now: da
     )
     waiting = (await session.execute(query)).scalars().all()
     for deployment in waiting:
-        await move_deployment(session, deployment, DeploymentStatus.CANCELED, now)
-        add_line(session, deployment.id, "Canceled: the repository was disconnected.", now)
+        await transition_deployment(session, deployment, DeploymentStatus.CANCELED, now)
+        add_log_line(session, deployment.id, "Canceled: the repository was disconnected.", now)
     return len(waiting)
 
 

@@ -15,11 +15,16 @@ from control_domain.database.errors import BrokenReference
 from control_domain.keys import forget_keys, telling_edges
 from control_domain.projects.choose import choose_project
 from control_domain.refusals import Refused
-from control_domain.sites import operations, read_wanted
-from control_domain.sites import remove_site as removal
-from control_domain.sites.describe_site import describe_goal, describe_site
-from control_domain.sites.make_report import make_report
-from control_domain.sites.operations import SeenSite, find_sites, goals_of, live_sites
+from control_domain.sites import operations, params
+from control_domain.sites.operations import (
+    SiteWithProject,
+    describe_goal,
+    describe_site,
+    find_sites,
+    list_goals,
+    live_sites,
+)
+from control_domain.sites.reports import make_report
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
@@ -44,7 +49,7 @@ async def show_site(
     be asked). Raises `Refused`."""
     async with sessions() as session:
         seen = await _the_one(session, site_id)
-        goals = await goals_of(session, seen.site)
+        goals = await list_goals(session, seen.site)
     last = await _ask(store, lambda asked: last_events(asked, [site_id], now))
     dropped = await _ask(store, lambda asked: dropped_events(asked, site_id, now - _DROPPED_SINCE))
     return {**_describe(seen, last), "goals": [describe_goal(goal) for goal in goals], "dropped": dropped}
@@ -61,13 +66,13 @@ async def _ask(store: ColumnStore | None, question: Callable[[ColumnStore], Awai
         return None
 
 
-def _describe(seen: SeenSite, last: Mapping[int, datetime] | None) -> dict[str, Any]:
+def _describe(seen: SiteWithProject, last: Mapping[int, datetime] | None) -> dict[str, Any]:
     if last is None:
         return {**describe_site(seen, None), "verified": None}
     return describe_site(seen, last.get(seen.site.id))
 
 
-async def _the_one(session: AsyncSession, site_id: int) -> SeenSite:
+async def _the_one(session: AsyncSession, site_id: int) -> SiteWithProject:
     found = await find_sites(session, site_id)
     if not found:
         raise Refused(f"There is no site {site_id}; `pharos site list` shows all.")
@@ -82,15 +87,15 @@ async def add_site(
     `wanted`: domains, name (the first domain's host), timezone (UTC), project_id (may be left out where there is one
     project). Raises `Refused`.
     """
-    domains = read_wanted.read_origins(wanted, "domains")
+    domains = params.read_origins(wanted, "domains")
     _check_number(domains)
-    name = read_wanted.read_name(wanted, read_wanted.host_of(domains[0]))
-    timezone = read_wanted.read_timezone(wanted)
+    name = params.read_name(wanted, params.make_default_name(domains[0]))
+    timezone = params.read_timezone(wanted)
     try:
         async with sessions() as session, session.begin():
             project = await choose_project(session, wanted.get("project_id"))
             site = await operations.create_site(session, project.id, name, timezone, domains, now)
-            told = describe_site(SeenSite(site, project), None)
+            told = describe_site(SiteWithProject(site, project), None)
             entries = await live_sites(session, site.id)
     except BrokenReference:
         raise
@@ -104,10 +109,8 @@ async def add_site(
 def _check_number(domains: Sequence[str]) -> None:
     if not domains:
         raise Refused("A site has at least one domain, like https://shop.example.")
-    if len(domains) > read_wanted.MOST_DOMAINS:
-        raise Refused(
-            f"A site has at most {read_wanted.MOST_DOMAINS} domains; https://*.shop.example is one."
-        )
+    if len(domains) > params.MAX_DOMAINS:
+        raise Refused(f"A site has at most {params.MAX_DOMAINS} domains; https://*.shop.example is one.")
 
 
 async def _publish(
@@ -125,7 +128,7 @@ async def change_domains(
 ) -> dict[str, Any]:
     """Domains added to a site and removed from it, at the edges within 5 s. `wanted`: add, remove. Adding one that is
     there changes nothing. Raises `Refused`."""
-    added, removed = (read_wanted.read_origins(wanted, name) for name in ("add", "remove"))
+    added, removed = (params.read_origins(wanted, name) for name in ("add", "remove"))
     async with sessions() as session, session.begin():
         seen = await _the_one(session, site_id)
         domains = list(dict.fromkeys([*seen.domains, *added]))
@@ -146,7 +149,7 @@ async def change_timezone(sessions: Sessions, site_id: int, wanted: dict[str, An
     """Another time zone for a site's days, those before included. `wanted`: timezone. Raises `Refused`."""
     if not wanted.get("timezone"):
         raise Refused("Name the time zone, like Europe/Oslo.")
-    timezone = read_wanted.read_timezone(wanted)
+    timezone = params.read_timezone(wanted)
     async with sessions() as session, session.begin():
         seen = await _the_one(session, site_id)
         await operations.change_timezone(session, seen.site, timezone)
@@ -156,8 +159,8 @@ async def change_timezone(sessions: Sessions, site_id: int, wanted: dict[str, An
 async def add_goal(sessions: Sessions, site_id: int, wanted: dict[str, Any], now: datetime) -> dict[str, Any]:
     """A new goal of a site; it counts what has happened before as well. `wanted`: either event or path, and name (the
     event or the path itself). Raises `Refused`."""
-    event, path = read_wanted.read_goal_target(wanted)
-    name = read_wanted.read_name(wanted, event or path or "")
+    event, path = params.read_goal_target(wanted)
+    name = params.read_name(wanted, event or path or "")
     try:
         async with sessions() as session, session.begin():
             seen = await _the_one(session, site_id)
@@ -188,7 +191,7 @@ async def remove_site(
     its time is over. `wanted`: who asks. Raises `Refused`."""
     async with sessions() as session, session.begin():
         seen = await _the_one(session, site_id)
-        digests = await removal.remove_site(session, seen, operator(wanted), now)
+        digests = await operations.remove_site(session, seen, operator(wanted), now)
     told = {"id": site_id, "name": seen.site.name, "tracker_id": seen.site.public_id, "removed": True}
     await forget_keys(directory, digests, told)
     return told
@@ -202,19 +205,19 @@ async def report_site(
     The site is that of the ID or, without one, that of `wanted`'s name, which may be a tracker ID. `wanted`: name,
     days, filters. Raises `Refused`, and `StorageUnavailable`.
     """
-    query = read_wanted.read_wanted_report(wanted)
+    query = params.read_report_params(wanted)
     async with sessions() as session:
         if site_id is None:
             seen = await _the_one_called(session, str(wanted.get("name") or ""))
         else:
             seen = await _the_one(session, site_id)
-        goals = await goals_of(session, seen.site)
+        goals = await list_goals(session, seen.site)
     report = await make_report(store, seen.site, goals, query, now)
     return {**report, "site": {**report["site"], "tracker_id": seen.site.public_id}}
 
 
-async def _the_one_called(session: AsyncSession, called: str) -> SeenSite:
-    found = await find_sites(session, called=called)
+async def _the_one_called(session: AsyncSession, called: str) -> SiteWithProject:
+    found = await find_sites(session, name_or_id=called)
     if not found:
         raise Refused(f"There is no site {called!r}; `pharos site list` shows all.")
     if len(found) > 1:

@@ -26,8 +26,8 @@ from control_domain.tables.variables import VariableChange, VariableSet
 from control_domain.variables import operations
 from control_domain.variables.dotenv import read_dotenv
 from control_domain.variables.protection import (
+    list_protected_names,
     protect_variables,
-    protected_names,
     read_names,
     unprotect_variables,
 )
@@ -47,10 +47,10 @@ async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     keys = engines.sealing_keys()
     async with engines.sessions() as session:
         place = await choose_place(session, wanted.get("environment_id"))
-        present = await operations.present_variables(session, place.environment)
+        present = await operations.find_newest_variables(session, place.environment)
         by = None if present is None else await _email(session, present.set_by_id)
         pending_id = await _pending_id(session, place.environment)
-        protected = await protected_names(session, place.environment)
+        protected = await list_protected_names(session, place.environment)
         not_live = await _is_not_live(session, place.environment, present)
     with _opening():
         names = list(operations.open_variables(keys, present, place.environment.public_id))
@@ -88,8 +88,8 @@ async def _protect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         place = await choose_place(session, wanted.get("environment_id"))
         with refusing("The environment", "run the command again."):
             added = await protect_variables(session, place, names, operator(wanted), now)
-        protected = await protected_names(session, place.environment)
-        present = await operations.present_variables(session, place.environment)
+        protected = await list_protected_names(session, place.environment)
+        present = await operations.find_newest_variables(session, place.environment)
         with _opening():
             known = operations.open_variables(keys, present, place.environment.public_id)
     missing = [name for name in names if name not in known]
@@ -108,7 +108,7 @@ async def _unprotect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         called = f"{place.project.slug}/{place.environment.slug}"
         agreed = await choose_second(session, place.project, called, lowered, wanted)
         removed = await unprotect_variables(session, place, names, operator(wanted), now, agreed)
-        protected = await protected_names(session, place.environment)
+        protected = await list_protected_names(session, place.environment)
     return {**_called(place), "protected": list(protected), "removed": list(removed)}
 
 
@@ -151,7 +151,7 @@ async def _list_waiting(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     async with engines.sessions() as session:
         waiting = []
         for change, environment, project, email in await session.execute(query):
-            present = await operations.present_variables(session, environment)
+            present = await operations.find_newest_variables(session, environment)
             told = {
                 "id": change.id,
                 **_called(Place(environment, project)),
@@ -212,7 +212,7 @@ async def _decide(
         person = await choose_member(session, place.project, str(wanted.get("by") or ""), Right.DECIDE)
         advice = "only one that waits can be decided on; `pharos approvals` shows those that do."
         with refusing(f"Change {number} of variables", advice):
-            await operations.decide_change(
+            await operations.decide_variable_change(
                 session, change, place, to, person, operator(wanted, person.id), now, reason
             )
         return {"id": number, "status": to.value, **_called(place), "count": change.count}

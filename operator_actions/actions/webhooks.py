@@ -13,8 +13,8 @@ from control_domain.refusals import Refused
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import WaitingPush, WebhookDelivery
-from control_domain.webhooks.deliveries import not_kept, read_body, read_headers
-from control_domain.webhooks.replay import replay
+from control_domain.webhooks.deliveries import read_body, read_headers, unknown_delivery_error
+from control_domain.webhooks.replay_delivery import replay_delivery
 from operator_actions.actions.engines import Action, Engines, Wanted, read_id
 from pipeline_contracts.times import format_time
 
@@ -60,7 +60,7 @@ async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 async def _replay(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """Run a delivery again; gives the delivery that comes of it. `wanted`: id."""
-    made = await replay(
+    made = await replay_delivery(
         engines.sessions,
         engines.directory,
         engines.sealing_keys(),
@@ -106,7 +106,7 @@ def _deliveries() -> Any:
 async def _the_one(session: AsyncSession, number: int) -> _Kept:
     row = (await session.execute(_deliveries().where(WebhookDelivery.id == number))).one_or_none()
     if row is None:
-        raise not_kept(number)
+        raise unknown_delivery_error(number)
     return _Kept(*row)
 
 

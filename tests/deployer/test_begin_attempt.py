@@ -9,16 +9,16 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor
-from control_domain.deployments.decide import approve_deployment
-from control_domain.deployments.frozen import inputs_of
-from control_domain.deployments.queue_deployment import Trigger, Wish, queue_deployment
+from control_domain.deployments.decisions import approve_deployment
+from control_domain.deployments.inputs import read_deployment_inputs
+from control_domain.deployments.queue_deployment import DeploymentRequest, Trigger, queue_deployment
 from control_domain.environments.locks import lock_environment
 from control_domain.projects.find import Place
 from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment
 from control_domain.tables.repositories import Repository
-from control_domain.variables.operations import present_variables, replace_variables
+from control_domain.variables.operations import find_newest_variables, replace_variables
 from deployer.deployments.begin_attempt import begin_attempt
 from deployer.deployments.read_job import Job, PushedCommit
 from deployer.identity import Identity
@@ -49,10 +49,10 @@ async def _queue_push(
     before: str | None = BEFORE,
 ) -> int:
     """Queue the deployment of a webhook."""
-    wish = Wish(trigger, ref="main", pushed_revision=revision, pushed_from=before)
+    request = DeploymentRequest(trigger, ref="main", pushed_revision=revision, pushed_from=before)
     async with platform.sessions() as session, session.begin():
         place = await _read_place(session, platform, NAME)
-        return (await queue_deployment(session, place, wish, ACTOR, datetime.now(UTC))).id
+        return (await queue_deployment(session, place, request, ACTOR, datetime.now(UTC))).id
 
 
 async def _lease(platform: Platform, name: str = NAME) -> Lease:
@@ -87,7 +87,9 @@ async def _approve(platform: Platform, number: int, revision: str | None = COMMI
         deployment = await session.get_one(Deployment, number)
         environment = await session.get_one(Environment, platform.acme.environment(NAME).id)
         admin = platform.acme.people["admin"]
-        inputs = await inputs_of(session, deployment, environment, revision or deployment.revision)
+        inputs = await read_deployment_inputs(
+            session, deployment, environment, revision or deployment.revision
+        )
         now, digest = datetime.now(UTC), inputs.digest()
         await approve_deployment(session, deployment, environment, admin, revision, ACTOR, now, digest)
 
@@ -180,7 +182,7 @@ async def test_a_rollback_restores_its_variables_without_approval(platform: Plat
     await _set_variables(platform, KEY="then")
     source = platform.acme.deployments["production"].id
     async with platform.sessions() as session, session.begin():
-        then = await present_variables(session, platform.acme.environment(NAME))
+        then = await find_newest_variables(session, platform.acme.environment(NAME))
         assert then is not None
         values = {"variables_id": then.id}
         await session.execute(update(Release).where(Release.deployment_id == source).values(values))
@@ -278,7 +280,7 @@ async def test_the_live_release_decides_whether_a_deployment_resumes_at_its_swit
     number = await _queue(platform)
     await change_deployment(platform, number, status="running", step="switch", attempts=3, revision=COMMIT)
     async with platform.sessions() as session, session.begin():
-        variables = await present_variables(session, platform.acme.environment(NAME))
+        variables = await find_newest_variables(session, platform.acme.environment(NAME))
         assert variables is not None
         release = Release(
             environment_id=platform.acme.environment(NAME).id,

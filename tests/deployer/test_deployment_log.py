@@ -11,7 +11,7 @@ from sqlalchemy import event, select
 from sqlalchemy.orm import Session
 
 from control_domain.database.errors import DatabaseAway
-from control_domain.deployments.moves import add_line
+from control_domain.deployments.transitions import add_log_line
 from control_domain.tables.deployments import DeploymentLine
 from deployer.deployments import log as log_module
 from deployer.deployments.log import DeploymentLog
@@ -110,7 +110,7 @@ async def test_a_connection_lost_during_a_commit_stores_each_line_once(
             with pytest.raises(DatabaseAway):
                 await log.flush()
             async with written.platform.sessions() as session, session.begin():
-                add_line(session, written.number, "somebody else's", datetime.now(UTC))
+                add_log_line(session, written.number, "somebody else's", datetime.now(UTC))
         written.lease.ends_at = ends_at
         await log.write("stdout", b"same\n")
         await log.flush()

@@ -10,8 +10,8 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor
-from control_domain.deployments.decide import approve_deployment
-from control_domain.deployments.frozen import inputs_of
+from control_domain.deployments.decisions import approve_deployment
+from control_domain.deployments.inputs import read_deployment_inputs
 from control_domain.projects.find import Place
 from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment, Release
@@ -82,7 +82,7 @@ async def _digest(platform: Platform, number: int) -> str:
     async with platform.sessions() as session:
         deployment = await session.get_one(Deployment, number)
         environment = await session.get_one(Environment, platform.acme.environment(NAME).id)
-        return (await inputs_of(session, deployment, environment, COMMIT)).digest()
+        return (await read_deployment_inputs(session, deployment, environment, COMMIT)).digest()
 
 
 async def _begin(platform: Platform, number: int) -> Job | None:

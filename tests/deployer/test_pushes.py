@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.projects.find import Place
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import ACTOR, Stage, ask, open_stage
@@ -37,7 +37,7 @@ class Pushing:
 
     async def push(self, before: str | None, revision: str) -> tuple[str, list[str]]:
         """Deploy the push of a webhook; return the running commit, and the log's lines about the host."""
-        wish = Wish("push", ref="main", pushed_revision=revision, pushed_from=before)
+        wish = DeploymentRequest("push", ref="main", pushed_revision=revision, pushed_from=before)
         async with self.stage.sessions() as session, session.begin():
             number = (await queue_deployment(session, self.place, wish, ACTOR, datetime.now(UTC))).id
         assert await self.stage.wait_final(number) == "succeeded", await self.stage.lines(number)

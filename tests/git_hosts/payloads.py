@@ -1,4 +1,4 @@
-"""The payloads of `tests/data/webhooks`, written by the hosts' documentation, and what readers make of them."""
+"""The payloads of `tests/data/webhooks`, written after the hosts' documentation, and functions that parse them."""
 
 import copy
 import json
@@ -30,12 +30,12 @@ EVENTS = {
 
 
 def load(name: str) -> Any:
-    """A payload's document."""
+    """Return the document of a payload."""
     return json.loads((_FOLDER / f"{name}.json").read_bytes())
 
 
 def change(document: Any, path: str, value: Any) -> Any:
-    """The document with another value at the path (`push.changes.0.new`), or without it where it is `MISSING`."""
+    """Return the document with another value at the path (`push.changes.0.new`), or without it if it is `MISSING`."""
     document = copy.deepcopy(document)
     *holders, last = path.split(".")
     holder = document
@@ -53,7 +53,7 @@ def _key(holder: Any, key: str) -> Any:
 
 
 def read(name: str, *changes: tuple[str, Any], event: str | None = None) -> WebhookEvent:
-    """What is made of a payload, in which some values are others."""
+    """Parse a payload with some values changed."""
     document = load(name)
     for path, value in changes:
         document = change(document, path, value)
@@ -64,7 +64,7 @@ def read(name: str, *changes: tuple[str, Any], event: str | None = None) -> Webh
 
 
 def refused_field(kind: str, event: str, raw: bytes, headers: Headers | None = None) -> str:
-    """The one field that a delivery is refused for."""
+    """Return the only field in the error of a refused delivery."""
     with pytest.raises(PayloadNotUsable) as caught:
         HOSTS[kind].webhooks.parse_event(event, raw, headers or {})
     (error,) = caught.value.errors

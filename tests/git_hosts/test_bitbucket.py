@@ -23,7 +23,7 @@ def _branches(*changes: tuple[str, Any]) -> list[str]:
     return [change.branch for change in notice.changes]
 
 
-def test_all_changes_of_a_push_are_read_but_for_tags() -> None:
+def test_a_push_is_parsed_without_its_tags() -> None:
     assert read("bitbucket-push") == Push(
         (
             BranchChange(
@@ -51,11 +51,11 @@ def test_a_push_of_tags_alone_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "-rf", "a" * 201, "", "a\0"])
-def test_a_branch_that_git_does_not_allow_is_left_out(name: str) -> None:
+def test_changes_of_invalid_branches_are_dropped(name: str) -> None:
     assert _branches(("push.changes.0.new.name", name)) == ["feature/basket", "feature/till"]
 
 
-def test_a_push_of_which_nothing_is_left_is_ignored() -> None:
+def test_a_push_without_valid_branches_is_ignored() -> None:
     assert isinstance(read("bitbucket-push", ("push.changes", [])), Ignored)
     first = load("bitbucket-push")["push"]["changes"][0]
     first["new"]["name"] = "a b"
@@ -70,7 +70,7 @@ def test_a_pull_request() -> None:
         branch="feature/basket",
         revision="da1560886d4f",
         is_fork=False,
-        by="ada",
+        sender="ada",
         repository=_SHOP,
     )
 
@@ -83,7 +83,7 @@ def test_a_pull_request() -> None:
         ("pullrequest:rejected", "closed"),
     ],
 )
-def test_what_happens_to_a_pull_request(event: str, action: str) -> None:
+def test_pull_request_events_map_to_actions(event: str, action: str) -> None:
     assert _pull(event=event).action == action
 
 
@@ -92,7 +92,7 @@ def test_other_events_are_ignored(event: str) -> None:
     assert isinstance(read("bitbucket-pull-request", ("pullrequest", None), event=event), Ignored)
 
 
-def test_a_pull_request_from_another_repository_is_of_a_fork() -> None:
+def test_a_pull_request_from_another_repository_is_a_fork() -> None:
     path = "pullrequest.source.repository"
     assert _pull((f"{path}.full_name", "mallory/shop")).is_fork
     assert not _pull((f"{path}.full_name", "Acme/Shop")).is_fork
@@ -102,22 +102,22 @@ def test_a_pull_request_from_another_repository_is_of_a_fork() -> None:
 
 
 @pytest.mark.parametrize("commit", ["da15608", "d" * 12, "d" * 40, "d" * 64])
-def test_the_beginning_of_a_commit_is_kept_as_it_is(commit: str) -> None:
+def test_an_abbreviated_commit_is_kept(commit: str) -> None:
     assert _pull(("pullrequest.source.commit.hash", commit)).revision == commit
 
 
 @pytest.mark.parametrize("commit", [None, MISSING])
-def test_a_pull_request_may_be_without_a_commit(commit: Any) -> None:
+def test_a_pull_request_may_lack_a_commit(commit: Any) -> None:
     assert _pull(("pullrequest.source.commit", commit)).revision is None
 
 
-def test_a_pull_request_of_a_branch_that_git_does_not_allow_is_ignored() -> None:
+def test_a_pull_request_of_an_invalid_branch_is_ignored() -> None:
     changed = ("pullrequest.source.branch.name", "a b")
     assert isinstance(read("bitbucket-pull-request", changed), Ignored)
 
 
 @pytest.mark.parametrize(
-    ("actor", "by"),
+    ("actor", "sender"),
     [
         ({"nickname": "ada", "display_name": "Ada"}, "ada"),
         ({"display_name": "Ada"}, "Ada"),
@@ -127,5 +127,5 @@ def test_a_pull_request_of_a_branch_that_git_does_not_allow_is_ignored() -> None
         (MISSING, None),
     ],
 )
-def test_who_it_was_is_told_where_it_can_be(actor: Any, by: str | None) -> None:
-    assert _pull(("actor", actor)).by == by
+def test_the_sender_is_read_if_present(actor: Any, sender: str | None) -> None:
+    assert _pull(("actor", actor)).sender == sender

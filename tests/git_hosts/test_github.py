@@ -69,7 +69,7 @@ def test_the_published_pull_requests(name: str, action: Any) -> None:
         revision="ec26c3e57ca3a959ca5aad62de7213c562f8c821",
         is_fork=False,
         ref="refs/pull/2/head",
-        by="Codertocat",
+        sender="Codertocat",
         repository=_HELLO,
         installation=1,
     )
@@ -96,7 +96,7 @@ def test_a_push() -> None:
     )
 
 
-def test_a_push_says_only_what_it_has_to() -> None:
+def test_optional_members_of_a_push_may_be_missing() -> None:
     gone = [(name, MISSING) for name in ("pusher", "installation", "head_commit", "created", "deleted")]
     expected = Push((BranchChange("feature/basket", _BEFORE, _AFTER),), _SHOP, None, None)
     assert read("github-push", *gone) == expected
@@ -104,20 +104,20 @@ def test_a_push_says_only_what_it_has_to() -> None:
 
 
 @pytest.mark.parametrize("zeros", ["0" * 40, "0" * 64])
-def test_zeros_stand_for_no_commit(zeros: str) -> None:
+def test_all_zeros_mean_no_commit(zeros: str) -> None:
     assert _change(("before", zeros)).before is None
     assert _change(("after", zeros), ("head_commit", None)) == BranchChange("feature/basket", _BEFORE, None)
 
 
-def test_a_branch_that_was_made_has_nothing_from_before() -> None:
+def test_a_created_branch_has_no_commit_before() -> None:
     assert _change(("created", True)).before is None
 
 
-def test_a_branch_that_was_deleted_has_nothing_after() -> None:
+def test_a_deleted_branch_has_no_commit_after() -> None:
     assert _change(("deleted", True)).after is None
 
 
-def test_commits_of_sha_256_are_read() -> None:
+def test_sha256_commits_are_parsed() -> None:
     assert _change(("after", "b" * 64)).after == "b" * 64
 
 
@@ -139,11 +139,11 @@ def test_commits_of_sha_256_are_read() -> None:
         "",
     ],
 )
-def test_what_is_no_branch_that_git_allows_is_ignored(ref: str) -> None:
+def test_invalid_refs_are_ignored(ref: str) -> None:
     assert isinstance(read("github-push", ("ref", ref)), Ignored)
 
 
-def test_a_branch_may_be_called_as_tags_are() -> None:
+def test_a_branch_name_may_look_like_a_tag() -> None:
     assert _change(("ref", "refs/heads/refs/tags/v1")).branch == "refs/tags/v1"
     assert _change(("ref", "refs/heads/" + "a" * 200)).branch == "a" * 200
     assert _change(("ref", "refs/heads/Blåbær")).branch == "Blåbær"
@@ -157,7 +157,7 @@ def test_a_pull_request() -> None:
         revision=_AFTER,
         is_fork=False,
         ref="refs/pull/7/head",
-        by="grace",
+        sender="grace",
         repository=_SHOP,
         installation=41,
     )
@@ -167,33 +167,33 @@ def test_a_pull_request() -> None:
     ("action", "expected"),
     [("reopened", "opened"), ("synchronize", "updated"), ("closed", "closed")],
 )
-def test_what_happens_to_a_pull_request(action: str, expected: str) -> None:
+def test_pull_request_events_map_to_actions(action: str, expected: str) -> None:
     assert _pull(("action", action)).action == expected
 
 
 @pytest.mark.parametrize("action", ["labeled", "edited", "", "OPENED", "opened ", "\0"])
-def test_other_actions_are_ignored_whatever_else_they_tell(action: str) -> None:
+def test_other_actions_are_ignored_with_any_payload(action: str) -> None:
     assert isinstance(
         read("github-pull-request", ("action", action), ("pull_request", 1), ("number", "x")), Ignored
     )
 
 
-def test_a_pull_request_from_another_repository_is_of_a_fork() -> None:
+def test_a_pull_request_from_another_repository_is_a_fork() -> None:
     fork = {"id": 99, "full_name": "mallory/shop"}
     assert _pull(("pull_request.head.repo", fork)).is_fork
     assert not _pull(("pull_request.head.repo", {**fork, "full_name": "Acme/Shop"})).is_fork
 
 
-def test_a_pull_request_whose_fork_was_deleted_is_of_a_fork() -> None:
+def test_a_pull_request_from_a_deleted_fork_is_a_fork() -> None:
     assert _pull(("action", "closed"), ("pull_request.head.repo", None)).is_fork
 
 
-def test_a_pull_request_of_a_branch_that_git_does_not_allow_is_found_by_its_ref() -> None:
+def test_a_pull_request_of_an_invalid_branch_uses_its_ref() -> None:
     for branch in ("a b", "-rf", "a" * 201, ""):
         assert _pull(("pull_request.head.ref", branch)).branch == "refs/pull/7/head"
 
 
-def test_numbers_of_pull_requests_and_installations_have_room() -> None:
+def test_the_largest_numbers_are_accepted() -> None:
     assert _pull(("number", 2**31 - 1)).ref == "refs/pull/2147483647/head"
     assert _pull(("installation.id", 2**63 - 1)).installation == 2**63 - 1
 
@@ -207,11 +207,11 @@ def test_numbers_of_pull_requests_and_installations_have_room() -> None:
         ("unsuspend", Installation(41, "acme", "unsuspended")),
     ],
 )
-def test_installations_come_go_and_rest(action: str, expected: Installation) -> None:
+def test_installation_events_map_to_changes(action: str, expected: Installation) -> None:
     assert read("github-installation", ("action", action)) == expected
 
 
-def test_an_installation_need_not_name_repositories() -> None:
+def test_an_installation_may_lack_repositories() -> None:
     expected = Installation(41, "acme", "created")
     assert read("github-installation", ("repositories", MISSING)) == expected
     assert read("github-installation", ("repositories", None)) == expected
@@ -224,7 +224,7 @@ def test_other_actions_of_installations_are_ignored() -> None:
 
 
 @pytest.mark.parametrize("action", ["added", "removed"])
-def test_repositories_of_an_installation_come_and_go(action: str) -> None:
+def test_added_and_removed_repositories_are_parsed(action: str) -> None:
     assert read("github-installation-repositories", ("action", action)) == Installation(
         41, "acme", "repositories", added=(_SHOP,), removed=(_TILL,)
     )

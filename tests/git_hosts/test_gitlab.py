@@ -19,7 +19,7 @@ _OPENED = PullRequest(
     is_fork=False,
     ref="refs/merge-requests/7/head",
     message=_MESSAGE,
-    by="ada",
+    sender="ada",
     repository=_SHOP,
 )
 
@@ -47,17 +47,17 @@ def test_a_push_that_deletes_the_branch() -> None:
     assert read("gitlab-push-deleted") == Push((BranchChange("feature/basket", _BEFORE, None),), _SHOP, "ada")
 
 
-def test_either_sign_of_a_deletion_is_enough() -> None:
+def test_either_mark_of_a_deletion_suffices() -> None:
     assert _change(("checkout_sha", None)).after is None
     assert _change(("after", "0" * 40)).after is None
     assert _change(("checkout_sha", MISSING)).after == _AFTER
 
 
-def test_a_new_branch_has_nothing_from_before() -> None:
+def test_a_new_branch_has_no_commit_before() -> None:
     assert _change(("before", "0" * 40)).before is None
 
 
-def test_the_message_is_the_head_commit_s_wherever_that_is_in_the_list() -> None:
+def test_the_message_is_that_of_the_head_commit() -> None:
     head = {"id": _AFTER, "message": "The head"}
     assert _change(("commits", [head, {"id": _BEFORE, "message": "Another"}])).message == "The head"
 
@@ -65,12 +65,12 @@ def test_the_message_is_the_head_commit_s_wherever_that_is_in_the_list() -> None
 @pytest.mark.parametrize(
     "commits", [MISSING, None, [], [{"id": _BEFORE, "message": "Another"}], [{"id": _AFTER}]]
 )
-def test_without_the_head_commit_there_is_no_message(commits: Any) -> None:
+def test_without_the_head_commit_the_message_is_none(commits: Any) -> None:
     assert _change(("commits", commits)).message is None
 
 
 @pytest.mark.parametrize("ref", ["refs/tags/v1", "refs/heads/a b", "refs/heads/" + "a" * 201, "main"])
-def test_what_is_no_branch_that_git_allows_is_ignored(ref: str) -> None:
+def test_invalid_refs_are_ignored(ref: str) -> None:
     assert isinstance(read("gitlab-push", ("ref", ref)), Ignored)
 
 
@@ -87,11 +87,11 @@ def test_a_merge_request() -> None:
     ("action", "expected"),
     [("open", "opened"), ("reopen", "opened"), ("close", "closed"), ("merge", "closed")],
 )
-def test_what_happens_to_a_merge_request(action: str, expected: str) -> None:
+def test_merge_request_events_map_to_actions(action: str, expected: str) -> None:
     assert _pull(("object_attributes.action", action)).action == expected
 
 
-def test_an_update_counts_where_it_has_brought_commits() -> None:
+def test_an_update_counts_only_with_new_commits() -> None:
     update = ("object_attributes.action", "update")
     assert _pull(update, ("object_attributes.oldrev", _BEFORE)).action == "updated"
     assert isinstance(read("gitlab-merge-request", update), Ignored)
@@ -104,20 +104,20 @@ def test_other_actions_are_ignored(action: Any) -> None:
 
 
 @pytest.mark.parametrize("source", [16, None])
-def test_a_merge_request_from_another_project_is_of_a_fork(source: int | None) -> None:
+def test_a_merge_request_from_another_project_is_a_fork(source: int | None) -> None:
     assert _pull(("object_attributes.source_project_id", source)).is_fork
 
 
-def test_a_merge_request_of_a_branch_that_git_does_not_allow_is_found_by_its_ref() -> None:
+def test_a_merge_request_of_an_invalid_branch_uses_its_ref() -> None:
     assert _pull(("object_attributes.source_branch", "a b")).branch == "refs/merge-requests/7/head"
 
 
-def test_a_merge_request_may_be_without_commits() -> None:
+def test_a_merge_request_may_lack_commits() -> None:
     notice = _pull(("object_attributes.last_commit", None))
     assert (notice.revision, notice.message) == (None, None)
 
 
-def test_system_hooks_are_read_by_what_their_body_is() -> None:
+def test_system_hooks_are_parsed_by_the_kind_in_their_body() -> None:
     for name in ("gitlab-push", "gitlab-merge-request"):
         assert read(name, event="System Hook") == read(name, event=EVENTS[name][1])
     assert _change(("commits", []), event="System Hook").message is None
@@ -129,13 +129,13 @@ def test_other_system_hooks_are_ignored(kind: Any) -> None:
     assert isinstance(read("gitlab-push", *changes, event="System Hook"), Ignored)
 
 
-def test_a_system_hook_s_push_has_the_name_of_its_event_alone() -> None:
+def test_a_push_of_a_system_hook_has_only_an_event_name() -> None:
     changes = (("object_kind", MISSING), ("project.id", MISSING), ("commits", []))
     assert read("gitlab-push", *changes, event="System Hook") == Push(
         (BranchChange("feature/basket", _BEFORE, _AFTER),), _SHOP, "ada"
     )
     tag = read("gitlab-push", ("object_kind", MISSING), ("event_name", "tag_push"), event="System Hook")
     assert tag == Ignored("Tags are not followed.")
-    # Of a project's own hook the event is that of the header.
+    # In a project hook, the header names the event.
     with pytest.raises(PayloadNotUsable):
         read("gitlab-push", ("object_kind", MISSING))

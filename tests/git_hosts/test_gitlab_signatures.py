@@ -1,4 +1,4 @@
-"""GitLab: a signing token in the form of Standard Webhooks, or a plain token where there is no other."""
+"""GitLab: signatures of Standard Webhooks, or a plain token if no signing token is set."""
 
 import hmac
 from base64 import b64decode, b64encode
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from git_hosts import signatures
 from git_hosts.gitlab import webhooks as gitlab
-from git_hosts.signatures import standard_webhooks
-from git_hosts.signatures.standard_webhooks import MOST_SIGNATURES
+from git_hosts.signatures import MAX_SIGNATURES
 from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import BadSignature
 
@@ -40,17 +40,17 @@ def _sign(message_id: str, moment: str, body: bytes = _BODY) -> dict[str, list[s
     return _headers(signature, webhook_id=[message_id], webhook_timestamp=[moment])
 
 
-def test_the_published_signature_is_good() -> None:
+def test_the_published_signature_is_valid() -> None:
     _verify(_headers())
 
 
 @pytest.mark.parametrize("seconds", [-300, -299.5, 0, 299.5, 300])
-def test_a_message_of_the_last_and_next_5_minutes_is_good(seconds: float) -> None:
+def test_messages_within_5_minutes_are_valid(seconds: float) -> None:
     _verify(_headers(), now=_NOW + timedelta(seconds=seconds))
 
 
 @pytest.mark.parametrize("seconds", [-86400, -301, -300.001, 300.001, 301, 86400])
-def test_an_older_or_newer_message_is_refused(seconds: float) -> None:
+def test_messages_outside_5_minutes_are_refused(seconds: float) -> None:
     with pytest.raises(BadSignature, match="clock"):
         _verify(_headers(), now=_NOW + timedelta(seconds=seconds))
 
@@ -72,19 +72,19 @@ def test_an_older_or_newer_message_is_refused(seconds: float) -> None:
         "\ud800",
     ],
 )
-def test_a_time_of_another_form_is_refused_however_it_is_signed(moment: str) -> None:
+def test_a_malformed_timestamp_is_refused(moment: str) -> None:
     headers = _sign(_ID, moment) if moment.isascii() else _headers(webhook_timestamp=[moment])
     with pytest.raises(BadSignature, match="webhook-timestamp"):
         _verify(headers)
 
 
 @pytest.mark.parametrize("message_id", ["a", "f5e5f430-f57b-4e6e-9fac-d9128cd7232f", "~ !", "a" * 255])
-def test_ids_of_printable_characters_are_good(message_id: str) -> None:
+def test_printable_ids_are_valid(message_id: str) -> None:
     _verify(_sign(message_id, str(_TIME)))
 
 
 @pytest.mark.parametrize("message_id", ["", "a.b", ".", "a\n", "a\0", "é", "a" * 256])
-def test_an_id_of_another_form_is_refused_however_it_is_signed(message_id: str) -> None:
+def test_a_malformed_id_is_refused(message_id: str) -> None:
     with pytest.raises(BadSignature, match="webhook-id"):
         _verify(_sign(message_id, str(_TIME)))
 
@@ -97,10 +97,10 @@ def test_an_id_of_another_form_is_refused_however_it_is_signed(message_id: str) 
         f"v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg== {_GOOD}",
         f"{_GOOD} v2,unknown",
         f"  {_GOOD} ",
-        " ".join([_WRONG] * (MOST_SIGNATURES - 1) + [_GOOD]),
+        " ".join([_WRONG] * (MAX_SIGNATURES - 1) + [_GOOD]),
     ],
 )
-def test_one_good_signature_among_several_is_enough(signatures: str) -> None:
+def test_one_valid_signature_of_several_suffices(signatures: str) -> None:
     _verify(_headers(signatures))
 
 
@@ -119,25 +119,25 @@ def test_one_good_signature_among_several_is_enough(signatures: str) -> None:
         _GOOD + "\n",
         _GOOD.replace(",", ", "),
         f"{_GOOD},{_GOOD}",
-        # The same bytes: base64 has room in its last digit.
+        # Decodes to the same bytes: the last base64 digit has unused bits.
         _GOOD.replace("OE=", "OF="),
         "v1,é",
         "v1,\ud800",
         "v1,",
     ],
 )
-def test_without_a_good_signature_it_is_refused(signatures: str) -> None:
+def test_without_a_valid_signature_it_is_refused(signatures: str) -> None:
     with pytest.raises(BadSignature):
         _verify(_headers(signatures))
 
 
-def test_more_signatures_than_anybody_needs_are_refused() -> None:
+def test_too_many_signatures_are_refused() -> None:
     with pytest.raises(BadSignature, match="more than 16"):
-        _verify(_headers(" ".join([_GOOD] * (MOST_SIGNATURES + 1))))
+        _verify(_headers(" ".join([_GOOD] * (MAX_SIGNATURES + 1))))
 
 
 @pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp", "webhook-signature"])
-def test_each_header_has_to_be_there_once(name: str) -> None:
+def test_each_header_is_required_exactly_once(name: str) -> None:
     headers = _headers()
     with pytest.raises(BadSignature, match=f"{name} is missing"):
         _verify({**headers, name: []})
@@ -149,7 +149,7 @@ def test_each_header_has_to_be_there_once(name: str) -> None:
     "changed",
     [{"webhook_id": ["msg_p5jXN8AQM9LWM0D4loKWxJel"]}, {"webhook_timestamp": [str(_TIME + 1)]}],
 )
-def test_the_signature_covers_the_id_and_the_time(changed: dict[str, list[str]]) -> None:
+def test_the_signature_covers_id_and_timestamp(changed: dict[str, list[str]]) -> None:
     with pytest.raises(BadSignature):
         _verify(_headers(**changed))
 
@@ -159,7 +159,7 @@ def test_the_signature_covers_the_raw_bytes() -> None:
         _verify(_headers(), _BODY + b"\n")
 
 
-def test_all_signatures_are_compared_whichever_is_good(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_signatures_are_compared_after_a_match(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[Any] = []
     really = hmac.compare_digest
 
@@ -167,12 +167,12 @@ def test_all_signatures_are_compared_whichever_is_good(monkeypatch: pytest.Monke
         compared.append(given)
         return really(wanted, given)
 
-    monkeypatch.setattr(standard_webhooks.hmac, "compare_digest", watch)
+    monkeypatch.setattr(signatures.hmac, "compare_digest", watch)
     _verify(_headers(f"{_GOOD} {_WRONG} {_GOOD}"))
     assert compared == [_GOOD.encode(), _WRONG.encode(), _GOOD.encode()]
 
 
-def test_with_a_signing_token_a_plain_one_is_never_accepted() -> None:
+def test_a_plain_token_is_refused_if_a_signing_token_is_set() -> None:
     for token in (_SIGNING.value, _KEY):
         with pytest.raises(BadSignature, match="signing token"):
             _verify({"x-gitlab-token": [token]})
@@ -181,7 +181,7 @@ def test_with_a_signing_token_a_plain_one_is_never_accepted() -> None:
 
 
 @pytest.mark.parametrize("value", ["whsec_", "whsec_c2hvcnQ=", "whsec_no base64", _KEY, ""])
-def test_what_is_no_signing_token_proves_nothing(value: str) -> None:
+def test_a_malformed_signing_token_is_refused(value: str) -> None:
     key = b64decode(value.removeprefix("whsec_"), validate=False) if value != "whsec_no base64" else b""
     digest = hmac.new(key, f"{_ID}.{_TIME}.".encode() + _BODY, "sha256").digest()
     headers = _headers(f"v1,{b64encode(digest).decode()}")
@@ -189,7 +189,7 @@ def test_what_is_no_signing_token_proves_nothing(value: str) -> None:
         gitlab.verify_signature(_BODY, headers, WebhookSecret("signing", value), _NOW)
 
 
-def test_a_plain_token_is_good_where_there_is_no_other() -> None:
+def test_a_plain_token_is_accepted_without_a_signing_token() -> None:
     gitlab.verify_signature(_BODY, {"x-gitlab-token": [_PLAIN.value]}, _PLAIN, _NOW)
 
 
@@ -206,17 +206,17 @@ def test_a_plain_token_is_good_where_there_is_no_other() -> None:
         ["\ud800"],
     ],
 )
-def test_another_plain_token_is_refused(values: list[str]) -> None:
+def test_a_wrong_plain_token_is_refused(values: list[str]) -> None:
     with pytest.raises(BadSignature, match="X-Gitlab-Token"):
         gitlab.verify_signature(_BODY, {"x-gitlab-token": values}, _PLAIN, _NOW)
 
 
-def test_a_signature_proves_nothing_where_the_token_is_plain() -> None:
+def test_a_signature_does_not_replace_a_plain_token() -> None:
     with pytest.raises(BadSignature):
         gitlab.verify_signature(_BODY, _headers(), _PLAIN, _NOW)
 
 
-def test_plain_tokens_are_compared_in_constant_time_whatever_their_length(
+def test_plain_tokens_of_any_length_are_compared_in_constant_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compared: list[tuple[Any, Any]] = []
@@ -233,7 +233,7 @@ def test_plain_tokens_are_compared_in_constant_time_whatever_their_length(
     assert [(len(wanted), len(given)) for wanted, given in compared] == [(32, 32)] * 3
 
 
-def test_no_refusal_repeats_a_signature_or_a_token() -> None:
+def test_no_error_repeats_a_signature_or_a_token() -> None:
     headers = _headers(_WRONG)
     for secret in (_SIGNING, _PLAIN):
         with pytest.raises(BadSignature) as caught:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from git_hosts.all_hosts import HOSTS
-from git_hosts.payloads.body import read_json
+from git_hosts.payloads.request import read_json
 from git_hosts.webhook_events import Ping, Push
 from pipeline_contracts.errors import PayloadNotUsable
 from tests.git_hosts.payloads import EVENTS, load, refused_field
@@ -30,7 +30,7 @@ def _refused(kind: str, method: str, headers: dict[str, list[str]]) -> str:
 
 
 @kinds
-def test_the_event_is_in_the_host_s_header(kind: str) -> None:
+def test_the_event_is_read_from_the_header_of_the_host(kind: str) -> None:
     assert (
         HOSTS[kind].webhooks.read_event_name({_EVENT_HEADERS[kind].lower(): ["pull_request"]})
         == "pull_request"
@@ -39,25 +39,25 @@ def test_the_event_is_in_the_host_s_header(kind: str) -> None:
 
 @kinds
 @pytest.mark.parametrize("values", [[], [""], ["push", "push"], ["a" * 101], ["pu\nsh"], ["é"], ["\0"]])
-def test_an_event_that_is_none_is_refused_by_its_header(kind: str, values: list[str]) -> None:
+def test_an_invalid_event_header_is_refused(kind: str, values: list[str]) -> None:
     name = _EVENT_HEADERS[kind]
     assert _refused(kind, "read_event_name", {name.lower(): values}) == name
 
 
 @kinds
-def test_the_delivery_is_in_the_host_s_header_or_nowhere(kind: str) -> None:
+def test_the_delivery_id_is_read_from_the_header_of_the_host(kind: str) -> None:
     assert HOSTS[kind].webhooks.read_delivery_id({_DELIVERY_HEADERS[kind].lower(): ["a" * 255]}) == "a" * 255
     assert HOSTS[kind].webhooks.read_delivery_id({}) is None
 
 
 @kinds
 @pytest.mark.parametrize("values", [[""], ["a", "a"], ["a" * 256], ["a\n"], ["é"], ["\0"], ["\ud800"]])
-def test_a_delivery_that_is_none_is_refused_by_its_header(kind: str, values: list[str]) -> None:
+def test_an_invalid_delivery_header_is_refused(kind: str, values: list[str]) -> None:
     name = _DELIVERY_HEADERS[kind]
     assert _refused(kind, "read_delivery_id", {name.lower(): values}) == name
 
 
-def test_of_gitlab_s_ids_the_signed_one_comes_first() -> None:
+def test_gitlab_s_signed_delivery_id_comes_first() -> None:
     headers = {"x-gitlab-event-uuid": ["third"]}
     assert HOSTS["gitlab"].webhooks.read_delivery_id(headers) == "third"
     headers["idempotency-key"] = ["second"]
@@ -76,7 +76,7 @@ def test_of_gitlab_s_ids_the_signed_one_comes_first() -> None:
         {"content-type": ["Application/JSON ;charset=UTF-8"], "content-encoding": ["identity"]},
     ],
 )
-def test_json_is_read(name: str, headers: dict[str, list[str]]) -> None:
+def test_json_is_accepted(name: str, headers: dict[str, list[str]]) -> None:
     kind, event = EVENTS[name]
     assert isinstance(HOSTS[kind].webhooks.parse_event(event, json.dumps(load(name)).encode(), headers), Push)
 
@@ -95,16 +95,16 @@ def test_json_is_read(name: str, headers: dict[str, list[str]]) -> None:
         ({"content-encoding": ["identity", "identity"]}, "Content-Encoding"),
     ],
 )
-def test_what_is_written_otherwise_is_refused(name: str, headers: dict[str, list[str]], field: str) -> None:
+def test_other_encodings_and_types_are_refused(name: str, headers: dict[str, list[str]], field: str) -> None:
     kind, event = EVENTS[name]
     assert refused_field(kind, event, json.dumps(load(name)).encode(), headers) == field
 
 
-def test_github_s_form_is_read() -> None:
+def test_a_form_of_github_is_accepted() -> None:
     document = {**load("github-push"), "pusher": {"name": "Zoë & co+"}}
     raw = urlencode({"payload": json.dumps(document, ensure_ascii=False)}).encode()
     notice = HOSTS["github"].webhooks.parse_event("push", raw, _FORM)
-    assert isinstance(notice, Push) and notice.by == "Zoë & co+"
+    assert isinstance(notice, Push) and notice.sender == "Zoë & co+"
     as_json = HOSTS["github"].webhooks.parse_event("push", json.dumps(document).encode(), {})
     assert notice == as_json
 
@@ -113,12 +113,12 @@ def test_github_s_form_is_read() -> None:
     text=st.text(),
     others=st.dictionaries(st.text().filter(lambda name: name != "payload"), st.text(), max_size=9),
 )
-def test_a_form_is_read_as_browsers_write_it(text: str, others: dict[str, str]) -> None:
+def test_forms_are_decoded_as_browsers_encode_them(text: str, others: dict[str, str]) -> None:
     raw = urlencode({**others, "payload": text}).encode()
     assert read_json(raw, _FORM, may_be_form=True).decode() == text
 
 
-def test_only_percent_signs_and_plus_signs_stand_for_something_else_in_a_form() -> None:
+def test_forms_decode_only_percent_and_plus_signs() -> None:
     raw = b"p%61yload=a=41=\nb=\r\n+%2B%3d%25&="
     assert read_json(raw, _FORM, may_be_form=True) == b"a=41=\nb=\r\n +=%"
 
@@ -142,16 +142,16 @@ def test_only_percent_signs_and_plus_signs_stand_for_something_else_in_a_form() 
         (b"payload=" + quote('{"ref": "a\\ud800"}').encode(), "body"),
     ],
 )
-def test_a_form_that_holds_no_payload_is_refused(raw: bytes, field: str) -> None:
+def test_a_form_without_a_payload_is_refused(raw: bytes, field: str) -> None:
     assert refused_field("github", "push", raw, _FORM) == field
 
 
 @pytest.mark.parametrize("name", ["gitlab-push", "bitbucket-push"])
-def test_only_github_sends_forms(name: str) -> None:
+def test_forms_are_refused_from_other_hosts(name: str) -> None:
     raw = urlencode({"payload": json.dumps(load(name))}).encode()
     assert refused_field(*EVENTS[name], raw, _FORM) == "Content-Type"
 
 
 @pytest.mark.parametrize(("kind", "event"), [("github", "ping"), ("bitbucket", "diagnostics:ping")])
-def test_a_ping_is_a_ping_whatever_it_holds(kind: str, event: str) -> None:
+def test_a_ping_is_accepted_with_any_body(kind: str, event: str) -> None:
     assert HOSTS[kind].webhooks.parse_event(event, b"\xff", {"content-type": ["text/plain"]}) == Ping()

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from git_hosts import signatures
 from git_hosts.all_hosts import HOSTS
-from git_hosts.signatures import hex_signature
 from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import BadSignature
 
@@ -26,7 +26,7 @@ def _verify(kind: str, *values: str, body: bytes = _BODY, secret: WebhookSecret 
 
 
 @kinds
-def test_the_published_signature_is_good(kind: str) -> None:
+def test_the_published_signature_is_valid(kind: str) -> None:
     _verify(kind, f"sha256={_DIGITS}")
 
 
@@ -61,25 +61,25 @@ def test_one_wrong_digit_is_refused(kind: str, position: int) -> None:
         "sha256=" + "0" * 1_000_000,
     ],
 )
-def test_a_signature_of_another_form_is_refused(kind: str, value: str) -> None:
+def test_a_malformed_signature_is_refused(kind: str, value: str) -> None:
     with pytest.raises(BadSignature):
         _verify(kind, value)
 
 
 @kinds
-def test_a_missing_signature_is_refused_with_what_to_do(kind: str) -> None:
+def test_a_missing_signature_is_refused_with_advice(kind: str) -> None:
     with pytest.raises(BadSignature, match="is missing.*secret"):
         _verify(kind)
 
 
 @kinds
-def test_a_signature_that_is_there_twice_is_refused_even_where_both_are_good(kind: str) -> None:
+def test_a_repeated_signature_header_is_refused(kind: str) -> None:
     with pytest.raises(BadSignature, match="2 times"):
         _verify(kind, f"sha256={_DIGITS}", f"sha256={_DIGITS}")
 
 
 @kinds
-def test_the_signature_is_over_the_raw_bytes(kind: str) -> None:
+def test_the_signature_covers_exactly_the_raw_bytes(kind: str) -> None:
     body = b'\xff\x00 {"a" :1}\r\n'
     digits = hmac.new(_SECRET.value.encode(), body, "sha256").hexdigest()
     _verify(kind, f"sha256={digits}", body=body)
@@ -88,12 +88,12 @@ def test_the_signature_is_over_the_raw_bytes(kind: str) -> None:
 
 
 @kinds
-def test_another_secret_is_refused(kind: str) -> None:
+def test_a_wrong_secret_is_refused(kind: str) -> None:
     with pytest.raises(BadSignature):
         _verify(kind, f"sha256={_DIGITS}", secret=WebhookSecret("hmac", "It's a secret to everybody"))
 
 
-def test_the_older_header_of_github_does_not_count() -> None:
+def test_the_sha1_header_of_github_is_ignored() -> None:
     digits = hmac.new(_SECRET.value.encode(), _BODY, "sha1").hexdigest()
     headers = {"x-hub-signature": [f"sha1={digits}"]}
     with pytest.raises(BadSignature):
@@ -101,7 +101,7 @@ def test_the_older_header_of_github_does_not_count() -> None:
 
 
 @kinds
-def test_no_refusal_repeats_a_signature_or_the_secret(kind: str) -> None:
+def test_no_error_repeats_a_signature_or_the_secret(kind: str) -> None:
     wrong = _DIGITS[::-1]
     for value in (f"sha256={wrong}", f"sha256={wrong.upper()}", wrong):
         with pytest.raises(BadSignature) as caught:
@@ -118,7 +118,7 @@ def test_signatures_are_compared_in_constant_time(kind: str, monkeypatch: pytest
         compared.append((wanted, given))
         return False
 
-    monkeypatch.setattr(hex_signature.hmac, "compare_digest", watch)
+    monkeypatch.setattr(signatures.hmac, "compare_digest", watch)
     with pytest.raises(BadSignature):
         _verify(kind, f"sha256={_DIGITS}")
     assert compared == [(_DIGITS, _DIGITS)]

@@ -1,4 +1,4 @@
-"""Keys that a JSON body has twice, wherever they are; what is looked at takes memory in proportion to the body."""
+"""Duplicate keys are found anywhere in a JSON body, with memory in proportion to the body."""
 
 import contextlib
 import tracemalloc
@@ -24,7 +24,7 @@ MOST = 5 * 2**20
         (b'{"' + b"k" * 9000 + b'":1,"' + b"k" * 9000 + b'":2}', "k" * 100),
     ],
 )
-def test_a_key_that_is_there_twice(body: bytes, field: str) -> None:
+def test_a_duplicate_key_is_refused(body: bytes, field: str) -> None:
     with pytest.raises(BadKeys, match="more than once") as caught:
         check_keys(body)
     assert caught.value.field == field
@@ -39,21 +39,21 @@ def test_a_key_that_is_there_twice(body: bytes, field: str) -> None:
         b'{"a":"\\"a\\":1,\\"a\\":2","A":0}',
         b'{"a":1,"a ":2}',
         b'{"\xfe":1,"\xff":2}',
-        # Not JSON: whoever reads it says so.
+        # Not JSON: the decoder refuses it.
         b"",
         b"{'a':1,'a':2}",
         b'{"a":1,"b":2',
         b'{"a":' + b"1" * 100_000 + b"}",
     ],
 )
-def test_what_passes(body: bytes) -> None:
+def test_valid_bodies_pass(body: bytes) -> None:
     check_keys(body)
 
 
 @pytest.mark.parametrize(
     "body", [b"[" * MOST, b'{"a":' * (MOST // 5), b'{"a":1,"b":' + b"[" * 5000 + b"]" * 5000 + b',"a":2}']
 )
-def test_depth_hides_no_key(body: bytes) -> None:
+def test_deep_duplicate_keys_are_found(body: bytes) -> None:
     with pytest.raises(BadKeys):
         check_keys(body)
 
@@ -61,7 +61,7 @@ def test_depth_hides_no_key(body: bytes) -> None:
 @pytest.mark.parametrize(
     "unit", [b"[]", b"{}", b'"ab"', b"1.5", b'{"a":1}', b"[" * 100 + b"]" * 100, b'{"a":[{}]}']
 )
-def test_many_values_cost_little_more_than_the_body(unit: bytes) -> None:
+def test_many_values_take_little_more_memory_than_the_body(unit: bytes) -> None:
     body = b"[" + b",".join([unit] * (MOST // (len(unit) + 1))) + b"]"
     tracemalloc.start()
     with contextlib.suppress(BadKeys):
@@ -71,7 +71,7 @@ def test_many_values_cost_little_more_than_the_body(unit: bytes) -> None:
     assert peak < 12 * MOST
 
 
-def test_many_keys_cost_little_more_than_the_body() -> None:
+def test_many_keys_take_little_more_memory_than_the_body() -> None:
     bodies = [b",".join(b'"%x":0' % number for number in range(240_000)), b",".join([b'"a":1'] * 240_000)]
     for body in bodies:
         tracemalloc.start()

@@ -1,5 +1,4 @@
-"""Payloads that do not say what their event has to: each is refused with the path of what is wrong, and none is
-anything worse."""
+"""Invalid payloads are refused with the path of the fault, and never cause another error."""
 
 import copy
 import json
@@ -10,13 +9,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from git_hosts.all_hosts import HOSTS
-from git_hosts.payloads.values import LONGEST_MESSAGE_BYTES
+from git_hosts.payloads.values import MAX_MESSAGE_BYTES
 from git_hosts.webhook_events import Ignored, PullRequest, Push, WebhookEvent
 from pipeline_contracts.errors import PayloadNotUsable
 from tests.control_api.schemas.places import change_somewhere
 from tests.git_hosts.payloads import EVENTS, MISSING, change, load, read, refused_field
 
-# Tags are told by their event: that body is not looked at.
+# The header identifies tag pushes: their bodies are not parsed.
 _NAMES = [name for name in EVENTS if name != "gitlab-tag-push"]
 _FOLLOWED = sorted({EVENTS[name] for name in _NAMES} | {("gitlab", "System Hook")})
 _MEMBERS = {
@@ -71,7 +70,7 @@ _OPTIONAL = [
     ("gitlab-push", "before"),
     ("bitbucket-push", "push.changes.0.old"),
 ]
-"""What tells more, but not whether anything is deployed."""
+"""Members that do not decide whether anything is deployed."""
 _EACH_MEMBER = [(name, path) for name, paths in _MEMBERS.items() for path in paths]
 _COMMITS = [
     ("github-push", "before"),
@@ -101,8 +100,8 @@ _FULL_NAMES = [
 _DEEP = 200_000
 
 
-def _as_told(path: str) -> str:
-    """`push.changes.0.new` as errors write it."""
+def _format_path(path: str) -> str:
+    """Return a path such as `push.changes.0.new` as errors write it."""
     told = ""
     for part in path.split("."):
         told += f"[{part}]" if part.isdigit() else f".{part}"
@@ -115,40 +114,40 @@ def _refused(name: str, path: str, value: Any) -> str:
 
 
 @pytest.mark.parametrize(("name", "path"), _EACH_MEMBER)
-def test_a_member_that_is_missing_is_named(name: str, path: str) -> None:
-    assert _refused(name, path, MISSING) == _as_told(path)
+def test_a_missing_member_is_named(name: str, path: str) -> None:
+    assert _refused(name, path, MISSING) == _format_path(path)
 
 
 @pytest.mark.parametrize(("name", "path"), _OPTIONAL)
-def test_a_push_is_read_without_what_only_tells_more(name: str, path: str) -> None:
+def test_a_push_is_parsed_without_optional_members(name: str, path: str) -> None:
     assert isinstance(read(name, (path, MISSING)), Push)
 
 
 @pytest.mark.parametrize(("name", "path"), [*_EACH_MEMBER, *_OPTIONAL])
 @pytest.mark.parametrize("value", [True, 1.5, [[]]])
-def test_a_member_of_another_type_is_named(name: str, path: str, value: Any) -> None:
+def test_a_member_of_the_wrong_type_is_named(name: str, path: str, value: Any) -> None:
     told = _refused(name, path, value)
-    # A list in a list is wrong one step further down.
-    assert told == _as_told(path) or (value == [[]] and told == f"{_as_told(path)}[0]")
+    # A list in a list is invalid one level deeper.
+    assert told == _format_path(path) or (value == [[]] and told == f"{_format_path(path)}[0]")
 
 
 @pytest.mark.parametrize(("name", "path"), _COMMITS)
 @pytest.mark.parametrize(
     "commit", ["", "abc", "A" * 40, "a" * 39, "a" * 41, "a" * 65, "g" * 40, "a" * 40 + "\n", "٠" * 40]
 )
-def test_a_commit_is_40_or_64_digits(name: str, path: str, commit: str) -> None:
-    assert _refused(name, path, commit) == _as_told(path)
+def test_a_commit_has_40_or_64_digits(name: str, path: str, commit: str) -> None:
+    assert _refused(name, path, commit) == _format_path(path)
 
 
 @pytest.mark.parametrize("commit", ["", "abcdef", "A" * 12, "a" * 65, "g" * 12, "a" * 12 + "\n"])
-def test_the_beginning_of_a_commit_is_7_to_64_digits(commit: str) -> None:
+def test_an_abbreviated_commit_has_7_to_64_digits(commit: str) -> None:
     path = "pullrequest.source.commit.hash"
     assert _refused("bitbucket-pull-request", path, commit) == path
 
 
 @pytest.mark.parametrize(("name", "path"), _NUMBERS)
 @pytest.mark.parametrize("number", [0, -1, 2**31, 2**63, 2**64, 10**400, 1.0, "7", None])
-def test_a_pull_request_s_number_is_one_that_a_database_takes(name: str, path: str, number: Any) -> None:
+def test_a_pull_request_number_fits_its_column(name: str, path: str, number: Any) -> None:
     assert _refused(name, path, number) == path
 
 
@@ -156,7 +155,7 @@ def test_a_pull_request_s_number_is_one_that_a_database_takes(name: str, path: s
     "name", ["github-push", "github-pull-request", "github-installation", "github-installation-repositories"]
 )
 @pytest.mark.parametrize("number", [0, -1, 2**63, 10**400, "41"])
-def test_an_installation_s_id_is_one_that_a_database_takes(name: str, number: Any) -> None:
+def test_an_installation_id_fits_its_column(name: str, number: Any) -> None:
     assert _refused(name, "installation.id", number) == "installation.id"
 
 
@@ -165,8 +164,8 @@ def test_an_installation_s_id_is_one_that_a_database_takes(name: str, number: An
     "full_name",
     ["", "shop", "/", "acme/", "a b/c", "acme/shop\n", "acme/sh\0p", "å/b", "a" * 150 + "/" + "b" * 150],
 )
-def test_a_full_name_is_owner_and_name(name: str, path: str, full_name: str) -> None:
-    assert _refused(name, path, full_name) == _as_told(path)
+def test_a_full_name_has_owner_and_name(name: str, path: str, full_name: str) -> None:
+    assert _refused(name, path, full_name) == _format_path(path)
 
 
 @pytest.mark.parametrize(("kind", "event"), _FOLLOWED)
@@ -192,18 +191,18 @@ def test_a_full_name_is_owner_and_name(name: str, path: str, full_name: str) -> 
     ],
     ids=lambda raw: repr(raw[:24]),
 )
-def test_what_is_no_json_object_is_refused(kind: str, event: str, raw: bytes) -> None:
+def test_other_bodies_than_json_objects_are_refused(kind: str, event: str, raw: bytes) -> None:
     assert refused_field(kind, event, raw) == "body"
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_nothing_may_follow_the_object(name: str) -> None:
+def test_data_after_the_object_is_refused(name: str) -> None:
     document = json.dumps(load(name)).encode()
     assert refused_field(*EVENTS[name], document + b"{}") == "body"
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_bytes_that_are_no_text_are_refused_wherever_they_are(name: str) -> None:
+def test_invalid_utf8_is_refused_anywhere(name: str) -> None:
     document = json.dumps({**load(name), "nobody reads this": "?"}).encode()
     assert refused_field(*EVENTS[name], document.replace(b"?", b"\xc3\x28")) == "body"
 
@@ -220,7 +219,7 @@ def test_bytes_that_are_no_text_are_refused_wherever_they_are(name: str) -> None
     ],
 )
 @pytest.mark.parametrize("text", ["\ud800", "\udc00", "a\udfffb", "\udc00\ud800"])
-def test_half_a_surrogate_pair_is_refused(name: str, path: str, text: str) -> None:
+def test_a_lone_surrogate_is_refused(name: str, path: str, text: str) -> None:
     assert _refused(name, path, text) == "body"
 
 
@@ -228,55 +227,53 @@ def test_half_a_surrogate_pair_is_refused(name: str, path: str, text: str) -> No
     ("event", "name", "kind"),
     [("Push Hook", "gitlab-merge-request", "push"), ("Merge Request Hook", "gitlab-push", "")],
 )
-def test_a_body_of_gitlab_s_counts_only_for_its_own_event(event: str, name: str, kind: str) -> None:
+def test_the_body_kind_must_match_gitlab_s_event_header(event: str, name: str, kind: str) -> None:
     assert refused_field("gitlab", event, json.dumps(load(name)).encode()) == "object_kind"
 
 
-def test_a_change_that_has_neither_old_nor_new_is_refused() -> None:
+def test_a_change_without_old_and_new_is_refused() -> None:
     nothing = {"old": None, "new": None}
     assert _refused("bitbucket-push", "push.changes", [nothing]) == "push.changes[0]"
 
 
 @pytest.mark.parametrize("kind", HOSTS)
 @pytest.mark.parametrize("event", ["issues", "Note Hook", "repo:fork", "", "\0", "\ud800", "PUSH"])
-def test_bodies_of_events_that_nobody_follows_are_not_looked_at(kind: str, event: str) -> None:
+def test_bodies_of_ignored_events_are_not_parsed(kind: str, event: str) -> None:
     headers = {"content-type": ["text/plain"], "content-encoding": ["gzip"]}
     assert isinstance(HOSTS[kind].webhooks.parse_event(event, b"\xff", headers), Ignored)
 
 
-def test_texts_for_people_are_made_fit_for_a_database() -> None:
+def test_names_and_messages_are_cleaned_for_the_database() -> None:
     notice = read(
         "github-push",
         ("pusher.name", "A\0d\u202ea\n" + "!" * 5000),
         ("head_commit.message", "Show\0 it\r\n\tnow"),
     )
     assert isinstance(notice, Push)
-    assert notice.by == "Ada" + "!" * 97
+    assert notice.sender == "Ada" + "!" * 97
     assert notice.changes[0].message == "Show\ufffd it\r\n\tnow"
 
 
-def test_a_name_of_which_nothing_can_be_printed_is_none() -> None:
+def test_a_name_without_printable_characters_is_none() -> None:
     notice = read("github-push", ("pusher.name", "\0\n"))
-    assert isinstance(notice, Push) and notice.by is None
+    assert isinstance(notice, Push) and notice.sender is None
     assert _refused("github-installation", "installation.account.login", "\0") == "installation.account.login"
 
 
 @pytest.mark.parametrize("character", ["a", "é", "€", "😀"])
-def test_a_message_is_whole_up_to_64_kib(character: str) -> None:
-    longest = character * (LONGEST_MESSAGE_BYTES // len(character.encode()))
+def test_messages_are_truncated_to_64_kib(character: str) -> None:
+    longest = character * (MAX_MESSAGE_BYTES // len(character.encode()))
     for given_text in (longest, longest + character, longest * 20):
         notice = read("github-push", ("head_commit.message", given_text))
         assert isinstance(notice, Push) and notice.changes[0].message == longest
 
 
-def _notice_or_refusal(
-    kind: str, event: str, raw: bytes, headers: dict[str, list[str]]
-) -> WebhookEvent | None:
+def _parse_or_refuse(kind: str, event: str, raw: bytes, headers: dict[str, list[str]]) -> WebhookEvent | None:
     try:
         return HOSTS[kind].webhooks.parse_event(event, raw, headers)
     except PayloadNotUsable as refusal:
         assert refusal.errors and refusal.status == 422
-        # It goes into an answer, and into the list of deliveries.
+        # The error is part of a response and of the list of deliveries.
         refusal.detail.encode()
         assert "\0" not in refusal.detail
         return None
@@ -284,9 +281,9 @@ def _notice_or_refusal(
 
 def _texts(notice: WebhookEvent | None) -> list[str]:
     if isinstance(notice, PullRequest):
-        texts = [notice.branch, notice.revision, notice.ref, notice.message, notice.by]
+        texts = [notice.branch, notice.revision, notice.ref, notice.message, notice.sender]
     elif isinstance(notice, Push):
-        texts = [notice.by]
+        texts = [notice.sender]
         for moved in notice.changes:
             texts += [moved.branch, moved.before, moved.after, moved.message]
     else:
@@ -328,19 +325,21 @@ _CONTENT_TYPES = st.sampled_from(["application/json", "application/x-www-form-ur
 
 @given(target=st.sampled_from(_FOLLOWED), raw=st.binary(), content_type=_CONTENT_TYPES)
 @example(("github", "push"), b"payload=%7B%7D&" * 40, "application/x-www-form-urlencoded")
-def test_any_bytes_are_read_or_refused(target: tuple[str, str], raw: bytes, content_type: str) -> None:
-    _notice_or_refusal(*target, raw, {"content-type": [content_type]})
+def test_arbitrary_bytes_are_parsed_or_refused(
+    target: tuple[str, str], raw: bytes, content_type: str
+) -> None:
+    _parse_or_refuse(*target, raw, {"content-type": [content_type]})
 
 
 @given(target=st.sampled_from(_FOLLOWED), document=_JSON)
-def test_any_json_is_read_or_refused(target: tuple[str, str], document: Any) -> None:
-    _notice_or_refusal(*target, json.dumps(document).encode(), {})
+def test_arbitrary_json_is_parsed_or_refused(target: tuple[str, str], document: Any) -> None:
+    _parse_or_refuse(*target, json.dumps(document).encode(), {})
 
 
 @given(name=st.sampled_from(_NAMES), data=st.data())
-def test_any_change_of_a_payload_is_read_or_refused(name: str, data: st.DataObject) -> None:
+def test_any_changed_payload_is_parsed_or_refused(name: str, data: st.DataObject) -> None:
     document = change_somewhere(copy.deepcopy(load(name)), data, _VALUES)
-    notice = _notice_or_refusal(*EVENTS[name], json.dumps(document).encode(), {})
+    notice = _parse_or_refuse(*EVENTS[name], json.dumps(document).encode(), {})
     for text in _texts(notice):
         text.encode()
         assert "\0" not in text

@@ -12,7 +12,7 @@ import pytest
 from control_domain.accounts.members import choose_person
 from control_domain.audit import Actor
 from control_domain.database.engine import open_engine, open_sessions
-from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.projects.choose import choose_place
 from tests.support.commands import Run, ask, refused, run_in, tell
 from tests.support.platform_process import PlatformProcess
@@ -65,7 +65,11 @@ async def _queue(url: str, environment_path: str, ref: str) -> int:
     async with open_sessions(engine)() as session, session.begin():
         actor = Actor("127.0.0.1", (await choose_person(session, ASKER)).id)
         found = await choose_place(session, environment_path)
-        number = (await queue_deployment(session, found, Wish("api", ref=ref), actor, datetime.now(UTC))).id
+        number = (
+            await queue_deployment(
+                session, found, DeploymentRequest("api", ref=ref), actor, datetime.now(UTC)
+            )
+        ).id
     await engine.dispose()
     return number
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.deployments.moves import move_deployment
+from control_domain.deployments.transitions import transition_deployment
 from control_domain.tables.deployments import Deployment, DeploymentLine, LiveRelease, Release
 from control_domain.tables.runtime import EnvironmentLease, Instance
 from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
@@ -60,7 +60,7 @@ async def begin(session: AsyncSession, deployment_id: int, now: datetime) -> Dep
     """It is taken up, and builds."""
     deployment = await session.get_one(Deployment, deployment_id)
     step = DeploymentStep.BUILD.value
-    await move_deployment(session, deployment, DeploymentStatus.DEPLOYING, now, step=step)
+    await transition_deployment(session, deployment, DeploymentStatus.DEPLOYING, now, step=step)
     return deployment
 
 
@@ -68,7 +68,7 @@ async def bring_live(session: AsyncSession, deployment_id: int, now: datetime) -
     """From the build on to its end: it is what the environment serves. A rollback's release is the old one."""
     deployment = await session.get_one(Deployment, deployment_id)
     step = DeploymentStep.SWITCH.value
-    await move_deployment(session, deployment, DeploymentStatus.RUNNING, now, step=step)
+    await transition_deployment(session, deployment, DeploymentStatus.RUNNING, now, step=step)
     assert deployment.environment_id is not None
     brought = deployment.rolled_back_to_id
     query = select(Release).where(Release.deployment_id == brought)
@@ -95,7 +95,7 @@ async def bring_live(session: AsyncSession, deployment_id: int, now: datetime) -
         )
     )
     await say(session, deployment.id, now, "Live.")
-    await move_deployment(session, deployment, DeploymentStatus.SUCCEEDED, now)
+    await transition_deployment(session, deployment, DeploymentStatus.SUCCEEDED, now)
     return release
 
 
@@ -103,7 +103,7 @@ async def fail(session: AsyncSession, deployment_id: int, now: datetime, reason:
     """It is given up, with these last words."""
     deployment = await session.get_one(Deployment, deployment_id)
     await say(session, deployment_id, now, reason)
-    await move_deployment(session, deployment, DeploymentStatus.FAILED, now)
+    await transition_deployment(session, deployment, DeploymentStatus.FAILED, now)
 
 
 async def run_instances(

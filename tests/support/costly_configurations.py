@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from control_domain.sites.read_wanted import MOST_DOMAINS
+from control_domain.sites.params import MAX_DOMAINS
 
 _HEAD = "version: 2\n"
 _ENVIRONMENT = "version: 2\nenvironments:\n  a:\n"
@@ -33,7 +33,7 @@ def _at(count: int, days: str) -> list[str]:
 def _sites(count: int, domain: str) -> str:
     """Each domain has the numbers of its site and its own."""
     return f"{_HEAD}sites:\n" + "".join(
-        f"  s{site}: {{domains: [{', '.join(domain.format(site, number) for number in range(MOST_DOMAINS))}]}}\n"
+        f"  s{site}: {{domains: [{', '.join(domain.format(site, number) for number in range(MAX_DOMAINS))}]}}\n"
         for site in range(count)
     )
 

@@ -18,9 +18,9 @@ from sqlalchemy import select
 from control_domain.accounts.operations import create_account
 from control_domain.audit import Actor
 from control_domain.database.engine import Sessions, open_engine, open_sessions
-from control_domain.deployments.decide import cancel_deployment
+from control_domain.deployments.decisions import cancel_deployment
 from control_domain.deployments.operations import queue_promotion, queue_rollback
-from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.projects.find import Place
 from control_domain.projects.operations import create_environment, create_project
 from control_domain.removals.remove_environment import remove_environment
@@ -131,7 +131,9 @@ class Stage:
     async def deploy(self, place: Place) -> int:
         """Queue what the branch has; gives the number of the deployment."""
         async with self.sessions() as session, session.begin():
-            return (await queue_deployment(session, place, Wish("api"), ACTOR, datetime.now(UTC))).id
+            return (
+                await queue_deployment(session, place, DeploymentRequest("api"), ACTOR, datetime.now(UTC))
+            ).id
 
     async def roll_back(self, place: Place, to: int) -> int:
         async with self.sessions() as session, session.begin():

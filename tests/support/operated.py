@@ -10,7 +10,7 @@ from sqlalchemy import func, select, update
 from control_domain.accounts.operations import create_account, create_person
 from control_domain.audit import Actor, newest_entries
 from control_domain.database.engine import Sessions
-from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.projects.find import Place
 from control_domain.refusals import Refused
 from control_domain.repositories.operations import connect_repository
@@ -82,13 +82,17 @@ class Operated:
     async def change_environment(self, **values: Any) -> None:
         await self.change(Environment, self.environment.id, **values)
 
-    async def queue(self, by: str = "owner", **wish: Any) -> int:
+    async def queue(self, by: str = "owner", **request: Any) -> int:
         """Ask for a deployment, as the API does; gives its number."""
         async with self.engines.sessions() as session, session.begin():
             environment = await session.get_one(Environment, self.environment.id)
             actor = Actor("203.0.113.7", self.people[by].id)
             made = await queue_deployment(
-                session, Place(environment, self.project), Wish(**{"trigger": "api", **wish}), actor, NOW
+                session,
+                Place(environment, self.project),
+                DeploymentRequest(**{"trigger": "api", **request}),
+                actor,
+                NOW,
             )
             return made.id
 

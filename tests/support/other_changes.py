@@ -30,7 +30,7 @@ from control_domain.tables.monitors import Heartbeat, HeartbeatState
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from control_domain.tables.sites import Goal, Site
 from control_domain.tables.variables import VariableChange
-from control_domain.variables.operations import decide_change
+from control_domain.variables.operations import decide_variable_change
 from pipeline_contracts.deploy_states import ChangeState
 from pipeline_contracts.schedules import Schedule
 from tests.support.deploy_platform import Platform, environment_path
@@ -99,7 +99,7 @@ def _decides(to: ChangeState) -> Change:
             place = Place(environment, await session.get_one(Project, environment.project_id))
             pending = (await session.execute(select(VariableChange))).scalar_one()
             person = platform.acme.people["maintainer"]
-            await decide_change(session, pending, place, to, person, _ACTOR, _now())
+            await decide_variable_change(session, pending, place, to, person, _ACTOR, _now())
 
     return change
 

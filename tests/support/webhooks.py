@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import select, update
 
-from control_domain.repositories.webhook_secrets import make_secret, set_secret, signing_key
+from control_domain.repositories.webhook_secrets import decode_signing_key, make_secret, set_secret
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import WaitingPush, WebhookDelivery
 from control_domain.tables.workflows import Workflow
@@ -215,7 +215,7 @@ def sign(
     named: dict[str, str | None] = {"X-Gitlab-Event": sent.event}
     if secret.kind == "plain":
         return {**named, "X-Gitlab-Token": secret.value, "X-Gitlab-Event-UUID": delivery}
-    key = signing_key(secret.value)
+    key = decode_signing_key(secret.value)
     assert key is not None
     moment = str(int(time.time() if at is None else at))
     signature = hmac.new(key, f"{delivery}.{moment}.".encode() + sent.body, hashlib.sha256).digest()

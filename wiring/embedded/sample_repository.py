@@ -16,7 +16,7 @@ from control_domain.database.engine import Sessions
 from control_domain.first_account.account import write_private
 from control_domain.first_account.repository import BRANCH, ensure_first_repository
 from control_domain.refusals import Refused
-from control_domain.repositories.read_url import read_url
+from control_domain.repositories.urls import read_url
 from control_domain.sealing import SealingKeys
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ MOST_SITES = 100
 MOST_HEARTBEATS = 500
 """Of all environments together; the limits below also count the whole document."""
 MOST_QUEUES = 1000
-MOST_DOMAINS = 1000
+MAX_DOMAINS = 1000
 MOST_GOALS = 1000
 
 _MOST_OF_CRON = 20_000
@@ -51,7 +51,7 @@ def read_sites_within_limits(field: Field) -> Mapping[str, Field]:
         field,
         sites,
         ("sites", len(sites), MOST_SITES),
-        ("domains", len(domains), MOST_DOMAINS),
+        ("domains", len(domains), MAX_DOMAINS),
         ("goals", len(goals), MOST_GOALS),
         ("characters of domains that are not in ASCII", sum(map(len, foreign)), _MOST_OF_FOREIGN),
     )

@@ -19,7 +19,13 @@ from control_domain.environments import read_wanted as environment_rules
 from control_domain.environments import windows
 from control_domain.environments.operations import MOST_REPLICAS
 from control_domain.environments.windows import DAYS
-from control_domain.variables.dotenv import BAD_NAME, MAX_VARIABLE_BYTES, MAX_VARIABLES, NAME, value_fault
+from control_domain.variables.dotenv import (
+    BAD_NAME,
+    MAX_VARIABLE_BYTES,
+    MAX_VARIABLES,
+    NAME,
+    find_value_fault,
+)
 from pipeline_contracts.git_refs import LONGEST_REF, is_ref
 
 Digest = Callable[[str], str]
@@ -83,7 +89,7 @@ def _read_variable(name: str, field: Field, digest: Digest) -> Value:
     if not isinstance(value, str):
         # Refuses the value.
         return field.text(MAX_VARIABLE_BYTES)
-    fault = value_fault(name, value)
+    fault = find_value_fault(name, value)
     if fault is not None:
         field.refuse(fault)
         return None

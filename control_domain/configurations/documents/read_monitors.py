@@ -15,7 +15,7 @@ from control_domain.configurations.documents.read_settings import (
 )
 from control_domain.configurations.resources import DesiredResource
 from control_domain.documents.field import Field
-from control_domain.monitors import read_wanted as heartbeat_rules
+from control_domain.monitors import params as heartbeat_rules
 from pipeline_contracts.durations import BadDuration, format_duration, parse_duration
 
 LONGEST_CRON = 200
@@ -95,7 +95,7 @@ def _is_allowed(field: Field, setting: str, value: Any) -> bool:
         del settings["period_seconds"]
     settings[setting] = value
     message = "is no cron expression of five fields that ever comes"
-    return apply_rule(field, heartbeat_rules.read_settings, settings, message) is not None
+    return apply_rule(field, heartbeat_rules.read_heartbeat_settings, settings, message) is not None
 
 
 _HEARTBEAT: Mapping[str, Callable[[Field], Any]] = {

@@ -7,7 +7,7 @@ from control_domain.configurations.documents.bindings import has_binding
 from control_domain.configurations.resources import Value
 from control_domain.documents.field import Field
 from control_domain.refusals import Refused
-from control_domain.sites import read_wanted as site_rules
+from control_domain.sites import params as site_rules
 from control_domain.slugs import LONGEST_NAME, is_name
 
 T = TypeVar("T")

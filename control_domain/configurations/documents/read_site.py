@@ -15,8 +15,8 @@ from control_domain.configurations.documents.read_settings import (
 )
 from control_domain.configurations.resources import DesiredResource, Value
 from control_domain.documents.field import Field
-from control_domain.sites import read_wanted as site_rules
-from control_domain.sites.read_wanted import MOST_DOMAINS
+from control_domain.sites import params as site_rules
+from control_domain.sites.params import MAX_DOMAINS
 from pipeline_contracts.origins import normalize_origin
 
 MOST_GOALS = 100
@@ -44,7 +44,7 @@ def read_site(name: str, field: Field) -> DesiredResource:
 
 def _read_domains(field: Field) -> list[str]:
     domains: list[str] = []
-    for item in field.items(MOST_DOMAINS, least=1) or ():
+    for item in field.items(MAX_DOMAINS, least=1) or ():
         text = item.text(LONGEST_ORIGIN)
         domain = None if text is None else apply_rule(item, normalize_origin, text, _NO_ORIGIN)
         if domain in domains:

@@ -20,7 +20,7 @@ from control_domain.configurations.steps.step_context import (
     find_remaining_changes,
 )
 from control_domain.environments.hold import hold_environment
-from control_domain.monitors.change_heartbeat import change_heartbeat, hold_heartbeat, set_paused
+from control_domain.monitors.change_heartbeat import change_heartbeat, lock_heartbeat, set_paused
 from control_domain.monitors.operations import HeartbeatSettings, create_heartbeat, create_queue
 from control_domain.monitors.remove_monitors import remove_heartbeat, remove_queue
 from control_domain.refusals import Refused
@@ -59,7 +59,7 @@ async def _lock_heartbeat(context: StepContext, environment: Environment) -> Hea
     if heartbeat is None:
         return None
     try:
-        await hold_heartbeat(context.session, heartbeat)
+        await lock_heartbeat(context.session, heartbeat)
     except Refused:
         # Removed since the query.
         return None

@@ -22,15 +22,15 @@ from control_domain.configurations.steps.step_context import (
 from control_domain.database.engine import hold_row
 from control_domain.projects.hold import hold_project
 from control_domain.sites.operations import (
-    SeenSite,
+    SiteWithProject,
     add_goal,
     change_domains,
     change_timezone,
     create_site,
     remove_goal,
+    remove_site,
     set_goal_target,
 )
-from control_domain.sites.remove_site import remove_site
 from control_domain.tables.sites import Goal, Site
 
 
@@ -52,7 +52,7 @@ async def apply_site_step(context: StepContext) -> Publications:
         check_removable(context, current)
         return Publications(
             revoke=await remove_site(
-                context.session, SeenSite(site, context.project), context.actor, context.now
+                context.session, SiteWithProject(site, context.project), context.actor, context.now
             )
         )
     if verb == "create":

@@ -13,7 +13,7 @@ from control_domain.projects.find import Place
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableChange
 from control_domain.variables.dotenv import MAX_VARIABLES
-from control_domain.variables.operations import open_variables, present_variables, replace_variables
+from control_domain.variables.operations import find_newest_variables, open_variables, replace_variables
 from pipeline_contracts.deploy_states import ChangeState
 
 
@@ -33,7 +33,7 @@ async def read_newest_variables(context: StepContext, environment: Environment) 
         .execution_options(populate_existing=True)
     )
     pending = (await context.session.execute(query)).scalar_one_or_none()
-    row = pending or await present_variables(context.session, environment)
+    row = pending or await find_newest_variables(context.session, environment)
     return open_variables(context.keys, row, environment.public_id)
 
 

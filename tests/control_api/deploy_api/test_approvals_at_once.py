@@ -7,19 +7,19 @@ import pytest
 from sqlalchemy import text
 
 from control_domain.audit import Actor
-from control_domain.deployments.decide import approve_deployment
-from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.deployments.decisions import approve_deployment
+from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.projects.find import Place
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project
-from control_domain.webhooks.waiting import supersede
+from control_domain.webhooks.waiting_pushes import cancel_superseded
 from pipeline_contracts.deploy_states import ForbiddenTransition
 from pipeline_contracts.errors import DeployRunning
 from tests.support.deploy_platform import Platform, add_deployment
 
 NOW = datetime.now(UTC) + timedelta(seconds=1)
 NAME = "shop/production"
-_PUSH = Wish("push", ref="main", pushed_revision="c" * 40)
+_PUSH = DeploymentRequest("push", ref="main", pushed_revision="c" * 40)
 
 
 async def _waiting(platform: Platform) -> int:
@@ -73,7 +73,7 @@ async def test_an_approval_and_a_newer_push_do_not_deadlock(platform: Platform) 
         newest = await queue_deployment(session, place, _PUSH, Actor("a Git host"), NOW)
         approving = asyncio.create_task(_approve(platform, number))
         await _goes_on(platform, approving)
-        await supersede(session, newest, NOW)
+        await cancel_superseded(session, newest, NOW)
     outcome = await approving
     async with platform.sessions() as session:
         older = (await session.get_one(Deployment, number)).status

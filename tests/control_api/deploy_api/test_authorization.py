@@ -323,8 +323,8 @@ async def test_every_answer_has_a_request_id(
             if changes:
                 await _settle(shared)
         for identity in insane:
-            unusable = {"Authorization": header, "X-Request-Id": identity}
-            answer = await shared.call(row.method, path, body, headers=unusable)
+            payload_error = {"Authorization": header, "X-Request-Id": identity}
+            answer = await shared.call(row.method, path, body, headers=payload_error)
             made.add(answer.headers["X-Request-Id"])
             assert answer.headers["X-Request-Id"] != identity
             if changes:

@@ -14,7 +14,7 @@ from control_domain.refusals import Refused
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.variables import VariableChange, VariableSet
-from control_domain.variables.operations import decide_change
+from control_domain.variables.operations import decide_variable_change
 from pipeline_contracts.deploy_states import ChangeState, ForbiddenTransition
 from tests.support.deploy_platform import Platform, environment_path
 
@@ -38,7 +38,7 @@ async def _change(platform: Platform, who: str = "deployer") -> int:
 async def _decide(platform: Platform, number: int, to: ChangeState, who: str = "maintainer") -> None:
     async with platform.sessions() as session, session.begin():
         change = await session.get_one(VariableChange, number)
-        await decide_change(
+        await decide_variable_change(
             session,
             change,
             await _place(session, platform),

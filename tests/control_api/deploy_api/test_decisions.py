@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import select, update
 
 from control_domain.audit import Actor
-from control_domain.deployments.decide import approve_deployment, cancel_deployment, reject_deployment
-from control_domain.deployments.frozen import freeze, inputs_of
+from control_domain.deployments.decisions import approve_deployment, cancel_deployment, reject_deployment
+from control_domain.deployments.inputs import input_columns, read_deployment_inputs
 from control_domain.refusals import Refused
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment, DeploymentLine
@@ -43,8 +43,8 @@ async def _waiting(platform: Platform, name: str = NAME, who: str = "deployer", 
     async with platform.sessions() as session, session.begin():
         made = await add_deployment(session, platform.acme, name, NOW, **{**row, **values})
         environment = await session.get_one(Environment, made.environment_id)
-        inputs = await inputs_of(session, made, environment, made.revision)
-        for column, value in freeze(inputs, NOW).items():
+        inputs = await read_deployment_inputs(session, made, environment, made.revision)
+        for column, value in input_columns(inputs, NOW).items():
             setattr(made, column, value)
         return made.id
 

@@ -10,7 +10,7 @@ from control_domain.projects.find import Place
 from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.variables import VariableChange
-from control_domain.variables.operations import decide_change, present_variables
+from control_domain.variables.operations import decide_variable_change, find_newest_variables
 from pipeline_contracts.deploy_states import ChangeState
 from tests.support.deploy_platform import Platform, environment_path
 
@@ -33,7 +33,7 @@ async def _put(platform: Platform, keys: SealingKeys, name: str, text: str) -> i
 async def _read(platform: Platform, keys: SealingKeys, name: str) -> dict[str, str]:
     async with platform.sessions() as session:
         environment = await session.get_one(Environment, platform.acme.environment(name).id)
-        present = await present_variables(session, environment)
+        present = await find_newest_variables(session, environment)
         assert present is not None
         return keys.open(Sealed(present.key_id, present.sealed), environment.public_id)
 
@@ -49,7 +49,7 @@ async def _approve(platform: Platform, name: str, change_id: int | None) -> None
         place = Place(environment, await session.get_one(Project, environment.project_id))
         change = await session.get_one(VariableChange, change_id)
         person = platform.acme.people["maintainer"]
-        await decide_change(session, change, place, ChangeState.APPLIED, person, ACTOR, NOW)
+        await decide_variable_change(session, change, place, ChangeState.APPLIED, person, ACTOR, NOW)
 
 
 async def test_after_all_is_sealed_again_the_new_key_is_enough(platform: Platform) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableChange, VariableSet
-from control_domain.variables.operations import present_variables
+from control_domain.variables.operations import find_newest_variables
 from tests.support.deploy_platform import Answer, Platform, environment_path
 from tests.support.serve_control import VARIABLE_KEYS
 
@@ -63,7 +63,7 @@ async def test_each_text_is_a_version_and_the_newest_counts(platform: Platform) 
     assert [row.set_by_id for row in rows] == [people[who].id for who in ("owner", "deployer", "owner")]
     async with platform.sessions() as session:
         environment = await session.get_one(Environment, platform.acme.environment(NAME).id)
-        present = await present_variables(session, environment)
+        present = await find_newest_variables(session, environment)
         assert present is not None
         assert present.version == 3
     # Each environment counts for itself.

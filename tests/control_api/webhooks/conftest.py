@@ -13,18 +13,18 @@ __all__ = ["hooked", "platform", "prepared"]
 
 @pytest.fixture(params=KINDS)
 async def hooked(request: pytest.FixtureRequest, platform: Platform) -> Hooked:
-    """A repository of each kind, whose webhook is listened to."""
+    """A connected repository of each kind, with a webhook."""
     return await hook(platform, request.param)
 
 
 @pytest.fixture
 async def github(platform: Platform) -> Hooked:
-    """A repository of GitHub."""
+    """A connected repository on GitHub."""
     return await hook(platform, "github")
 
 
 @pytest.fixture(scope="module")
 async def shared(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hooked]:
-    """One for all cases of a table."""
+    """One repository for all cases of a table."""
     async with open_platform(prepared, tmp_path_factory.mktemp("shared")) as opened:
         yield await hook(opened, "github")

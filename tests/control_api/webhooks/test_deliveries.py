@@ -1,4 +1,4 @@
-"""What is kept of deliveries, for how long, and how one is run again."""
+"""Stored deliveries: their content, their retention and replays."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -13,8 +13,8 @@ from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.webhooks import WaitingPush, WebhookDelivery
 from control_domain.webhooks import deliveries
-from control_domain.webhooks.deliveries import KEPT, Delivery, forget_deliveries, read_body
-from control_domain.webhooks.replay import replay
+from control_domain.webhooks.deliveries import RETENTION, Delivery, delete_old_deliveries, read_body
+from control_domain.webhooks.replay_delivery import replay_delivery
 from operator_actions.actions.engines import Engines
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.serve_control import VARIABLE_KEYS
@@ -30,7 +30,9 @@ def _engines(hooked: Hooked) -> Engines:
 async def _replay(hooked: Hooked, number: int) -> WebhookDelivery:
     engines = _engines(hooked)
     keys = engines.sealing_keys()
-    return await replay(engines.sessions, engines.directory, keys, number, OPERATOR, datetime.now(UTC))
+    return await replay_delivery(
+        engines.sessions, engines.directory, keys, number, OPERATOR, datetime.now(UTC)
+    )
 
 
 async def _age(hooked: Hooked, age: timedelta) -> None:
@@ -38,18 +40,18 @@ async def _age(hooked: Hooked, age: timedelta) -> None:
         await session.execute(update(WebhookDelivery).values(received_at=datetime.now(UTC) - age))
 
 
-async def _settle(hooked: Hooked) -> None:
+async def _reset(hooked: Hooked) -> None:
     await hooked.platform.settle()
     async with hooked.platform.sessions() as session, session.begin():
         await session.execute(delete(WaitingPush))
 
 
-async def _pushed(hooked: Hooked) -> int:
+async def _list_pushed(hooked: Hooked) -> int:
     async with hooked.platform.sessions() as session:
         return len((await session.execute(select(Deployment.id).where(Deployment.trigger == "push"))).all())
 
 
-async def test_a_delivery_is_kept_as_it_came_but_for_what_proves_it(hooked: Hooked) -> None:
+async def test_a_delivery_is_stored_without_its_secrets(hooked: Hooked) -> None:
     sent = push(hooked.kind)
     other = {"Authorization": "Basic c2VjcmV0", "Cookie": "a=secret", "X-Forwarded-For": "192.0.2.1"}
     await hooked.deliver(sent, "one", headers=other)
@@ -63,50 +65,50 @@ async def test_a_delivery_is_kept_as_it_came_but_for_what_proves_it(hooked: Hook
     assert "c2VjcmV0" not in kept.headers
 
 
-def test_a_long_event_name_is_cut_to_what_its_column_holds() -> None:
+def test_a_long_event_name_is_truncated() -> None:
     row = Delivery(1, "github", "e" * 300, {}, b"{}").to_row(datetime.now(UTC))
     assert WebhookDelivery(**row).event == "e" * WebhookDelivery.__table__.c.event.type.length
 
 
 @pytest.mark.both_databases
-async def test_a_delivery_may_come_again_after_seven_days(hooked: Hooked) -> None:
+async def test_a_delivery_is_accepted_again_after_seven_days(hooked: Hooked) -> None:
     sent = push(hooked.kind)
     await hooked.deliver(sent, "one")
-    await _settle(hooked)
-    await _age(hooked, KEPT - timedelta(minutes=1))
+    await _reset(hooked)
+    await _age(hooked, RETENTION - timedelta(minutes=1))
     assert await hooked.told(sent, "one") == (200, "duplicate")
-    await _age(hooked, KEPT + timedelta(minutes=1))
+    await _age(hooked, RETENTION + timedelta(minutes=1))
     assert await hooked.told(sent, "one") == (202, "queued")
     assert len(await hooked.deliveries()) == 1
 
 
 @pytest.mark.both_databases
-async def test_deliveries_are_forgotten_after_seven_days(hooked: Hooked) -> None:
+async def test_deliveries_are_deleted_after_seven_days(hooked: Hooked) -> None:
     await hooked.deliver(push(hooked.kind))
-    await _age(hooked, KEPT + timedelta(minutes=1))
+    await _age(hooked, RETENTION + timedelta(minutes=1))
     await hooked.deliver(push(hooked.kind, "feature"))
     async with hooked.platform.sessions() as session, session.begin():
-        await forget_deliveries(session, datetime.now(UTC))
+        await delete_old_deliveries(session, datetime.now(UTC))
     (kept,) = await hooked.deliveries()
     assert kept.answer == "ignored"
 
 
 @pytest.mark.both_databases
-async def test_of_other_repositories_the_newest_are_kept(
+async def test_only_the_newest_unrelated_deliveries_are_kept(
     github: Hooked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliveries, "MOST_OF_OTHERS", 3)
+    monkeypatch.setattr(deliveries, "MAX_UNRELATED_DELIVERIES", 3)
     await github.deliver(push("github", "feature"), "own")
     for number in range(5):
         sent = push("github", full_name="Acme/Till", host_id=2)
         assert await github.told(sent, f"other {number}") == (200, "ignored")
     async with github.platform.sessions() as session, session.begin():
-        await forget_deliveries(session, datetime.now(UTC))
+        await delete_old_deliveries(session, datetime.now(UTC))
     kept = [row.delivery for row in await github.deliveries()]
     assert kept == ["own", "other 2", "other 3", "other 4"]
 
 
-async def test_without_an_id_the_same_bytes_are_the_same_delivery(github: Hooked) -> None:
+async def test_without_an_id_equal_bodies_are_duplicates(github: Hooked) -> None:
     without: dict[str, str | None] = {"X-GitHub-Delivery": None}
     answers = [await github.deliver(push("github"), headers=without) for _ in range(2)]
     assert [answer.json()["status"] for answer in answers] == ["queued", "duplicate"]
@@ -114,14 +116,14 @@ async def test_without_an_id_the_same_bytes_are_the_same_delivery(github: Hooked
     assert other.json()["status"] == "waiting"
 
 
-async def test_repositories_do_not_know_each_others_deliveries(github: Hooked) -> None:
+async def test_delivery_ids_are_separate_per_repository(github: Hooked) -> None:
     await github.deliver(push("github", "feature"), "one")
     async with github.platform.sessions() as session, session.begin():
         await session.execute(update(WebhookDelivery).values(scope="another"))
     assert await github.told(push("github", "feature"), "one") == (200, "ignored")
 
 
-async def test_what_cannot_be_read_is_kept_for_people(hooked: Hooked) -> None:
+async def test_refused_deliveries_are_stored_with_the_reason(hooked: Hooked) -> None:
     sent = Sent(push(hooked.kind).event, b"no JSON")
     assert (await hooked.told(sent, "one"))[0] == 422
     assert (await hooked.told(sent, "one"))[0] == 422
@@ -132,19 +134,19 @@ async def test_what_cannot_be_read_is_kept_for_people(hooked: Hooked) -> None:
 
 
 @pytest.mark.both_databases
-async def test_a_delivery_is_run_again(hooked: Hooked) -> None:
+async def test_a_delivery_is_replayed(hooked: Hooked) -> None:
     await hooked.deliver(push(hooked.kind), "one")
     (kept,) = await hooked.deliveries()
-    await _settle(hooked)
+    await _reset(hooked)
     again = await _replay(hooked, kept.id)
     assert (again.answer, again.http_status, again.replay_of) == ("queued", 202, kept.id)
-    assert await _pushed(hooked) == 2
-    # It is no delivery of the host: that one is still told to be seen.
+    assert await _list_pushed(hooked) == 2
+    # A replay does not count: a redelivery by the host is still a duplicate of the original.
     assert await hooked.told(push(hooked.kind), "one") == (200, "duplicate")
-    # The deployment of this push is still to begin.
+    # The deployment of this push has not begun.
     third = await _replay(hooked, again.id)
     assert (third.answer, third.deployment_id, third.replay_of) == ("queued", again.deployment_id, again.id)
-    assert await _pushed(hooked) == 2
+    assert await _list_pushed(hooked) == 2
     async with hooked.platform.sessions() as session:
         query = select(AuditEntry).where(AuditEntry.action == "webhook.replay").order_by(AuditEntry.id)
         entry = (await session.execute(query)).scalars().first()
@@ -152,7 +154,7 @@ async def test_a_delivery_is_run_again(hooked: Hooked) -> None:
     assert (entry.source, entry.account_id) == ("operator kim", hooked.platform.acme.account.id)
 
 
-async def test_what_was_refused_is_run_again_once_it_can_be(hooked: Hooked) -> None:
+async def test_a_refused_delivery_is_replayed_once_possible(hooked: Hooked) -> None:
     await hooked.platform.change("shop/production", state="hibernated")
     await hooked.deliver(push(hooked.kind))
     (kept,) = await hooked.deliveries()
@@ -163,7 +165,7 @@ async def test_what_was_refused_is_run_again_once_it_can_be(hooked: Hooked) -> N
     assert (await _replay(hooked, kept.id)).answer == "queued"
 
 
-async def test_a_closed_pull_request_is_run_again(hooked: Hooked) -> None:
+async def test_a_closed_pull_request_is_replayed(hooked: Hooked) -> None:
     for action in ("opened", "closed"):
         await hooked.deliver(pull(hooked.kind, action))
     opened, closed = await hooked.deliveries()
@@ -172,9 +174,7 @@ async def test_a_closed_pull_request_is_run_again(hooked: Hooked) -> None:
 
 
 @pytest.mark.parametrize("values", [{"push_deploys": False}, {"disconnected_at": datetime.now(UTC)}])
-async def test_nothing_is_run_again_for_a_repository_that_is_not_listened_to(
-    github: Hooked, values: dict[str, Any]
-) -> None:
+async def test_no_replay_for_a_disconnected_repository(github: Hooked, values: dict[str, Any]) -> None:
     await github.deliver(push("github"))
     (kept,) = await github.deliveries()
     await github.change(**values)
@@ -182,6 +182,6 @@ async def test_nothing_is_run_again_for_a_repository_that_is_not_listened_to(
         await _replay(github, kept.id)
 
 
-async def test_a_delivery_that_is_not_kept(github: Hooked) -> None:
+async def test_replaying_an_unknown_delivery_is_refused(github: Hooked) -> None:
     with pytest.raises(Refused, match="No delivery 5"):
         await _replay(github, 5)

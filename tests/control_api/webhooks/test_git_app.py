@@ -1,4 +1,4 @@
-"""The webhook of the Git host's application: installations, and what comes through them; on both databases."""
+"""The webhook of the Git host's application: installations, and deliveries through them; on both databases."""
 
 import json
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from control_domain.repositories.operations import connect_repository
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import InstalledRepository
-from control_domain.webhooks import follow_push
+from control_domain.webhooks import process_push as process_push
 from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import NotFound
 from tests.support.deploy_platform import Answer
@@ -58,7 +58,7 @@ def _changed(added: list[str], removed: list[str]) -> Sent:
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_a_ping_is_answered_once_its_signature_is_good(app: Hooked, path: str) -> None:
+async def test_a_ping_with_a_valid_signature_gets_pong(app: Hooked, path: str) -> None:
     sent = as_sent("ping", {"zen": "Keep it logically awesome.", "hook_id": 1})
     answer = await _deliver(app, sent, path=path)
     assert (answer.status, answer.json()) == (200, {"status": "pong"})
@@ -66,14 +66,14 @@ async def test_a_ping_is_answered_once_its_signature_is_good(app: Hooked, path: 
     assert (await _deliver(app, sent, path=path)).problem == (401, "bad-signature")
 
 
-async def test_without_a_secret_there_is_no_application(app: Hooked) -> None:
+async def test_without_a_secret_the_application_is_404(app: Hooked) -> None:
     app.platform.app.state.git_app_secret = None
     assert (await _deliver(app, as_sent("ping", {}))).problem == (404, "not-found")
 
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("path", PATHS)
-async def test_an_installation_connects_the_repositories_that_it_may_see(app: Hooked, path: str) -> None:
+async def test_an_installation_connects_its_repositories(app: Hooked, path: str) -> None:
     sent = push("github", installation=1)
     assert (await _deliver(app, sent, path=path)).problem == (404, "not-found")
     answer = await _deliver(app, _installation("created", "ACME/Shop", "Acme/Other"), path=path)
@@ -92,28 +92,28 @@ async def test_an_installation_connects_the_repositories_that_it_may_see(app: Ho
     [_installation("deleted"), _installation("suspend"), _changed([], ["Acme/Shop"])],
     ids=["deleted", "suspended", "repository removed"],
 )
-async def test_an_installation_that_ends_disconnects_them(app: Hooked, ending: Sent) -> None:
+async def test_a_deleted_installation_disconnects_its_repositories(app: Hooked, ending: Sent) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     assert (await _deliver(app, ending)).json() == {"status": "handled"}
     assert (await _deliver(app, push("github", installation=1))).status == 404
 
 
-async def test_an_installation_that_is_no_longer_suspended_connects_again(app: Hooked) -> None:
+async def test_an_unsuspended_installation_connects_again(app: Hooked) -> None:
     for action in ("created", "suspend", "unsuspend"):
         await _deliver(app, _installation(action, "Acme/Shop"))
     assert (await _deliver(app, push("github", installation=1))).status == 202
 
 
 @pytest.mark.both_databases
-async def test_repositories_that_are_added_later(app: Hooked) -> None:
-    # Of an installation of which nothing was heard: hosts do not say things in order.
+async def test_repositories_may_be_added_later(app: Hooked) -> None:
+    # An unknown installation: hosts may send events out of order.
     await _deliver(app, _changed(["Acme/Shop"], []))
     await _deliver(app, _changed(["Acme/Shop"], []))
     assert (await _deliver(app, push("github", installation=1))).status == 202
 
 
 @pytest.mark.both_databases
-async def test_every_project_that_is_deployed_from_the_repository_follows(app: Hooked) -> None:
+async def test_every_project_of_the_repository_is_deployed(app: Hooked) -> None:
     tenant = app.platform.acme
     async with app.platform.sessions() as session, session.begin():
         now = tenant.account.created_at
@@ -121,7 +121,7 @@ async def test_every_project_that_is_deployed_from_the_repository_follows(app: H
             session, tenant.projects["blog"].id, "github", "https://github.com/acme/shop", "main", now
         )
     await _deliver(app, _installation("created", "Acme/Shop"))
-    # The other project has no workflow yet: that holds the first one up in nothing.
+    # The other project has no workflow yet, which does not block the first one.
     answer = await _deliver(app, push("github", installation=1))
     assert (answer.status, answer.json()["status"]) == (202, "queued")
     async with app.platform.sessions() as session:
@@ -130,21 +130,21 @@ async def test_every_project_that_is_deployed_from_the_repository_follows(app: H
         assert await session.get(Repository, blog.id) is not None
 
 
-async def test_pull_requests_come_through_it_too(app: Hooked) -> None:
+async def test_pull_requests_are_processed_too(app: Hooked) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     answer = await _deliver(app, pull("github", installation=1))
     assert (answer.status, answer.json()["status"]) == (202, "preview_queued")
 
 
 @pytest.mark.both_databases
-async def test_its_deliveries_come_once(app: Hooked) -> None:
+async def test_duplicates_are_recognized(app: Hooked) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     sent = push("github", installation=1)
     assert (await _deliver(app, sent, "one")).json()["status"] == "queued"
     assert (await _deliver(app, sent, "one", PATHS[1])).json() == {"status": "duplicate"}
 
 
-async def test_what_is_not_ready_is_ignored(app: Hooked) -> None:
+async def test_projects_that_are_not_ready_are_ignored(app: Hooked) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     await app.platform.change("shop/production", state="hibernated")
     answer = await _deliver(app, push("github", installation=1))
@@ -157,7 +157,7 @@ async def test_a_repository_webhook_ignores_installations(github: Hooked) -> Non
 
 
 async def _ids(app: Hooked) -> dict[str, str | None]:
-    """What the installations may see: the ID by the name."""
+    """Return the IDs of the accessible repositories by name."""
     async with app.platform.sessions() as session:
         rows = (await session.execute(select(InstalledRepository))).scalars()
         return {row.full_name: row.host_id for row in rows}
@@ -165,7 +165,7 @@ async def _ids(app: Hooked) -> dict[str, str | None]:
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "before its first push"])
-async def test_a_renamed_repository_goes_on_deploying(app: Hooked, is_known: bool) -> None:
+async def test_a_renamed_repository_is_still_deployed(app: Hooked, is_known: bool) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     if is_known:
         await _deliver(app, pull("github", installation=1))
@@ -176,7 +176,7 @@ async def test_a_renamed_repository_goes_on_deploying(app: Hooked, is_known: boo
 
 
 @pytest.mark.both_databases
-async def test_a_repository_that_takes_the_name_of_a_renamed_one_is_another(app: Hooked) -> None:
+async def test_a_repository_with_a_reused_name_is_not_matched(app: Hooked) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     assert (await _deliver(app, push("github", installation=1))).status == 202
     taker = _changed(["Acme/Shop"], [])
@@ -193,7 +193,7 @@ async def test_a_repository_that_takes_the_name_of_a_renamed_one_is_another(app:
 
 
 @pytest.mark.both_databases
-async def test_a_repository_that_moved_to_another_installation(app: Hooked) -> None:
+async def test_a_repository_may_move_to_another_installation(app: Hooked) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     assert (await _deliver(app, push("github", installation=1))).status == 202
     await _deliver(app, _changed([], ["Acme/Shop"]))
@@ -204,7 +204,7 @@ async def test_a_repository_that_moved_to_another_installation(app: Hooked) -> N
 
 
 @pytest.mark.both_databases
-async def test_an_installation_of_before_learns_the_id_with_the_next_delivery(app: Hooked) -> None:
+async def test_the_next_delivery_stores_a_missing_repository_id(app: Hooked) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     async with app.platform.sessions() as session, session.begin():
         await session.execute(update(InstalledRepository).values(host_id=None))
@@ -213,8 +213,8 @@ async def test_an_installation_of_before_learns_the_id_with_the_next_delivery(ap
 
 
 @pytest.mark.both_databases
-async def test_what_no_repository_follows_is_listed(app: Hooked) -> None:
-    """Until it is connected: then the same delivery is no duplicate."""
+async def test_deliveries_without_a_connected_repository_are_listed(app: Hooked) -> None:
+    """Once the repository is connected, the same delivery is not a duplicate."""
     sent = push("github", installation=1)
     assert (await _deliver(app, sent, "one")).problem == (404, "not-found")
     (kept,) = await app.deliveries()
@@ -224,7 +224,7 @@ async def test_what_no_repository_follows_is_listed(app: Hooked) -> None:
     assert (await _deliver(app, sent, "one")).status == 202
 
 
-async def test_a_repository_of_the_same_name_on_another_host_does_not_follow(app: Hooked) -> None:
+async def test_a_repository_of_the_same_name_on_another_host_is_not_deployed(app: Hooked) -> None:
     await app.change(url="https://github.example/acme/shop.git")
     await _deliver(app, _installation("created", "Acme/Shop"))
     payload = json.loads(push("github", installation=1).body)
@@ -234,10 +234,10 @@ async def test_a_repository_of_the_same_name_on_another_host_does_not_follow(app
     assert (await _deliver(app, as_sent("push", payload))).status == 202
 
 
-async def test_an_environment_that_is_removed_meanwhile_holds_no_project_up(
+async def test_a_removed_environment_does_not_block_other_projects(
     app: Hooked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of two projects finds its environment gone, between the look and the deployment."""
+    """The environment of one of two projects is removed between lookup and deployment."""
     tenant = app.platform.acme
     async with app.platform.sessions() as session, session.begin():
         await connect_repository(
@@ -250,14 +250,14 @@ async def test_an_environment_that_is_removed_meanwhile_holds_no_project_up(
         )
     await app.set_workflow(project="blog")
     await _deliver(app, _installation("created", "Acme/Shop"))
-    queue = follow_push.queue_deployment
+    queue = process_push.queue_deployment
 
     async def removed_in_the_shop(session: Any, place: Any, *arguments: Any) -> Deployment:
         if place.project.slug == "shop":
             raise NotFound("There is no such environment.")
         return await queue(session, place, *arguments)
 
-    monkeypatch.setattr(follow_push, "queue_deployment", removed_in_the_shop)
+    monkeypatch.setattr(process_push, "queue_deployment", removed_in_the_shop)
     answer = await _deliver(app, push("github", installation=1))
     assert (answer.status, answer.json()["status"]) == (202, "queued")
     assert "removed meanwhile" in ((await app.deliveries())[-1].reason or "")

@@ -1,5 +1,5 @@
-"""A webhook follows its own repository alone: hosts send what happens in others to the same address and with the same
-signature, from group, organization and system hooks; on both databases."""
+"""A webhook only deploys its own repository: group, organization and system hooks send events of other repositories to
+the same URL with a valid signature; on both databases."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ async def _reason(hooked: Hooked) -> str:
 
 
 @pytest.mark.both_databases
-async def test_what_happens_in_another_repository_is_ignored_and_listed(hooked: Hooked) -> None:
+async def test_deliveries_about_another_repository_are_ignored_and_listed(hooked: Hooked) -> None:
     kind = hooked.kind
     assert await hooked.told(pull(kind)) == (202, "preview_queued")
     for sent in (
@@ -58,7 +58,7 @@ async def test_what_happens_in_another_repository_is_ignored_and_listed(hooked: 
     assert await hooked.told(pull(kind, "closed")) == (200, "preview_closed")
 
 
-async def test_the_first_delivery_of_another_repository_teaches_nothing(hooked: Hooked) -> None:
+async def test_a_delivery_about_another_repository_stores_no_id(hooked: Hooked) -> None:
     assert await hooked.told(push(hooked.kind, **OTHER)) == (200, "ignored")
     assert await _host_id(hooked) is None
     assert await hooked.told(push(hooked.kind)) == (202, "queued")
@@ -66,19 +66,17 @@ async def test_the_first_delivery_of_another_repository_teaches_nothing(hooked: 
 
 
 @pytest.mark.parametrize("now", [RENAMED, MOVED], ids=["renamed", "moved to another owner"])
-async def test_the_repository_is_known_by_its_id_whatever_its_name(
-    hooked: Hooked, now: dict[str, Any]
-) -> None:
+async def test_the_repository_is_matched_by_id_after_a_rename(hooked: Hooked, now: dict[str, Any]) -> None:
     assert await hooked.told(pull(hooked.kind)) == (202, "preview_queued")
     assert await hooked.told(push(hooked.kind, **now)) == (202, "queued")
     assert await hooked.told(pull(hooked.kind, "closed", **now)) == (200, "preview_closed")
     async with hooked.platform.sessions() as session:
         kept = await session.get_one(Repository, hooked.repository_id)
-    # Commit statuses go to it by its new name.
+    # Commit statuses use the new name.
     assert kept.full_name == now["full_name"].lower()
 
 
-async def test_a_new_repository_of_the_same_name_is_followed_once_that_is_said(hooked: Hooked) -> None:
+async def test_a_recreated_repository_is_matched_once_its_id_is_set(hooked: Hooked) -> None:
     await hooked.deliver(push(hooked.kind))
     sent = push(hooked.kind, **RECREATED)
     assert await hooked.told(sent, "one") == (200, "ignored")
@@ -86,13 +84,13 @@ async def test_a_new_repository_of_the_same_name_is_followed_once_that_is_said(h
     assert "removed and made anew" in reason
     assert f"--host-id '{_written(hooked.kind, 2)}'" in reason
     await hooked.change(host_id=_written(hooked.kind, 2))
-    # It is no duplicate: nothing was done with it.
+    # Not a duplicate: the first one led to nothing.
     assert (await hooked.told(sent, "one"))[0] == 202
     assert await hooked.told(push(hooked.kind)) == (200, "ignored")
 
 
 @pytest.mark.parametrize(
-    ("url", "full_name", "told"),
+    ("url", "full_name", "sent_name"),
     [
         ("https://github.com/Acme/Shop.git", "acme/shop", "ACME/shop"),
         ("https://github.com/acme/shop/", "acme/shop", "Acme/Shop"),
@@ -100,16 +98,16 @@ async def test_a_new_repository_of_the_same_name_is_followed_once_that_is_said(h
         ("git@github-work:acme/shop.git", "acme/shop", "acme/shop"),
     ],
 )
-async def test_forms_of_one_address(github: Hooked, url: str, full_name: str, told: str) -> None:
+async def test_equivalent_urls_match(github: Hooked, url: str, full_name: str, sent_name: str) -> None:
     await github.change(url=url, full_name=full_name)
-    assert await github.told(push("github", full_name=told)) == (202, "queued")
+    assert await github.told(push("github", full_name=sent_name)) == (202, "queued")
 
 
 @pytest.mark.parametrize(
-    "told", ["acme/shop2", "acme/shop.git", "evil/acme/shop", "acme-shop/shop", "acme/sho", "acme/shop/"]
+    "sent_name", ["acme/shop2", "acme/shop.git", "evil/acme/shop", "acme-shop/shop", "acme/sho", "acme/shop/"]
 )
-async def test_names_that_look_alike(github: Hooked, told: str) -> None:
-    assert await github.told(push("github", full_name=told, host_id=2)) == (200, "ignored")
+async def test_similar_names_do_not_match(github: Hooked, sent_name: str) -> None:
+    assert await github.told(push("github", full_name=sent_name, host_id=2)) == (200, "ignored")
     assert await _host_id(github) is None
 
 
@@ -122,7 +120,7 @@ def _of_gitlab_below_a_path(full_name: str, page: str) -> Sent:
 async def test_a_gitlab_below_a_path(github: Hooked) -> None:
     await github.become("gitlab")
     await github.change(url="https://code.example/git/acme/shop.git", full_name="git/acme/shop")
-    # The name of the one is the path of the other.
+    # The name of one is the path of the other.
     other = _of_gitlab_below_a_path("git/acme/shop", "/git/git/acme/shop")
     assert await github.told(other) == (200, "ignored")
     assert await github.told(_of_gitlab_below_a_path("acme/shop", "/git/acme/shop")) == (202, "queued")
@@ -130,7 +128,7 @@ async def test_a_gitlab_below_a_path(github: Hooked) -> None:
     assert (await github.told(_of_gitlab_below_a_path("acme/shop", "/git/acme/shop")))[0] == 202
 
 
-async def test_a_folder_has_no_name_until_an_id_is_set(github: Hooked) -> None:
+async def test_a_local_folder_matches_any_name_until_an_id_is_set(github: Hooked) -> None:
     await github.change(url="/srv/shop.git", full_name=None)
     assert await github.told(push("github")) == (202, "queued")
     assert await _host_id(github) is None
@@ -140,21 +138,21 @@ async def test_a_folder_has_no_name_until_an_id_is_set(github: Hooked) -> None:
 
 
 @pytest.mark.both_databases
-async def test_of_two_that_would_teach_at_once_one_does(github: Hooked) -> None:
-    told = await asyncio.gather(
+async def test_one_of_two_concurrent_deliveries_stores_the_id(github: Hooked) -> None:
+    responses = await asyncio.gather(
         *(github.told(push("github", "develop", host_id=number)) for number in (1, 2, 1, 2))
     )
     known = await _host_id(github)
     assert known in ("1", "2")
-    assert [status for _, status in told].count("ignored") == 2
+    assert [status for _, status in responses].count("ignored") == 2
 
 
-async def test_the_ping_of_a_new_webhook_teaches_the_id(github: Hooked) -> None:
+async def test_a_ping_stores_the_repository_id(github: Hooked) -> None:
     ping = {"zen": "", "hook_id": 1, "repository": {"id": 1, "full_name": "Acme/Shop"}}
     assert await github.told(as_sent("ping", ping)) == (200, "pong")
     assert await _host_id(github) == "1"
     assert await github.told(push("github", **RENAMED)) == (202, "queued")
-    # A ping that tells nothing is answered as well.
+    # A ping without a repository is accepted as well.
     assert await github.told(as_sent("ping", {"repository": 5})) == (200, "pong")
 
 
@@ -167,7 +165,7 @@ async def test_a_push_without_its_repository_is_refused(github: Hooked, kind: st
     assert await github.told(as_sent(sent.event, payload)) == (422, "payload-not-usable")
 
 
-async def test_a_system_hook_of_gitlab_tells_of_all_its_projects(github: Hooked) -> None:
+async def test_a_system_hook_of_gitlab_covers_all_projects(github: Hooked) -> None:
     await github.become("gitlab")
 
     def system(sent: Sent) -> Sent:
@@ -183,5 +181,5 @@ async def test_a_system_hook_of_gitlab_tells_of_all_its_projects(github: Hooked)
     assert await github.told(system(push("gitlab"))) == (202, "queued")
 
 
-async def test_the_attack_with_another_repository_leads_to_nothing(hooked: Hooked) -> None:
+async def test_a_signed_delivery_about_another_repository_deploys_nothing(hooked: Hooked) -> None:
     assert await attack(hooked) == (1, 0)

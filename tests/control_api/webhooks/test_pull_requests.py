@@ -1,4 +1,4 @@
-"""Pull requests: a preview comes, changes and goes; of all three kinds of hosts, on both databases."""
+"""Pull requests create, update and remove previews; for all three hosts, on both databases."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -39,7 +39,7 @@ async def _set(hooked: Hooked, number: int, **values: str) -> None:
         await session.execute(update(Deployment).where(Deployment.id == number).values(**values))
 
 
-async def _look(hooked: Hooked) -> None:
+async def _poll(hooked: Hooked) -> None:
     await WaitingPushWorker(hooked.platform.sessions, InProcessKeyDirectory()).process_waiting()
 
 
@@ -54,30 +54,30 @@ async def test_a_pull_request_gets_a_preview(hooked: Hooked) -> None:
     assert (deployment.environment_id, deployment.ref) == (preview.id, "feature")
 
 
-async def test_a_change_that_comes_while_it_is_queued_is_deployed_by_that(hooked: Hooked) -> None:
+async def test_a_queued_preview_also_deploys_a_later_change(hooked: Hooked) -> None:
     await hooked.deliver(pull(hooked.kind))
     answer = await hooked.deliver(pull(hooked.kind, "updated", revision="b" * 40))
     (deployment,) = await _deployments(hooked)
     assert answer.json() == {"status": "preview_updated", "deployment_id": deployment.id}
     assert answer.status == 202
-    # Bitbucket tells the beginning of a commit alone.
+    # Bitbucket sends abbreviated commits only.
     told = None if hooked.kind == "bitbucket" else "b" * 40
     assert deployment.pushed_revision == told
 
 
-async def test_a_change_that_comes_while_it_is_deployed_waits(hooked: Hooked) -> None:
+async def test_a_change_during_a_deployment_waits(hooked: Hooked) -> None:
     await hooked.deliver(pull(hooked.kind))
     (first,) = await _deployments(hooked)
     await _set(hooked, first.id, status="deploying", revision="a" * 40)
     answer = await hooked.deliver(pull(hooked.kind, "updated", revision="b" * 40))
     assert (answer.status, answer.json()) == (202, {"status": "preview_updated"})
     await _set(hooked, first.id, status="succeeded")
-    await _look(hooked)
+    await _poll(hooked)
     _, second = await _deployments(hooked)
     assert (second.status, second.ref) == ("queued", "feature")
 
 
-async def test_a_change_of_anything_but_the_code_deploys_nothing(hooked: Hooked) -> None:
+async def test_a_change_without_new_code_deploys_nothing(hooked: Hooked) -> None:
     await hooked.deliver(pull(hooked.kind))
     (first,) = await _deployments(hooked)
     await _set(hooked, first.id, status="succeeded", revision="a" * 40)
@@ -86,7 +86,7 @@ async def test_a_change_of_anything_but_the_code_deploys_nothing(hooked: Hooked)
     assert len(await _deployments(hooked)) == 1
 
 
-async def test_a_merge_request_update_without_oldrev_is_no_change_of_code(github: Hooked) -> None:
+async def test_a_merge_request_update_without_oldrev_deploys_nothing(github: Hooked) -> None:
     await github.become("gitlab")
     sent = pull("gitlab", "updated")
     without = sent.body.replace(b'"oldrev"', b'"older"')
@@ -95,39 +95,39 @@ async def test_a_merge_request_update_without_oldrev_is_no_change_of_code(github
     assert await github.told(sent) == (200, "ignored")
 
 
-async def test_a_change_without_a_preview_makes_one(hooked: Hooked) -> None:
+async def test_an_update_without_a_preview_creates_one(hooked: Hooked) -> None:
     assert await hooked.told(pull(hooked.kind, "updated")) == (202, "preview_queued")
 
 
-async def test_the_preview_goes_with_the_pull_request(hooked: Hooked) -> None:
+async def test_closing_a_pull_request_removes_its_preview(hooked: Hooked) -> None:
     await hooked.deliver(pull(hooked.kind))
     answer = await hooked.deliver(pull(hooked.kind, "closed"))
     assert (answer.status, answer.json()) == (200, {"status": "preview_closed"})
     assert await _preview(hooked) is None
     (deployment,) = await _deployments(hooked)
     assert (deployment.status, deployment.environment_id) == ("canceled", None)
-    # A second word of it finds nothing to do.
+    # A second event finds nothing to do.
     assert await hooked.told(pull(hooked.kind, "closed")) == (200, "ignored")
 
 
 @pytest.mark.both_databases
-async def test_a_preview_that_is_being_started_goes_behind_that(hooked: Hooked) -> None:
+async def test_a_starting_preview_is_removed_afterwards(hooked: Hooked) -> None:
     await hooked.deliver(pull(hooked.kind))
     (first,) = await _deployments(hooked)
     await _set(hooked, first.id, status="running")
     await hooked.deliver(pull(hooked.kind, "updated", revision="b" * 40))
     answer = await hooked.deliver(pull(hooked.kind, "closed"))
     assert (answer.status, answer.json()) == (202, {"status": "preview_closed"})
-    await _look(hooked)
+    await _poll(hooked)
     assert await _preview(hooked) is not None
     await _set(hooked, first.id, status="succeeded")
-    await _look(hooked)
+    await _poll(hooked)
     assert await _preview(hooked) is None
-    # What had waited for it is gone with it.
+    # Its waiting push is removed with it.
     assert (len(await _deployments(hooked)), await hooked.waiting()) == (1, [])
 
 
-async def test_a_pull_request_that_is_reopened_keeps_its_preview(github: Hooked) -> None:
+async def test_a_reopened_pull_request_keeps_its_preview(github: Hooked) -> None:
     await github.deliver(pull("github"))
     (first,) = await _deployments(github)
     await _set(github, first.id, status="running")
@@ -137,12 +137,12 @@ async def test_a_pull_request_that_is_reopened_keeps_its_preview(github: Hooked)
     async with github.platform.sessions() as session:
         assert (await session.execute(select(ClosingPreview.environment_id))).all() == []
     await _set(github, first.id, status="succeeded")
-    await _look(github)
+    await _poll(github)
     assert await _preview(github) is not None
 
 
 @pytest.mark.both_databases
-async def test_a_preview_is_opened_again_just_as_the_worker_is_about_to_close_it(
+async def test_a_preview_reopened_during_its_closing_stays(
     github: Hooked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await github.deliver(pull("github"))
@@ -150,43 +150,43 @@ async def test_a_preview_is_opened_again_just_as_the_worker_is_about_to_close_it
     await _set(github, first.id, status="running")
     await github.deliver(pull("github", "closed"))
     await _set(github, first.id, status="succeeded")
-    find_place = worker._find_place
+    find_preview = worker._find_preview
 
     async def reopened_behind_it(session: AsyncSession, environment_id: int) -> Any:
-        found = await find_place(session, environment_id)
+        found = await find_preview(session, environment_id)
         await github.deliver(pull("github", "opened", revision="b" * 40))
         return found
 
-    monkeypatch.setattr(worker, "_find_place", reopened_behind_it)
-    await _look(github)
+    monkeypatch.setattr(worker, "_find_preview", reopened_behind_it)
+    await _poll(github)
     assert await _preview(github) is not None
 
 
-async def test_the_workflow_may_keep_previews(hooked: Hooked) -> None:
+async def test_the_workflow_may_keep_closed_previews(hooked: Hooked) -> None:
     await hooked.set_workflow(_KEPT)
     await hooked.deliver(pull(hooked.kind))
     assert await hooked.told(pull(hooked.kind, "closed")) == (200, "ignored")
     assert await _preview(hooked) is not None
 
 
-async def test_a_workflow_without_previews(hooked: Hooked) -> None:
+async def test_a_workflow_without_previews_creates_none(hooked: Hooked) -> None:
     await hooked.set_workflow(_NONE)
     assert await hooked.told(pull(hooked.kind)) == (200, "ignored")
 
 
-async def test_a_preview_is_closed_though_the_workflow_makes_none_any_more(github: Hooked) -> None:
+async def test_a_preview_is_closed_after_the_workflow_dropped_previews(github: Hooked) -> None:
     await github.deliver(pull("github"))
     await github.set_workflow(_NONE)
     assert await github.told(pull("github", "closed")) == (200, "preview_closed")
 
 
-async def test_forks_get_previews_where_the_repository_allows_it(hooked: Hooked) -> None:
+async def test_forks_get_previews_if_the_repository_allows_them(hooked: Hooked) -> None:
     assert await hooked.told(pull(hooked.kind, is_fork=True)) == (200, "ignored")
     assert await _preview(hooked) is None
     await hooked.change(allows_forks=True)
     status, told = await hooked.told(pull(hooked.kind, is_fork=True))
     if hooked.kind == "bitbucket":
-        # It keeps no branch of a fork's pull request.
+        # Bitbucket keeps no ref for a pull request of a fork.
         assert (status, told) == (200, "ignored")
         return
     assert (status, told) == (202, "preview_queued")
@@ -195,14 +195,14 @@ async def test_forks_get_previews_where_the_repository_allows_it(hooked: Hooked)
     assert deployment.ref == refs[hooked.kind]
 
 
-async def test_a_fork_may_always_be_closed(github: Hooked) -> None:
+async def test_a_pull_request_from_a_fork_can_always_be_closed(github: Hooked) -> None:
     await github.change(allows_forks=True)
     await github.deliver(pull("github", is_fork=True))
     await github.change(allows_forks=False)
     assert await github.told(pull("github", "closed", is_fork=True)) == (200, "preview_closed")
 
 
-async def test_an_environment_of_the_same_name_is_left_alone(hooked: Hooked) -> None:
+async def test_an_environment_of_the_same_name_is_not_touched(hooked: Hooked) -> None:
     await hooked.platform.change("shop/development", slug="pr-7")
     assert (await hooked.deliver(pull(hooked.kind))).problem == (409, "repository-not-ready")
     assert await hooked.told(pull(hooked.kind, "closed")) == (200, "ignored")
@@ -210,13 +210,13 @@ async def test_an_environment_of_the_same_name_is_left_alone(hooked: Hooked) -> 
     assert kept is not None and kept.type == "development"
 
 
-async def test_a_source_that_is_not_there_is_409(hooked: Hooked) -> None:
+async def test_a_missing_source_environment_is_409(hooked: Hooked) -> None:
     await hooked.platform.change("shop/staging", slug="stage")
     assert (await hooked.deliver(pull(hooked.kind))).problem == (409, "repository-not-ready")
     assert await _preview(hooked) is None
 
 
-async def test_the_skip_mark_counts_where_the_host_tells_the_message(github: Hooked) -> None:
+async def test_the_skip_mark_counts_if_the_payload_has_the_message(github: Hooked) -> None:
     await github.become("gitlab")
     sent = pull("gitlab")
     body = sent.body.replace(b"Sell more", f"Words {SKIP}".encode())
@@ -224,7 +224,7 @@ async def test_the_skip_mark_counts_where_the_host_tells_the_message(github: Hoo
     assert await _preview(github) is None
 
 
-async def test_pull_requests_are_told_apart(github: Hooked) -> None:
+async def test_pull_requests_have_separate_previews(github: Hooked) -> None:
     await github.deliver(pull("github", number=7))
     await github.deliver(pull("github", number=8, branch="other"))
     await github.deliver(pull("github", "closed", number=8, branch="other"))
@@ -232,7 +232,7 @@ async def test_pull_requests_are_told_apart(github: Hooked) -> None:
     assert await _preview(github, 8) is None
 
 
-async def test_closing_is_told_to_the_audit_log_as_the_webhooks(github: Hooked) -> None:
+async def test_closing_is_audited_with_the_webhook_as_actor(github: Hooked) -> None:
     await github.deliver(pull("github"))
     await github.deliver(pull("github", "closed"))
     answer = await github.deliveries()

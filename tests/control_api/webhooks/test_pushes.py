@@ -1,4 +1,4 @@
-"""Pushes: what is deployed, what waits, what is left alone; of all three kinds of hosts, on both databases."""
+"""Pushes that are deployed, wait or are ignored; for all three hosts, on both databases."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -28,20 +28,20 @@ from tests.support.webhooks import (
 PRODUCTION = "shop/production"
 
 
-async def _pushed(hooked: Hooked) -> list[Deployment]:
-    """The deployments that pushes have led to, the oldest first."""
+async def _list_pushed(hooked: Hooked) -> list[Deployment]:
+    """Return the deployments of pushes, oldest first."""
     async with hooked.platform.sessions() as session:
         query = select(Deployment).where(Deployment.trigger == "push").order_by(Deployment.id)
         return list((await session.execute(query)).scalars())
 
 
-async def _end(hooked: Hooked, number: int) -> None:
-    """The deployment ends well, as if a deployer had carried it out."""
+async def _finish(hooked: Hooked, number: int) -> None:
+    """End the deployment successfully, as a deployer does."""
     async with hooked.platform.sessions() as session, session.begin():
         await session.execute(update(Deployment).where(Deployment.id == number).values(status="succeeded"))
 
 
-async def _look(hooked: Hooked) -> None:
+async def _poll(hooked: Hooked) -> None:
     await WaitingPushWorker(hooked.platform.sessions, InProcessKeyDirectory()).process_waiting()
 
 
@@ -57,19 +57,19 @@ async def _make_live(hooked: Hooked, *, held: bool) -> None:
 
 async def test_a_push_of_a_branch_with_a_trigger_queues_a_deployment(hooked: Hooked) -> None:
     answer = await hooked.deliver(push(hooked.kind))
-    (deployment,) = await _pushed(hooked)
+    (deployment,) = await _list_pushed(hooked)
     assert (answer.status, answer.json()) == (202, {"status": "queued", "deployment_id": deployment.id})
     assert deployment.environment_id == hooked.platform.acme.environment(PRODUCTION).id
-    # What is built is what the branch has by then.
+    # The build uses the head of the branch at that time.
     assert (deployment.status, deployment.ref, deployment.revision) == ("queued", "main", None)
     assert (deployment.pushed_revision, deployment.pushed_from) == (AFTER, BEFORE)
     (kept,) = await hooked.deliveries()
     assert (kept.http_status, kept.answer, kept.deployment_id) == (202, "queued", deployment.id)
 
 
-async def test_the_trigger_says_which_environment(hooked: Hooked) -> None:
+async def test_the_trigger_selects_the_environment(hooked: Hooked) -> None:
     assert await hooked.told(push(hooked.kind, "develop")) == (202, "queued")
-    (deployment,) = await _pushed(hooked)
+    (deployment,) = await _list_pushed(hooked)
     assert deployment.environment_id == hooked.platform.acme.environment("shop/staging").id
 
 
@@ -82,15 +82,15 @@ async def test_the_trigger_says_which_environment(hooked: Hooked) -> None:
     ],
     ids=["another branch", "deleted branch", "skip mark"],
 )
-async def test_what_is_not_deployed(hooked: Hooked, sent: dict[str, str], status: str) -> None:
+async def test_pushes_that_deploy_nothing(hooked: Hooked, sent: dict[str, str], status: str) -> None:
     answer = await hooked.deliver(push(hooked.kind, **sent))
     assert (answer.status, answer.json()) == (200, {"status": status})
-    assert await _pushed(hooked) == []
+    assert await _list_pushed(hooked) == []
     assert (await hooked.deliveries())[0].reason
 
 
-async def test_a_deleted_branch_is_ignored_whatever_is_in_the_way(hooked: Hooked) -> None:
-    """Whatever the workflow says: there is nothing to deploy."""
+async def test_a_deleted_branch_is_ignored_in_any_state(hooked: Hooked) -> None:
+    """Also without a usable workflow: there is nothing to deploy."""
     gone = push(hooked.kind, after=NONE)
     for text in ("version: 1\nprocesses: {web: {command: x}}\ntriggers: {push: {main: nowhere}}\n", "no: 1"):
         await hooked.set_workflow(text)
@@ -98,7 +98,7 @@ async def test_a_deleted_branch_is_ignored_whatever_is_in_the_way(hooked: Hooked
         assert await hooked.told(gone) == (200, "ignored")
 
 
-async def test_a_push_waits_behind_a_running_deployment_and_only_the_newest_is_deployed(
+async def test_of_pushes_during_a_deployment_only_the_newest_is_deployed(
     hooked: Hooked,
 ) -> None:
     assert await hooked.told(push(hooked.kind)) == (202, "queued")
@@ -107,12 +107,12 @@ async def test_a_push_waits_behind_a_running_deployment_and_only_the_newest_is_d
         assert (answer.status, answer.json()) == (202, {"status": "waiting"})
     (waiting,) = await hooked.waiting()
     assert waiting.pushed_revision == "d" * 40
-    await _look(hooked)
-    assert len(await _pushed(hooked)) == 1
-    await _end(hooked, (await _pushed(hooked))[0].id)
-    await _look(hooked)
-    await _look(hooked)
-    first, second = await _pushed(hooked)
+    await _poll(hooked)
+    assert len(await _list_pushed(hooked)) == 1
+    await _finish(hooked, (await _list_pushed(hooked))[0].id)
+    await _poll(hooked)
+    await _poll(hooked)
+    first, second = await _list_pushed(hooked)
     assert (second.status, second.ref, second.pushed_revision) == ("queued", "main", "d" * 40)
     assert await hooked.waiting() == []
 
@@ -123,17 +123,17 @@ async def test_a_push_waits_behind_a_running_deployment_and_only_the_newest_is_d
         ("queued", None, "queued"),
         ("deploying", AFTER, "queued"),
         ("running", AFTER, "queued"),
-        # It may have looked the branch up before this push.
+        # The deployer may have resolved the branch before this push.
         ("deploying", None, "waiting"),
         ("deploying", "e" * 40, "waiting"),
     ],
 )
-async def test_a_push_that_is_told_of_twice_is_one_deployment(
+async def test_a_push_reported_twice_is_deployed_once(
     github: Hooked, status: str, revision: str | None, told: str
 ) -> None:
-    """As where both a repository and the host's application have a webhook."""
+    """This happens if both a repository and the host's application have a webhook."""
     assert await github.told(push("github")) == (202, "queued")
-    (first,) = await _pushed(github)
+    (first,) = await _list_pushed(github)
     async with github.platform.sessions() as session, session.begin():
         values = {"status": status, "revision": revision}
         await session.execute(update(Deployment).where(Deployment.id == first.id).values(values))
@@ -141,10 +141,10 @@ async def test_a_push_that_is_told_of_twice_is_one_deployment(
     expected = {"status": told} | ({"deployment_id": first.id} if told == "queued" else {})
     assert (answer.status, answer.json()) == (202, expected)
     assert len(await github.waiting()) == (1 if told == "waiting" else 0)
-    assert len(await _pushed(github)) == 1
+    assert len(await _list_pushed(github)) == 1
 
 
-async def test_what_waits_goes_on_waiting_when_an_older_push_is_told_of_again(github: Hooked) -> None:
+async def test_a_repeated_older_push_does_not_replace_a_waiting_one(github: Hooked) -> None:
     await github.deliver(push("github"))
     await github.deliver(push("github", before=AFTER, after="b" * 40))
     assert await github.told(push("github")) == (202, "queued")
@@ -152,14 +152,14 @@ async def test_what_waits_goes_on_waiting_when_an_older_push_is_told_of_again(gi
     assert waiting.pushed_revision == "b" * 40
 
 
-async def test_a_deploy_by_hand_comes_first_and_the_push_goes_on_waiting(github: Hooked) -> None:
+async def test_a_manual_deploy_goes_before_a_waiting_push(github: Hooked) -> None:
     await github.deliver(push("github"))
     await github.deliver(push("github", after="b" * 40))
-    (first,) = await _pushed(github)
-    await _end(github, first.id)
+    (first,) = await _list_pushed(github)
+    await _finish(github, first.id)
     environment = github.platform.acme.environment(PRODUCTION).public_id
     assert (await github.platform.call("POST", f"/v1/environments/{environment}/deploy", {})).status == 202
-    await _look(github)
+    await _poll(github)
     assert len(await github.waiting()) == 1
 
 
@@ -167,25 +167,25 @@ async def test_a_deploy_by_hand_comes_first_and_the_push_goes_on_waiting(github:
 async def test_two_control_planes_queue_a_waiting_push_once(github: Hooked) -> None:
     await github.deliver(push("github"))
     await github.deliver(push("github", after="b" * 40))
-    (first,) = await _pushed(github)
-    await _end(github, first.id)
-    await asyncio.gather(*(_look(github) for _ in range(5)))
-    assert len(await _pushed(github)) == 2
+    (first,) = await _list_pushed(github)
+    await _finish(github, first.id)
+    await asyncio.gather(*(_poll(github) for _ in range(5)))
+    assert len(await _list_pushed(github)) == 2
 
 
-async def test_a_waiting_push_outlasts_a_lock(github: Hooked) -> None:
+async def test_a_push_waits_until_the_environment_is_unlocked(github: Hooked) -> None:
     await github.deliver(push("github"))
     await github.deliver(push("github", after="b" * 40))
-    (first,) = await _pushed(github)
+    (first,) = await _list_pushed(github)
     place = github.platform.acme.places[PRODUCTION]
     async with github.platform.sessions() as session, session.begin():
         await lock_environment(session, place, "no", Actor("test"), datetime.now(UTC))
-    await _end(github, first.id)
-    await _look(github)
-    assert (len(await _pushed(github)), len(await github.waiting())) == (1, 1)
+    await _finish(github, first.id)
+    await _poll(github)
+    assert (len(await _list_pushed(github)), len(await github.waiting())) == (1, 1)
 
 
-async def test_the_branch_that_waits_is_deleted(hooked: Hooked) -> None:
+async def test_deleting_a_branch_drops_its_waiting_push(hooked: Hooked) -> None:
     await hooked.deliver(push(hooked.kind))
     await hooked.deliver(push(hooked.kind, after="b" * 40))
     assert await hooked.told(push(hooked.kind, after=NONE)) == (200, "ignored")
@@ -195,22 +195,22 @@ async def test_the_branch_that_waits_is_deleted(hooked: Hooked) -> None:
 async def test_pushes_do_not_deploy_over_a_rollback(hooked: Hooked) -> None:
     await _make_live(hooked, held=True)
     assert await hooked.told(push(hooked.kind)) == (200, "ignored")
-    assert await _pushed(hooked) == []
+    assert await _list_pushed(hooked) == []
     assert "resume" in ((await hooked.deliveries())[0].reason or "")
 
 
-async def test_a_push_that_waits_behind_a_rollback_is_given_up(github: Hooked) -> None:
+async def test_a_waiting_push_is_dropped_after_a_rollback(github: Hooked) -> None:
     await github.deliver(push("github"))
     await github.deliver(push("github", after="b" * 40))
-    (first,) = await _pushed(github)
-    await _end(github, first.id)
+    (first,) = await _list_pushed(github)
+    await _finish(github, first.id)
     await _make_live(github, held=True)
-    await _look(github)
-    assert (len(await _pushed(github)), await github.waiting()) == (1, [])
+    await _poll(github)
+    assert (len(await _list_pushed(github)), await github.waiting()) == (1, [])
 
 
 @pytest.mark.parametrize("values", [{"state": "hibernated"}, {"deploy_window": "closed"}, {"slug": "prod"}])
-async def test_an_environment_that_takes_no_deploys_is_409_and_the_delivery_may_come_again(
+async def test_a_closed_environment_is_409_and_the_delivery_can_be_repeated(
     hooked: Hooked, values: dict[str, str]
 ) -> None:
     if "deploy_window" in values:
@@ -232,7 +232,7 @@ def _other_day() -> str:
 
 
 @pytest.mark.both_databases
-async def test_the_document_of_the_newest_release_serves_where_the_project_has_none(github: Hooked) -> None:
+async def test_triggers_come_from_the_newest_release_without_a_document(github: Hooked) -> None:
     project = github.platform.acme.projects["shop"]
     async with github.platform.sessions() as session, session.begin():
         await session.execute(Workflow.__table__.delete().where(Workflow.project_id == project.id))
@@ -246,53 +246,53 @@ async def test_the_document_of_the_newest_release_serves_where_the_project_has_n
     async with github.platform.sessions() as session, session.begin():
         await session.execute(update(Release).values(workflow=document))
     assert await github.told(push("github")) == (202, "queued")
-    (deployment,) = await _pushed(github)
+    (deployment,) = await _list_pushed(github)
     assert deployment.environment_id == github.platform.acme.environment("shop/staging").id
 
 
-async def test_where_a_second_person_is_wanted_the_newest_push_waits_for_one(hooked: Hooked) -> None:
+async def test_in_a_gated_environment_only_the_newest_push_waits_for_approval(hooked: Hooked) -> None:
     await hooked.platform.change(PRODUCTION, deploys_need_approval=True)
     assert await hooked.told(push(hooked.kind)) == (202, "queued")
     assert await hooked.told(push(hooked.kind, after="b" * 40)) == (202, "queued")
-    first, second = await _pushed(hooked)
+    first, second = await _list_pushed(hooked)
     assert (first.status, second.status) == ("canceled", "awaiting_approval")
-    # It can be approved as it is: the commit is bound.
+    # It can be approved without naming the commit, which is known.
     assert second.revision == "b" * 40
 
 
 @pytest.mark.both_databases
-async def test_the_same_delivery_a_hundred_times_at_once_deploys_once(hooked: Hooked) -> None:
+async def test_a_hundred_concurrent_duplicates_deploy_once(hooked: Hooked) -> None:
     sent = push(hooked.kind)
     told = await asyncio.gather(*(hooked.told(sent, "one") for _ in range(100)))
     assert sorted(told) == [(200, "duplicate")] * 99 + [(202, "queued")]
-    assert len(await _pushed(hooked)) == 1
+    assert len(await _list_pushed(hooked)) == 1
 
 
-async def test_all_changes_of_a_bitbucket_push_are_read(github: Hooked) -> None:
+async def test_all_changes_of_a_bitbucket_push_are_processed(github: Hooked) -> None:
     await github.become("bitbucket")
     changes = [bitbucket_change(branch) for branch in ("feature", "develop", "main")]
     payload = {"repository": {"full_name": "Acme/Shop"}, "push": {"changes": changes}}
     answer = await github.deliver(as_sent("repo:push", payload))
-    # In the order of their environments: production, staging.
-    made = await _pushed(github)
+    # Ordered by environment: production, staging.
+    made = await _list_pushed(github)
     assert [deployment.ref for deployment in made] == ["main", "develop"]
     assert answer.json() == {"status": "queued", "deployment_id": made[0].id}
 
 
-async def test_of_several_changes_one_that_cannot_be_deployed_holds_all_back(github: Hooked) -> None:
+async def test_one_refused_change_refuses_the_whole_push(github: Hooked) -> None:
     await github.become("bitbucket")
     await github.platform.change(PRODUCTION, state="hibernated")
     changes = [bitbucket_change(branch) for branch in ("develop", "main")]
     payload = {"repository": {"full_name": "Acme/Shop"}, "push": {"changes": changes}}
     answer = await github.deliver(as_sent("repo:push", payload))
     assert answer.problem == (409, "repository-not-ready")
-    assert await _pushed(github) == []
+    assert await _list_pushed(github) == []
 
 
 @pytest.mark.parametrize(
     "values", [{"push_deploys": False}, {"disconnected_at": datetime.now(UTC)}, {"kind": "git"}]
 )
-async def test_a_repository_that_is_not_listened_to_is_404(hooked: Hooked, values: dict[str, Any]) -> None:
+async def test_a_repository_without_push_deploys_is_404(hooked: Hooked, values: dict[str, Any]) -> None:
     sent = push(hooked.kind)
     if "kind" in values:
         answer = await hooked.deliver(sent, path="/repositories/999999/webhook")
@@ -303,7 +303,7 @@ async def test_a_repository_that_is_not_listened_to_is_404(hooked: Hooked, value
     assert await hooked.deliveries() == []
 
 
-async def test_a_plain_secret_of_gitlab(github: Hooked) -> None:
+async def test_a_plain_secret_of_gitlab_is_accepted(github: Hooked) -> None:
     await github.become("gitlab", plain=True)
     sent: Sent = push("gitlab")
     answer = await github.deliver(sent, headers={"X-Gitlab-Token": "another secret of this length"})

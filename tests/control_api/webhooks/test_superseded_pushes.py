@@ -1,4 +1,4 @@
-"""Of a branch's pushes that want a second person only the newest is left, at once or behind a deployment."""
+"""Of a branch's pushes that wait for approval only the newest stays."""
 
 import pytest
 from sqlalchemy import select
@@ -12,11 +12,11 @@ PRODUCTION = "shop/production"
 
 
 @pytest.mark.both_databases
-async def test_a_push_that_has_waited_calls_off_the_older_one(github: Hooked) -> None:
+async def test_a_queued_waiting_push_cancels_the_older_one(github: Hooked) -> None:
     platform = github.platform
     await platform.change(PRODUCTION, deploys_need_approval=True)
     assert await github.told(push("github")) == (202, "queued")
-    # A rollback wants nobody: it is active.
+    # A rollback needs no approval: it is active.
     live = platform.acme.deployments["production"].id
     rollback = await platform.call("POST", f"/v1/deployments/{live}/rollback")
     assert await github.told(push("github", before="a" * 40, after="b" * 40)) == (202, "waiting")

@@ -1,4 +1,4 @@
-"""Bodies of deliveries that have proved nothing yet: how much is held of them, and who gives way to whom."""
+"""Bodies of unverified deliveries: how much memory they may use, and which are evicted."""
 
 import asyncio
 from contextlib import AbstractContextManager, ExitStack, suppress
@@ -18,7 +18,7 @@ from tests.support.webhooks import Hooked, push
 HOOK, HERE, THERE = "repository 1", "192.0.2.1", "198.51.100.0"
 
 
-def test_bytes_count_as_they_arrive_and_are_free_at_the_end() -> None:
+def test_bytes_are_counted_on_arrival_and_released_at_the_end() -> None:
     budget = BodyBudget(10, 10)
     for _ in range(3):
         with budget.reading(HERE) as reading:
@@ -28,7 +28,7 @@ def test_bytes_count_as_they_arrive_and_are_free_at_the_end() -> None:
         assert budget.bytes == 0
 
 
-def test_a_body_that_is_complete_gives_way_to_nobody() -> None:
+def test_a_complete_body_is_never_evicted() -> None:
     budget = BodyBudget(10, 10)
     with budget.reading(HERE) as first, budget.reading(THERE) as second:
         first.hold(6)
@@ -37,7 +37,7 @@ def test_a_body_that_is_complete_gives_way_to_nobody() -> None:
 
 
 async def _ended(budget: BodyBudget, held: list[tuple[str, int]], sender: str, count: int) -> list[bool]:
-    """Which of these unfinished bodies end, where one more of this sender arrives."""
+    """Return which of these unfinished bodies are evicted when this sender sends another."""
     with ExitStack() as stack:
         readings = []
         for one, size in held:
@@ -51,7 +51,7 @@ async def _ended(budget: BodyBudget, held: list[tuple[str, int]], sender: str, c
 
 
 class _Entered:
-    """A timeout that is being waited for."""
+    """A fake of an active timeout."""
 
     def reschedule(self, _when: float) -> None:
         pass
@@ -63,22 +63,24 @@ class _Entered:
 @pytest.mark.parametrize(
     ("held", "sender", "count", "ended"),
     [
-        # Within its share a sender's own oldest bodies end, and nobody else's.
+        # Over its share, a sender's own oldest body is evicted.
         ([(HERE, 3), (HERE, 3), (THERE, 3)], HERE, 2, [True, False, False]),
         ([(HERE, 3), (HERE, 3), (THERE, 3)], HERE, 5, [True, True, False]),
-        # In all, the oldest gives way, whoever holds most.
+        # Over the total, the oldest body is evicted, of any sender.
         ([(THERE, 2), (HERE, 3), (HERE, 3), ("192.0.2.9", 2)], "192.0.2.8", 2, [True, False, False, False]),
-        # What has not sent a byte frees none.
+        # Evicting a body without bytes would free nothing.
         ([(HERE, 0), (HERE, 6)], HERE, 1, [False, True]),
     ],
 )
-async def test_who_gives_way(held: list[tuple[str, int]], sender: str, count: int, ended: list[bool]) -> None:
+async def test_which_bodies_are_evicted(
+    held: list[tuple[str, int]], sender: str, count: int, ended: list[bool]
+) -> None:
     budget = BodyBudget(10, 6)
     assert await _ended(budget, held, sender, count) == ended
     assert budget.bytes == 0
 
 
-async def test_a_body_that_is_too_late_already_gives_way_as_well() -> None:
+async def test_an_expired_body_is_evicted_as_well() -> None:
     budget = BodyBudget(10, 10)
     with budget.reading(HERE) as late, budget.reading(THERE) as newest:
         with pytest.raises(TimeoutError):
@@ -91,7 +93,7 @@ async def test_a_body_that_is_too_late_already_gives_way_as_well() -> None:
         assert (late.was_ended, late.bytes, newest.bytes) == (True, 0, 10)
 
 
-def test_who_has_proved_nothing_leaves_the_memory_of_those_who_have_alone() -> None:
+def test_unverified_senders_do_not_use_the_memory_of_verified_ones() -> None:
     bodies = WebhookBodies(unproven=(10, 10, 10), proven=(10, 6, 6))
     bodies.senders.note_proof(HOOK, HERE)
     with bodies.reading(HOOK, THERE) as other, bodies.reading(HOOK, HERE) as host:
@@ -99,12 +101,12 @@ def test_who_has_proved_nothing_leaves_the_memory_of_those_who_have_alone() -> N
         host.hold(6)
         with pytest.raises(Unavailable):
             host.hold(1)
-        # Proof is of one webhook: who has the secret of another one has no part in this one's.
+        # A sender is verified per webhook: the secret of another webhook does not count.
         with bodies.reading("repository 2", HERE) as stranger, pytest.raises(Unavailable):
             stranger.hold(1)
 
 
-def test_a_network_that_fails_again_and_again_is_refused_until_it_proves_itself() -> None:
+def test_a_failing_network_is_refused_until_it_is_verified() -> None:
     now = 0.0
     senders = Senders(lambda: now)
     for _ in range(100):
@@ -134,7 +136,7 @@ def _attempt(
     return senders.attempt(HOOK, network, (BadSignature,), is_exempt=is_exempt)
 
 
-def test_of_many_deliveries_at_once_none_begins_beyond_the_limit() -> None:
+def test_concurrent_deliveries_stay_within_the_limit() -> None:
     senders = Senders(lambda: 0.0)
     with ExitStack() as held:
         for _ in range(100):
@@ -143,7 +145,7 @@ def test_of_many_deliveries_at_once_none_begins_beyond_the_limit() -> None:
             pass
         with _attempt(senders, THERE), _attempt(senders, is_exempt=True):
             pass
-    # None of the deliveries has failed.
+    # No delivery failed.
     for _ in range(100):
         with pytest.raises(BadSignature), _attempt(senders):
             raise BadSignature("no")
@@ -151,7 +153,7 @@ def test_of_many_deliveries_at_once_none_begins_beyond_the_limit() -> None:
         pass
 
 
-def test_proofs_of_one_webhook_make_only_its_own_forgotten() -> None:
+def test_proofs_of_a_webhook_evict_only_its_own() -> None:
     senders = Senders()
     senders.note_proof("repository 2", HERE)
     for number in range(5000):
@@ -167,13 +169,13 @@ def test_proofs_of_one_webhook_make_only_its_own_forgotten() -> None:
     assert (senders._proofs, len(senders._failing)) == (65, 4096)
 
 
-def test_proofs_are_bounded_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_total_number_of_proofs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("control_api.limits.webhook_senders._MOST_PROOFS", 4)
     senders = Senders()
     for hook, network in [("a", HERE), ("b", HERE), ("c", HERE), ("c", THERE), ("c", "192.0.2.9")]:
         senders.note_proof(hook, network)
     assert [senders.are_proven(hook, HERE) for hook in "abc"] == [True, True, False]
-    # The first proof of a webhook takes the place of the one that was proved longest ago.
+    # A new proof replaces the oldest one.
     senders.note_proof("d", HERE)
     assert [senders.are_proven(hook, HERE) for hook in "abd"] == [False, True, True]
     assert senders._proofs == sum(map(len, senders._proven.values())) == 4
@@ -192,7 +194,7 @@ MIB = 2**20
         ([(HOOK, f"2001:db8:{number:x}::/64") for number in range(240)], 100 * 1024, False),
     ],
 )
-async def test_a_large_body_is_taken_whole_while_many_small_ones_are_held(
+async def test_a_large_body_is_accepted_among_many_small_ones(
     holders: list[tuple[str, str]], size: int, is_proven: bool
 ) -> None:
     bodies = WebhookBodies()
@@ -206,7 +208,7 @@ async def test_a_large_body_is_taken_whole_while_many_small_ones_are_held(
 async def _hold_beside(
     bodies: WebhookBodies, stack: ExitStack, held: list[tuple[str, str, int]], host: tuple[str, str]
 ) -> None:
-    """A body of 5 MiB, in pieces, while the others go on one byte after each."""
+    """Send a body of 5 MiB in chunks; after each, the other bodies send one byte."""
     readings = []
     for hook, network, size in held:
         readings.append(stack.enter_context(bodies.reading(hook, network)))
@@ -221,7 +223,7 @@ async def _hold_beside(
     assert (newest.bytes, newest.was_ended) == (5 * MIB, False)
 
 
-def test_an_old_body_that_goes_on_gives_way_to_younger_ones() -> None:
+def test_an_old_slow_body_is_evicted_for_younger_ones() -> None:
     budget = BodyBudget(10, 10)
     with budget.reading(HERE) as old, budget.reading(THERE) as young, ExitStack() as stack:
         stack.enter_context(old.giving_way(_Entered()))  # type: ignore[arg-type]
@@ -233,7 +235,7 @@ def test_an_old_body_that_goes_on_gives_way_to_younger_ones() -> None:
         assert (young.was_ended, young.bytes) == (False, 5)
 
 
-def test_shares_of_a_site_and_of_an_account() -> None:
+def test_a_site_and_an_account_have_shares() -> None:
     bodies = WebhookBodies(unproven=(100, 5, 8), proven=(100, 5, 8))
     groups = [
         [(HOOK, f"192.0.2.{last}", None) for last in (1, 2)],
@@ -251,7 +253,7 @@ def test_shares_of_a_site_and_of_an_account() -> None:
     assert bodies.bytes == 0
 
 
-async def test_signed_deliveries_are_taken_while_bodies_without_an_end_fill_the_memory(
+async def test_signed_deliveries_are_accepted_during_an_attack_with_endless_bodies(
     github: Hooked,
 ) -> None:
     github.platform.app.state.webhook_bodies = bodies = WebhookBodies(
@@ -264,7 +266,7 @@ async def test_signed_deliveries_are_taken_while_bodies_without_an_end_fill_the_
             await asyncio.sleep(0.01)
 
 
-async def test_a_body_that_stops_is_ended(github: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stalled_body_is_aborted(github: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("control_api.requests.webhook_body._WINDOW_SECONDS", 0.2)
     where = urlsplit(github.platform.url)
     reader, writer = await asyncio.open_connection(where.hostname, where.port)
@@ -274,7 +276,7 @@ async def test_a_body_that_stops_is_ended(github: Hooked, monkeypatch: pytest.Mo
     writer.close()
 
 
-async def test_behind_a_trusted_proxy_the_sender_is_who_it_names(
+async def test_the_sender_is_the_client_that_a_trusted_proxy_names(
     github: Hooked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = github.platform.app
@@ -300,7 +302,7 @@ async def test_behind_a_trusted_proxy_the_sender_is_who_it_names(
     assert (await github.deliver(sent, headers={"X-Forwarded-For": "203.0.113.10"})).status == 202
 
 
-async def test_a_secret_that_cannot_be_opened_is_no_bad_signature(github: Hooked) -> None:
+async def test_a_secret_that_cannot_be_opened_is_not_a_bad_signature(github: Hooked) -> None:
     async with github.platform.sessions() as session, session.begin():
         await session.execute(update(SealedWebhookSecret).values(key_id="unknown"))
     assert await deliver(github, 1) == 503

@@ -39,7 +39,7 @@ from control_domain.tables.monitors import (
 from control_domain.tables.projects import Environment, EnvironmentLock, Project
 from control_domain.tables.sites import Goal, Site
 from control_domain.tables.variables import VariableChange, VariableSet
-from control_domain.variables.operations import decide_change, replace_variables
+from control_domain.variables.operations import decide_variable_change, replace_variables
 from pipeline_contracts.deploy_states import ChangeState
 from pipeline_contracts.errors import NotFound
 from pipeline_contracts.schedules import Schedule
@@ -295,7 +295,7 @@ async def test_variables_awaiting_approval_replace_the_current_ones(platform: Pl
             change = await session.get_one(VariableChange, number)
             environment = await session.get_one(Environment, change.environment_id)
             place = Place(environment, acme.projects["shop"])
-            await decide_change(session, change, place, to, maintainer, ACTOR, NOW, "no")
+            await decide_variable_change(session, change, place, to, maintainer, ACTOR, NOW, "no")
         return await _read(platform)
 
     approved = await decide(number, ChangeState.APPLIED)

@@ -12,7 +12,7 @@ from control_domain.key_rotation import Resealed, reseal
 from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.tables.configuration import Review, RunStep
 from control_domain.tables.projects import Environment
-from control_domain.variables.operations import open_variables, present_variables
+from control_domain.variables.operations import find_newest_variables, open_variables
 from tests.support.deploy_platform import environment_path
 from tests.support.reviewed_project import ReviewedProject, statuses
 
@@ -74,7 +74,7 @@ async def _check_done(reviewed: ReviewedProject, result: Any) -> None:
         async with reviewed.platform.sessions() as session:
             number = reviewed.platform.acme.environment(f"blog/{slug}").id
             environment = await session.get_one(Environment, number)
-            row = await present_variables(session, environment)
+            row = await find_newest_variables(session, environment)
             assert open_variables(NEW, row, environment.public_id) == values
 
 

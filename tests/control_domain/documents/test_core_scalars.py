@@ -1,4 +1,4 @@
-"""What scalars mean: YAML 1.2's core schema."""
+"""The values of scalars in YAML 1.2's core schema."""
 
 import math
 
@@ -22,14 +22,14 @@ _PLAIN: dict[str, Scalar] = {
 
 
 @pytest.mark.parametrize(("text", "value"), _PLAIN.items(), ids=repr)
-def test_what_a_plain_scalar_is(text: str, value: Scalar) -> None:
+def test_plain_scalars_follow_the_core_schema(text: str, value: Scalar) -> None:
     read = read_scalar(text, None, plain=True)
     assert (read, type(read)) == (value, type(value))
     assert read_scalar(text, None, plain=False) == text
 
 
 @pytest.mark.parametrize("text", [".nan", ".NaN", ".NAN"])
-def test_what_is_no_number(text: str) -> None:
+def test_these_scalars_are_not_numbers(text: str) -> None:
     assert math.isnan(read_scalar(text, None, plain=True))  # type: ignore[arg-type]
 
 
@@ -43,7 +43,7 @@ def test_what_is_no_number(text: str) -> None:
         ("null", "", None),
     ],
 )
-def test_a_tag_of_the_core_schema_is_obeyed(tag: str, text: str, value: Scalar) -> None:
+def test_tags_of_the_core_schema_apply(tag: str, text: str, value: Scalar) -> None:
     for plain in (True, False):
         read = read_scalar(text, f"{_TAG}{tag}", plain)
         assert (read, type(read)) == (value, type(value))
@@ -67,7 +67,7 @@ def test_a_tag_of_the_core_schema_is_obeyed(tag: str, text: str, value: Scalar) 
     ],
     ids=range(12),
 )
-def test_what_is_not_taken(tag: str | None, text: str, told: str) -> None:
+def test_other_tags_and_values_are_refused(tag: str | None, text: str, told: str) -> None:
     with pytest.raises(BadScalar) as refused:
         read_scalar(text, tag, plain=True)
     assert told in str(refused.value) and len(str(refused.value)) < 200

@@ -1,4 +1,4 @@
-"""Documents of plain values, each with its line."""
+"""Documents of plain values, each with its line number."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ def _plain(node: Node) -> Any:
 
 
 def _lined(node: Node) -> Any:
-    """`[line, value]`, all the way down."""
+    """Return nested `[line, value]` pairs."""
     if isinstance(node.value, dict):
         return [node.line, {key: _lined(one) for key, one in node.value.items()}]
     return [
@@ -38,7 +38,7 @@ def _faults(text: str) -> list[str]:
     return [str(fault) for fault in refused.value.faults]
 
 
-def test_every_value_has_the_line_of_its_key_or_item() -> None:
+def test_each_value_has_the_line_of_its_key_or_item() -> None:
     text = "# c\na: 1\nb:\n  - x\n  -\n    y: |\n      z\n\nc: {d: e,\n  f: }\n"
     c = [9, {"d": [9, "e"], "f": [10, None]}]
     assert _lined(read_yaml(text)) == [
@@ -55,7 +55,7 @@ def test_an_alias_has_its_own_line() -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_line_ends_of_every_kind_are_counted_once(end: str) -> None:
+def test_each_kind_of_line_end_counts_once(end: str) -> None:
     assert _faults(end.join(("a: 1", "", "a: 2", ""))) == ["line 3: a: is given on line 1 already"]
 
 
@@ -79,7 +79,7 @@ _TAKEN: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize(("text", "value"), _TAKEN.values(), ids=_TAKEN.keys())
-def test_what_is_taken(text: str, value: Any) -> None:
+def test_valid_documents_are_parsed(text: str, value: Any) -> None:
     read = _plain(read_yaml(text))
     assert value is None or read == value
 
@@ -146,17 +146,17 @@ _REFUSED: dict[str, tuple[str, list[str]]] = {
 
 
 @pytest.mark.parametrize(("text", "faults"), _REFUSED.values(), ids=_REFUSED.keys())
-def test_what_is_refused_and_on_which_line(text: str, faults: list[str]) -> None:
+def test_invalid_documents_are_refused_with_their_line(text: str, faults: list[str]) -> None:
     assert _faults(text) == faults
 
 
-def test_the_first_faults_are_told() -> None:
+def test_only_the_first_faults_are_reported() -> None:
     assert _faults("a: 1\n" * 100) == [
         f"line {n}: a: is given on line 1 already" for n in range(2, MAX_FAULTS + 2)
     ]
 
 
-# JSON writes characters of other planes as two escapes, which libyaml does not take.
+# JSON escapes characters outside the BMP as surrogate pairs, which libyaml refuses.
 _json_texts = st.text(
     st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"], exclude_characters="\x7f"), max_size=9
 )
@@ -168,14 +168,14 @@ _json_values = st.recursive(
 
 
 @given(_json_values)
-def test_json_is_read_as_what_it_is(value: Any) -> None:
+def test_json_is_parsed_with_its_types(value: Any) -> None:
     assert _plain(read_yaml(json.dumps(value))) == value
 
 
 @given(
     st.text(st.characters(codec="utf-8"), max_size=60) | st.text("[]{}:,-?&*!|>'\"#%@ \n\tab<1", max_size=60)
 )
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_arbitrary_text_is_parsed_or_refused(text: str) -> None:
     try:
         _plain(read_yaml(text))
     except DocumentFault as error:

@@ -1,5 +1,4 @@
-"""Heartbeats that get other settings: what becomes of their present state, on both databases. Times are in
-milliseconds."""
+"""Changed settings of heartbeats and their effect on the state, on both databases. Times are in milliseconds."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ import pytest
 
 from control_domain.database.engine import open_sessions
 from control_domain.monitors.change_heartbeat import change_heartbeat, set_paused
-from control_domain.monitors.operations import settings_of
+from control_domain.monitors.operations import get_settings
 from control_domain.monitors.remove_monitors import remove_heartbeat
 from control_domain.refusals import Refused
 from control_domain.tables.monitors import Heartbeat
@@ -26,11 +25,11 @@ NIGHTLY = Schedule(cron="0 3 * * *", timezone="Europe/Oslo")
 
 
 async def change(monitored: Monitored, number: int, at_ms: int, **settings: Any) -> dict[str, Any]:
-    """Gives the state after it, a row."""
+    """Change the settings and return the new state, a row."""
     async with open_sessions(monitored.engine)() as session, session.begin():
         heartbeat = await session.get_one(Heartbeat, number)
-        wanted = replace(settings_of(heartbeat), name="left alone", **settings)
-        await change_heartbeat(session, heartbeat, wanted, from_epoch_ms(at_ms))
+        new_settings = replace(get_settings(heartbeat), name="left alone", **settings)
+        await change_heartbeat(session, heartbeat, new_settings, from_epoch_ms(at_ms))
     return await monitored.state_of(number)
 
 
@@ -41,36 +40,38 @@ async def pause(monitored: Monitored, number: int, at_ms: int, paused: bool = Tr
 
 
 async def report(monitored: Monitored, number: int, signal: Signal, at_ms: int, run_id: str = "a") -> None:
-    """As a consumer does."""
+    """Apply a signal, as a consumer does."""
 
     def apply(watched: Mapping[int, Watched]) -> list[Watched]:
-        for one in watched.values():
-            run = one.runs.setdefault(run_id, Run(run_id, at_ms))
-            apply_signal(one.heartbeat, run, signal, at_ms)
-            one.changed.append(run)
-            update_state(one.heartbeat, at_ms)
+        for watched_heartbeat in watched.values():
+            run = watched_heartbeat.runs.setdefault(run_id, Run(run_id, at_ms))
+            apply_signal(watched_heartbeat.heartbeat, run, signal, at_ms)
+            watched_heartbeat.changed.append(run)
+            update_state(watched_heartbeat.heartbeat, at_ms)
         return list(watched.values())
 
     await monitored.states.change({number: [run_id]}, apply, None)
 
 
-def passing(clock_ms: int) -> Change:
-    """As the scan does."""
+def apply_deadlines_at(clock_ms: int) -> Change:
+    """Apply deadlines, as the scan does."""
 
     def apply(watched: Mapping[int, Watched]) -> list[Watched]:
-        for one in watched.values():
-            one.changed += apply_deadlines(one.heartbeat, list(one.runs.values()), clock_ms)
+        for watched_heartbeat in watched.values():
+            watched_heartbeat.changed += apply_deadlines(
+                watched_heartbeat.heartbeat, list(watched_heartbeat.runs.values()), clock_ms
+            )
         return list(watched.values())
 
     return apply
 
 
 async def scan(monitored: Monitored, clock_ms: int) -> int:
-    return await monitored.states.change_due(clock_ms, 10, passing(clock_ms))
+    return await monitored.states.change_due(clock_ms, 10, apply_deadlines_at(clock_ms))
 
 
-def standing(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The state and since when, what it waits for, and how often it has failed."""
+def summarize(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the state, its start, the due time, the deadline and the number of failures."""
     return (row["state"], row["since_ms"], row["due_ms"], row["deadline_ms"], row["failures_in_row"])
 
 
@@ -81,20 +82,20 @@ def standing(row: Mapping[str, Any]) -> tuple[Any, ...]:
         (Schedule(7200), T0 + 2 * HOUR),
         (Schedule(1200), T0 + 20 * MINUTE),
         (NIGHTLY, next_due(NIGHTLY, T0)),
-        # Would have been due after five minutes: from the change on then, and late to nobody.
+        # Due before the change by the new schedule: due from the change on instead, not late.
         (Schedule(300), T0 + 15 * MINUTE),
         (Schedule(cron="*/5 * * * *"), next_due(Schedule(cron="*/5 * * * *"), T0 + 10 * MINUTE)),
     ],
     ids=str,
 )
-async def test_another_schedule_holds_at_once(monitored: Monitored, schedule: Schedule, due_ms: int) -> None:
+async def test_a_new_schedule_applies_at_once(monitored: Monitored, schedule: Schedule, due_ms: int) -> None:
     number, other = await monitored.add_heartbeats(2)
-    for one in (number, other):
-        await report(monitored, one, "success", T0)
+    for watched_heartbeat in (number, other):
+        await report(monitored, watched_heartbeat, "success", T0)
     row = await change(monitored, number, T0 + 10 * MINUTE, schedule=schedule)
-    assert standing(row) == ("up", T0, due_ms, due_ms, 0)
+    assert summarize(row) == ("up", T0, due_ms, due_ms, 0)
     assert (row["version"], row["last_signal_ms"], row["last_success_ms"]) == (2, T0, T0)
-    assert standing(await monitored.state_of(other)) == ("up", T0, T0 + HOUR, T0 + HOUR, 0)
+    assert summarize(await monitored.state_of(other)) == ("up", T0, T0 + HOUR, T0 + HOUR, 0)
     await scan(monitored, due_ms - 1)
     assert (await monitored.state_of(number))["state"] == "up"
     await scan(monitored, due_ms)
@@ -105,84 +106,84 @@ async def test_another_schedule_holds_at_once(monitored: Monitored, schedule: Sc
 
 
 @pytest.mark.parametrize("grace", [600, 60, 0])
-async def test_another_grace_moves_the_end_of_the_patience(monitored: Monitored, grace: int) -> None:
-    """What is late waits for the same run."""
+async def test_a_new_grace_time_moves_the_deadline(monitored: Monitored, grace: int) -> None:
+    """A late heartbeat waits for the same run."""
     (number,) = await monitored.add_heartbeats(1)
     await report(monitored, number, "success", T0)
     up = await change(monitored, number, T0 + MINUTE, grace_seconds=240)
-    assert standing(up) == ("up", T0, T0 + HOUR, T0 + HOUR, 0)
+    assert summarize(up) == ("up", T0, T0 + HOUR, T0 + HOUR, 0)
     await scan(monitored, T0 + HOUR)
     row = await change(monitored, number, T0 + HOUR + 2 * MINUTE, grace_seconds=grace)
     down_ms = T0 + HOUR + 1000 * grace
-    assert standing(row) == ("late", T0 + HOUR, T0 + HOUR, down_ms, 0)
+    assert summarize(row) == ("late", T0 + HOUR, T0 + HOUR, down_ms, 0)
     await scan(monitored, down_ms)
-    assert standing(await monitored.state_of(number)) == ("down", down_ms, None, None, 1)
+    assert summarize(await monitored.state_of(number)) == ("down", down_ms, None, None, 1)
 
 
-async def test_runs_that_did_not_begin_are_counted_once(monitored: Monitored) -> None:
+async def test_missed_runs_are_counted_once(monitored: Monitored) -> None:
     (number,) = await monitored.add_heartbeats(1, failures_before_down=3)
     await report(monitored, number, "success", T0)
     now_ms = T0 + 2 * HOUR + 10 * MINUTE
     await scan(monitored, now_ms)
     missed = ("late", T0 + HOUR, T0 + 3 * HOUR, T0 + 3 * HOUR + 5 * MINUTE, 2)
-    assert standing(await monitored.state_of(number)) == missed
+    assert summarize(await monitored.state_of(number)) == missed
     row = await change(monitored, number, now_ms, grace_seconds=600)
-    assert standing(row) == (*missed[:3], T0 + 3 * HOUR + 10 * MINUTE, 2)
-    # A period has no use for a time zone: nothing begins anew.
+    assert summarize(row) == (*missed[:3], T0 + 3 * HOUR + 10 * MINUTE, 2)
+    # The time zone does not matter for a period: the due run stays.
     row = await change(monitored, number, now_ms, schedule=Schedule(3600, timezone="Europe/Oslo"))
-    assert standing(row) == (*missed[:3], T0 + 3 * HOUR + 10 * MINUTE, 2)
+    assert summarize(row) == (*missed[:3], T0 + 3 * HOUR + 10 * MINUTE, 2)
     row = await change(monitored, number, now_ms, failures_before_down=2)
-    assert standing(row) == ("down", now_ms, None, None, 2)
+    assert summarize(row) == ("down", now_ms, None, None, 2)
 
 
-async def test_only_a_success_or_more_patience_ends_down(monitored: Monitored) -> None:
+async def test_only_a_success_or_a_higher_limit_ends_down(monitored: Monitored) -> None:
     (number,) = await monitored.add_heartbeats(1)
     await report(monitored, number, "failure", T0)
     now_ms = T0 + 10 * MINUTE
     row = await change(monitored, number, now_ms, schedule=Schedule(7200), grace_seconds=60)
-    assert standing(row) == ("down", T0, None, None, 1)
+    assert summarize(row) == ("down", T0, None, None, 1)
     row = await change(monitored, number, now_ms, failures_before_down=2)
-    assert standing(row) == ("up", now_ms, T0 + 2 * HOUR, T0 + 2 * HOUR, 1)
+    assert summarize(row) == ("up", now_ms, T0 + 2 * HOUR, T0 + 2 * HOUR, 1)
     row = await change(monitored, number, now_ms + 1, failures_before_down=1)
-    assert standing(row) == ("down", now_ms + 1, None, None, 1)
+    assert summarize(row) == ("down", now_ms + 1, None, None, 1)
 
 
-async def test_another_limit_holds_for_the_run_that_is_open(monitored: Monitored) -> None:
+async def test_a_new_runtime_limit_applies_to_the_open_run(monitored: Monitored) -> None:
     (number,) = await monitored.add_heartbeats(1)
     await report(monitored, number, "start", T0)
     row = await change(monitored, number, T0 + MINUTE, max_runtime_seconds=7200, schedule=Schedule(60))
-    assert standing(row) == ("running", T0, None, T0 + 2 * HOUR, 0)
+    assert summarize(row) == ("running", T0, None, T0 + 2 * HOUR, 0)
     row = await change(monitored, number, T0 + MINUTE, max_runtime_seconds=120)
-    assert standing(row) == ("running", T0, None, T0 + 2 * MINUTE, 0)
+    assert summarize(row) == ("running", T0, None, T0 + 2 * MINUTE, 0)
     await scan(monitored, T0 + 2 * MINUTE)
-    assert standing(await monitored.state_of(number)) == ("down", T0 + 2 * MINUTE, None, None, 1)
+    assert summarize(await monitored.state_of(number)) == ("down", T0 + 2 * MINUTE, None, None, 1)
 
 
 async def test_paused_stays_paused_and_new_stays_new(monitored: Monitored) -> None:
-    """What was resumed waits for its next signal, whatever came before the pause."""
+    """A resumed heartbeat waits for its next signal."""
     (number,) = await monitored.add_heartbeats(1)
     row = await change(monitored, number, T0 + 1, schedule=Schedule(60))
-    assert (standing(row), row["version"]) == (("new", T0, None, None, 0), 1)
+    assert (summarize(row), row["version"]) == (("new", T0, None, None, 0), 1)
     await report(monitored, number, "success", T0 + 2)
     await pause(monitored, number, T0 + 3)
     row = await change(monitored, number, T0 + 4, schedule=NIGHTLY)
-    assert (standing(row), row["version"]) == (("paused", T0 + 3, None, None, 0), 4)
+    assert (summarize(row), row["version"]) == (("paused", T0 + 3, None, None, 0), 4)
     (written,) = await monitored.rows("SELECT * FROM heartbeats")
     assert (bool(written["paused"]), written["cron"]) == (True, NIGHTLY.cron)
     await pause(monitored, number, T0 + 5, paused=False)
     row = await change(monitored, number, T0 + 6, schedule=Schedule(60))
-    assert standing(row) == ("new", T0 + 5, None, None, 0)
+    assert summarize(row) == ("new", T0 + 5, None, None, 0)
 
 
-async def test_unknown_stays_unknown_until_there_is_another_schedule(monitored: Monitored) -> None:
+async def test_unknown_stays_until_the_schedule_changes(monitored: Monitored) -> None:
     (number,) = await monitored.add_heartbeats(1)
     await report(monitored, number, "success", T0)
     now_ms = T0 + HOUR + MINUTE
     assert await monitored.states.mark_unknown(T0, T0 + HOUR, now_ms) == 1
     row = await change(monitored, number, now_ms, grace_seconds=600)
-    assert standing(row) == ("unknown", now_ms, T0 + HOUR, T0 + HOUR, 0)
+    assert summarize(row) == ("unknown", now_ms, T0 + HOUR, T0 + HOUR, 0)
     row = await change(monitored, number, now_ms, schedule=Schedule(7200))
-    assert standing(row) == ("up", now_ms, T0 + 2 * HOUR, T0 + 2 * HOUR, 0)
+    assert summarize(row) == ("up", now_ms, T0 + 2 * HOUR, T0 + 2 * HOUR, 0)
 
 
 async def test_the_same_settings_change_nothing(monitored: Monitored) -> None:
@@ -192,48 +193,53 @@ async def test_the_same_settings_change_nothing(monitored: Monitored) -> None:
     assert await change(monitored, number, T0 + 3 * HOUR) == before
 
 
-async def test_a_signal_between_the_look_and_the_change_counts(monitored: Monitored) -> None:
+async def test_a_signal_between_read_and_change_counts(monitored: Monitored) -> None:
     (number,) = await monitored.add_heartbeats(1)
     async with open_sessions(monitored.engine)() as session, session.begin():
         heartbeat = await session.get_one(Heartbeat, number)
-        wanted = replace(settings_of(heartbeat), schedule=Schedule(7200))
+        new_settings = replace(get_settings(heartbeat), schedule=Schedule(7200))
         await report(monitored, number, "success", T0 + 5)
-        await change_heartbeat(session, heartbeat, wanted, from_epoch_ms(T0 + 6))
+        await change_heartbeat(session, heartbeat, new_settings, from_epoch_ms(T0 + 6))
     row = await monitored.state_of(number)
-    assert standing(row) == ("up", T0 + 5, T0 + 5 + 2 * HOUR, T0 + 5 + 2 * HOUR, 0)
+    assert summarize(row) == ("up", T0 + 5, T0 + 5 + 2 * HOUR, T0 + 5 + 2 * HOUR, 0)
     assert (row["last_success_ms"], row["version"]) == (T0 + 5, 2)
 
 
 @pytest.mark.both_databases
-async def test_a_signal_during_the_change_is_judged_by_it(monitored: Monitored) -> None:
-    """The consumer waits for the change, and then knows the new settings."""
+async def test_a_signal_during_the_change_uses_the_new_settings(monitored: Monitored) -> None:
+    """The consumer waits for the change, and then uses the new settings."""
     number, paused = await monitored.add_heartbeats(2)
     async with open_sessions(monitored.engine)() as session, session.begin():
         heartbeat = await session.get_one(Heartbeat, number)
-        wanted = replace(settings_of(heartbeat), schedule=Schedule(7200))
-        await change_heartbeat(session, heartbeat, wanted, from_epoch_ms(T0))
+        new_settings = replace(get_settings(heartbeat), schedule=Schedule(7200))
+        await change_heartbeat(session, heartbeat, new_settings, from_epoch_ms(T0))
         await set_paused(session, await session.get_one(Heartbeat, paused), True, from_epoch_ms(T0))
-        reports = [asyncio.create_task(report(monitored, one, "success", T0 + 5)) for one in (number, paused)]
+        reports = [
+            asyncio.create_task(report(monitored, watched_heartbeat, "success", T0 + 5))
+            for watched_heartbeat in (number, paused)
+        ]
         await asyncio.sleep(0.3)
-        assert not any(one.done() for one in reports)
+        assert not any(watched_heartbeat.done() for watched_heartbeat in reports)
     await asyncio.gather(*reports)
     row = await monitored.state_of(number)
-    assert standing(row) == ("up", T0 + 5, T0 + 5 + 2 * HOUR, T0 + 5 + 2 * HOUR, 0)
+    assert summarize(row) == ("up", T0 + 5, T0 + 5 + 2 * HOUR, T0 + 5 + 2 * HOUR, 0)
     row = await monitored.state_of(paused)
-    assert (standing(row), row["last_signal_ms"]) == (("paused", T0, None, None, 0), T0 + 5)
+    assert (summarize(row), row["last_signal_ms"]) == (("paused", T0, None, None, 0), T0 + 5)
 
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("settings", [{"schedule": Schedule(7200)}, {"grace_seconds": 1200}], ids=str)
-async def test_a_scan_during_the_change_judges_by_it(monitored: Monitored, settings: dict[str, Any]) -> None:
-    """On Postgres it has read the state from before; its version tells."""
+async def test_a_scan_during_the_change_uses_the_new_settings(
+    monitored: Monitored, settings: dict[str, Any]
+) -> None:
+    """On Postgres the scan has read the former state; the version reveals that."""
     (number,) = await monitored.add_heartbeats(1)
     await report(monitored, number, "success", T0)
     clock_ms = T0 + HOUR + 10 * MINUTE
     async with open_sessions(monitored.engine)() as session, session.begin():
         heartbeat = await session.get_one(Heartbeat, number)
-        wanted = replace(settings_of(heartbeat), **settings)
-        await change_heartbeat(session, heartbeat, wanted, from_epoch_ms(clock_ms))
+        new_settings = replace(get_settings(heartbeat), **settings)
+        await change_heartbeat(session, heartbeat, new_settings, from_epoch_ms(clock_ms))
         scanning = asyncio.create_task(scan(monitored, clock_ms))
         await asyncio.sleep(0.3)
         assert not scanning.done()
@@ -244,7 +250,7 @@ async def test_a_scan_during_the_change_judges_by_it(monitored: Monitored, setti
 
 
 @pytest.mark.both_databases
-async def test_changes_and_signals_at_once_lose_nothing(monitored: Monitored) -> None:
+async def test_concurrent_changes_and_signals_lose_nothing(monitored: Monitored) -> None:
     (number,) = await monitored.add_heartbeats(1)
     await asyncio.gather(
         *(report(monitored, number, "success", T0 + n, f"r{n}") for n in range(30)),
@@ -260,7 +266,7 @@ async def test_changes_and_signals_at_once_lose_nothing(monitored: Monitored) ->
 
 
 @pytest.mark.both_databases
-async def test_one_that_was_removed_since_the_look_is_refused(monitored: Monitored) -> None:
+async def test_a_heartbeat_removed_meanwhile_is_refused(monitored: Monitored) -> None:
     (number,) = await monitored.add_heartbeats(1)
     sessions = open_sessions(monitored.engine)
     async with sessions() as session, session.begin():
@@ -268,18 +274,18 @@ async def test_one_that_was_removed_since_the_look_is_refused(monitored: Monitor
     async with sessions() as session, session.begin():
         await remove_heartbeat(session, await session.get_one(Heartbeat, number))
     told = f"Heartbeat {number} was removed by somebody else just now."
-    wanted = replace(settings_of(heartbeat), grace_seconds=1)
+    new_settings = replace(get_settings(heartbeat), grace_seconds=1)
     async with sessions() as session:
         with pytest.raises(Refused, match=told):
-            await change_heartbeat(session, heartbeat, wanted, from_epoch_ms(T0))
+            await change_heartbeat(session, heartbeat, new_settings, from_epoch_ms(T0))
         with pytest.raises(Refused, match=told):
             await set_paused(session, heartbeat, True, from_epoch_ms(T0))
         with pytest.raises(Refused, match=told):
             await remove_heartbeat(session, heartbeat)
 
 
-async def test_resuming_forgets_what_was_before(monitored: Monitored) -> None:
-    """A run that was open, runs that were missed, and a signal that arrives after the resume."""
+async def test_resuming_resets_runs_and_misses(monitored: Monitored) -> None:
+    """Covers an open run, missed runs, and a signal after the resume."""
     (heartbeat,) = await monitored.add_heartbeats(1, failures_before_down=2)
     await report(monitored, heartbeat, "success", T0, "first")
     await scan(monitored, T0 + HOUR + 5 * MINUTE)
@@ -288,10 +294,10 @@ async def test_resuming_forgets_what_was_before(monitored: Monitored) -> None:
     await pause(monitored, heartbeat, T0 + 9 * HOUR, paused=False)
     await report(monitored, heartbeat, "failure", T0 + 9 * HOUR - 1, "late")
     row = await monitored.state_of(heartbeat)
-    assert standing(row) == ("new", T0 + 9 * HOUR, None, None, 0)
+    assert summarize(row) == ("new", T0 + 9 * HOUR, None, None, 0)
     await report(monitored, heartbeat, "success", T0 + 9 * HOUR + 1, "second")
     assert await scan(monitored, T0 + 9 * HOUR + 2) == 0
     row = await monitored.state_of(heartbeat)
     assert (row["state"], row["failures_in_row"], row["open_runs"]) == ("up", 0, 0)
-    # Nobody waits for the run that was open then: it goes with the others.
+    # The run that was open at the pause no longer counts.
     assert await monitored.states.prune_runs(T0 + 9 * HOUR, 10) == 3

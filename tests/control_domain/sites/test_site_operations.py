@@ -1,4 +1,4 @@
-"""Sites and goals in the database, and how edges learn of sites; on both databases."""
+"""Sites and goals in the database, and the entries of sites for the edges; on both databases."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from control_domain.sites.operations import (
     change_domains,
     change_timezone,
     create_site,
+    find_account_site,
     find_sites,
-    goals_of,
+    list_account_sites,
+    list_goals,
     live_sites,
     remove_goal,
-    site_of_account,
-    sites_of_account,
 )
 from control_domain.tables.accounts import Account
 from control_domain.tables.projects import Project
@@ -39,7 +39,7 @@ ALL_BELOW = "https://*.shop.example"
 
 @dataclass(slots=True)
 class Owned:
-    """Two accounts, each with a project; the site is the first's."""
+    """Two accounts, each with a project; the site belongs to the first."""
 
     sessions: Sessions
     account: Account
@@ -60,30 +60,30 @@ async def owned(sessions: Sessions) -> AsyncIterator[Owned]:
 
 
 @pytest.mark.both_databases
-async def test_a_site_is_seen_by_its_account_alone(owned: Owned) -> None:
+async def test_only_the_account_sees_its_sites(owned: Owned) -> None:
     assert owned.site.public_id.startswith("sit_")
     async with owned.sessions() as session:
-        (seen,) = await sites_of_account(session, owned.account)
+        (seen,) = await list_account_sites(session, owned.account)
         assert (seen.site.name, seen.site.timezone, seen.project.id) == (
             "Shop",
             "Europe/Oslo",
             owned.project.id,
         )
         assert (seen.domains, seen.site.created_at) == ([SHOP, ALL_BELOW], NOW)
-        assert await sites_of_account(session, owned.other) == []
-        same = await site_of_account(session, owned.account, owned.site.id)
+        assert await list_account_sites(session, owned.other) == []
+        same = await find_account_site(session, owned.account, owned.site.id)
         assert same is not None and same.site.id == owned.site.id
-        assert await site_of_account(session, owned.other, owned.site.id) is None
-        assert await site_of_account(session, owned.account, 999) is None
+        assert await find_account_site(session, owned.other, owned.site.id) is None
+        assert await find_account_site(session, owned.account, 999) is None
 
 
 async def test_an_operator_finds_sites_by_id_name_and_tracker_id(owned: Owned) -> None:
     async with owned.sessions() as session, session.begin():
         same_name = await create_site(session, owned.others_project.id, "Shop", "UTC", [SHOP], NOW)
         one = [seen.site.id for seen in await find_sites(session, owned.site.id)]
-        by_name = [seen.site.id for seen in await find_sites(session, called="Shop")]
-        by_tracker = [seen.site.id for seen in await find_sites(session, called=same_name.public_id)]
-        nobody = await find_sites(session, called="Nobody")
+        by_name = [seen.site.id for seen in await find_sites(session, name_or_id="Shop")]
+        by_tracker = [seen.site.id for seen in await find_sites(session, name_or_id=same_name.public_id)]
+        nobody = await find_sites(session, name_or_id="Nobody")
     assert (one, by_name, by_tracker, nobody) == (
         [owned.site.id],
         [owned.site.id, same_name.id],
@@ -93,18 +93,18 @@ async def test_an_operator_finds_sites_by_id_name_and_tracker_id(owned: Owned) -
 
 
 @pytest.mark.both_databases
-async def test_a_name_is_given_once_in_a_project(owned: Owned) -> None:
+async def test_site_names_are_unique_in_a_project(owned: Owned) -> None:
     with pytest.raises(IntegrityError):
         async with owned.sessions() as session, session.begin():
             await create_site(session, owned.project.id, "Shop", "UTC", [SHOP], NOW)
 
 
-async def test_domains_that_changed_since_they_were_read_stay(owned: Owned) -> None:
+async def test_domains_that_changed_meanwhile_are_not_overwritten(owned: Owned) -> None:
     async with owned.sessions() as session, session.begin():
         (seen,) = await find_sites(session, owned.site.id)
         assert await change_domains(session, seen.site, [SHOP])
         assert seen.domains == [SHOP]
-    # What this one has read is from before.
+    # This transaction read the former domains.
     async with owned.sessions() as session, session.begin():
         stale = await session.merge(owned.site, load=False)
         assert not await change_domains(session, stale, ["https://other.example"])
@@ -113,7 +113,7 @@ async def test_domains_that_changed_since_they_were_read_stay(owned: Owned) -> N
     assert seen.domains == [SHOP]
 
 
-async def test_a_time_zone_is_changed(owned: Owned) -> None:
+async def test_the_time_zone_can_be_changed(owned: Owned) -> None:
     async with owned.sessions() as session, session.begin():
         (seen,) = await find_sites(session, owned.site.id)
         await change_timezone(session, seen.site, "Asia/Kathmandu")
@@ -123,19 +123,19 @@ async def test_a_time_zone_is_changed(owned: Owned) -> None:
 
 
 @pytest.mark.both_databases
-async def test_goals_are_added_listed_and_removed_by_their_own_site(owned: Owned) -> None:
+async def test_goals_belong_to_their_site(owned: Owned) -> None:
     async with owned.sessions() as session, session.begin():
         blog = await create_site(session, owned.others_project.id, "Blog", "UTC", [SHOP], NOW)
         bought = await add_goal(session, owned.site, "Purchase", "purchase", None, NOW)
         await add_goal(session, owned.site, "Signup", None, "/welcome", NOW)
         assert not await remove_goal(session, blog, bought.id)
-        assert [goal.name for goal in await goals_of(session, owned.site)] == ["Purchase", "Signup"]
+        assert [goal.name for goal in await list_goals(session, owned.site)] == ["Purchase", "Signup"]
         assert await remove_goal(session, owned.site, bought.id)
         assert not await remove_goal(session, owned.site, bought.id)
-        assert [(goal.event, goal.path) for goal in await goals_of(session, owned.site)] == [
+        assert [(goal.event, goal.path) for goal in await list_goals(session, owned.site)] == [
             (None, "/welcome")
         ]
-        assert await goals_of(session, blog) == []
+        assert await list_goals(session, blog) == []
 
 
 @pytest.mark.both_databases
@@ -143,7 +143,7 @@ async def test_goals_are_added_listed_and_removed_by_their_own_site(owned: Owned
     ("name", "event", "path"),
     [("Purchase", None, "/again"), ("Both", "purchase", "/bought"), ("Neither", None, None)],
 )
-async def test_the_database_refuses_a_goal_that_cannot_be(
+async def test_the_database_refuses_invalid_goals(
     owned: Owned, name: str, event: str | None, path: str | None
 ) -> None:
     async with owned.sessions() as session, session.begin():
@@ -153,7 +153,7 @@ async def test_the_database_refuses_a_goal_that_cannot_be(
             session.add(Goal(site_id=owned.site.id, name=name, event=event, path=path, created_at=NOW))
 
 
-async def test_edges_get_whose_a_site_is_and_where_it_is_served(owned: Owned) -> None:
+async def test_edges_get_the_account_and_domains_of_a_site(owned: Owned) -> None:
     async with owned.sessions() as session, session.begin():
         other = await create_site(session, owned.others_project.id, "Blog", "UTC", ["http://blog"], NOW)
         (entry,) = await live_sites(session, owned.site.id)

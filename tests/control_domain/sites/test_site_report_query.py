@@ -1,11 +1,11 @@
-"""What a caller may ask of a report."""
+"""Queries of reports: valid and invalid parameters."""
 
 from urllib.parse import parse_qsl
 
 import pytest
 
 from analytics_queries.visits.report_request import VisitFilters
-from control_domain.sites.report_query import ReportQuery, read_report_query
+from control_domain.sites.reports import ReportQuery, read_report_query
 from pipeline_contracts.errors import FieldError, InvalidInput
 
 
@@ -28,7 +28,7 @@ def _read(query: str) -> ReportQuery:
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else None,
 )
-def test_what_can_be_asked(query: str, days: int, filters: dict[str, str]) -> None:
+def test_valid_queries_are_parsed(query: str, days: int, filters: dict[str, str]) -> None:
     assert _read(query) == ReportQuery(days, VisitFilters(**filters))
 
 
@@ -60,13 +60,13 @@ _COUNTRY = "must be two letters (ISO 3166-1 alpha-2)"
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else None,
 )
-def test_what_cannot_be_asked(query: str, fault: tuple[str, str]) -> None:
+def test_invalid_queries_are_refused(query: str, fault: tuple[str, str]) -> None:
     with pytest.raises(InvalidInput) as refused:
         _read(query)
     assert refused.value.errors == (FieldError(*fault),)
 
 
-def test_every_field_at_fault_is_told() -> None:
+def test_every_invalid_field_is_reported() -> None:
     with pytest.raises(InvalidInput) as refused:
         _read(f"days=0&path={'x' * 3000}&source={'x' * 300}&campaign=a&campaign=b&device=d&country=c")
     fields = [error.field for error in refused.value.errors]

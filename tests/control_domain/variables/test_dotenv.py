@@ -1,4 +1,4 @@
-"""Variables as text: what each line means, and what is said of a line that means nothing."""
+"""Variables as text: valid lines, and the faults of invalid ones."""
 
 import re
 
@@ -112,7 +112,7 @@ _CASES: dict[str, tuple[str, dict[str, str] | list[str]]] = {
 
 
 @pytest.mark.parametrize(("text", "expected"), _CASES.values(), ids=_CASES.keys())
-def test_what_a_text_says(text: str, expected: dict[str, str] | list[str]) -> None:
+def test_texts_are_parsed_or_refused(text: str, expected: dict[str, str] | list[str]) -> None:
     _check(text, expected)
 
 
@@ -158,12 +158,12 @@ _HALF = MAX_TEXT_BYTES // 2
     ],
     ids=range(19),
 )
-def test_the_largest_texts_of_bad_shapes_are_read(text: str, expected: dict[str, str] | list[str]) -> None:
+def test_large_malformed_texts_are_parsed_quickly(text: str, expected: dict[str, str] | list[str]) -> None:
     assert len(text) <= MAX_TEXT_BYTES
     _check(text, expected)
 
 
-def test_no_fault_tells_a_value() -> None:
+def test_no_fault_contains_a_value() -> None:
     text = "A=1\nhunter2\nhunter2=\nhunter-2=hunter2\nA=hunter2\nB='hunter2\nC='x'hunter2\nD=hunter2\0\nE=\"hunter2"
     with pytest.raises(InvalidInput) as refused:
         read_dotenv(text)
@@ -188,7 +188,7 @@ def test_no_fault_tells_a_value() -> None:
         ("a\r\nb", 'A="a\\r\nb"\n'),
     ],
 )
-def test_a_value_is_written_plain_where_it_can_be(value: str, written: str) -> None:
+def test_values_are_written_plain_if_possible(value: str, written: str) -> None:
     assert write_dotenv({"A": value}) == written
     assert read_dotenv(written) == {"A": value}
 
@@ -202,7 +202,7 @@ _CHARACTERS = st.one_of(
 
 @given(st.dictionaries(_KEYS, st.text(_CHARACTERS, max_size=40), max_size=20))
 @settings(max_examples=4 * EXAMPLES, deadline=None)
-def test_what_was_written_is_read_again(values: dict[str, str]) -> None:
+def test_written_variables_are_read_back(values: dict[str, str]) -> None:
     read = read_dotenv(write_dotenv(values))
     assert list(read.items()) == list(values.items())
 
@@ -212,7 +212,7 @@ _FAULT = re.compile(r"line \d+: (\w+ is given on line \d+ already|[a-zA-Z0-9_#=,
 
 @given(st.text(st.sampled_from("AB_=9 \t\r\n\"'\\#$nx\0\ud800é\ufeff"), max_size=60))
 @settings(max_examples=6 * EXAMPLES, deadline=None)
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_arbitrary_text_is_parsed_or_refused(text: str) -> None:
     try:
         values = read_dotenv(text)
     except InvalidInput as refused:

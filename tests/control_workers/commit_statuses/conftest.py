@@ -1,4 +1,4 @@
-"""Deployments that webhooks have asked for, on both databases, and a GitHub to be told of them."""
+"""Deployments of pushed commits, on both databases, and a fake GitHub that receives their commit statuses."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from control_domain.database.engine import Sessions
-from control_domain.deployments.moves import move_deployment
+from control_domain.deployments.transitions import transition_deployment
 from control_domain.projects.find import Place
 from control_domain.projects.operations import create_environment
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.repositories import Repository
-from control_workers.commit_statuses import report_periodically as report_periodically
+from control_workers.commit_statuses import report_periodically
 from git_hosts.github import commit_statuses as adapter
-from git_hosts.github.commit_statuses import GitHubStatuses, open_github
+from git_hosts.github.commit_statuses import GitHubStatusClient, open_github_status_client
 from pipeline_contracts.deploy_states import DeploymentStatus
 from tests.control_workers.commit_statuses.fake_github import TOKEN, FakeGitHub
 from tests.support.operated import NOW, REVISION, Operated
@@ -32,7 +32,7 @@ class Pushed:
     sessions: Sessions
 
     async def push(self, **values: Any) -> int:
-        """A deployment that a push has asked for, of a known commit; gives its number. `values` are columns."""
+        """Insert a deployment of a push, of a known commit, and return its number. `values` are columns."""
         row = {
             "account_id": self.operated.account.id,
             "project_id": self.operated.project.id,
@@ -51,18 +51,18 @@ class Pushed:
             return deployment.id
 
     async def push_finished(self, count: int) -> list[str]:
-        """So many that have succeeded, the oldest first; gives their commits."""
+        """Insert `count` successful deployments, oldest first, and return their commits."""
         commits = [f"{number:040x}" for number in range(1, count + 1)]
         for commit in commits:
             await self.push(revision=commit, status="succeeded")
         return commits
 
-    async def move(self, number: int, *to: str) -> None:
-        """Through these statuses."""
+    async def transition(self, number: int, *to: str) -> None:
+        """Move the deployment through these statuses."""
         for status in to:
             async with self.sessions() as session, session.begin():
                 deployment = await session.get_one(Deployment, number)
-                await move_deployment(session, deployment, DeploymentStatus(status), NOW)
+                await transition_deployment(session, deployment, DeploymentStatus(status), NOW)
 
     async def add_environment(self, slug: str, type_: str = "staging") -> Place:
         async with self.sessions() as session, session.begin():
@@ -74,7 +74,7 @@ class Pushed:
 
 
 class Clock:
-    """Stands still until somebody turns it on."""
+    """A clock that only moves when a test advances it."""
 
     def __init__(self) -> None:
         self.now = NOW
@@ -82,7 +82,7 @@ class Clock:
     def __call__(self) -> datetime:
         return self.now
 
-    def turn(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 
 
@@ -98,11 +98,10 @@ def clock() -> Clock:
 
 
 @pytest.fixture(autouse=True)
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is told on this machine is given up by those tests alone that say so: a slow machine is no host that is
-    away, and what was told twice would be counted."""
-    monkeypatch.setattr(adapter, "_SECONDS", 120.0)
-    monkeypatch.setattr(report_periodically, "_END_SECONDS", 120.0)
+def long_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use long timeouts unless a test says otherwise: on a slow machine a timeout would cause a second report."""
+    monkeypatch.setattr(adapter, "_TIMEOUT_SECONDS", 120.0)
+    monkeypatch.setattr(report_periodically, "_SHUTDOWN_SECONDS", 120.0)
 
 
 @pytest.fixture
@@ -113,7 +112,7 @@ async def github() -> AsyncIterator[FakeGitHub]:
 
 
 @pytest.fixture
-async def statuses(github: FakeGitHub) -> AsyncIterator[GitHubStatuses]:
-    """What tells that GitHub."""
-    async with open_github(TOKEN, github.url) as opened:
+async def statuses(github: FakeGitHub) -> AsyncIterator[GitHubStatusClient]:
+    """The client of the fake GitHub."""
+    async with open_github_status_client(TOKEN, github.url) as opened:
         yield opened

@@ -1,5 +1,5 @@
-"""The part of GitHub's REST API that makes commit statuses, on this machine. It takes what GitHub takes, and nothing
-else; tests tell it how to answer instead."""
+"""A fake of the commit statuses in GitHub's REST API. It accepts what GitHub accepts, and nothing else; tests may
+replace its responses."""
 
 import asyncio
 import json
@@ -16,8 +16,8 @@ _STATES = ("pending", "success", "failure", "error")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """One status that was taken."""
+class ReceivedStatus:
+    """A status that the fake accepted."""
 
     repository: str
     revision: str
@@ -27,23 +27,24 @@ class Told:
     target_url: str | None
 
 
-Answer = Callable[[web.Request, Told], Awaitable[web.StreamResponse | None]]
+Response = Callable[[web.Request, ReceivedStatus], Awaitable[web.StreamResponse | None]]
 
 
 @dataclass(slots=True)
 class FakeGitHub:
-    """`answers` are for the next requests, one each; `rule` is asked for every request. None: as GitHub answers."""
+    """`responses` are for the next requests, one each; `rule` is called for every request. None: respond
+    as GitHub does."""
 
-    told: list[Told] = field(default_factory=list)
+    accepted: list[ReceivedStatus] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
-    """Of all requests, as they were sent."""
-    answers: deque[Answer] = field(default_factory=deque)
-    rule: Answer | None = None
+    """The raw paths of all requests."""
+    responses: deque[Response] = field(default_factory=deque)
+    rule: Response | None = None
     url: str = ""
 
     def states(self, revision: str | None = None) -> list[str]:
-        """What it was told, in order, of one commit or of all."""
-        return [told.state for told in self.told if revision in (None, told.revision)]
+        """Return the accepted states in order, of one commit or of all."""
+        return [status.state for status in self.accepted if revision in (None, status.revision)]
 
     async def make_status(self, request: web.Request) -> web.StreamResponse:
         self.paths.append(request.raw_path)
@@ -56,23 +57,23 @@ class FakeGitHub:
         assert set(body) <= {"state", "context", "description", "target_url"}
         assert body["state"] in _STATES and len(body["description"]) <= 140
         assert str(body.get("target_url", "https://")).startswith(("http://", "https://"))
-        told = Told(
+        status = ReceivedStatus(
             f"{request.match_info['owner']}/{request.match_info['name']}",
             request.match_info["revision"],
             *(body[name] for name in ("state", "context", "description")),
             body.get("target_url"),
         )
-        for answer in (self.answers.popleft() if self.answers else None, self.rule):
-            if answer is not None and (given := await answer(request, told)) is not None:
-                return given
-        self.told.append(told)
-        return web.json_response({"state": told.state}, status=201)
+        for response in (self.responses.popleft() if self.responses else None, self.rule):
+            if response is not None and (replaced := await response(request, status)) is not None:
+                return replaced
+        self.accepted.append(status)
+        return web.json_response({"state": status.state}, status=201)
 
     @asynccontextmanager
     async def serve(self, port: int = 0) -> AsyncIterator[None]:
         app = web.Application()
         app.router.add_post("/repos/{owner}/{name}/statuses/{revision}", self.make_status)
-        # What is never answered is not waited for.
+        # Do not wait for requests that a test never responds to.
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         try:
@@ -83,22 +84,22 @@ class FakeGitHub:
             await runner.cleanup()
 
 
-def answer(status: int, document: Any = None, **headers: str) -> Answer:
-    """This, and nothing is taken. Names of headers are written with `_`."""
+def respond_with(code: int, document: Any = None, **headers: str) -> Response:
+    """Respond with this and accept nothing. Names of headers are written with `_`."""
 
-    async def given(request: web.Request, told: Told) -> web.StreamResponse:
+    async def respond(request: web.Request, status: ReceivedStatus) -> web.StreamResponse:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return web.json_response(document or {}, status=status, headers=named)
+        return web.json_response(document or {}, status=code, headers=named)
 
-    return given
+    return respond
 
 
-def cut_connection(taken_by: FakeGitHub | None = None) -> Answer:
-    """No answer; `taken_by` has taken it by then."""
+def cut_connection(accepted_by: FakeGitHub | None = None) -> Response:
+    """Abort the connection without a response; `accepted_by` has accepted the status before."""
 
-    async def cut(request: web.Request, told: Told) -> web.StreamResponse:
-        if taken_by is not None:
-            taken_by.told.append(told)
+    async def cut(request: web.Request, status: ReceivedStatus) -> web.StreamResponse:
+        if accepted_by is not None:
+            accepted_by.accepted.append(status)
         assert request.transport is not None
         request.transport.abort()
         return web.Response()
@@ -107,12 +108,12 @@ def cut_connection(taken_by: FakeGitHub | None = None) -> Answer:
 
 
 @dataclass(slots=True)
-class Held:
-    """Requests that are not answered before `go`."""
+class DelayedResponse:
+    """Delays responses until `go` is set."""
 
-    come: asyncio.Event = field(default_factory=asyncio.Event)
+    received: asyncio.Event = field(default_factory=asyncio.Event)
     go: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def __call__(self, request: web.Request, told: Told) -> None:
-        self.come.set()
+    async def __call__(self, request: web.Request, status: ReceivedStatus) -> None:
+        self.received.set()
         await self.go.wait()

@@ -1,4 +1,4 @@
-"""Which deployments a Git host is to be told of."""
+"""Which commit statuses are due."""
 
 from datetime import timedelta
 from typing import Any
@@ -15,7 +15,7 @@ from control_domain.tables.projects import Environment
 from control_domain.tables.repositories import Repository
 from control_domain.tables.runtime import EnvironmentLease
 from control_workers.commit_statuses.find_unreported import Unreported, find_unreported
-from control_workers.commit_statuses.report_deployments import note_reported
+from control_workers.commit_statuses.report_deployments import store_reported
 from git_hosts.commit_statuses import CommitStatus
 from tests.control_workers.commit_statuses.conftest import Pushed
 from tests.support.operated import NOW, REVISION
@@ -47,20 +47,18 @@ async def _numbers(pushed: Pushed) -> list[int]:
     ],
 )
 @pytest.mark.parametrize("trigger", ["push", "pull_request"])
-async def test_every_status_is_told_as_hosts_call_it(
+async def test_each_deployment_status_maps_to_a_host_state(
     pushed: Pushed, status: str, state: Any, words: str, trigger: str
 ) -> None:
     number = await pushed.push(status=status, trigger=trigger)
-    told = CommitStatus(
+    expected = CommitStatus(
         "acme/shop", REVISION, state, "pharos/shop/production", f"Deployment {number} {words}."
     )
-    assert await _find(pushed) == [Unreported(number, "github", None, False, told)]
+    assert await _find(pushed) == [Unreported(number, "github", None, False, expected)]
 
 
 @pytest.mark.parametrize(("status", "address"), [("succeeded", "http://here:1"), ("failed", None)])
-async def test_what_succeeded_leads_to_its_environment(
-    pushed: Pushed, status: str, address: str | None
-) -> None:
+async def test_success_links_to_the_environment(pushed: Pushed, status: str, address: str | None) -> None:
     async with pushed.sessions() as session, session.begin():
         session.add(
             EnvironmentLease(
@@ -93,13 +91,13 @@ async def test_what_succeeded_leads_to_its_environment(
         {"reported": "refused"},
     ],
 )
-async def test_other_deployments_are_left_alone(pushed: Pushed, values: dict[str, Any]) -> None:
+async def test_other_deployments_are_not_reported(pushed: Pushed, values: dict[str, Any]) -> None:
     await pushed.push(**values)
     assert await _find(pushed) == []
 
 
 @pytest.mark.parametrize("values", [{"kind": "gitlab"}, {"kind": "git"}, {"full_name": None}])
-async def test_repositories_that_no_host_is_set_up_for_are_left_alone(
+async def test_repositories_on_unconfigured_hosts_are_not_reported(
     pushed: Pushed, values: dict[str, Any]
 ) -> None:
     await pushed.operated.change(Repository, pushed.operated.repository.id, **values)
@@ -107,25 +105,25 @@ async def test_repositories_that_no_host_is_set_up_for_are_left_alone(
     assert await _find(pushed) == []
 
 
-async def test_each_host_gets_its_own(pushed: Pushed) -> None:
+async def test_each_host_gets_only_its_own_repositories(pushed: Pushed) -> None:
     await pushed.operated.change(Repository, pushed.operated.repository.id, kind="gitlab")
     await pushed.push()
     assert [one.kind for one in await _find(pushed, ("github", "gitlab"))] == ["gitlab"]
     assert await _find(pushed, ("github",)) == []
 
 
-async def test_what_was_begun_is_ended_however_late(pushed: Pushed) -> None:
+async def test_the_end_is_reported_however_late_once_the_start_was(pushed: Pushed) -> None:
     old = NOW - 30 * _DAY
     number = await pushed.push(status="succeeded", reported="pending", created_at=old)
     assert await _numbers(pushed) == [number]
 
 
-async def test_of_what_was_told_of_nothing_the_last_day_is_told(pushed: Pushed) -> None:
+async def test_unreported_deployments_are_due_for_a_day(pushed: Pushed) -> None:
     number = await pushed.push(created_at=NOW - _DAY + timedelta(seconds=1))
     assert await _numbers(pushed) == [number]
 
 
-async def test_a_removed_environment_is_told_of_no_more(pushed: Pushed) -> None:
+async def test_deployments_of_a_removed_environment_are_not_started(pushed: Pushed) -> None:
     await pushed.push(status="succeeded")
     place = pushed.operated.place
     async with pushed.sessions() as session, session.begin():
@@ -135,34 +133,34 @@ async def test_a_removed_environment_is_told_of_no_more(pushed: Pushed) -> None:
 
 
 @pytest.mark.both_databases
-async def test_the_end_is_told_though_the_environment_was_removed(pushed: Pushed) -> None:
-    """As where a preview closes while it is built: the host shows the beginning until then."""
+async def test_the_end_is_reported_after_the_environment_was_removed(pushed: Pushed) -> None:
+    """For example if a preview closes during its build: otherwise the host would show `pending` forever."""
     place = await pushed.add_environment("pr-7", "preview")
     number = await pushed.push(status="deploying", environment_id=place.environment.id)
     (begun,) = await _find(pushed)
-    await note_reported(pushed.sessions, begun, "pending")
+    await store_reported(pushed.sessions, begun, "pending")
     async with pushed.sessions() as session, session.begin():
         environment = await session.get_one(Environment, place.environment.id)
         actor = Actor("webhook of repository 1")
         await close_preview(session, Place(environment, place.project), actor, NOW)
     (ended,) = await _find(pushed)
     assert (ended.status.context, ended.status.state) == ("pharos/shop/pr-7", "error")
-    await note_reported(pushed.sessions, ended, "error")
+    await store_reported(pushed.sessions, ended, "error")
     assert await _find(pushed) == []
     assert await pushed.reported(number) == "error"
 
 
-async def test_the_end_has_the_name_of_the_beginning(pushed: Pushed) -> None:
+async def test_the_end_uses_the_context_of_the_start(pushed: Pushed) -> None:
     number = await pushed.push(status="deploying")
     (begun,) = await _find(pushed)
-    await note_reported(pushed.sessions, begun, "pending")
+    await store_reported(pushed.sessions, begun, "pending")
     await pushed.operated.change(Environment, pushed.operated.environment.id, slug="live")
-    await pushed.move(number, "failed")
+    await pushed.transition(number, "failed")
     assert [one.status.context for one in await _find(pushed)] == ["pharos/shop/production"]
 
 
-async def test_of_a_commit_that_came_twice_the_newest_counts(pushed: Pushed) -> None:
-    """The host shows one status a commit and environment: the older would hide what is there now."""
+async def test_only_the_newest_deployment_of_a_commit_is_reported(pushed: Pushed) -> None:
+    """The host shows one status per commit and environment: the older one would overwrite the current one."""
     older = await pushed.push(status="failed", reported="pending")
     newer = await pushed.push(status="succeeded")
     assert await _numbers(pushed) == [newer]
@@ -171,7 +169,7 @@ async def test_of_a_commit_that_came_twice_the_newest_counts(pushed: Pushed) -> 
     assert await pushed.reported(older) == "pending"
 
 
-async def test_other_commits_and_other_environments_stand_for_themselves(pushed: Pushed) -> None:
+async def test_other_commits_and_environments_are_reported_separately(pushed: Pushed) -> None:
     staging = (await pushed.add_environment("staging")).environment.id
     numbers = [
         await pushed.push(status="succeeded"),
@@ -184,12 +182,12 @@ async def test_other_commits_and_other_environments_stand_for_themselves(pushed:
     assert [one.status.context for one in found] == contexts
 
 
-async def test_there_are_twenty_at_once_the_oldest_first(pushed: Pushed) -> None:
+async def test_at_most_twenty_are_returned_oldest_first(pushed: Pushed) -> None:
     commits = await pushed.push_finished(25)
     assert [one.status.revision for one in await _find(pushed)] == commits[:20]
 
 
-async def test_it_takes_one_statement_however_much_there_is(pushed: Pushed) -> None:
+async def test_one_statement_suffices_for_any_number(pushed: Pushed) -> None:
     engine = pushed.sessions.kw["bind"]
     counts = []
     for count in (0, 1, 19):
@@ -201,10 +199,10 @@ async def test_it_takes_one_statement_however_much_there_is(pushed: Pushed) -> N
     assert counts == [(0, 1), (1, 1), (20, 1)]
 
 
-# Each database has a planner of its own.
+# Each database has its own query planner.
 @pytest.mark.both_databases
-async def test_it_is_looked_up_in_an_index(pushed: Pushed) -> None:
-    """Every few seconds, among all deployments that there ever were."""
+async def test_the_query_uses_an_index(pushed: Pushed) -> None:
+    """The query runs every few seconds on a table of all deployments ever."""
     engine = pushed.sessions.kw["bind"]
     sent: list[tuple[str, Any]] = []
 
@@ -220,7 +218,7 @@ async def test_it_is_looked_up_in_an_index(pushed: Pushed) -> None:
     explain = "EXPLAIN"
     async with engine.connect() as connection:
         if engine.dialect.name == "postgresql":
-            # It would not use one for a handful of rows.
+            # Postgres would not use an index for a few rows.
             await connection.execute(text("SET LOCAL enable_seqscan = off"))
         else:
             explain = "EXPLAIN QUERY PLAN"

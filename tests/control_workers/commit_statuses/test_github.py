@@ -1,4 +1,4 @@
-"""GitHub is told as its REST API wants it, and what it answers is read as it means it."""
+"""Requests to GitHub follow its REST API, and its responses become the right errors."""
 
 import dataclasses
 import time
@@ -8,15 +8,15 @@ from aiohttp import web
 
 from git_hosts.commit_statuses import CommitStatus, StatusRefused, StatusUnavailable
 from git_hosts.github import commit_statuses as adapter
-from git_hosts.github.commit_statuses import GitHubStatuses, open_github
+from git_hosts.github.commit_statuses import GitHubStatusClient, open_github_status_client
 from pipeline_contracts.settings import BadSettings
 from tests.control_workers.commit_statuses.fake_github import (
     TOKEN,
+    DelayedResponse,
     FakeGitHub,
-    Held,
-    Told,
-    answer,
+    ReceivedStatus,
     cut_connection,
+    respond_with,
 )
 from tests.support.operated import REVISION
 
@@ -30,33 +30,33 @@ STATUS = CommitStatus(
 )
 
 
-async def _refused(statuses: GitHubStatuses, status: CommitStatus = STATUS) -> str:
+async def _refused(statuses: GitHubStatusClient, status: CommitStatus = STATUS) -> str:
     with pytest.raises(StatusRefused) as caught:
-        await statuses.tell(status)
+        await statuses.send_status(status)
     return str(caught.value)
 
 
-async def _unavailable(statuses: GitHubStatuses) -> StatusUnavailable:
+async def _unavailable(statuses: GitHubStatusClient) -> StatusUnavailable:
     with pytest.raises(StatusUnavailable) as caught:
-        await statuses.tell(STATUS)
+        await statuses.send_status(STATUS)
     return caught.value
 
 
-async def test_a_status_goes_to_its_commit(github: FakeGitHub, statuses: GitHubStatuses) -> None:
-    await statuses.tell(STATUS)
+async def test_a_status_is_posted_to_its_commit(github: FakeGitHub, statuses: GitHubStatusClient) -> None:
+    await statuses.send_status(STATUS)
     assert github.paths == [f"/repos/acme/shop/statuses/{REVISION}"]
-    assert github.told == [Told(**dataclasses.asdict(STATUS))]
+    assert github.accepted == [ReceivedStatus(**dataclasses.asdict(STATUS))]
 
 
-async def test_a_status_that_leads_nowhere_has_no_address(
-    github: FakeGitHub, statuses: GitHubStatuses
+async def test_a_status_without_a_link_has_no_target_url(
+    github: FakeGitHub, statuses: GitHubStatusClient
 ) -> None:
-    await statuses.tell(dataclasses.replace(STATUS, target_url=None))
-    assert [told.target_url for told in github.told] == [None]
+    await statuses.send_status(dataclasses.replace(STATUS, target_url=None))
+    assert [status.target_url for status in github.accepted] == [None]
 
 
 @pytest.mark.parametrize("ending", ["", "/"])
-async def test_the_api_may_be_below_a_path(ending: str) -> None:
+async def test_the_api_url_may_have_a_path(ending: str) -> None:
     paths: list[str] = []
 
     async def take(request: web.Request) -> web.Response:
@@ -70,23 +70,25 @@ async def test_the_api_may_be_below_a_path(ending: str) -> None:
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
         url = f"http://127.0.0.1:{runner.addresses[0][1]}/api/v3{ending}"
-        async with open_github(TOKEN, url) as statuses:
-            await statuses.tell(STATUS)
+        async with open_github_status_client(TOKEN, url) as statuses:
+            await statuses.send_status(STATUS)
     finally:
         await runner.cleanup()
     assert paths == [f"/api/v3/repos/acme/shop/statuses/{REVISION}"]
 
 
-async def test_no_name_reaches_another_path(github: FakeGitHub, statuses: GitHubStatuses) -> None:
+async def test_repository_names_cannot_change_the_path(
+    github: FakeGitHub, statuses: GitHubStatusClient
+) -> None:
     odd = dataclasses.replace(STATUS, repository="acme/shop?a#b/%2e", revision="../x y")
-    await statuses.tell(odd)
+    await statuses.send_status(odd)
     assert github.paths == ["/repos/acme/shop%3Fa%23b%2F%252e/statuses/..%2Fx%20y"]
-    assert (github.told[0].repository, github.told[0].revision) == (odd.repository, odd.revision)
+    assert (github.accepted[0].repository, github.accepted[0].revision) == (odd.repository, odd.revision)
 
 
 @pytest.mark.parametrize("name", ["", "acme", "acme/", "/shop", "acme/..", "./shop"])
-async def test_what_is_no_repository_is_refused_and_not_asked_for(
-    name: str, github: FakeGitHub, statuses: GitHubStatuses
+async def test_an_invalid_repository_is_refused_without_a_request(
+    name: str, github: FakeGitHub, statuses: GitHubStatusClient
 ) -> None:
     assert "connect it anew" in await _refused(statuses, dataclasses.replace(STATUS, repository=name))
     assert github.paths == []
@@ -103,18 +105,18 @@ async def test_what_is_no_repository_is_refused_and_not_asked_for(
         (422, f"see whether acme/shop has the commit {REVISION}."),
     ],
 )
-async def test_a_refusal_says_what_to_do(
-    status: int, advice: str, github: FakeGitHub, statuses: GitHubStatuses
+async def test_a_refusal_says_how_to_fix_it(
+    status: int, advice: str, github: FakeGitHub, statuses: GitHubStatusClient
 ) -> None:
-    said = {"message": "Not so", "errors": ["odd", {"message": "sha: No commit\n found"}, {"code": "x"}]}
-    github.rule = answer(status, said)
-    told = await _refused(statuses)
-    assert told.startswith(f"GitHub answers {status} (Not so: sha: No commit found): ")
-    assert advice in told
+    document = {"message": "Not so", "errors": ["odd", {"message": "sha: No commit\n found"}, {"code": "x"}]}
+    github.rule = respond_with(status, document)
+    message = await _refused(statuses)
+    assert message.startswith(f"GitHub answers {status} (Not so: sha: No commit found): ")
+    assert advice in message
 
 
-async def test_nobody_is_told_where_github_sends_one_on(github: FakeGitHub, statuses: GitHubStatuses) -> None:
-    github.rule = answer(307, Location=f"{github.url}/repos/acme/new/statuses/{REVISION}")
+async def test_redirects_are_not_followed(github: FakeGitHub, statuses: GitHubStatusClient) -> None:
+    github.rule = respond_with(307, Location=f"{github.url}/repos/acme/new/statuses/{REVISION}")
     assert "connect it under that" in await _refused(statuses)
     assert len(github.paths) == 1
 
@@ -134,81 +136,87 @@ async def test_nobody_is_told_where_github_sends_one_on(github: FakeGitHub, stat
         (408, {}, None),
     ],
 )
-async def test_what_passes_is_to_be_tried_again(
+async def test_transient_errors_are_retried_later(
     status: int,
     headers: dict[str, str],
     seconds: float | None,
     github: FakeGitHub,
-    statuses: GitHubStatuses,
+    statuses: GitHubStatusClient,
 ) -> None:
-    github.rule = answer(status, {"message": "Not now"}, **headers)
+    github.rule = respond_with(status, {"message": "Not now"}, **headers)
     assert (await _unavailable(statuses)).retry_after == seconds
     github.rule = None
-    await statuses.tell(STATUS)
+    await statuses.send_status(STATUS)
     assert github.states() == ["success"]
 
 
-async def test_a_limit_lasts_until_github_says(github: FakeGitHub, statuses: GitHubStatuses) -> None:
+async def test_a_rate_limit_lasts_until_its_reset(github: FakeGitHub, statuses: GitHubStatusClient) -> None:
     reset = int(time.time()) + 1000
-    github.rule = answer(403, X_RateLimit_Remaining="0", X_RateLimit_Reset=str(reset))
+    github.rule = respond_with(403, X_RateLimit_Remaining="0", X_RateLimit_Reset=str(reset))
     seconds = (await _unavailable(statuses)).retry_after
     assert seconds is not None and 0 < seconds <= 1000
 
 
-async def test_a_limit_may_stand_in_the_message_alone(github: FakeGitHub, statuses: GitHubStatuses) -> None:
-    github.rule = answer(403, {"message": "You have exceeded a secondary rate limit."})
+async def test_a_rate_limit_is_recognized_by_its_message(
+    github: FakeGitHub, statuses: GitHubStatusClient
+) -> None:
+    github.rule = respond_with(403, {"message": "You have exceeded a secondary rate limit."})
     assert (await _unavailable(statuses)).retry_after == 60.0
 
 
-async def test_a_github_that_is_away_is_told_later(github: FakeGitHub) -> None:
+async def test_an_unreachable_github_is_unavailable(github: FakeGitHub) -> None:
     url = github.url.rpartition(":")[0] + ":1"
-    async with open_github(TOKEN, url) as statuses:
+    async with open_github_status_client(TOKEN, url) as statuses:
         assert "cannot be reached" in str(await _unavailable(statuses))
 
 
-async def test_a_connection_that_breaks_is_tried_again(github: FakeGitHub, statuses: GitHubStatuses) -> None:
-    github.answers.append(cut_connection())
+async def test_a_broken_connection_is_unavailable(github: FakeGitHub, statuses: GitHubStatusClient) -> None:
+    github.responses.append(cut_connection())
     assert "cannot be reached" in str(await _unavailable(statuses))
 
 
-async def test_a_github_that_hangs_is_given_up(github: FakeGitHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapter, "_SECONDS", 0.2)
-    github.rule = Held()
-    async with open_github(TOKEN, github.url) as statuses:
+async def test_a_github_that_hangs_times_out(github: FakeGitHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapter, "_TIMEOUT_SECONDS", 0.2)
+    github.rule = DelayedResponse()
+    async with open_github_status_client(TOKEN, github.url) as statuses:
         assert "has not answered" in str(await _unavailable(statuses))
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"<html>", b"[1]", b"[" * 60_000, b'{"message": 7, "errors": 7}', b"\xff", b"x" * 2**22]
 )
-async def test_whatever_stands_in_a_refusal_it_is_one(
-    body: bytes, github: FakeGitHub, statuses: GitHubStatuses
+async def test_any_error_body_is_a_refusal(
+    body: bytes, github: FakeGitHub, statuses: GitHubStatusClient
 ) -> None:
-    async def given(request: web.Request, told: Told) -> web.Response:
+    async def respond(request: web.Request, status: ReceivedStatus) -> web.Response:
         return web.Response(status=404, body=body)
 
-    github.rule = given
+    github.rule = respond
     assert (await _refused(statuses)).startswith("GitHub answers 404: ")
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 422, 429, 500])
-async def test_no_error_repeats_the_token(status: int, github: FakeGitHub, statuses: GitHubStatuses) -> None:
-    async def echo(request: web.Request, told: Told) -> web.Response:
-        said = request.headers["Authorization"]
-        return web.json_response({"message": said, "errors": [{"message": said}]}, status=status, reason=said)
+async def test_no_error_repeats_the_token(
+    status: int, github: FakeGitHub, statuses: GitHubStatusClient
+) -> None:
+    async def echo(request: web.Request, status: ReceivedStatus) -> web.Response:
+        document = request.headers["Authorization"]
+        return web.json_response(
+            {"message": document, "errors": [{"message": document}]}, status=status, reason=document
+        )
 
     github.rule = echo
     with pytest.raises((StatusRefused, StatusUnavailable)) as caught:
-        await statuses.tell(STATUS)
+        await statuses.send_status(STATUS)
     assert TOKEN not in f"{caught.value!r} {caught.value} {caught.value.__cause__} {caught.getrepr()}"
 
 
-async def test_nothing_shows_the_token(statuses: GitHubStatuses) -> None:
+async def test_the_token_is_not_in_any_repr(statuses: GitHubStatusClient) -> None:
     assert TOKEN not in f"{statuses!r} {statuses} {statuses._session!r}"
 
 
 @pytest.mark.parametrize(
-    ("token", "url", "told"),
+    ("token", "url", "message"),
     [
         ("two words", "https://api.github.com", "PHAROS_GITHUB_TOKEN: a token has printable"),
         ("line\nbreak", "https://api.github.com", "PHAROS_GITHUB_TOKEN: a token has printable"),
@@ -225,11 +233,11 @@ async def test_nothing_shows_the_token(statuses: GitHubStatuses) -> None:
         (TOKEN, "http://10.0.0.7/api/v3", "PHAROS_GITHUB_API_URL: it has to begin with https://"),
     ],
 )
-async def test_settings_that_cannot_work_are_named_at_the_start(token: str, url: str, told: str) -> None:
+async def test_invalid_settings_are_refused_at_startup(token: str, url: str, message: str) -> None:
     with pytest.raises(BadSettings) as caught:
-        async with open_github(token, url):
+        async with open_github_status_client(token, url):
             pass
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert token not in str(caught.value)
 
 
@@ -237,6 +245,6 @@ async def test_settings_that_cannot_work_are_named_at_the_start(token: str, url:
     "url",
     ["https://api.github.com", "https://git.example/api/v3/", "http://localhost:1", "http://[::1]:1"],
 )
-async def test_settings_that_can_work_are_taken(url: str) -> None:
-    async with open_github(TOKEN, url) as opened:
-        assert isinstance(opened, GitHubStatuses)
+async def test_valid_settings_are_accepted(url: str) -> None:
+    async with open_github_status_client(TOKEN, url) as opened:
+        assert isinstance(opened, GitHubStatusClient)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from control_domain.deployments import decide
+from control_domain.deployments import decisions
 from control_domain.deployments.operations import tail_log
 from control_domain.projects.operations import create_project
 from control_domain.refusals import Refused
@@ -18,10 +18,10 @@ AT = "2026-11-18T12:00:00.000Z"
 MAINTAINER = "maintainer@acme.example"
 
 
-async def _wait(operated: Operated, by: str = "owner", **wish: Any) -> int:
+async def _wait(operated: Operated, by: str = "owner", **request: Any) -> int:
     """A deployment that waits for a second person."""
     await operated.change_environment(deploys_need_approval=True)
-    return await operated.queue(by, **wish)
+    return await operated.queue(by, **request)
 
 
 async def _log(operated: Operated, number: int) -> list[str]:
@@ -198,7 +198,7 @@ async def test_an_approval_and_its_record_are_written_together(
     def fail(*_: Any) -> None:
         raise RuntimeError("the process ends here")
 
-    monkeypatch.setattr(decide, "add_line", fail)
+    monkeypatch.setattr(decisions, "add_log_line", fail)
     with pytest.raises(RuntimeError):
         await operated.act("deployments/approve", id=number, by=MAINTAINER, revision=REVISION)
     assert (await operated.deployment(number)).status == "awaiting_approval"

@@ -11,9 +11,9 @@ from tests.support.operated import NOW, REVISION, Operated
 MAINTAINER = "maintainer@acme.example"
 
 
-async def _wait(operated: Operated, **wish: Any) -> int:
+async def _wait(operated: Operated, **request: Any) -> int:
     await operated.change_environment(deploys_need_approval=True)
-    return await operated.queue("deployer", **{"revision": REVISION, **wish})
+    return await operated.queue("deployer", **{"revision": REVISION, **request})
 
 
 async def test_what_waits_for_approval_is_canceled_but_for_releases(operated: Operated) -> None:

@@ -13,7 +13,7 @@ from control_domain.refusals import Refused
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
-from control_domain.variables.operations import present_variables
+from control_domain.variables.operations import find_newest_variables
 from tests.support import carried_out
 from tests.support.operated import NOW, Operated
 
@@ -26,7 +26,7 @@ async def _environment(operated: Operated, branch: str) -> Environment:
 
 async def _values(operated: Operated, environment: Environment) -> dict[str, str]:
     async with operated.engines.sessions() as session:
-        present = await present_variables(session, environment)
+        present = await find_newest_variables(session, environment)
     assert present is not None
     sealed = Sealed(present.key_id, present.sealed)
     return operated.engines.sealing_keys().open(sealed, environment.public_id)

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from control_domain.refusals import Refused
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.variables import ProtectedVariable
-from control_domain.variables.operations import open_variables, present_variables
+from control_domain.variables.operations import find_newest_variables, open_variables
 from control_domain.variables.protection import open_for_preview
 from tests.support.operated import Operated
 
@@ -30,7 +30,7 @@ async def _copied(operated: Operated) -> dict[str, str]:
 async def _own(operated: Operated) -> dict[str, str]:
     """What the environment's own next release would run with."""
     async with operated.engines.sessions() as session:
-        present = await present_variables(session, operated.environment)
+        present = await find_newest_variables(session, operated.environment)
     return open_variables(operated.engines.sealing_keys(), present, operated.environment.public_id)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from control_domain.audit import Actor
-from control_domain.deployments.queue_deployment import Wish
+from control_domain.deployments.queue_deployment import DeploymentRequest
 from control_domain.previews import (
     StillStarting,
     close_preview,
@@ -22,7 +22,7 @@ from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableSet
 from control_domain.tables.webhooks import ClosingPreview
-from control_domain.variables.operations import open_variables, present_variables
+from control_domain.variables.operations import find_newest_variables, open_variables
 from pipeline_contracts.errors import DeployRunning, RepositoryNotReady
 from tests.support import carried_out
 from tests.support.operated import NOW, Operated
@@ -60,14 +60,14 @@ async def _find(operated: Operated, number: int = 7) -> Environment | None:
 
 async def _values(operated: Operated, environment: Environment) -> dict[str, str]:
     async with operated.engines.sessions() as session:
-        present = await present_variables(session, environment)
+        present = await find_newest_variables(session, environment)
     return open_variables(operated.engines.sealing_keys(), present, environment.public_id)
 
 
-async def _deploy(operated: Operated, place: Place, wish: Wish | None = None) -> Deployment:
+async def _deploy(operated: Operated, place: Place, request: DeploymentRequest | None = None) -> Deployment:
     async with operated.engines.sessions() as session, session.begin():
         place = await choose_place(session, place.environment.public_id)
-        return await deploy_preview(session, place, ACTOR, NOW, wish)
+        return await deploy_preview(session, place, ACTOR, NOW, request)
 
 
 async def _close(operated: Operated, place: Place) -> None:
@@ -86,8 +86,8 @@ async def test_variables_of_a_gated_environment_bring_its_gate(
         await operated.act("variables/protect", environment_id="production", names=protected)
     await operated.change_environment(deploys_need_approval=True)
     place, _ = await _open(operated)
-    wish = Wish("pull_request", ref="login", pushed_revision="c" * 40)
-    deployment = await _deploy(operated, place, wish)
+    request = DeploymentRequest("pull_request", ref="login", pushed_revision="c" * 40)
+    deployment = await _deploy(operated, place, request)
     expected = ("queued", None) if protected else ("awaiting_approval", "c" * 40)
     assert (deployment.status, deployment.revision) == expected
     # It stays while the preview is used again.
@@ -242,20 +242,22 @@ async def test_what_is_opened_by_hand_gets_nothing_protected_either(operated: Op
 
 async def test_what_a_pull_request_wishes_for_is_deployed(operated: Operated) -> None:
     place, _ = await _open(operated)
-    wish = Wish("pull_request", repository_id=operated.repository.id, ref="login", note="pull request 7")
-    deployment = await _deploy(operated, place, wish)
+    request = DeploymentRequest(
+        "pull_request", repository_id=operated.repository.id, ref="login", note="pull request 7"
+    )
+    deployment = await _deploy(operated, place, request)
     assert (deployment.trigger, deployment.ref, deployment.note) == (
         "pull_request",
         "login",
         "pull request 7",
     )
     # What is queued takes what the branch has by then, by whichever name it was asked for.
-    assert (await _deploy(operated, place, wish)).id == deployment.id
+    assert (await _deploy(operated, place, request)).id == deployment.id
     assert (await _deploy(operated, place)).id == deployment.id
     async with operated.engines.sessions() as session, session.begin():
         await carried_out.begin(session, deployment.id, NOW)
     with pytest.raises(DeployRunning):
-        await _deploy(operated, place, wish)
+        await _deploy(operated, place, request)
 
 
 @pytest.mark.parametrize("queued", [{"ref": "v1"}, {"revision": carried_out.REVISION}], ids=str)
@@ -263,9 +265,9 @@ async def test_a_queued_deployment_of_something_else_does_not_serve(
     operated: Operated, queued: dict[str, str]
 ) -> None:
     place, _ = await _open(operated)
-    first = await _deploy(operated, place, Wish("api", **queued))  # type: ignore[arg-type]
+    first = await _deploy(operated, place, DeploymentRequest("api", **queued))  # type: ignore[arg-type]
     with pytest.raises(DeployRunning) as caught:
-        await _deploy(operated, place, Wish("pull_request", ref="login"))
+        await _deploy(operated, place, DeploymentRequest("pull_request", ref="login"))
     assert caught.value.members == {"active_deployment_id": first.id}
 
 

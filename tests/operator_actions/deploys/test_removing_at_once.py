@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy.exc import NoResultFound
 
 from control_domain.audit import Actor
-from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.projects.choose import choose_place
 from control_domain.refusals import Refused
 from control_domain.removals.remove_environment import remove_environment
@@ -86,7 +86,7 @@ async def test_a_deploy_after_the_look_is_not_found(operated: Operated) -> None:
     await operated.act("environments/remove", id="production")
     async with operated.engines.sessions() as session:
         with pytest.raises(NotFound, match="no such environment"):
-            await queue_deployment(session, operated.place, Wish("api"), Actor("test"), NOW)
+            await queue_deployment(session, operated.place, DeploymentRequest("api"), Actor("test"), NOW)
 
 
 async def test_variables_after_the_look_are_refused(operated: Operated) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.audit import Actor
 from control_domain.database.engine import Base
 from control_domain.deployments.operations import tail_log
-from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.monitors.operations import live_monitor_keys
 from control_domain.projects.find import Place
 from control_domain.projects.operations import live_ingest_keys
@@ -123,7 +123,9 @@ async def _fill(operated: Operated, called: str) -> list[str]:
 
 async def _queue(operated: Operated, session: AsyncSession, environment: Environment) -> Deployment:
     actor = Actor("203.0.113.7", operated.people["owner"].id)
-    return await queue_deployment(session, Place(environment, operated.project), Wish("api"), actor, NOW)
+    return await queue_deployment(
+        session, Place(environment, operated.project), DeploymentRequest("api"), actor, NOW
+    )
 
 
 def _states(environment: int, release: Release, heartbeat: int, queue: int) -> Iterable[Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from control_domain.refusals import Refused
-from control_domain.repositories.read_url import full_name, read_url
+from control_domain.repositories.urls import parse_full_name, read_url
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_an_address_is_kept_as_it_is_and_its_host_known(url: str, kind: str | No
     ],
 )
 def test_the_name_on_its_host(url: str, name: str | None) -> None:
-    assert full_name(url) == name
+    assert parse_full_name(url) == name
 
 
 def test_git_knows_schemes_in_small_letters_alone() -> None:

@@ -3,7 +3,7 @@
 from sqlalchemy import update
 
 from control_domain.tables.deployments import Release
-from control_domain.variables.operations import present_variables
+from control_domain.variables.operations import find_newest_variables
 from tests.support.carried_out import begin, bring_live
 from tests.support.operated import NOW, Operated
 
@@ -22,7 +22,7 @@ async def test_variables_are_not_live_until_a_release_has_them(operated: Operate
     async with operated.engines.sessions() as session, session.begin():
         await begin(session, number, NOW)
         release = await bring_live(session, number, NOW)
-        present = await present_variables(session, operated.environment)
+        present = await find_newest_variables(session, operated.environment)
         assert present is not None
         await session.execute(update(Release).where(Release.id == release.id).values(variables_id=present.id))
     assert not await _shown(operated)

@@ -12,7 +12,7 @@ from control_domain.refusals import Refused
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.variables import VariableChange, VariableSet
-from control_domain.variables.operations import present_variables
+from control_domain.variables.operations import find_newest_variables
 from operator_actions.actions import variables as actions
 from tests.support.operated import Operated
 
@@ -28,7 +28,7 @@ async def _set(operated: Operated, text: str, **wanted: Any) -> Any:
 async def _values(operated: Operated) -> dict[str, str]:
     """What the next release would run with."""
     async with operated.engines.sessions() as session:
-        present = await present_variables(session, operated.environment)
+        present = await find_newest_variables(session, operated.environment)
     assert present is not None
     sealed = Sealed(present.key_id, present.sealed)
     return operated.engines.sealing_keys().open(sealed, operated.environment.public_id)

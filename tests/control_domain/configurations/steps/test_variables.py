@@ -11,7 +11,7 @@ from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableChange, VariableSet
 from control_domain.variables.dotenv import MAX_VARIABLES
-from control_domain.variables.operations import open_variables, present_variables, replace_variables
+from control_domain.variables.operations import find_newest_variables, open_variables, replace_variables
 from pipeline_contracts.deploy_states import ChangeState
 from tests.support.changed_project import PRODUCTION, STAGING, ChangedProject
 from tests.support.operated import NOW
@@ -23,7 +23,7 @@ async def _values(configured: ChangedProject, slug: str = "production") -> dict[
     """Those that count."""
     environment = await configured.environment(slug)
     async with configured.operated.engines.sessions() as session:
-        present = await present_variables(session, environment)
+        present = await find_newest_variables(session, environment)
         return open_variables(configured.keys, present, environment.public_id)
 
 

@@ -13,19 +13,19 @@ from tests.support.webhooks import Hooked, as_sent
 _PING = as_sent("ping", {"zen": "Keep it logically awesome."})
 
 
-async def test_an_account_that_delivers_too_often_is_told_when_to_come_back(
+async def test_an_account_over_its_rate_gets_retry_after(
     github: Hooked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accepted, "DELIVERIES", RateLimit(0.001, 2))
-    told = [await github.told(_PING) for _ in range(2)]
-    assert told == [(200, "pong")] * 2
+    responses = [await github.told(_PING) for _ in range(2)]
+    assert responses == [(200, "pong")] * 2
     answer = await github.deliver(_PING)
     assert answer.problem == (429, "too-many-requests")
     assert int(answer.headers["Retry-After"]) > 900
     assert len(await github.deliveries()) == 2
 
 
-def test_accounts_do_not_share_the_rate() -> None:
+def test_each_account_has_its_own_rate() -> None:
     now = 0.0
     taken = AcceptedDeliveries(lambda: now)
     for _ in range(1000):
@@ -37,7 +37,7 @@ def test_accounts_do_not_share_the_rate() -> None:
     taken.take("account 1")
 
 
-def test_bodies_are_looked_at_once_in_16_mib() -> None:
+def test_bodies_are_trimmed_once_per_16_mib() -> None:
     taken = AcceptedDeliveries()
     mib = 2**20
     due = [taken.is_trim_due("repository 1", 5 * mib) for _ in range(9)]
@@ -46,13 +46,13 @@ def test_bodies_are_looked_at_once_in_16_mib() -> None:
 
 
 @pytest.mark.both_databases
-async def test_older_bodies_give_way_and_are_known_as_duplicates(
+async def test_trimmed_deliveries_are_still_duplicates(
     github: Hooked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(4):
         await github.told(_PING, f"delivery {number}")
     size = len((await github.deliveries())[0].body)
-    monkeypatch.setattr(deliveries, "MOST_KEPT_BYTES", 2 * size)
+    monkeypatch.setattr(deliveries, "MAX_STORED_BYTES", 2 * size)
     async with github.platform.sessions() as session, session.begin():
         await trim_bodies(session, None)
         await trim_bodies(session, github.repository_id)
@@ -62,8 +62,8 @@ async def test_older_bodies_give_way_and_are_known_as_duplicates(
     assert await github.told(_PING, "delivery 0") == (200, "duplicate")
 
 
-async def test_a_webhook_is_trimmed_as_it_delivers(github: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deliveries, "MOST_KEPT_BYTES", 1)
+async def test_receiving_deliveries_trims_old_bodies(github: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "MAX_STORED_BYTES", 1)
     monkeypatch.setattr(accepted, "_TRIM_BYTES", 0)
     for number in range(3):
         await github.told(_PING, f"delivery {number}")

@@ -1,7 +1,7 @@
-"""Addresses of Git repositories: what may be cloned from, and who hosts it.
+"""URLs of Git repositories: which may be cloned, and the kind of their host.
 
-An address is handed to `git` later, and shown to whoever may see the project. So it holds no secret, is no option of a
-command line, and names no transport that runs a program (`ext::`, gitremote-helpers(7)).
+A URL is passed to `git` later, and shown to everybody who may see the project. So it must hold no secret, not look like
+a command-line option, and not name a transport that runs a program (`ext::`, gitremote-helpers(7)).
 """
 
 import re
@@ -10,34 +10,34 @@ from urllib.parse import SplitResult, urlsplit
 from control_domain.refusals import Refused
 from git_hosts.all_hosts import HOSTS
 
-_LONGEST = 500
+_MAX_LENGTH = 500
 _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
 _PLAIN_HOST = re.compile(_HOST)
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-# `git@host:path`, as ssh's copying program writes it.
+# `git@host:path`, as scp writes it.
 _SCP = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]*@(?P<host>{_HOST}|\[[0-9A-Fa-f:.]+\]):(?!-|:)[^\s]+")
 _KINDS = {domain: host.kind for host in HOSTS.values() for domain in host.domains}
-# Their SSH behind port 443 is elsewhere.
-_OTHER_NAMES = ("www.", "ssh.", "altssh.")
+# The hosts serve SSH on port 443 at other names.
+_HOST_PREFIXES = ("www.", "ssh.", "altssh.")
 # `https://host/owner/name.git`, `ssh://git@host:22/owner/name`, `git@host:owner/name`.
 _NAMED = re.compile(r"(?:https|ssh)://[^/]+/+(.+)|[^/:@]+@(?:\[[^\]]+\]|[^/:]+):/*(.+)")
 
 _FORMS = "write it as https://host/path, ssh://git@host/path, git@host:path, or as an absolute path of this machine"
 
 
-def read_url(given: str) -> tuple[str, str | None]:
-    """The address, and the kind of its host where it is a known one. Raises `Refused`, which repeats no secret."""
-    url = given.strip()
-    if not url or len(url) > _LONGEST:
-        raise Refused(f"A repository's address has 1 to {_LONGEST} characters: {_FORMS}.")
+def read_url(text: str) -> tuple[str, str | None]:
+    """Return the URL, and the kind of its host if it is known. Raises `Refused`, which repeats no secret."""
+    url = text.strip()
+    if not url or len(url) > _MAX_LENGTH:
+        raise Refused(f"A repository's address has 1 to {_MAX_LENGTH} characters: {_FORMS}.")
     if not url.isprintable() or "\\" in url:
         raise Refused(f"A repository's address has no control characters and no backslashes: {_FORMS}.")
     if url.startswith("/") and url.strip("/"):
         return url, None
     if (copied := _SCP.fullmatch(url)) and "://" not in url:
-        return url, _kind_of(copied["host"])
+        return url, _find_kind(copied["host"])
     parts = _split(url)
-    # Git knows schemes in small letters alone.
+    # Git accepts schemes in lower case only.
     url = parts.scheme + url[len(parts.scheme) :]
     match parts.scheme:
         case "file":
@@ -45,25 +45,25 @@ def read_url(given: str) -> tuple[str, str | None]:
             return url, None
         case "https" | "ssh":
             _check_remote(parts)
-            return url, _kind_of(parts.hostname or "")
+            return url, _find_kind(parts.hostname or "")
     raise Refused(f"Repositories are not taken from {parts.scheme}: {_FORMS}.")
 
 
-def full_name(url: str) -> str | None:
-    """`owner/name` in small letters, as the repository's host calls it in what it sends; None for a folder of the
-    machine. `url` is an address as `read_url` gives it."""
+def parse_full_name(url: str) -> str | None:
+    """Return `owner/name` in lower case, as the host names the repository in webhooks; None for a local folder. `url`
+    is one that `read_url` returned."""
     found = _NAMED.fullmatch(url)
     if found is None:
         return None
     name = (found[1] or found[2]).strip("/").removesuffix(".git").lower()
-    # Some letters become two when they are made small: no host has such names.
-    return name if len(name) <= _LONGEST else None
+    # Lower case may be longer for some letters: no host allows such names.
+    return name if len(name) <= _MAX_LENGTH else None
 
 
 def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        # Read now: it raises what is wrong with it.
+        # Raises `ValueError` for an invalid port.
         _ = parts.port
     except ValueError:
         parts = SplitResult("", "", "", "", "")
@@ -95,12 +95,12 @@ def _check_remote(parts: SplitResult) -> None:
 
 
 def _is_bracketed(parts: SplitResult) -> bool:
-    """Whether the host is an IPv6 address, which `urlsplit` has looked at."""
+    """Return True if the host is an IPv6 address, which `urlsplit` has checked."""
     return re.fullmatch(r"[0-9a-f:.]+", parts.hostname or "") is not None and "[" in parts.netloc
 
 
-def _kind_of(host: str) -> str | None:
+def _find_kind(host: str) -> str | None:
     name = host.lower()
-    for prefix in _OTHER_NAMES:
+    for prefix in _HOST_PREFIXES:
         name = name.removeprefix(prefix)
     return _KINDS.get(name)

@@ -1,4 +1,4 @@
-"""Webhooks, the worker, deploys and removals at once: nothing waits crosswise, nothing is deployed twice."""
+"""Concurrent webhooks, workers, deploys and removals do not deadlock, and deploy nothing twice."""
 
 import asyncio
 from collections import Counter
@@ -34,15 +34,15 @@ async def _end_active(hooked: Hooked) -> None:
 
 
 @pytest.mark.both_databases
-async def test_many_pushes_while_deployments_end_and_workers_look(github: Hooked) -> None:
+async def test_concurrent_pushes_workers_and_ending_deployments(github: Hooked) -> None:
     async def deploy_on() -> None:
         for _ in range(15):
             await _end_active(github)
             await asyncio.gather(*(_worker(github).process_waiting() for _ in range(2)))
 
     pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 41)]
-    told, _ = await asyncio.gather(asyncio.gather(*pushes), deploy_on())
-    assert set(told) <= {(202, "queued"), (202, "waiting")}
+    responses, _ = await asyncio.gather(asyncio.gather(*pushes), deploy_on())
+    assert set(responses) <= {(202, "queued"), (202, "waiting")}
     for _ in range(3):
         await _end_active(github)
         await _worker(github).process_waiting()
@@ -50,11 +50,11 @@ async def test_many_pushes_while_deployments_end_and_workers_look(github: Hooked
         assert (await session.execute(select(WaitingPush.id))).all() == []
         query = select(Deployment.id).where(Deployment.trigger == "push")
         made = len((await session.execute(query)).all())
-    assert Counter(told)[202, "queued"] <= made <= len(told)
+    assert Counter(responses)[202, "queued"] <= made <= len(responses)
 
 
 @pytest.mark.both_databases
-async def test_an_environment_is_removed_while_pushes_come(github: Hooked) -> None:
+async def test_an_environment_is_removed_during_pushes(github: Hooked) -> None:
     place = github.platform.acme.places["shop/production"]
 
     async def remove() -> None:
@@ -73,21 +73,21 @@ async def test_an_environment_is_removed_while_pushes_come(github: Hooked) -> No
 
     pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 31)]
     looks = [_worker(github).process_waiting() for _ in range(10)]
-    told, *_ = await asyncio.gather(asyncio.gather(*pushes), remove(), *looks)
-    assert set(told) <= {(202, "queued"), (202, "waiting"), (409, "repository-not-ready")}
+    responses, *_ = await asyncio.gather(asyncio.gather(*pushes), remove(), *looks)
+    assert set(responses) <= {(202, "queued"), (202, "waiting"), (409, "repository-not-ready")}
     assert await github.waiting() == []
 
 
 @pytest.mark.both_databases
-async def test_a_pull_request_is_opened_changed_and_closed_at_once(github: Hooked) -> None:
+async def test_a_pull_request_is_opened_changed_and_closed_concurrently(github: Hooked) -> None:
     sent = [
         *(pull("github", "opened") for _ in range(4)),
         *(pull("github", "updated", revision=f"{number:040x}") for number in range(8)),
         *(pull("github", "closed") for _ in range(4)),
     ]
-    told = await asyncio.gather(*(github.told(one) for one in sent))
+    responses = await asyncio.gather(*(github.told(one) for one in sent))
     answers = {"preview_queued", "preview_updated", "preview_closed", "ignored", "repository-not-ready"}
-    assert {word for _, word in told} <= answers
+    assert {word for _, word in responses} <= answers
     await github.told(pull("github", "closed"))
     async with github.platform.sessions() as session:
         query = select(Environment.id).where(Environment.slug == "pr-7")
@@ -95,7 +95,7 @@ async def test_a_pull_request_is_opened_changed_and_closed_at_once(github: Hooke
 
 
 @pytest.mark.both_databases
-async def test_a_repository_is_disconnected_while_pushes_come(github: Hooked) -> None:
+async def test_a_repository_is_disconnected_during_pushes(github: Hooked) -> None:
     async def disconnect() -> None:
         await asyncio.sleep(0)
         async with github.platform.sessions() as session, session.begin():
@@ -107,11 +107,11 @@ async def test_a_repository_is_disconnected_while_pushes_come(github: Hooked) ->
 
     pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 31)]
     looks = [_worker(github).process_waiting() for _ in range(10)]
-    told, *_ = await asyncio.gather(asyncio.gather(*pushes), disconnect(), *looks)
-    assert set(told) <= {(202, "queued"), (202, "waiting"), (404, "not-found")}
+    responses, *_ = await asyncio.gather(asyncio.gather(*pushes), disconnect(), *looks)
+    assert set(responses) <= {(202, "queued"), (202, "waiting"), (404, "not-found")}
 
 
-async def test_a_project_without_the_environment_any_more(github: Hooked) -> None:
+async def test_a_trigger_for_a_removed_environment(github: Hooked) -> None:
     place = github.platform.acme.places["shop/production"]
     async with github.platform.sessions() as session, session.begin():
         mine = await session.get_one(Environment, place.environment.id)

@@ -1,4 +1,4 @@
-"""Pushes that wait behind an active deployment: the newest of each branch."""
+"""Pushes that wait until the active deployment ends: the newest of each branch."""
 
 import logging
 from collections.abc import Sequence
@@ -9,33 +9,33 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record
 from control_domain.database.engine import insert_into
-from control_domain.deployments.moves import add_line, move_deployment
-from control_domain.deployments.queue_deployment import Trigger, Wish, queue_deployment
+from control_domain.deployments.queue_deployment import DeploymentRequest, Trigger, queue_deployment
+from control_domain.deployments.transitions import add_log_line, transition_deployment
 from control_domain.environments.check_open import check_open
 from control_domain.projects.find import Place
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import WaitingPush
-from control_domain.webhooks.targets import is_held
+from control_domain.webhooks.targets import is_rolled_back
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 from pipeline_contracts.errors import InvalidInput, NotFound
 
 logger = logging.getLogger(__name__)
 
 
-async def let_wait(
-    session: AsyncSession, place: Place, wish: Wish, branch: str, actor: Actor, now: datetime
+async def store_waiting_push(
+    session: AsyncSession, place: Place, request: DeploymentRequest, branch: str, actor: Actor, now: datetime
 ) -> None:
-    """Keep this push until nothing is active in the environment; it takes the place of an older one of the branch."""
+    """Store this push until the environment has no active deployment. It replaces an older one of the branch."""
     values = {
         "environment_id": place.environment.id,
-        "repository_id": wish.repository_id,
+        "repository_id": request.repository_id,
         "branch": branch,
-        "trigger": wish.trigger,
-        "pushed_revision": wish.pushed_revision,
-        "pushed_from": wish.pushed_from,
-        "note": wish.note,
+        "trigger": request.trigger,
+        "pushed_revision": request.pushed_revision,
+        "pushed_from": request.pushed_from,
+        "note": request.note,
         "source": actor.source[:100],
         "created_at": now,
     }
@@ -48,16 +48,18 @@ async def let_wait(
     )
 
 
-async def drop_waiting(session: AsyncSession, environment: Environment, branch: str | None = None) -> None:
-    """Deploy it no more: what waits for the environment, or the push of one branch."""
+async def drop_waiting_pushes(
+    session: AsyncSession, environment: Environment, branch: str | None = None
+) -> None:
+    """Delete the waiting pushes of the environment, or only that of one branch."""
     dropped = delete(WaitingPush).where(WaitingPush.environment_id == environment.id)
     if branch is not None:
         dropped = dropped.where(WaitingPush.branch == branch)
     await session.execute(dropped.execution_options(synchronize_session=False))
 
 
-async def drop_waiting_of_branch(session: AsyncSession, repository_id: int, branch: str) -> None:
-    """Deploy the pushes of this branch no more, whatever environments they wait for."""
+async def drop_waiting_pushes_of_branch(session: AsyncSession, repository_id: int, branch: str) -> None:
+    """Delete the waiting pushes of this branch, for all environments."""
     waiting = select(WaitingPush.id).where(
         WaitingPush.repository_id == repository_id,
         WaitingPush.branch == branch,
@@ -69,8 +71,8 @@ async def drop_waiting_of_branch(session: AsyncSession, repository_id: int, bran
     await session.execute(dropped.execution_options(synchronize_session=False))
 
 
-async def find_due(session: AsyncSession) -> Sequence[int]:
-    """The IDs of the pushes that nothing is active before, the oldest first."""
+async def find_due_pushes(session: AsyncSession) -> Sequence[int]:
+    """Return the IDs of the pushes whose environment has no active deployment, the oldest first."""
     # Account scope: the worker polls the pushes of every account.
     active = exists().where(
         Deployment.environment_id == WaitingPush.environment_id, Deployment.status.in_(ACTIVE_STATUSES)
@@ -79,40 +81,41 @@ async def find_due(session: AsyncSession) -> Sequence[int]:
     return (await session.execute(query)).scalars().all()
 
 
-async def queue_waiting(session: AsyncSession, number: int, now: datetime) -> Deployment | None:
-    """Queue what this push waits for; None where it goes on waiting, or is given up because somebody rolled back
-    meanwhile or turned push deploys off.
+async def queue_waiting_push(session: AsyncSession, number: int, now: datetime) -> Deployment | None:
+    """Queue a deployment of this waiting push. Return None if it keeps waiting, or is dropped because the environment
+    was rolled back or push deploys were turned off.
 
-    Raises `DeployRunning` where somebody else was quicker: the transaction is to be rolled back, so that it waits on.
+    Raises `DeployRunning` if another deployment was queued first: roll the transaction back, so that the push keeps
+    waiting.
     """
-    found = await _find(session, number)
+    found = await _lock_push(session, number)
     if found is None:
         return None
     waiting, place, repository = found
     try:
-        # Before anything is written: what is locked may be so for days.
+        # Check before any write: an environment may be locked for days.
         await check_open(session, place.environment, now)
     except (InvalidInput, NotFound):
         return None
-    if not await _claim(session, waiting):
+    if not await _claim_push(session, waiting):
         return None
     actor = Actor(waiting.source)
-    reason = await _why_not(session, place, repository)
+    reason = await _find_obstacle(session, place, repository)
     if reason is not None:
         branch = waiting.branch
         details = {"environment": place.environment.public_id, "branch": branch, "reason": reason}
         subject = f"repository {repository.id}"
         record(session, actor, place.project.account_id, "push.give_up", subject, now, details)
-        logger.info("the waiting push of %s is given up: %s", branch, reason)
+        logger.info("dropped the waiting push of %s: %s", branch, reason)
         return None
     deployment = await queue_deployment(session, place, _wish(waiting), actor, now)
-    await supersede(session, deployment, now)
+    await cancel_superseded(session, deployment, now)
     return deployment
 
 
-def _wish(waiting: WaitingPush) -> Wish:
+def _wish(waiting: WaitingPush) -> DeploymentRequest:
     trigger: Trigger = waiting.trigger  # type: ignore[assignment]
-    return Wish(
+    return DeploymentRequest(
         trigger,
         repository_id=waiting.repository_id,
         ref=waiting.branch,
@@ -122,14 +125,14 @@ def _wish(waiting: WaitingPush) -> Wish:
     )
 
 
-async def _find(session: AsyncSession, number: int) -> tuple[WaitingPush, Place, Repository] | None:
+async def _lock_push(session: AsyncSession, number: int) -> tuple[WaitingPush, Place, Repository] | None:
     """Return a waiting push, its environment and its repository. Locks the latter two against removal, and the
     environment against deployments of other pushes, until the end of the transaction."""
     # Account scope: the worker has found the push in its poll.
     # Lock both before the push, in the same order as webhooks: on Postgres a concurrent removal would deadlock.
-    held = select(Environment.id).join(WaitingPush, WaitingPush.environment_id == Environment.id)
+    locked = select(Environment.id).join(WaitingPush, WaitingPush.environment_id == Environment.id)
     await session.execute(
-        held.where(WaitingPush.id == number).with_for_update(key_share=True, of=Environment)
+        locked.where(WaitingPush.id == number).with_for_update(key_share=True, of=Environment)
     )
     row = (
         await session.execute(
@@ -144,9 +147,9 @@ async def _find(session: AsyncSession, number: int) -> tuple[WaitingPush, Place,
     return None if row is None else (row[0], Place(row[1], row[2]), row[3])
 
 
-async def supersede(session: AsyncSession, newest: Deployment, now: datetime) -> None:
-    """Where it waits for a second person, call off older ones of the same branch that do so: of a branch's pushes only
-    the newest is of interest."""
+async def cancel_superseded(session: AsyncSession, newest: Deployment, now: datetime) -> None:
+    """If `newest` waits for approval, cancel older deployments of the same branch that do: only the newest push of a
+    branch matters."""
     if newest.status != DeploymentStatus.AWAITING_APPROVAL:
         return
     older = select(Deployment).where(
@@ -156,14 +159,14 @@ async def supersede(session: AsyncSession, newest: Deployment, now: datetime) ->
         Deployment.ref == newest.ref,
         Deployment.id < newest.id,
     )
-    # In one order: two newer pushes at once would wait crosswise.
+    # Lock in order of IDs: two concurrent pushes could deadlock.
     for deployment in (await session.execute(older.order_by(Deployment.id).with_for_update())).scalars():
-        await move_deployment(session, deployment, DeploymentStatus.CANCELED, now)
-        add_line(session, deployment.id, f"Canceled: deployment {newest.id} is of a newer push.", now)
+        await transition_deployment(session, deployment, DeploymentStatus.CANCELED, now)
+        add_log_line(session, deployment.id, f"Canceled: deployment {newest.id} is of a newer push.", now)
 
 
-async def _claim(session: AsyncSession, waiting: WaitingPush) -> bool:
-    """Whether this is still the newest push; of two control planes one gets it."""
+async def _claim_push(session: AsyncSession, waiting: WaitingPush) -> bool:
+    """Delete the push and return True, unless a newer push replaced it or another control plane claimed it."""
     claimed = await session.execute(
         delete(WaitingPush)
         .where(WaitingPush.id == waiting.id, WaitingPush.created_at == waiting.created_at)
@@ -173,8 +176,8 @@ async def _claim(session: AsyncSession, waiting: WaitingPush) -> bool:
     return claimed.first() is not None
 
 
-async def _why_not(session: AsyncSession, place: Place, repository: Repository) -> str | None:
-    if await is_held(session, place.environment):
+async def _find_obstacle(session: AsyncSession, place: Place, repository: Repository) -> str | None:
+    if await is_rolled_back(session, place.environment):
         return f"{place.environment.slug} was rolled back"
     if repository.disconnected_at is not None or not repository.push_deploys:
         return "push deploys were turned off"

@@ -1,4 +1,4 @@
-"""The only place where a deployment's status changes, and where Pharos writes into its log."""
+"""Changes the status of deployments, and writes Pharos' own lines into their logs."""
 
 from datetime import datetime
 from typing import Any
@@ -11,19 +11,19 @@ from pipeline_contracts.deploy_states import FINAL_STATUSES, DeploymentStatus
 from pipeline_contracts.times import format_time
 
 
-async def move_deployment(
+async def transition_deployment(
     session: AsyncSession, deployment: Deployment, to: DeploymentStatus, now: datetime, **values: Any
 ) -> None:
-    """Give the deployment its next status, and `values`. A final one sets `finished_at`.
+    """Set the deployment's next status and the columns `values`. A final status also sets `finished_at`.
 
-    Raises `ForbiddenTransition` for a move that the table does not have, and where somebody else has moved it since
-    it was read; `IntegrityError` where it becomes active and the environment has an active one.
+    All changes of a status go through here. Raises `ForbiddenTransition` if the transition is not allowed, or if the
+    status changed since it was read; `IntegrityError` if the environment already has an active deployment.
     """
     if to in FINAL_STATUSES:
         values["finished_at"] = now
     await move_status(session, deployment, to, **values)
 
 
-def add_line(session: AsyncSession, deployment_id: int, text: str, now: datetime) -> None:
-    """A line of Pharos' own in the deployment's log."""
+def add_log_line(session: AsyncSession, deployment_id: int, text: str, now: datetime) -> None:
+    """Add a line of Pharos' own to the deployment's log."""
     session.add(DeploymentLine(deployment_id=deployment_id, at=format_time(now), stream="system", text=text))

@@ -1,4 +1,4 @@
-"""A delivery that is kept is run again, as if it had just come."""
+"""Processes a stored delivery again."""
 
 from datetime import datetime
 
@@ -13,13 +13,19 @@ from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Project
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import WebhookDelivery
-from control_domain.webhooks.deliveries import Delivery, not_kept, note_replayed, read_body, read_headers
-from control_domain.webhooks.receive import decide
+from control_domain.webhooks.deliveries import (
+    Delivery,
+    read_body,
+    read_headers,
+    store_replayed_delivery,
+    unknown_delivery_error,
+)
+from control_domain.webhooks.receive_delivery import process_delivery
 from pipeline_contracts.errors import NotFound, PayloadNotUsable, RepositoryNotReady
 from storage_backends.key_directory.interface import KeyDirectory
 
 
-async def replay(
+async def replay_delivery(
     sessions: Sessions,
     directory: KeyDirectory,
     keys: SealingKeys,
@@ -27,37 +33,39 @@ async def replay(
     actor: Actor,
     now: datetime,
 ) -> WebhookDelivery:
-    """The row of the new delivery, which keeps no later one back. Raises `Refused` for a delivery that is not kept, and
-    where nothing can be done with it now."""
+    """Process the delivery again and return the row of the replay, which does not count for duplicates.
+
+    Raises `Refused` if the delivery is not stored, or cannot be processed now.
+    """
     # Account scope: the operator's command names the delivery of any account.
     async with sessions() as session, session.begin():
-        kept = await session.get(WebhookDelivery, delivery_id)
-        if kept is None:
-            raise not_kept(delivery_id)
-        body = read_body(kept)
+        original = await session.get(WebhookDelivery, delivery_id)
+        if original is None:
+            raise unknown_delivery_error(delivery_id)
+        body = read_body(original)
         if body is None:
             raise Refused(
-                f"The body of delivery {kept.id} is not kept any more: it gave way to newer ones of the webhook, of "
-                "which 64 MiB are kept. Let the Git host deliver it again."
+                f"The body of delivery {original.id} is not kept any more: it gave way to newer ones of the webhook, "
+                "of which 64 MiB are kept. Let the Git host deliver it again."
             )
         delivery = Delivery(
-            kept.repository_id,
-            kept.kind,
-            kept.event,
-            read_headers(kept),
+            original.repository_id,
+            original.kind,
+            original.event,
+            read_headers(original),
             body,
-            id=kept.delivery,
-            replay_of=kept.id,
+            id=original.delivery,
+            replay_of=original.id,
         )
         try:
-            outcome = await decide(session, delivery, keys, actor, now)
+            outcome = await process_delivery(session, delivery, keys, actor, now)
         except (NotFound, PayloadNotUsable, RepositoryNotReady) as error:
             raise Refused(f"It leads to nothing now: {error.detail}") from error
-        row = await note_replayed(session, delivery, outcome, now)
-        account_id = await _account_of(session, kept.repository_id)
-        details = {"delivery": kept.id, "status": outcome.status}
+        row = await store_replayed_delivery(session, delivery, outcome, now)
+        account_id = await _account_of(session, original.repository_id)
+        details = {"delivery": original.id, "status": outcome.status}
         record(session, actor, account_id, "webhook.replay", f"delivery {row.id}", now, details)
-    await forget_keys(directory, outcome.forget, {})
+    await forget_keys(directory, outcome.removed_key_digests, {})
     return row
 
 

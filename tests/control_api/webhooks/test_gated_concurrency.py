@@ -29,9 +29,9 @@ async def _statuses(hooked: Hooked) -> list[str]:
 
 
 @pytest.mark.both_databases
-async def test_of_pushes_at_once_one_waits_for_approval(github: Hooked) -> None:
+async def test_one_of_several_concurrent_pushes_waits_for_approval(github: Hooked) -> None:
     await github.platform.change(PRODUCTION, deploys_need_approval=True)
-    # Pharos learns the repository's ID from the first delivery, and all others would wait for that.
+    # Set the repository's ID: storing it would make all deliveries wait for the first one.
     await github.told(push("github"))
     pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 9)]
     assert set(await asyncio.gather(*pushes)) == {(202, "queued")}
@@ -39,7 +39,7 @@ async def test_of_pushes_at_once_one_waits_for_approval(github: Hooked) -> None:
 
 
 @pytest.mark.both_databases
-async def test_an_environment_with_a_gate_is_removed_while_pushes_come(github: Hooked) -> None:
+async def test_a_gated_environment_is_removed_during_pushes(github: Hooked) -> None:
     await github.platform.change(PRODUCTION, deploys_need_approval=True)
     place = github.platform.acme.places[PRODUCTION]
 
@@ -56,8 +56,8 @@ async def test_an_environment_with_a_gate_is_removed_while_pushes_come(github: H
         WaitingPushWorker(github.platform.sessions, InProcessKeyDirectory()).process_waiting()
         for _ in range(5)
     ]
-    told, *_ = await asyncio.gather(asyncio.gather(*pushes), remove(), *looks)
-    assert set(told) <= {(202, "queued"), (202, "waiting"), (409, "repository-not-ready")}
+    responses, *_ = await asyncio.gather(asyncio.gather(*pushes), remove(), *looks)
+    assert set(responses) <= {(202, "queued"), (202, "waiting"), (409, "repository-not-ready")}
 
 
 @pytest.mark.both_databases

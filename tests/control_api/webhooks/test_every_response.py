@@ -1,4 +1,4 @@
-"""A table of what may arrive, and the status and body of each answer: no case may end in a fault here."""
+"""A table of deliveries with the status and body of each response: none may end in a server error."""
 
 import json
 import urllib.parse
@@ -29,27 +29,27 @@ PUBLISHED = Path(__file__).parents[4] / "shared" / "testdata" / "github"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is sent, how it is changed behind the signing, and what is answered."""
+    """A delivery, its changes after signing, and the expected response."""
 
     name: str
     kind: str
     sent: Sent
     status: int
-    told: str
-    """The `status` of the answer, or the problem's type."""
+    outcome: str
+    """The `status` in the response, or the type of the problem."""
     headers: Mapping[str, str | None] | None = None
     change: Callable[[str], str] | None = None
-    """What becomes of the signature header."""
+    """The change of the signature header."""
     body: bytes | None = None
     first: tuple[Sent, ...] = ()
-    """What is delivered before it, so that each case can run by itself."""
+    """Deliveries before this one, so that each case runs on its own."""
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.name}"
 
 
 def _of_signatures(kind: str) -> list[Case]:
-    """What may be wrong with a signature."""
+    """Invalid signatures."""
     sent, name = push(kind), SIGNATURE[kind]
     lost: list[tuple[str, Callable[[str], str]]] = [
         ("wrong", lambda value: value[:-4] + ("0000" if value[-4:] != "0000" else "1111")),
@@ -74,7 +74,7 @@ def _of_signatures(kind: str) -> list[Case]:
 
 
 def _of_bodies(kind: str) -> list[Case]:
-    """What may be wrong with a body that is signed well."""
+    """Invalid bodies with a valid signature."""
     event = push(kind).event
     whole = push(kind).body
     deep = b'{"repository":' + b"[" * 200_000 + b"]" * 200_000 + b"}"
@@ -94,7 +94,7 @@ def _of_bodies(kind: str) -> list[Case]:
     ]
     cases = [Case(f"body {what}", kind, Sent(event, body), *UNUSABLE) for what, body in bodies]
     nul = whole.replace(b"main", b"ma\\u0000in")
-    # Git allows no such name: nothing can follow it.
+    # Not a valid branch name for Git.
     cases.append(Case("body a NUL in a branch", kind, Sent(event, nul), 200, "ignored"))
     spaces = b" " * (MOST - len(whole))
     cases.append(Case("body of 5 MiB", kind, Sent(event, whole + spaces), 202, "queued"))
@@ -118,7 +118,7 @@ def _of_headers(kind: str) -> list[Case]:
 
 
 def _of_events(kind: str) -> list[Case]:
-    """What a host tells, and what it leads to."""
+    """Events and their outcomes."""
     opened, closed = pull(kind), pull(kind, "closed")
     changed = pull(kind, "updated", revision="b" * 40)
     return [
@@ -190,8 +190,8 @@ CASES = [
 ]
 
 
-async def _settle(shared: Hooked, kind: str) -> None:
-    """As before the first case; previews stay."""
+async def _reset(shared: Hooked, kind: str) -> None:
+    """Restore the state before the first case; previews stay."""
     if shared.kind != kind:
         await shared.become(kind)
     async with shared.platform.sessions() as session, session.begin():
@@ -214,28 +214,31 @@ def _headers(shared: Hooked, case: Case) -> dict[str, str | None]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-async def test_an_answer(shared: Hooked, case: Case) -> None:
-    await _settle(shared, case.kind)
+async def test_each_delivery_gets_its_response(shared: Hooked, case: Case) -> None:
+    await _reset(shared, case.kind)
     for sent in case.first:
         await shared.deliver(sent)
     before = len(await shared.deliveries())
     answer = await shared.deliver(case.sent, headers=_headers(shared, case), body=case.body)
-    told: dict[str, Any] = answer.json()
+    document: dict[str, Any] = answer.json()
     if case.status < 300:
-        assert (answer.status, told.pop("status")) == (case.status, case.told)
-        assert told.keys() <= {"deployment_id"}
+        assert (answer.status, document.pop("status")) == (case.status, case.outcome)
+        assert document.keys() <= {"deployment_id"}
         assert answer.headers["Content-Type"] == "application/json"
     else:
-        assert answer.problem == (case.status, case.told)
+        assert answer.problem == (case.status, case.outcome)
         if case.status == 422:
-            assert all(error["field"] and error["message"] for error in told["errors"]) and told["errors"]
-    # What proved nothing leaves nothing behind; all else can be looked at.
+            assert (
+                all(error["field"] and error["message"] for error in document["errors"])
+                and document["errors"]
+            )
+    # Only deliveries with a valid signature are stored.
     kept = len(await shared.deliveries()) - before
     assert kept == (0 if case.status in (401, 413) else 1)
 
 
 @pytest.mark.parametrize(
-    ("file", "event", "told"),
+    ("file", "event", "expected"),
     [
         ("ping.json", "ping", (200, "pong")),
         ("push.json", "push", (200, "ignored")),
@@ -245,23 +248,23 @@ async def test_an_answer(shared: Hooked, case: Case) -> None:
         ("installation-created.json", "installation", (200, "ignored")),
     ],
 )
-async def test_the_payloads_that_github_has_published(
-    shared: Hooked, file: str, event: str, told: tuple[int, str]
+async def test_published_payloads_of_github_are_accepted(
+    shared: Hooked, file: str, event: str, expected: tuple[int, str]
 ) -> None:
     if not PUBLISHED.exists():
         pytest.skip(f"the published payloads are not at {PUBLISHED}")
-    await _settle(shared, "github")
+    await _reset(shared, "github")
     await shared.change(full_name="codertocat/hello-world", host_id=None)
     text = "version: 1\nprocesses: {web: {command: x}}\ntriggers:\n"
     await shared.set_workflow(f"{text}  push: {{master: production}}\n  pull_requests: {{from: staging}}\n")
     if event == "pull_request":
-        # So that each of the two can run by itself.
+        # Each of the two must run on its own.
         other = "opened" if file.endswith("-closed.json") else "closed"
         await shared.deliver(Sent(event, (PUBLISHED / f"pull_request-{other}.json").read_bytes()))
-    assert await shared.told(Sent(event, (PUBLISHED / file).read_bytes())) == told
+    assert await shared.told(Sent(event, (PUBLISHED / file).read_bytes())) == expected
 
 
-async def test_a_header_that_is_sent_twice_proves_nothing(github: Hooked) -> None:
+async def test_a_repeated_header_is_refused(github: Hooked) -> None:
     sent = push("github")
     signed = sign("github", github.secret, sent)
     address = f"{github.platform.url}/api/repositories/{github.repository_id}/webhook"
@@ -275,7 +278,7 @@ async def test_a_header_that_is_sent_twice_proves_nothing(github: Hooked) -> Non
     assert await github.told(sent) == (202, "queued")
 
 
-async def test_a_body_of_no_content_type_is_taken_for_json(github: Hooked) -> None:
+async def test_a_body_without_a_content_type_is_json(github: Hooked) -> None:
     sent = push("github")
     address = f"{github.platform.url}/api/repositories/{github.repository_id}/webhook"
     signed = {name: str(value) for name, value in sign("github", github.secret, sent).items()}
@@ -287,13 +290,13 @@ async def test_a_body_of_no_content_type_is_taken_for_json(github: Hooked) -> No
 
 
 @pytest.mark.both_databases
-async def test_what_is_not_a_number_is_no_repository(github: Hooked) -> None:
+async def test_a_repository_id_must_be_a_number(github: Hooked) -> None:
     for given in ("shop", "0", "-1", "1.0", "99999999999", "%00"):
         answer = await github.deliver(push("github"), path=f"/repositories/{given}/webhook")
         assert answer.problem == (404, "not-found")
 
 
-async def test_another_method_is_none_of_a_webhook(github: Hooked) -> None:
+async def test_other_methods_are_refused(github: Hooked) -> None:
     for path in (f"/repositories/{github.repository_id}/webhook", "/git-app/webhook", "/github-app/webhook"):
         answer = await github.platform.call("GET", path)
         assert answer.problem == (405, "method-not-allowed")

@@ -1,13 +1,14 @@
-"""A pull request gets a preview, which changes with it and goes with it."""
+"""Creates, deploys and removes the previews of pull requests."""
 
 from datetime import datetime
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain import next_steps
 from control_domain.audit import Actor
 from control_domain.database.engine import insert_unless_there
-from control_domain.deployments.queue_deployment import Wish
+from control_domain.deployments.queue_deployment import DeploymentRequest
 from control_domain.previews import (
     StillStarting,
     close_preview,
@@ -20,20 +21,20 @@ from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
 from control_domain.tables.webhooks import ClosingPreview
-from control_domain.webhooks.follow_push import is_skipped
 from control_domain.webhooks.outcome import Outcome, Status, ignored
-from control_domain.webhooks.targets import Target, find_place, find_triggers, taking_deploys
-from control_domain.webhooks.waiting import drop_waiting, let_wait, supersede
+from control_domain.webhooks.process_push import is_skipped
+from control_domain.webhooks.targets import Target, find_trigger_environment, find_triggers, raising_not_ready
+from control_domain.webhooks.waiting_pushes import cancel_superseded, drop_waiting_pushes, store_waiting_push
 from git_hosts.webhook_events import PullRequest
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus, ForbiddenTransition
 from pipeline_contracts.errors import DeployRunning, NotFound, RepositoryNotReady
 from pipeline_contracts.git_refs import is_commit
 
 
-async def follow_pull_request(
+async def process_pull_request(
     session: AsyncSession, target: Target, pull: PullRequest, keys: SealingKeys, actor: Actor, now: datetime
 ) -> Outcome:
-    """Make, deploy or remove the preview. Raises `RepositoryNotReady`."""
+    """Create, deploy or remove the preview of the pull request. Raises `RepositoryNotReady`."""
     if pull.action == "closed":
         return await _close(session, target, pull, actor, now)
     triggers = await find_triggers(session, target.project)
@@ -41,15 +42,14 @@ async def follow_pull_request(
         return ignored("The workflow makes no previews of pull requests.")
     if pull.is_fork and not target.repository.allows_forks:
         return ignored(
-            "It comes from a fork, which anybody may write: `pharos repository set "
-            f"{target.repository.id} --forks on` allows that."
+            f"It comes from a fork, which anybody may write: {next_steps.allow_forks(target.repository.id)}"
         )
     ref = pull.ref if pull.is_fork else pull.branch
     if ref is None:
         return ignored("It comes from a fork, of which this host keeps no branch in the repository.")
     if is_skipped(triggers, pull.message):
         return Outcome("skipped", reason=f"The head commit has {triggers.skip}.")
-    source = await find_place(session, target.project, triggers.pull_requests.from_)
+    source = await find_trigger_environment(session, target.project, triggers.pull_requests.from_)
     place, is_new = await open_pull_request_preview(
         session, target.project, pull.number, ref, source, keys, actor, now
     )
@@ -67,36 +67,35 @@ async def _deploy(
     actor: Actor,
     now: datetime,
 ) -> Outcome:
-    there = await _deployed_already(session, place.environment, pull.revision)
-    if there is not None:
-        return Outcome("preview_updated", there.id, reason="This commit is there already.")
-    by = "" if pull.by is None else f" by {pull.by}"
-    wish = Wish(
+    existing = await _find_deployment_of(session, place.environment, pull.revision)
+    if existing is not None:
+        return Outcome("preview_updated", existing.id, reason="This commit is there already.")
+    sender = "" if pull.sender is None else f" by {pull.sender}"
+    request = DeploymentRequest(
         "pull_request",
         repository_id=target.repository.id,
         ref=ref,
-        note=f"pull request {pull.number}{by}",
+        note=f"pull request {pull.number}{sender}",
         pushed_revision=pull.revision if pull.revision is not None and is_commit(pull.revision) else None,
     )
     status: Status = "preview_queued" if is_opened else "preview_updated"
-    await drop_waiting(session, place.environment, ref)
+    await drop_waiting_pushes(session, place.environment, ref)
     try:
-        with taking_deploys(place.environment):
-            deployment = await deploy_preview(session, place, actor, now, wish)
-        # One that was queued already builds this, too.
-        deployment.pushed_revision = wish.pushed_revision
-        await supersede(session, deployment, now)
+        with raising_not_ready(place.environment):
+            deployment = await deploy_preview(session, place, actor, now, request)
+        # A deployment that was already queued builds this commit too.
+        deployment.pushed_revision = request.pushed_revision
+        await cancel_superseded(session, deployment, now)
     except DeployRunning:
-        await let_wait(session, place, wish, ref, actor, now)
+        await store_waiting_push(session, place, request, ref, actor, now)
         return Outcome(status, reason=f"{place.environment.slug} is being deployed to.", is_accepted=True)
     return Outcome(status, deployment.id, is_accepted=True)
 
 
-async def _deployed_already(
+async def _find_deployment_of(
     session: AsyncSession, environment: Environment, revision: str | None
 ) -> Deployment | None:
-    """The newest deployment, where it has brought this commit, or is about to: hosts also tell of changes that are none
-    of the code."""
+    """Return the newest deployment if it deploys this commit: hosts also send events for changes without new code."""
     query = (
         select(Deployment)
         .where(Deployment.environment_id == environment.id)
@@ -119,7 +118,7 @@ async def _close(
     environment = await find_pull_request_preview(session, target.project, pull.number)
     if environment is None:
         return ignored("It has no preview.")
-    if await _is_kept(session, target):
+    if await _keeps_closed_previews(session, target):
         return ignored("The workflow keeps previews of closed pull requests.")
     place = Place(environment, target.project)
     try:
@@ -130,19 +129,19 @@ async def _close(
         return Outcome("preview_closed", reason=reason, is_accepted=True)
     except NotFound:
         return ignored("Its preview was removed already.")
-    return Outcome("preview_closed", forget=tuple(removed.digests))
+    return Outcome("preview_closed", removed_key_digests=tuple(removed.digests))
 
 
-async def _is_kept(session: AsyncSession, target: Target) -> bool:
+async def _keeps_closed_previews(session: AsyncSession, target: Target) -> bool:
     try:
         pulls = (await find_triggers(session, target.project)).pull_requests
     except RepositoryNotReady:
-        # What was opened is closed, whatever became of the workflow since.
+        # Close the preview even if the workflow became unusable.
         return False
     return pulls is not None and pulls.close == "keep"
 
 
 async def _close_later(session: AsyncSession, environment: Environment, actor: Actor, now: datetime) -> None:
-    await drop_waiting(session, environment)
+    await drop_waiting_pushes(session, environment)
     values = {"environment_id": environment.id, "source": actor.source[:100], "created_at": now}
     await session.execute(insert_unless_there(session, ClosingPreview, values))

@@ -1,4 +1,4 @@
-"""Who guesses the numbers of repositories with webhooks is refused before the database is asked."""
+"""Clients that guess IDs of repositories with webhooks are refused without a database query."""
 
 import pytest
 
@@ -21,26 +21,26 @@ async def _status(hooked: Hooked, number: int, address: str) -> int:
         return response.status
 
 
-async def test_after_a_hundred_numbers_without_a_webhook(
+async def test_a_client_is_limited_after_a_hundred_unknown_ids(
     github: Hooked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = github.platform.app.state
     monkeypatch.setattr(state, "client_addresses", parse_trusted_proxies("127.0.0.1"))
-    # However slow this machine is, no failure is forgiven meanwhile.
+    # No failure expires during the test, even on a slow machine.
     monkeypatch.setattr(state.webhook_bodies.senders, "_clock", lambda: 0.0)
     assert await _status(github, github.repository_id, HOST) == 202
     for address in (STRANGER, HOST):
         assert [await _status(github, 999_999, address) for _ in range(100)] == [404] * 100
         assert await _status(github, 999_999, address) == 503
     assert await _status(github, github.repository_id, STRANGER) == 503
-    # A sender that has proved itself to this webhook goes on.
+    # A verified sender of this webhook is still accepted.
     assert await _status(github, github.repository_id, HOST) == 202
 
 
-async def test_an_address_of_this_machine_has_the_same_limit(
+async def test_loopback_addresses_have_the_same_limit(
     github: Hooked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Deployed code has an address of this machine too; a trusted proxy there names its clients."""
+    """Deployed applications connect from loopback too; a trusted proxy there names its clients."""
     state = github.platform.app.state
     monkeypatch.setattr(state.webhook_bodies.senders, "_clock", lambda: 0.0)
     assert [await _status(github, 999_999, HOST) for _ in range(101)] == [404] * 100 + [503]
