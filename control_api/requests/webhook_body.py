@@ -4,7 +4,7 @@ import asyncio
 
 from fastapi import Request
 
-from control_api.limits.webhook_bodies import MOST_BYTES, BodyReading, gave_way
+from control_api.limits.webhook_bodies import MAX_BODY_BYTES, BodyReading, aborted_error
 from pipeline_contracts.errors import PayloadTooLarge, RequestTimeout
 
 _SECONDS = 30.0
@@ -20,16 +20,16 @@ async def read_delivery(request: Request, reading: BodyReading) -> bytes:
     that stops or trickles, and `Unavailable` where there is no memory for it.
     """
     declared = request.headers.get("content-length", "")
-    if declared.isascii() and declared.isdecimal() and int(declared[:20]) > MOST_BYTES:
+    if declared.isascii() and declared.isdecimal() and int(declared[:20]) > MAX_BODY_BYTES:
         raise _too_large()
     begun = asyncio.get_running_loop().time()
     try:
         async with asyncio.timeout_at(begun + _WINDOW_SECONDS) as ends:
-            with reading.giving_way(ends):
+            with reading.abortable(ends):
                 return await _read(request, reading, ends, begun + _SECONDS)
     except TimeoutError as error:
-        if reading.was_ended:
-            raise gave_way() from error
+        if reading.was_aborted:
+            raise aborted_error() from error
         raise RequestTimeout(
             f"The body did not arrive within {_SECONDS:g} s, or brought less than {_WINDOW_BYTES} bytes in "
             f"{_WINDOW_SECONDS:g} s."
@@ -41,9 +41,9 @@ async def _read(request: Request, reading: BodyReading, ends: asyncio.Timeout, l
     body = bytearray()
     wanted = _WINDOW_BYTES
     async for piece in request.stream():
-        if len(body) + len(piece) > MOST_BYTES:
+        if len(body) + len(piece) > MAX_BODY_BYTES:
             raise _too_large()
-        reading.hold(len(piece))
+        reading.add(len(piece))
         body += piece
         if len(body) >= wanted:
             wanted = len(body) + _WINDOW_BYTES
@@ -52,4 +52,4 @@ async def _read(request: Request, reading: BodyReading, ends: asyncio.Timeout, l
 
 
 def _too_large() -> PayloadTooLarge:
-    return PayloadTooLarge(f"The body is over {MOST_BYTES} bytes.")
+    return PayloadTooLarge(f"The body is over {MAX_BODY_BYTES} bytes.")

@@ -93,7 +93,7 @@ async def apply(project: str, review: str, request: Request, caller: _Writer, se
 
     answer = await answer_once(request, session, caller.key, b"", start)
     await end_transaction(session)
-    request.app.state.wake_applications()
+    request.app.state.wake_configuration_runs()
     return answer
 
 
@@ -144,5 +144,5 @@ async def operate(
 
     answer = await answer_once(request, session, caller.key, b"", move)
     await end_transaction(session)
-    request.app.state.wake_applications()
+    request.app.state.wake_configuration_runs()
     return answer

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Request
 
 from analytics_queries.visits.last_events import last_events
 from control_api.authentication import api_token
-from control_api.limits.report_queue import make_in_turn
+from control_api.limits.report_queue import run_queued_report
 from control_api.request_session import Session, end_transaction
 from control_domain.accounts.operations import Caller
 from control_domain.database.public_ids import read_number
@@ -32,7 +32,7 @@ async def read_sites(request: Request, caller: _Reader, session: Session) -> dic
     store = request.app.state.report_store
     try:
         # It reads as many rows as a short report.
-        last = await make_in_turn(
+        last = await run_queued_report(
             request, caller.account.id, lambda: last_events(store, site_ids, datetime.now(UTC))
         )
     except StorageUnavailable as error:
@@ -53,7 +53,7 @@ async def read_report(site: str, request: Request, caller: _Reader, session: Ses
     await end_transaction(session)
     store = request.app.state.report_store
     try:
-        report = await make_in_turn(
+        report = await run_queued_report(
             request,
             caller.account.id,
             lambda: make_report(store, seen.site, goals, query, datetime.now(UTC)),

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.http.client_address import client_address
 from control_api.limits.webhook_bodies import WebhookBodies
-from control_api.limits.webhook_senders import Senders
+from control_api.limits.webhook_limits import WebhookSenders
 from control_api.request_session import Session, end_transaction
 from control_api.requests.webhook_body import read_delivery
 from control_domain.audit import Actor
@@ -82,9 +82,9 @@ def _is_exempt(request: Request) -> bool:
 @router.post("/repositories/{repository}/webhook")
 async def receive_repository_webhook(repository: str, request: Request, session: Session) -> Response:
     """A push or a pull request of a repository's host."""
-    senders: Senders = request.app.state.webhook_bodies.senders
+    senders: WebhookSenders = request.app.state.webhook_bodies.senders
     number, network = read_number(repository), _network(request)
-    is_exempt = _is_exempt(request) or senders.are_proven(_hook_name(number), network)
+    is_exempt = _is_exempt(request) or senders.is_verified(_hook_name(number), network)
     # Before the database is asked: whoever guesses numbers costs it nothing.
     with senders.attempt(_NO_WEBHOOK, network, (NotFound,), is_exempt=is_exempt):
         hook = await _find_hook(request, session, number)
@@ -133,7 +133,7 @@ async def _answer(request: Request, session: AsyncSession, hook: _Hook) -> Respo
             raw = await read_delivery(request, reading)
             now = datetime.now(UTC)
             HOSTS[hook.kind].webhooks.verify_signature(raw, headers, hook.secret, now)
-            bodies.senders.note_proof(hook.name, network)
+            bodies.senders.record_valid(hook.name, network)
         if hook.account is not None:
             bodies.accepted.take(hook.account)
         if bodies.accepted.is_trim_due(hook.name, len(raw)):

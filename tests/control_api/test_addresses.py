@@ -8,7 +8,7 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from control_api.app import build_control
+from control_api.app import build_control_app
 from control_domain.database.engine import open_engine, open_sessions
 from tests.support.serve_control import serving_control
 
@@ -18,7 +18,7 @@ _NOTHING = cast(Any, None)
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
     # Nothing reads from the database: whoever has no token is refused before.
-    app = build_control(
+    app = build_control_app(
         open_sessions(open_engine("sqlite+aiosqlite://")), _NOTHING, b"receipts", _NOTHING, git_app_secret="s"
     )
     async with serving_control(app) as url, aiohttp.ClientSession(f"{url}/api/v1/") as session:

@@ -17,7 +17,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from control_api import health
-from control_api.app import build_control
+from control_api.app import build_control_app
 from control_api.health import database_check
 from control_api.request_session import Session
 from control_domain.accounts.operations import create_account, create_api_token, create_person
@@ -158,7 +158,7 @@ async def control(
         person = await create_person(session, account, "P", f"{time.time_ns()}@x", "owner", now)
         token = await create_api_token(session, account, person, "t", ["account:read"], now)
     # No route of these tests asks the column store.
-    app = build_control(sessions, cast(ColumnStore, SimpleNamespace()), b"seal", VARIABLE_KEYS)
+    app = build_control_app(sessions, cast(ColumnStore, SimpleNamespace()), b"seal", VARIABLE_KEYS)
     yield Control(own_server, app, engine, token, hurry)
     own_server.go_on()
     if own_server.process is None or own_server.process.poll() is not None:

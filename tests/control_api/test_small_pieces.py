@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from control_api.http.layers import SmallPieces
+from control_api.http.middleware import BodyChunkMiddleware
 from control_api.reference.served_files import page_file
 
 _PIECE = 32 * 1024
@@ -23,7 +23,7 @@ async def _send_through(*bodies: bytes) -> list[dict[str, Any]]:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await SmallPieces(app)({"type": "http"}, receive, send)
+    await BodyChunkMiddleware(app)({"type": "http"}, receive, send)
     return sent[1:]
 
 

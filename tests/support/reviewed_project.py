@@ -95,12 +95,12 @@ class ReviewedProject:
             self.sessions or self.platform.sessions, self.directory, self.keys, **options
         )
         state = self.platform.app.state
-        before, state.wake_applications = state.wake_applications, worker.wake
+        before, state.wake_configuration_runs = state.wake_configuration_runs, worker.wake
         try:
             async with running_configuration_worker(worker, is_alone=False):
                 yield worker
         finally:
-            state.wake_applications = before
+            state.wake_configuration_runs = before
 
     async def finished(self, application: int) -> Any:
         """The application once it is not running any more."""

@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 from control_api.limits.report_queue import report_limits
-from control_api.limits.request_limits import RequestBounds, RequestLimits
+from control_api.limits.request_limits import RequestLimiter, RequestLimits
 from pipeline_contracts.settings import Settings
 from tests.support.serve_control import VARIABLE_KEYS
 from wiring.control_plane import assemble_control_plane
@@ -24,5 +24,5 @@ def test_reports_have_a_store_and_a_queue_of_their_own_and_callers_have_limits()
     assert state.report_store is reports
     assert state.column_store is receipts
     assert state.report_queue.limits == report_limits(3)
-    assert isinstance(state.request_limits, RequestLimits)
-    assert state.request_limits._bounds == RequestBounds.from_settings(settings)
+    assert isinstance(state.request_limiter, RequestLimiter)
+    assert state.request_limiter._limits == RequestLimits.from_settings(settings)

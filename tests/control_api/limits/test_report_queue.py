@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect
 
-from control_api.limits.fair_queue import FairQueue, QueueFull, QueueLimits, WaitedTooLong
-from control_api.limits.report_queue import make_in_turn, report_limits
+from control_api.limits.fair_queue import FairQueue, QueueFull, QueueLimits, QueueTimeout
+from control_api.limits.report_queue import report_limits, run_queued_report
 from pipeline_contracts.errors import TooManyRequests, Unavailable
 from storage_backends.column_store.chdb_embedded import _Handles
 
-_LIMITS = QueueLimits(running=2, running_each=1, waiting=4, waiting_each=3, wait_seconds=60.0)
+_LIMITS = QueueLimits(
+    max_running=2, max_running_per_key=1, max_waiting=4, max_waiting_per_key=3, max_wait_seconds=60.0
+)
 
 
 class Entries:
@@ -34,7 +36,7 @@ class Entries:
     async def leave(self, *names: str) -> None:
         """End the turns of these."""
         for name in names:
-            self.queue.leave(name[0])
+            self.queue.release(name[0])
             await self.settle()
 
     async def settle(self) -> None:
@@ -42,7 +44,7 @@ class Entries:
             await asyncio.sleep(0)
 
     async def _run(self, name: str) -> None:
-        await self.queue.enter(name[0])
+        await self.queue.acquire(name[0])
         self.started.append(name)
 
     def refused(self) -> list[str]:
@@ -94,7 +96,7 @@ async def test_whoever_is_cancelled_leaves_no_turn_behind() -> None:
     await entries.settle()
     assert entries.queue.waiting == 1
     # Cancelled in the same moment in which the turn is given.
-    entries.queue.leave("a")
+    entries.queue.release("a")
     entries.tasks["a3"].cancel()
     await entries.settle()
     assert (entries.started, entries.queue.running, entries.queue.waiting) == (["a1"], 0, 0)
@@ -102,21 +104,21 @@ async def test_whoever_is_cancelled_leaves_no_turn_behind() -> None:
 
 async def test_the_wait_is_bounded() -> None:
     queue = FairQueue(QueueLimits(1, 1, 4, 4, 0.01))
-    await queue.enter("a")
-    with pytest.raises(WaitedTooLong):
-        await queue.enter("b")
+    await queue.acquire("a")
+    with pytest.raises(QueueTimeout):
+        await queue.acquire("b")
     assert (queue.running, queue.waiting) == (1, 0)
 
 
 async def test_a_reserve_is_for_keys_of_which_nothing_runs() -> None:
     queue = FairQueue(QueueLimits(2, 2, 4, 4, 0.01, reserve=1))
     for key in ("a", "a", "b"):
-        await queue.enter(key)
+        await queue.acquire(key)
     for key in ("b", "c"):
-        with pytest.raises(WaitedTooLong):
-            await queue.enter(key)
-    queue.leave("a")
-    await queue.enter("c")
+        with pytest.raises(QueueTimeout):
+            await queue.acquire(key)
+    queue.release("a")
+    await queue.acquire("c")
     assert queue.running == 3
 
 
@@ -138,7 +140,7 @@ class Caller:
 
 def _ask(caller: Caller, account_id: int, make: Callable[[], Awaitable[str]]) -> "asyncio.Task[str]":
     request: Any = caller
-    return asyncio.create_task(make_in_turn(request, account_id, make))
+    return asyncio.create_task(run_queued_report(request, account_id, make))
 
 
 async def _ready() -> str:

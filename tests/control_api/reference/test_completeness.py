@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from control_api.app import build_control
+from control_api.app import build_control_app
 from control_api.reference.load_document import load_document
 from ingest_edge.app import build_edge
 from ingest_edge.health import Readiness
@@ -41,7 +41,7 @@ def _operations(paths: dict[str, Any], prefix: str = "") -> set[tuple[str, str]]
 
 
 def _of_control() -> set[tuple[str, str]]:
-    app = build_control(_NOTHING, _NOTHING, b"receipts", _NOTHING)
+    app = build_control_app(_NOTHING, _NOTHING, b"receipts", _NOTHING)
     return _operations(app.openapi()["paths"])
 
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from control_api.app import build_control
+from control_api.app import build_control_app
 from control_api.reference.load_document import load_document
 from control_domain.database.engine import open_engine, open_sessions
 from tests.support.chromium import Tab, until
@@ -43,7 +43,9 @@ class _Watched:
 async def page(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[_Watched]:
     """One for both tests: a browser that starts, and draws the page, takes seconds."""
     # Nothing reads from the database: whoever has no token is refused before.
-    app = build_control(open_sessions(open_engine("sqlite+aiosqlite://")), _NOTHING, b"receipts", _NOTHING)
+    app = build_control_app(
+        open_sessions(open_engine("sqlite+aiosqlite://")), _NOTHING, b"receipts", _NOTHING
+    )
     async with (
         serving_control(app) as url,
         chromium_or_skip(tmp_path_factory.mktemp("chromium")) as browser,

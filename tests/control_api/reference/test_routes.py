@@ -8,7 +8,7 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from control_api.app import build_control
+from control_api.app import build_control_app
 from control_api.reference.load_document import load_document
 from tests.support.serve_control import serving_control
 
@@ -19,7 +19,7 @@ _FILES = ("/docs", "/docs/start.js", "/docs/swagger-ui-bundle.js", "/docs/swagge
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
     # No database and no column store: what is served here asks for neither.
-    app = build_control(_NOTHING, _NOTHING, b"receipts", _NOTHING)
+    app = build_control_app(_NOTHING, _NOTHING, b"receipts", _NOTHING)
     async with (
         serving_control(app) as url,
         # Nothing is decompressed here, or asked for unseen.

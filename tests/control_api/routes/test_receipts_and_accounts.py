@@ -33,7 +33,7 @@ from storage_backends.event_log.sqlite import open_sqlite_log
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.rate_counter.in_process import InProcessRateCounter
 from tests.support.accounts import make_acme
-from tests.support.cheap_engines import build_control
+from tests.support.cheap_engines import build_control_app
 from tests.support.serve_control import VARIABLE_KEYS
 from wiring.embedded.asgi_bridge import asgi_handler
 
@@ -82,7 +82,7 @@ async def control(
         BodyBudgets.from_limits(Limits.from_settings(settings)),
         metrics,
     )
-    app = build_control(sessions, column_store, SEAL, VARIABLE_KEYS)
+    app = build_control_app(sessions, column_store, SEAL, VARIABLE_KEYS)
     edge = build_edge(intake, Readiness({}), receipt_key=SEAL, otherwise=asgi_handler(app))
     runner = edge_runner(edge)
     await runner.setup()

@@ -21,7 +21,7 @@ from control_domain.removals.remove_environment import remove_environment
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.recorded_deployments import RecordedDeployment
 from tests.support.accounts import make_acme
-from tests.support.cheap_engines import build_control
+from tests.support.cheap_engines import build_control_app
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 
 NOW = datetime.now(UTC)
@@ -69,7 +69,7 @@ async def control(sessions: Sessions) -> AsyncIterator[Control]:
         _, project, first = await make_acme(session, NOW)
         made = [first, await create_environment(session, project, "Two", "two", "production", NOW)]
         keys = [await create_ingest_key(session, environment, NOW) for environment in made]
-    app = build_control(sessions, None, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)  # type: ignore[arg-type]
+    app = build_control_app(sessions, None, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)  # type: ignore[arg-type]
     async with serving_control(app) as url, aiohttp.ClientSession() as http:
         yield Control(url, http, sessions, keys, [environment.public_id for environment in made])
 

@@ -23,7 +23,7 @@ from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.interface import QueryResult
 from tests.support.accounts import make_acme
-from tests.support.cheap_engines import build_control
+from tests.support.cheap_engines import build_control_app
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 from tests.support.stored_visits import sent_event, store_a_purchase, store_visits
 
@@ -116,7 +116,7 @@ async def control(sessions: Sessions, column_store: ChdbColumnStore) -> AsyncIte
         await add_goal(session, site, "Bought", None, "/thanks", NOW)
         await add_goal(session, site, "Purchase again", "purchase", None, NOW)
     told = {"id": project.public_id, "name": "Shop", "slug": "shop"}
-    app = build_control(sessions, column_store, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)
+    app = build_control_app(sessions, column_store, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)
     async with serving_control(app) as url, aiohttp.ClientSession() as http:
         yield Control(url, http, sessions, column_store, app, *tokens, told, site, others)
 

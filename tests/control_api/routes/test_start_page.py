@@ -18,7 +18,7 @@ from ingest_edge.health import Readiness
 from ingest_edge.limits import Limits
 from ingest_edge.metrics import EdgeMetrics
 from pipeline_contracts.settings import Settings
-from tests.support.cheap_engines import build_control
+from tests.support.cheap_engines import build_control_app
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 from wiring.embedded.asgi_bridge import asgi_handler
 
@@ -33,7 +33,7 @@ class Control:
 
 @pytest.fixture
 async def control() -> AsyncIterator[Control]:
-    app = build_control(_no_sessions, None, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)
+    app = build_control_app(_no_sessions, None, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)
     async with serving_control(app) as url, aiohttp.ClientSession() as http:
         yield Control(url, http)
 
@@ -95,7 +95,7 @@ async def _check_links(edge: Edge) -> None:
 
 async def test_what_it_links_to_is_there_in_pharos_up() -> None:
     """In `pharos up`, the edge answers health requests and forwards other paths to the control plane."""
-    app = build_control(_no_sessions, None, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)
+    app = build_control_app(_no_sessions, None, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)
     intake = cast(Any, SimpleNamespace(limits=Limits.from_settings(Settings()), metrics=EdgeMetrics()))
     await _check_links(
         build_edge(intake, Readiness({}), receipt_key=b"receipts", otherwise=asgi_handler(app))
@@ -106,7 +106,7 @@ async def test_what_it_links_to_is_there_in_pharos_up() -> None:
 async def test_what_it_links_to_is_there_in_a_process_of_its_own() -> None:
     """A control plane in a process of its own answers health requests itself."""
     # Not the application that all tests share: this test adds two routes.
-    app = control_app.build_control(
+    app = control_app.build_control_app(
         cast(Any, _no_sessions), cast(Any, None), b"a receipt key of the test suite, 32+", VARIABLE_KEYS
     )
     add_health(app, {})

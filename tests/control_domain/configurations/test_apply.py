@@ -306,7 +306,7 @@ async def test_a_worker_is_woken_once_there_is_something_to_find(shop: ReviewedP
     # Of the application before one waits, which is called off.
     others = await shop.count(Operation, Operation.status == "pending") - 1
     seen: list[int] = []
-    shop.platform.app.state.wake_applications = lambda: seen.append(_count_pending(url))
+    shop.platform.app.state.wake_configuration_runs = lambda: seen.append(_count_pending(url))
     application = await shop.begin(DOCUMENT)
     first = application["operations"][0]["id"]
     await shop.operate(application["id"], first, "cancel")

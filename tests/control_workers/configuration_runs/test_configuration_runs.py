@@ -52,7 +52,7 @@ async def test_what_was_applied_is_begun_at_once(
 async def test_what_it_was_not_told_of_is_found(begun: ReviewedProject) -> None:
     """Another control plane took the call."""
     async with begun.working():
-        begun.platform.app.state.wake_applications = lambda: None
+        begun.platform.app.state.wake_configuration_runs = lambda: None
         application = await begun.begin(DOCUMENT, BINDINGS)
         await check_done(begun, await begun.finished(application["id"]))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from aiohttp import web
 
-from control_api.http.layers import SmallPieces
+from control_api.http.middleware import BodyChunkMiddleware
 from ingest_edge.app import Edge, edge_runner
 from ingest_edge.metrics import EdgeMetrics
 from tests.support.unread_answers import listen_with_small_buffers, unread_callers, until
@@ -22,7 +22,7 @@ async def _large(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def test_of_a_large_answer_that_is_not_read_little_is_held() -> None:
-    runner = edge_runner(Edge(EdgeMetrics(), asgi_handler(SmallPieces(_large))))
+    runner = edge_runner(Edge(EdgeMetrics(), asgi_handler(BodyChunkMiddleware(_large))))
     await runner.setup()
     listening = listen_with_small_buffers()
     await web.SockSite(runner, listening).start()

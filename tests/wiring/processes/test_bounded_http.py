@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from control_api.app import build_control
+from control_api.app import build_control_app
 from control_domain.database.engine import open_engine, open_sessions
 from ingest_edge.http_server import ServerLimits
 from pipeline_contracts import open_connections
@@ -29,7 +29,7 @@ ACCOUNT = b"GET /api/v1/account HTTP/1.1\r\nHost: x\r\n"
 async def serving(limits: ServerLimits = _LIMITS) -> AsyncIterator[int]:
     """The port of a control plane that has no database."""
     sessions = open_sessions(open_engine("sqlite+aiosqlite://"))
-    app = build_control(sessions, _NOTHING, b"receipts", _NOTHING, git_app_secret="s")
+    app = build_control_app(sessions, _NOTHING, b"receipts", _NOTHING, git_app_secret="s")
     server = control_server(app, limits)
     with listen_with_small_buffers() as listening:
         task = asyncio.create_task(server.serve(sockets=[listening]))
