@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 
 from control_api.authentication import actor_of, api_token
-from control_api.idempotency import Answer, answer_once
+from control_api.idempotency import RouteResponse, respond_idempotently
 from control_api.request_session import Session, end_transaction
-from control_api.requests.deploy_bodies import read_configuration_wish
+from control_api.requests.deploy_bodies import read_configuration_request
 from control_api.responses.configuration_faults import refusing_configuration
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import Right
@@ -46,7 +46,7 @@ async def plan(project: str, request: Request, caller: _Writer, session: Session
     """What a document would change. Nothing is."""
     found = await find_project(session, caller, project, Right.DEPLOY)
     await end_transaction(session)
-    _, text, bindings = await read_configuration_wish(request)
+    _, text, bindings = await read_configuration_request(request)
     with refusing_configuration():
         made = await plan_project(session, request.app.state.variable_keys, found, text, bindings)
     return {"data": made.to_json()}
@@ -57,10 +57,10 @@ async def review(project: str, request: Request, caller: _Writer, session: Sessi
     """Freeze a plan for 15 minutes."""
     found = await find_project(session, caller, project, Right.DEPLOY)
     await end_transaction(session)
-    body, text, bindings = await read_configuration_wish(request)
+    body, text, bindings = await read_configuration_request(request)
     keys = request.app.state.variable_keys
 
-    async def make() -> Answer:
+    async def make() -> RouteResponse:
         now = datetime.now(UTC)
         with refusing_configuration():
             made = await plan_project(session, keys, found, text, bindings)
@@ -69,7 +69,7 @@ async def review(project: str, request: Request, caller: _Writer, session: Sessi
 
     # Keyed: of the body, which has secrets in it, not even a digest is stored that anybody could try guesses on.
     told = hmac.digest(request.app.state.cursor_key, body, "sha256")
-    return await answer_once(request, session, caller.key, told, make)
+    return await respond_idempotently(request, session, caller.key, told, make)
 
 
 @router.post("/reviews/{review}/apply")
@@ -84,14 +84,14 @@ async def apply(project: str, review: str, request: Request, caller: _Writer, se
     await end_transaction(session)
     keys = request.app.state.variable_keys
 
-    async def start() -> Answer:
+    async def start() -> RouteResponse:
         with refusing_configuration():
             made = await apply_review(
                 session, keys, found, number, actor_of(request, caller), datetime.now(UTC), agreed_by_id
             )
         return 200, {"data": describe_application(made, await operations_of(session, made.id))}
 
-    answer = await answer_once(request, session, caller.key, b"", start)
+    answer = await respond_idempotently(request, session, caller.key, b"", start)
     await end_transaction(session)
     request.app.state.wake_configuration_runs()
     return answer
@@ -136,13 +136,13 @@ async def operate(
     await end_transaction(session)
     keys = request.app.state.variable_keys
 
-    async def move() -> Answer:
+    async def move() -> RouteResponse:
         actor, now = actor_of(request, caller), datetime.now(UTC)
         with refusing_configuration():
             moved = await control_operation(session, found, *numbers, action, actor, now, keys, agreed_by_id)
         return 200, {"data": describe_operation(moved)}
 
-    answer = await answer_once(request, session, caller.key, b"", move)
+    answer = await respond_idempotently(request, session, caller.key, b"", move)
     await end_transaction(session)
     request.app.state.wake_configuration_runs()
     return answer

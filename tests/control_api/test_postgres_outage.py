@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from control_api import health
 from control_api.app import build_control_app
-from control_api.health import database_check
+from control_api.health import make_database_check
 from control_api.request_session import Session
 from control_domain.accounts.operations import create_account, create_api_token, create_person
 from control_domain.database import postgres
@@ -146,7 +146,7 @@ async def control(
         return await connect(*arguments, **hurry.of(options))
 
     monkeypatch.setattr(postgres, "_connect", connect_with_patience)
-    monkeypatch.setattr(health, "_CHECK_SECONDS", _LONG)
+    monkeypatch.setattr(health, "_CHECK_TIMEOUT_SECONDS", _LONG)
     for name in _LIMITS:
         monkeypatch.setattr(postgres, name, short.get(name, _LONG))
     monkeypatch.setattr(postgres, "_PING_SECONDS", _LONG)
@@ -180,7 +180,7 @@ async def _write(session: Session, slug: str) -> None:
 async def test_a_server_that_is_away_is_503_and_works_again_when_it_is_back(
     control: Control, end: str
 ) -> None:
-    check = database_check(open_sessions(control.engine))
+    check = make_database_check(open_sessions(control.engine))
     # Several connections, all of which die.
     assert [status for status, _ in await asyncio.gather(*(control.ask() for _ in range(8)))] == [200] * 8
     assert await check() is None

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 import uvicorn
 from fastapi import FastAPI
 
-from control_api.health import add_health, database_check
+from control_api.health import add_health, make_database_check
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.sealing import read_sealing_keys
 from ingest_edge.http_server import ServerLimits
@@ -56,7 +56,7 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         await stack.enter_async_context(control.workers.running(is_alone=False))
         app = control.app
         stack.push_async_callback(app.state.log_streams.close)
-        registry = add_health(app, {"database": database_check(sessions)})
+        registry = add_health(app, {"database": make_database_check(sessions)})
         await serve_metrics(stack, settings.metrics_listen, server, registry)
         serving = control_server(app, ServerLimits.from_settings(settings))
         task = asyncio.create_task(serving.serve(sockets=[server]), name="control")

@@ -27,11 +27,11 @@ async def shared(
 def body_is_read(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Is set as soon as the control plane waits for a body."""
     reading = asyncio.Event()
-    read = json_body._read
+    read = json_body._read_stream
 
     async def read_and_tell(request: Request, most: int) -> bytes:
         reading.set()
         return await read(request, most)
 
-    monkeypatch.setattr(json_body, "_read", read_and_tell)
+    monkeypatch.setattr(json_body, "_read_stream", read_and_tell)
     return reading

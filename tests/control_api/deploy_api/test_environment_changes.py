@@ -205,7 +205,7 @@ def _bodies(platform: Platform) -> dict[str, tuple[str, str]]:
 async def test_a_body_that_does_not_arrive_is_408(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_body, "_SECONDS", 0.05)
+    monkeypatch.setattr(json_body, "_READ_TIMEOUT_SECONDS", 0.05)
     before = await platform.contents()
     answered = asyncio.Event()
     for name, (method, path) in _bodies(platform).items():

@@ -13,8 +13,7 @@ import aiohttp
 import pytest
 from sqlalchemy import delete, insert, update
 
-from control_api.live_logs import log_streams
-from control_api.live_logs import stream_log as follow_log
+from control_api.live_logs import log_streams, stream_log
 from control_api.request_session import end_transaction
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from pipeline_contracts.deploy_states import FINAL_STATUSES
@@ -186,7 +185,7 @@ async def test_a_reader_goes_on_where_it_has_ended(platform: Platform) -> None:
 async def test_readers_of_one_log_and_of_others_get_what_is_theirs(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_streams, "MOST_OF_ACCOUNT", 30)
+    monkeypatch.setattr(log_streams, "MAX_STREAMS_PER_ACCOUNT", 30)
     build = await _running(platform)
     finished = platform.acme.deployments["production"].id
     async with contextlib.AsyncExitStack() as stack:
@@ -211,7 +210,7 @@ async def test_readers_of_one_log_and_of_others_get_what_is_theirs(
 async def test_a_silent_log_says_so_that_proxies_keep_it_open(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow_log, "_SILENCE_SECONDS", 0.01)
+    monkeypatch.setattr(stream_log, "_KEEPALIVE_SECONDS", 0.01)
     async with _follow(platform, await _running(platform)) as stream:
         await stream.until("status")
         assert await stream.next() == {"": "nothing new"}
@@ -220,8 +219,8 @@ async def test_a_silent_log_says_so_that_proxies_keep_it_open(
 async def test_a_live_log_ends_after_a_while_and_may_be_asked_for_again(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow_log, "_LONGEST_SECONDS", 0.05)
-    monkeypatch.setattr(follow_log, "_SILENCE_SECONDS", 0.01)
+    monkeypatch.setattr(stream_log, "_MAX_STREAM_SECONDS", 0.05)
+    monkeypatch.setattr(stream_log, "_KEEPALIVE_SECONDS", 0.01)
     async with _follow(platform, await _running(platform)) as stream:
         await stream.rest()
 
@@ -286,7 +285,7 @@ async def test_too_many_live_logs_are_503_however_they_come(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where all of them have been let in before the first of them is sent anything."""
-    monkeypatch.setattr(log_streams, "MOST_STREAMS", 3)
+    monkeypatch.setattr(log_streams, "MAX_STREAMS", 3)
     gate = asyncio.Barrier(12)
 
     async def end_together(session: Any) -> None:
@@ -308,7 +307,7 @@ async def test_too_many_live_logs_are_503_however_they_come(
 async def test_one_account_leaves_room_for_the_others(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_streams, "MOST_OF_ACCOUNT", 2)
+    monkeypatch.setattr(log_streams, "MAX_STREAMS_PER_ACCOUNT", 2)
     build = await _running(platform)
     async with _follow(platform, build) as first, _follow(platform, build) as second:
         for stream in (first, second):
@@ -326,7 +325,7 @@ async def test_one_account_leaves_room_for_the_others(
 async def test_a_reader_that_stops_reading_gives_its_place_back(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow_log, "_SEND_SECONDS", 0.01)
+    monkeypatch.setattr(stream_log, "_SEND_TIMEOUT_SECONDS", 0.01)
     streams, held = log_streams.LogStreams(platform.sessions), []
     async with platform.sessions() as session:
         deployment = await session.get_one(Deployment, await _running(platform, 1))
@@ -336,7 +335,7 @@ async def test_a_reader_that_stops_reading_gives_its_place_back(
         if message["type"] == "http.response.body":
             await asyncio.Event().wait()
 
-    live = follow_log._LiveLog(platform.sessions, streams, deployment, None)
+    live = stream_log._LogStreamResponse(platform.sessions, streams, deployment, None)
     scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
     async with asyncio.timeout(_PATIENCE):
         await live(scope, asyncio.Queue().get, take_nothing)
@@ -355,7 +354,7 @@ async def _until_there_is_room(platform: Platform, build: int) -> None:
 
 async def test_a_reader_that_leaves_makes_room(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that has never read what was sent, which is more than fits on the way."""
-    monkeypatch.setattr(log_streams, "MOST_STREAMS", 1)
+    monkeypatch.setattr(log_streams, "MAX_STREAMS", 1)
     build = await _running(platform)
     async with _follow(platform, build) as stream:
         await stream.until("status")
@@ -382,13 +381,13 @@ async def test_when_the_process_stops_live_logs_end(platform: Platform) -> None:
 async def test_a_stop_between_a_look_and_the_wait_behind_it_is_not_missed(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wait = follow_log._wait
+    wait = stream_log._wait_for_change
 
     async def stop_and_wait(*given: Any) -> None:
         platform.app.state.log_streams.stop()
         await wait(*given)
 
-    monkeypatch.setattr(follow_log, "_SILENCE_SECONDS", 3600.0)
-    monkeypatch.setattr(follow_log, "_wait", stop_and_wait)
+    monkeypatch.setattr(stream_log, "_KEEPALIVE_SECONDS", 3600.0)
+    monkeypatch.setattr(stream_log, "_wait_for_change", stop_and_wait)
     async with _follow(platform, await _running(platform, 1)) as stream:
         await stream.rest()

@@ -263,7 +263,7 @@ async def _unfinished(until: asyncio.Event) -> AsyncIterator[bytes]:
 async def test_a_body_that_does_not_arrive_is_408(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_body, "_SECONDS", 0.05)
+    monkeypatch.setattr(json_body, "_READ_TIMEOUT_SECONDS", 0.05)
     answered = asyncio.Event()
     answer = await platform.call("PUT", _path(platform), _unfinished(answered))
     answered.set()
@@ -275,7 +275,7 @@ async def test_callers_whose_bodies_are_slow_keep_nobody_out(
 ) -> None:
     """More of them than there are connections to the database."""
     reading, finished = asyncio.Semaphore(0), asyncio.Event()
-    read = json_body._read
+    read = json_body._read_stream
 
     async def read_and_count(request: Request, most: int) -> bytes:
         reading.release()
@@ -285,7 +285,7 @@ async def test_callers_whose_bodies_are_slow_keep_nobody_out(
         for _ in slow:
             await reading.acquire()
 
-    monkeypatch.setattr(json_body, "_read", read_and_count)
+    monkeypatch.setattr(json_body, "_read_stream", read_and_count)
     slow = [
         asyncio.create_task(platform.call("PUT", _path(platform), _unfinished(finished))) for _ in range(16)
     ]

@@ -142,7 +142,7 @@ def test_every_file_is_a_part_of_it_and_says_nothing_twice() -> None:
 
 def test_two_files_cannot_say_the_same_thing() -> None:
     into = {"paths": {"/a": {"get": {"summary": "one"}}}}
-    with pytest.raises(ValueError, match="other: paths: /a: get: summary is said twice"):
+    with pytest.raises(ValueError, match="other: paths: /a: get: summary is defined twice"):
         loading._merge(into, {"paths": {"/a": {"get": {"summary": "two"}}}}, "other")
 
 
