@@ -1,4 +1,4 @@
-"""What an operator's commands may ask, by name: the same on the socket of `pharos up` and straight on the engines."""
+"""The actions of the operator's commands by name, for the socket of `pharos up` and for direct use on the engines."""
 
 import functools
 from collections.abc import Mapping
@@ -158,8 +158,8 @@ async def _report_site(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     return await sites.report_site(engines.sessions, engines.column_store(), site_id, wanted, now)
 
 
-def _refusing_removed(action: Action) -> Action:
-    """The action, which is refused where what it adds to was removed meanwhile."""
+def _refuse_removed_parent(action: Action) -> Action:
+    """Return the action, which raises `Refused` if the parent of what it adds was removed while it ran."""
 
     @functools.wraps(action)
     async def act(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -219,4 +219,4 @@ _ACTIONS: Mapping[str, Action] = {
     **configuration.ACTIONS,
 }
 
-ACTIONS: Mapping[str, Action] = {name: _refusing_removed(action) for name, action in _ACTIONS.items()}
+ACTIONS: Mapping[str, Action] = {name: _refuse_removed_parent(action) for name, action in _ACTIONS.items()}

@@ -1,4 +1,4 @@
-"""Assembles the control plane's application and its workers on opened engines, for both wirings."""
+"""Assembles the application and the workers of the control plane, for the embedded platform and for processes."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from storage_backends.key_directory.interface import KeyDirectory
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:
-    """An application that is not served yet, and workers that do not run yet."""
+    """The application, not served yet, and the workers, not running yet."""
 
     app: FastAPI
     workers: ControlWorkers
@@ -34,8 +34,8 @@ def assemble_control_plane(
     receipt_key: bytes,
     sealing_keys: SealingKeys,
 ) -> ControlPlane:
-    """`store` answers receipts; `report_store` answers reports and has the daily rollups refreshed. They may be the
-    same. Raises `BadSettings`."""
+    """Return the control plane on opened engines. Receipts read `store`; reports and the rollup worker use
+    `report_store`, which may be the same. Raises `BadSettings`."""
     workers = ControlWorkers(settings, sessions, directory, report_store, sealing_keys)
     app = build_control_app(
         sessions,

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import aiohttp
 
-from wiring.processes.listening import serve_health
+from wiring.processes.health_server import serve_health
 
 
 async def test_it_answers_as_the_other_ports_do() -> None:
