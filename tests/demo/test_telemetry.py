@@ -11,8 +11,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from demo import traffic as demo_traffic
-from demo.traffic import DemoShop, expected_rate, send_demo_traffic
+from demo import telemetry
+from demo.telemetry import DemoShop, expected_rate, send_demo_telemetry
 from ingest_edge.decoders.telemetry import decode_batch
 from ingest_edge.limits import Limits
 from pipeline_contracts.settings import Settings
@@ -93,9 +93,9 @@ async def test_sending_survives_refusals_and_a_server_that_is_away(monkeypatch: 
         await asyncio.sleep(0)
 
     # The machine may stand still for longer than the demo waits.
-    monkeypatch.setattr(demo_traffic, "_ANSWER_SECONDS", 120.0)
+    monkeypatch.setattr(telemetry, "_TIMEOUT_SECONDS", 120.0)
     # Not the sleep of the whole process: others may sleep in this loop, too.
-    monkeypatch.setattr(demo_traffic, "asyncio", SimpleNamespace(sleep=note_wait))
+    monkeypatch.setattr(telemetry, "asyncio", SimpleNamespace(sleep=note_wait))
     batch_ids: list[str] = []
     enough = asyncio.Event()
 
@@ -117,7 +117,7 @@ async def test_sending_survives_refusals_and_a_server_that_is_away(monkeypatch: 
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     sending = asyncio.create_task(
-        send_demo_traffic(f"http://127.0.0.1:{runner.addresses[0][1]}/api", "the-key")
+        send_demo_telemetry(f"http://127.0.0.1:{runner.addresses[0][1]}/api", "the-key")
     )
     try:
         await enough.wait()

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from consumers.visits import Visits
-from demo.visits import Record, demo_records
+from demo.past_visits import Record, past_visit_records
 from ingest_edge.collect.events import Client, collect_events
 from ingest_edge.collect.sources import DIRECT
 from ingest_edge.collect.visitors import BRIDGE_MS, VisitorHashes
@@ -46,7 +46,7 @@ class Received(NamedTuple):
 
 
 def records_of(seed: int, until: datetime = UNTIL, days: int = DAYS) -> list[Record]:
-    return list(demo_records(random.Random(seed), SITE, "Europe/Oslo", until, days))
+    return list(past_visit_records(random.Random(seed), SITE, "Europe/Oslo", until, days))
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_the_same_generator_gives_the_same_records() -> None:
 
 
 def test_the_past_has_three_months_by_default(records: list[Record]) -> None:
-    assert next(iter(demo_records(random.Random(1), SITE, "Europe/Oslo", UNTIL))) == records[0]
+    assert next(iter(past_visit_records(random.Random(1), SITE, "Europe/Oslo", UNTIL))) == records[0]
 
 
 def test_later_on_the_same_day_there_is_only_more() -> None:
