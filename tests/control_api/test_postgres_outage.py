@@ -1,4 +1,4 @@
-"""What callers of the control plane see while Postgres is away, hangs, or is asked too much."""
+"""Responses of the control plane while Postgres is unavailable, hangs, or is overloaded."""
 
 import asyncio
 import contextlib
@@ -177,9 +177,7 @@ async def _write(session: Session, slug: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
-async def test_a_server_that_is_away_is_503_and_works_again_when_it_is_back(
-    control: Control, end: str
-) -> None:
+async def test_unavailable_server_is_503_until_it_is_back(control: Control, end: str) -> None:
     check = make_database_check(open_sessions(control.engine))
     # Several connections, all of which die.
     assert [status for status, _ in await asyncio.gather(*(control.ask() for _ in range(8)))] == [200] * 8
@@ -195,7 +193,7 @@ async def test_a_server_that_is_away_is_503_and_works_again_when_it_is_back(
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
-async def test_a_restart_between_two_requests_is_not_seen(control: Control, end: str) -> None:
+async def test_restart_between_two_requests_is_invisible(control: Control, end: str) -> None:
     await control.must_work()
     getattr(control.server, end)()
     control.server.start()
@@ -203,7 +201,7 @@ async def test_a_restart_between_two_requests_is_not_seen(control: Control, end:
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
-async def test_a_server_that_ends_in_a_statement_is_503(control: Control, end: str) -> None:
+async def test_server_that_ends_in_a_statement_is_503(control: Control, end: str) -> None:
     async def slow(session: Session) -> None:
         await session.execute(text("SELECT pg_sleep(600)"))
 
@@ -220,7 +218,7 @@ async def test_a_server_that_ends_in_a_statement_is_503(control: Control, end: s
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
-async def test_a_server_that_ends_before_the_commit_is_503_and_nothing_was_stored(
+async def test_server_that_ends_before_the_commit_is_503_and_stores_nothing(
     control: Control, end: str
 ) -> None:
     slug = f"lost-{time.time_ns()}"
@@ -236,7 +234,7 @@ async def test_a_server_that_ends_before_the_commit_is_503_and_nothing_was_store
     assert await control.accounts(slug) == 0
 
 
-async def test_what_was_answered_is_there_after_a_kill(control: Control) -> None:
+async def test_confirmed_writes_survive_a_kill(control: Control) -> None:
     slug = f"kept-{time.time_ns()}"
 
     async def write(session: Session) -> None:
@@ -250,7 +248,7 @@ async def test_what_was_answered_is_there_after_a_kill(control: Control) -> None
 
 
 @pytest.mark.parametrize("short", [{"_PING_SECONDS": 0.5, "_CONNECT_SECONDS": 0.5}], ids=str)
-async def test_a_server_that_hangs_is_503_in_time_and_works_again(control: Control) -> None:
+async def test_hanging_server_is_503_in_time_and_recovers(control: Control) -> None:
     await control.must_work()
     control.server.pause()
     with control.hurry():
@@ -262,7 +260,7 @@ async def test_a_server_that_hangs_is_503_in_time_and_works_again(control: Contr
 
 
 @pytest.mark.parametrize("short", [{"_CALL_SECONDS": 2.0}], ids=str)
-async def test_a_server_that_hangs_in_a_statement_is_503_in_time(control: Control) -> None:
+async def test_server_hanging_in_a_statement_is_503_in_time(control: Control) -> None:
     async def slow(session: Session) -> None:
         await session.execute(text("SELECT 1"))
         control.server.pause()
@@ -279,7 +277,7 @@ async def test_a_server_that_hangs_in_a_statement_is_503_in_time(control: Contro
 
 
 @pytest.mark.parametrize("short", [{"_STATEMENT_SECONDS": 1.0}], ids=str)
-async def test_a_statement_over_its_time_is_503_and_the_connection_goes_on(control: Control) -> None:
+async def test_statement_timeout_is_503_and_keeps_the_connection(control: Control) -> None:
     used: list[int] = []
 
     async def quick(session: Session) -> None:
@@ -300,7 +298,7 @@ async def test_a_statement_over_its_time_is_503_and_the_connection_goes_on(contr
 
 
 @pytest.mark.parametrize("short", [{"_POOL_SECONDS": 0.5}], ids=str)
-async def test_more_requests_than_connections_is_503(control: Control) -> None:
+async def test_exhausted_connection_pool_is_503(control: Control) -> None:
     go_on = asyncio.Event()
 
     async def slow(session: Session) -> None:
@@ -318,7 +316,7 @@ async def test_more_requests_than_connections_is_503(control: Control) -> None:
     await control.must_work()
 
 
-async def test_a_table_that_is_not_there_yet_is_503_and_a_fault_of_ours_is_500(control: Control) -> None:
+async def test_missing_table_is_503_and_an_internal_error_is_500(control: Control) -> None:
     async def missing(session: Session) -> None:
         await session.execute(text("SELECT * FROM not_yet"))
 
@@ -334,7 +332,7 @@ async def test_a_table_that_is_not_there_yet_is_503_and_a_fault_of_ours_is_500(c
 
 
 @pytest.mark.parametrize("short", [{"_STATEMENT_SECONDS": 1.0, "_CALL_SECONDS": 2.0}], ids=str)
-async def test_an_upgrade_waits_for_no_time_limit_of_requests(control: Control) -> None:
+async def test_upgrade_has_no_request_time_limit(control: Control) -> None:
     async with control.engine.begin() as holder:
         await holder.execute(text("SELECT pg_advisory_xact_lock(7423651908)"))
         with control.hurry():
@@ -348,7 +346,7 @@ async def test_an_upgrade_waits_for_no_time_limit_of_requests(control: Control) 
     await upgrading
 
 
-async def test_an_upgrade_of_a_server_that_is_away_is_storage_unavailable(control: Control) -> None:
+async def test_upgrade_of_an_unavailable_server_is_storage_unavailable(control: Control) -> None:
     control.server.stop()
     with pytest.raises(StorageUnavailable, match="cannot be reached"):
         await upgrade_database(control.engine)

@@ -1,4 +1,4 @@
-"""The demo's visitors who are there now."""
+"""The simulated current visitors of the demo."""
 
 import asyncio
 import logging
@@ -93,7 +93,7 @@ async def browsing(recorder: Recorder) -> AsyncIterator[None]:
         await runner.cleanup()
 
 
-async def test_visitors_post_what_the_edge_takes(clock: Clock) -> None:
+async def test_visitors_post_valid_events(clock: Clock) -> None:
     recorder = Recorder()
     async with browsing(recorder):
         pass
@@ -124,9 +124,7 @@ async def test_visitors_post_what_the_edge_takes(clock: Clock) -> None:
     assert 0.1 < len(events) / clock.seconds < 0.6
 
 
-async def test_refusals_are_logged_once_and_waited_out(
-    clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_failures_are_logged_once(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     recorder = Recorder(answer=lambda number: 503 if number % 200 < 100 else 202)
     with caplog.at_level(logging.WARNING, logger="demo.live_visits"):
         async with browsing(recorder):
@@ -137,7 +135,9 @@ async def test_refusals_are_logged_once_and_waited_out(
     assert all("status 503" in message for message in messages)
 
 
-async def test_a_platform_that_is_away_ends_nothing(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+async def test_visits_continue_while_platform_is_unavailable(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING, logger="demo.live_visits"):
         working = asyncio.create_task(post_live_visits("http://127.0.0.1:1/api", "the-site", ORIGIN))
         async with asyncio.timeout(60):

@@ -13,7 +13,7 @@ from git_hosts.all_hosts import HOSTS
 from git_hosts.payloads.values import LONGEST_MESSAGE_BYTES
 from git_hosts.webhook_events import Ignored, PullRequest, Push, WebhookEvent
 from pipeline_contracts.errors import PayloadNotUsable
-from tests.control_api.schemas.places import change_somewhere
+from tests.control_api.schemas.document_changes import change_somewhere
 from tests.git_hosts.payloads import EVENTS, MISSING, change, load, read, refused_field
 
 # Tags are told by their event: that body is not looked at.

@@ -1,4 +1,4 @@
-"""What both wirings give to the control plane's application."""
+"""The resources and limits that `assemble_control_plane` gives to the application."""
 
 from typing import Any, cast
 
@@ -9,7 +9,7 @@ from tests.support.serve_control import VARIABLE_KEYS
 from wiring.control_plane import assemble_control_plane
 
 
-def test_reports_have_a_store_and_a_queue_of_their_own_and_callers_have_limits() -> None:
+def test_reports_have_their_own_store_and_queue() -> None:
     settings = Settings(max_reports_at_once=3, max_requests_at_once=5)
     reports, receipts, nothing = cast(Any, object()), cast(Any, object()), cast(Any, None)
     state = assemble_control_plane(

@@ -1,4 +1,4 @@
-"""How many statements a read takes does not depend on how much there is."""
+"""The number of SQL statements of a read does not depend on the number of rows."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -114,7 +114,7 @@ async def _count(platform: Platform) -> dict[str, int]:
     return counts
 
 
-async def test_reads_take_as_many_statements_with_three_of_everything_as_with_three_hundred(
+async def test_statement_count_of_reads_is_independent_of_row_count(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Else it is noted once more wherever a minute is over, which may be between two calls.

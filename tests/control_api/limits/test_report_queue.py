@@ -1,4 +1,4 @@
-"""Turns of reports: few at once, fair between accounts, bounded in number and time."""
+"""The queue of reports: few at a time, fair between accounts, bounded in number and time."""
 
 import asyncio
 import threading
@@ -58,7 +58,7 @@ class Entries:
         await asyncio.gather(*self.tasks.values(), return_exceptions=True)
 
 
-async def test_turns_go_to_the_keys_one_after_the_other() -> None:
+async def test_slots_rotate_between_keys() -> None:
     entries = Entries()
     await entries.enter("a1", "a2", "a3", "b1", "b2", "c1")
     # One of each key, two in all; the third key waits although nothing of it runs.
@@ -71,7 +71,7 @@ async def test_turns_go_to_the_keys_one_after_the_other() -> None:
     assert (entries.started[5:], entries.queue.running, entries.queue.waiting) == (["a3"], 0, 0)
 
 
-async def test_a_full_queue_refuses_and_always_has_room_for_another_key() -> None:
+async def test_full_queue_evicts_the_longest_key_for_another_key() -> None:
     entries = Entries()
     await entries.enter("a1", "a2", "a3", "a4", "a5", "b1", "b2")
     # Three of a key wait at most.
@@ -89,7 +89,7 @@ async def test_a_full_queue_refuses_and_always_has_room_for_another_key() -> Non
     assert entries.queue.waiting == 0
 
 
-async def test_whoever_is_cancelled_leaves_no_turn_behind() -> None:
+async def test_cancelled_waiter_leaks_no_slot() -> None:
     entries = Entries()
     await entries.enter("a1", "a2", "a3")
     entries.tasks["a2"].cancel()
@@ -102,7 +102,7 @@ async def test_whoever_is_cancelled_leaves_no_turn_behind() -> None:
     assert (entries.started, entries.queue.running, entries.queue.waiting) == (["a1"], 0, 0)
 
 
-async def test_the_wait_is_bounded() -> None:
+async def test_wait_time_is_limited() -> None:
     queue = FairQueue(QueueLimits(1, 1, 4, 4, 0.01))
     await queue.acquire("a")
     with pytest.raises(QueueTimeout):
@@ -110,7 +110,7 @@ async def test_the_wait_is_bounded() -> None:
     assert (queue.running, queue.waiting) == (1, 0)
 
 
-async def test_a_reserve_is_for_keys_of_which_nothing_runs() -> None:
+async def test_reserve_is_for_keys_without_running_tasks() -> None:
     queue = FairQueue(QueueLimits(2, 2, 4, 4, 0.01, reserve=1))
     for key in ("a", "a", "b"):
         await queue.acquire(key)
@@ -147,7 +147,7 @@ async def _ready() -> str:
     return "a report"
 
 
-async def test_a_report_is_given_and_its_faults_are_raised() -> None:
+async def test_report_is_returned_and_its_errors_are_raised() -> None:
     queue = FairQueue(report_limits(2))
 
     async def fail() -> str:
@@ -159,7 +159,7 @@ async def test_a_report_is_given_and_its_faults_are_raised() -> None:
     assert (queue.running, queue.waiting) == (0, 0)
 
 
-async def test_a_caller_that_leaves_is_worked_for_no_more_whether_it_waits_or_not() -> None:
+async def test_disconnect_cancels_a_waiting_or_running_report() -> None:
     queue = FairQueue(report_limits(2))
     ended = []
 
@@ -207,7 +207,7 @@ class HeldEngine:
         return "a report"
 
 
-async def test_an_account_whose_callers_leave_keeps_its_turn_until_the_running_query_has_ended() -> None:
+async def test_cancelled_report_keeps_its_slot_until_the_query_has_ended() -> None:
     queue, engine = FairQueue(report_limits(2)), HeldEngine()
     callers = [Caller(queue) for _ in range(4)]
     async with asyncio.timeout(60):
@@ -230,7 +230,7 @@ async def test_an_account_whose_callers_leave_keeps_its_turn_until_the_running_q
     await engine.store.close()
 
 
-async def test_a_query_that_no_thread_has_begun_is_dropped_with_its_caller() -> None:
+async def test_query_that_has_not_started_is_dropped_on_disconnect() -> None:
     queue, engine = FairQueue(report_limits(4)), HeldEngine()
     async with asyncio.timeout(60):
         first = [_ask(Caller(queue), n, lambda: engine.report("long")) for n in (1, 2)]
@@ -251,7 +251,7 @@ async def test_a_query_that_no_thread_has_begun_is_dropped_with_its_caller() -> 
     assert engine.begun == ["long", "long"]
 
 
-async def test_too_many_reports_of_an_account_are_429_and_a_long_wait_is_503() -> None:
+async def test_too_many_reports_are_429_and_a_long_wait_is_503() -> None:
     queue = FairQueue(QueueLimits(1, 1, 4, 1, 0.05))
     go_on = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""Limits of requests: by account once its token is known, else by address; in number at once and per second."""
+"""Request limits by account for confirmed tokens, otherwise by address: concurrent and per second."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ async def _passed(limiter: RequestLimiter, token: str | None, times: int, addres
     return [await _pass(limiter, token, address) for _ in range(times)].count(True)
 
 
-async def test_an_account_has_one_rate_with_all_of_its_tokens_and_an_address_another() -> None:
+async def test_all_tokens_of_an_account_share_its_rate() -> None:
     clock = Clock()
     limiter = RequestLimiter(_BOUNDS, clock)
     second, invented = make_credential(CredentialKind.API_TOKEN), make_credential(CredentialKind.API_TOKEN)
@@ -70,7 +70,7 @@ async def test_an_account_has_one_rate_with_all_of_its_tokens_and_an_address_ano
     assert [await _passed(limiter, token, 9) for token in (_TOKEN, None)] == [2, 2]
 
 
-async def test_a_refusal_says_when_to_come_back() -> None:
+async def test_refusal_has_retry_after() -> None:
     limiter = RequestLimiter(_BOUNDS, Clock())
     assert await _passed(limiter, None, 2) == 2
     with pytest.raises(
@@ -80,7 +80,7 @@ async def test_a_refusal_says_when_to_come_back() -> None:
     assert refused.value.headers == {"Retry-After": "1"}
 
 
-async def test_requests_over_those_at_once_wait_and_too_many_are_refused() -> None:
+async def test_excess_concurrent_requests_wait_and_too_many_are_refused() -> None:
     limiter = RequestLimiter(RequestLimits(max_concurrent=1), Clock())
     limiter.remember_owner(digest_credential(_TOKEN), "account 1")
     first = await limiter.admit(digest_credential(_TOKEN), "192.0.2.1")
@@ -93,7 +93,7 @@ async def test_requests_over_those_at_once_wait_and_too_many_are_refused() -> No
     assert await asyncio.gather(*waiting) == [True] * 8
 
 
-async def test_a_forgotten_credential_holds_no_place_of_its_former_owner() -> None:
+async def test_forgotten_credential_frees_the_slots_of_its_former_owner() -> None:
     limiter = RequestLimiter(RequestLimits(max_concurrent=2), Clock())
     revoked, good = digest_credential(_TOKEN), digest_credential(make_credential(CredentialKind.API_TOKEN))
     for digest in (revoked, good):
@@ -171,7 +171,7 @@ def _client(limiter: RequestLimiter, addresses: str | None = None) -> Client:
     return Client(RequestIdMiddleware(RequestLimitMiddleware(_application, limiter, trusted)))
 
 
-async def test_a_refused_request_is_answered_with_a_problem_and_its_id() -> None:
+async def test_refused_request_gets_a_problem_with_request_id() -> None:
     client = _client(RequestLimiter(_BOUNDS, Clock()))
     assert await client.statuses("/api/v1/accounts", 2) == [200, 200]
     status, headers, problem = await client.ask("/api/v1/accounts", X_Request_Id="mine")
@@ -183,7 +183,7 @@ async def test_a_refused_request_is_answered_with_a_problem_and_its_id() -> None
         assert await client.statuses(path, 9) == [200] * 9
 
 
-async def test_behind_a_trusted_proxy_each_client_has_limits_of_its_own() -> None:
+async def test_each_client_behind_a_trusted_proxy_has_its_own_limits() -> None:
     client = _client(RequestLimiter(_BOUNDS, Clock()), "127.0.0.1")
     for address in ("192.0.2.1", "2001:db8::1"):
         assert await client.statuses("/", 3, X_Forwarded_For=address) == [200, 200, 429]
@@ -194,7 +194,7 @@ async def test_behind_a_trusted_proxy_each_client_has_limits_of_its_own() -> Non
     assert told == [200, 200, 429]
 
 
-async def test_a_stream_counts_only_until_its_answer_begins() -> None:
+async def test_stream_counts_only_until_its_response_starts() -> None:
     limiter = RequestLimiter(RequestLimits(max_concurrent=1), Clock())
     layer = RequestLimitMiddleware(_application, limiter, ClientAddresses(()))
     begun = asyncio.Event()
@@ -215,7 +215,7 @@ async def test_a_stream_counts_only_until_its_answer_begins() -> None:
     assert await _pass(limiter, None)
 
 
-async def test_only_a_token_that_the_database_knows_gets_the_limit_of_its_account(sessions: Sessions) -> None:
+async def test_only_confirmed_tokens_get_the_limit_of_their_account(sessions: Sessions) -> None:
     now = datetime.now(UTC)
     async with sessions() as session, session.begin():
         account, _, _ = await make_acme(session, now)
@@ -237,7 +237,7 @@ async def test_only_a_token_that_the_database_knows_gets_the_limit_of_its_accoun
     assert await ask(token) == 200
 
 
-async def test_a_revoked_credential_uses_up_nothing_of_its_owners_limits(sessions: Sessions) -> None:
+async def test_revoked_credential_does_not_use_its_owners_limits(sessions: Sessions) -> None:
     now = datetime.now(UTC)
     async with sessions() as session, session.begin():
         account, _, environment = await make_acme(session, now)

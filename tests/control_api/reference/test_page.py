@@ -1,4 +1,4 @@
-"""The page in a real browser that can reach nothing but this machine."""
+"""The reference page in a real browser that can reach only this machine."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, cast
@@ -78,7 +78,9 @@ def _first_of_each_tag() -> list[int]:
         pytest.param(range(_OPERATIONS), id="all", marks=pytest.mark.full),
     ],
 )
-async def test_it_shows_every_operation_and_asks_no_other_host(page: _Watched, opened: Iterable[int]) -> None:
+async def test_page_shows_every_operation_and_loads_from_no_other_host(
+    page: _Watched, opened: Iterable[int]
+) -> None:
     tab = page.tab
     assert await tab.evaluate(_SHOWN) == _OPERATIONS
     assert await tab.evaluate("document.querySelector('.title').innerText.startsWith('Pharos')")
@@ -98,7 +100,7 @@ async def test_it_shows_every_operation_and_asks_no_other_host(page: _Watched, o
     assert not tab.faults
 
 
-async def test_an_operation_can_be_tried_out(page: _Watched) -> None:
+async def test_operation_can_be_tried_out(page: _Watched) -> None:
     tab, operation = page.tab, "#operations-Account-read_account"
     for element in (".opblock-summary-control", ".try-out__btn", ".execute"):
         found = f"document.querySelector('{operation} {element}')"

@@ -1,4 +1,4 @@
-"""`GET /`: a page of one file, which links to what is there."""
+"""`GET /`: a page of one file whose links work."""
 
 import re
 from collections.abc import AsyncIterator
@@ -56,7 +56,7 @@ class _Page(HTMLParser):
         self.links += [value or "" for name, value in attrs if name in ("href", "src", "action")]
 
 
-async def test_the_page_loads_nothing_from_elsewhere_and_allows_nothing(control: Control) -> None:
+async def test_page_loads_nothing_from_other_origins(control: Control) -> None:
     async with control.http.get(control.url) as answer:
         text, headers = await answer.text(), answer.headers
     assert (answer.status, answer.content_type) == (200, "text/html")
@@ -93,7 +93,7 @@ async def _check_links(edge: Edge) -> None:
         await runner.cleanup()
 
 
-async def test_what_it_links_to_is_there_in_pharos_up() -> None:
+async def test_links_work_in_pharos_up() -> None:
     """In `pharos up`, the edge answers health requests and forwards other paths to the control plane."""
     app = build_control_app(_no_sessions, None, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)
     intake = cast(Any, SimpleNamespace(limits=Limits.from_settings(Settings()), metrics=EdgeMetrics()))
@@ -103,7 +103,7 @@ async def test_what_it_links_to_is_there_in_pharos_up() -> None:
     await app.state.log_streams.close()
 
 
-async def test_what_it_links_to_is_there_in_a_process_of_its_own() -> None:
+async def test_links_work_in_a_separate_process() -> None:
     """A control plane in a process of its own answers health requests itself."""
     # Not the application that all tests share: this test adds two routes.
     app = control_app.build_control_app(
@@ -114,7 +114,7 @@ async def test_what_it_links_to_is_there_in_a_process_of_its_own() -> None:
     await app.state.log_streams.close()
 
 
-async def test_who_has_the_page_gets_it_no_second_time_and_other_methods_are_refused(
+async def test_page_is_cached_and_other_methods_are_refused(
     control: Control,
 ) -> None:
     async with control.http.get(control.url) as answer:

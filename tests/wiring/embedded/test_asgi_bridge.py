@@ -1,4 +1,4 @@
-"""Answers of an ASGI application on the edge's port."""
+"""Responses of an ASGI application on the edge's port."""
 
 import asyncio
 from typing import Any
@@ -21,7 +21,7 @@ async def _large(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": _BODY})
 
 
-async def test_of_a_large_answer_that_is_not_read_little_is_held() -> None:
+async def test_unread_large_response_is_barely_buffered() -> None:
     runner = edge_runner(Edge(EdgeMetrics(), asgi_handler(BodyChunkMiddleware(_large))))
     await runner.setup()
     listening = listen_with_small_buffers()

@@ -1,4 +1,4 @@
-"""A data folder that cannot be used: one sentence that names the file, says why and what to do."""
+"""Errors of an unusable data folder: one sentence with the file, the reason and the remedy."""
 
 import errno
 import fcntl
@@ -45,7 +45,7 @@ _FAULTS: dict[str, tuple[Callable[[Path], object], str, str]] = {
 
 
 @pytest.mark.parametrize(("spoil", "place", "why"), _FAULTS.values(), ids=_FAULTS.keys())
-def test_a_file_in_the_folder_that_is_none(
+def test_unusable_file_in_the_folder_is_named(
     spoil: Callable[[Path], object], place: str, why: str, tmp_path: Path
 ) -> None:
     spoil(tmp_path)
@@ -54,7 +54,7 @@ def test_a_file_in_the_folder_that_is_none(
     assert str(fault.value) == f"{tmp_path}{place} cannot be used: {why}"
 
 
-def test_the_folder_itself(tmp_path: Path) -> None:
+def test_unusable_folder_is_named(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     for path, why in (
@@ -73,7 +73,7 @@ def test_the_folder_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_the_folder_of_another_user(tmp_path: Path) -> None:
+def test_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
     readable = tmp_path / "readable"
@@ -94,7 +94,7 @@ def test_the_folder_of_another_user(tmp_path: Path) -> None:
         os.seteuid(0)
 
 
-def test_a_folder_in_use(tmp_path: Path) -> None:
+def test_folder_in_use_is_refused(tmp_path: Path) -> None:
     # Opened anew, the file has a lock of its own in the same process too.
     with (
         lock_data_folder(tmp_path),
@@ -126,13 +126,13 @@ def test_a_folder_in_use(tmp_path: Path) -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_is_said_of_an_error(error: Exception, told: str) -> None:
+def test_errors_are_explained(error: Exception, told: str) -> None:
     with pytest.raises(DataFolderUnusable) as fault, explain_file_errors(Path("/data/file")):
         raise error
     assert str(fault.value).startswith(told)
 
 
-def test_the_advice_for_a_damaged_file_loses_nothing_else() -> None:
+def test_advice_for_a_damaged_file_loses_nothing_else() -> None:
     """An older event log next to a newer column store would drop new records as repeats."""
     for name, error, message in (
         (
@@ -149,7 +149,7 @@ def test_the_advice_for_a_damaged_file_loses_nothing_else() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_a_folder_that_another_user_has_set_up(tmp_path: Path) -> None:
+def test_folder_set_up_by_another_user_is_refused(tmp_path: Path) -> None:
     for name, owner, called in (("lock", 1, "daemon"), ("control.sqlite", 64_999, "user 64999")):
         data = tmp_path / name
         data.mkdir()
@@ -162,7 +162,7 @@ def test_a_folder_that_another_user_has_set_up(tmp_path: Path) -> None:
         )
 
 
-def test_a_secret_is_made_once_and_an_emptied_one_is_no_key(tmp_path: Path) -> None:
+def test_secret_is_created_once_and_an_emptied_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "receipt.key"
     secret = read_secret(path)
     assert len(secret) == 43

@@ -1,4 +1,4 @@
-"""Ports of `pharos up` that cannot be used: the message names the option to change."""
+"""Errors of unusable ports of `pharos up`: the message names the option to change."""
 
 import socket
 from contextlib import ExitStack, closing
@@ -17,7 +17,7 @@ def _told(host: str, port: int, apps_port: int | None) -> str:
     return str(fault.value)
 
 
-def test_which_option_the_message_names() -> None:
+def test_error_names_the_option_to_change() -> None:
     with ExitStack() as stack:
         taken = stack.enter_context(closing(bind("127.0.0.1", 0)))
         taken.listen()
@@ -38,7 +38,7 @@ def test_which_option_the_message_names() -> None:
         assert _told(host, 0, 0).endswith("Choose another --host.")
 
 
-def test_sockets_are_closed_at_the_end_and_after_a_fault() -> None:
+def test_sockets_are_closed_at_the_end_and_after_an_error() -> None:
     with bound_listeners("127.0.0.1", 0, None) as listeners:
         ports = [server.getsockname()[1] for server in (listeners.main, listeners.apps)]
     for port in ports:
@@ -46,7 +46,7 @@ def test_sockets_are_closed_at_the_end_and_after_a_fault() -> None:
             server.listen()
 
 
-def test_another_process_that_listened_first() -> None:
+def test_port_taken_between_bind_and_listen_is_reported() -> None:
     # Both may bind it while neither listens.
     with closing(bind("127.0.0.1", 0)) as one:
         port = one.getsockname()[1]

@@ -1,4 +1,4 @@
-"""What is served stands in the document, and what stands in the document is served."""
+"""The OpenAPI document lists exactly the routes that are served."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -54,7 +54,7 @@ def _of_edge() -> set[tuple[str, str]]:
     return {found for found in whole if found[1] not in _SCRIPTS}.union(*_BELOW.values())
 
 
-def test_the_document_has_what_is_served_and_nothing_else() -> None:
+def test_document_lists_exactly_the_served_routes() -> None:
     control, edge = _of_control(), _of_edge()
     assert not control & edge
     paths = load_document()["paths"]

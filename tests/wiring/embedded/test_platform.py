@@ -1,4 +1,4 @@
-"""The wiring between the parts of `pharos up`, without any engine."""
+"""Parts of `pharos up` without any engine."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from pipeline_contracts.settings import Settings
 from wiring.embedded import platform
 
 
-async def test_readiness_reports_what_the_deployer_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_readiness_shows_warnings_of_the_deployer(monkeypatch: pytest.MonkeyPatch) -> None:
     deployer = SimpleNamespace(failing=None, missing_confinement=None)
 
     @asynccontextmanager
