@@ -42,28 +42,28 @@ _IN_TIME = 45.0
 
 @pytest.fixture(scope="module")
 def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """A server that may be hurt. Durable: what was committed has to be there after a kill."""
+    """A server that tests may kill; commits are durable."""
     with or_skip(running_postgres(tmp_path_factory.mktemp("postgres"), durable=True)) as server:
         yield server
 
 
 @dataclass
 class Hurry:
-    """Whether the limits are those that a test has said, or long."""
+    """Switches between the short time limits of a test and long ones."""
 
     short: Mapping[str, float]
     is_on: bool = False
 
     @contextlib.contextmanager
     def __call__(self) -> Iterator[None]:
-        """What is connected and asked here is given up after what the test has said."""
+        """Use the short limits of the test for connections and statements inside this context."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(self, "is_on", True)
             patch.setattr(postgres, "_PING_SECONDS", self.short.get("_PING_SECONDS", _LONG))
             yield
 
     def of(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """What a connection is opened with, of what the program says."""
+        """Return the connection options that the program chose."""
         if self.is_on:
             return dict(options)
         settings = {**options["server_settings"], "statement_timeout": "0"}
@@ -79,7 +79,7 @@ class Control:
     hurry: Hurry
 
     async def ask(self, path: str = "/api/v1/account") -> tuple[int, dict[str, str]]:
-        """Status and headers of a GET, straight through ASGI."""
+        """Send a GET through ASGI; return status and headers."""
         sent: list[dict[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Control:
         self.app.add_api_route(path, call)
 
     async def until(self, question: str) -> None:
-        """Wait until the server answers this with true."""
+        """Wait until the server returns true for the query."""
         connection = await asyncpg.connect(self.server.url)
         try:
             async with asyncio.timeout(_LONG):
@@ -131,7 +131,7 @@ class Control:
 
 @pytest.fixture
 def short() -> Mapping[str, float]:
-    """The limits that a test wants to see come, in seconds: they hold where it is in a hurry."""
+    """The short limits of a test, in seconds, for use within `Hurry`."""
     return {}
 
 

@@ -25,7 +25,7 @@ ENOUGH = 400
 
 @dataclass
 class Clock:
-    """Passes only when somebody sleeps."""
+    """A clock that advances only in `sleep`."""
 
     seconds: float = 0.0
 
@@ -35,7 +35,7 @@ class Clock:
 
 @dataclass
 class Recorder:
-    """Takes collect requests; `answer` gives the status of the n-th."""
+    """Records collect requests; `answer` returns the status of the n-th."""
 
     answer: Callable[[int], int] = lambda number: 202
     headers: list[dict[str, str]] = field(default_factory=list)
@@ -72,7 +72,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @asynccontextmanager
 async def browsing(recorder: Recorder) -> AsyncIterator[None]:
-    """Until the recorder has enough."""
+    """Run the visitors until the recorder has enough requests."""
     app = web.Application()
     app.router.add_post("/api/v1/collect/the-site", recorder.collect)
     runner = web.AppRunner(app)

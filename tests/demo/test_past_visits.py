@@ -70,7 +70,7 @@ def events(received: list[Received]) -> list[CollectedEvent]:
 
 @pytest.fixture(scope="module")
 def visits(events: list[CollectedEvent]) -> list[list[CollectedEvent]]:
-    """As the consumer groups them, each in the order of its times."""
+    """Visits as the consumer groups them, each in order of time."""
     known, found = Visits(), defaultdict(list)
     for event in events:
         before = (SITE, event.previous_day_hash) if event.previous_day_hash else None
@@ -134,7 +134,7 @@ def test_records_are_valid_for_the_edge(received: list[Received]) -> None:
 
 
 def sent_of(event: CollectedEvent) -> dict[str, Any]:
-    """What a tracker would have sent for it."""
+    """Return the event that a tracker would have sent."""
     sent: dict[str, Any] = {
         "id": str(event.id),
         "type": "event" if event.is_event else "pageview",

@@ -17,7 +17,7 @@ MISSING = "/sale"
 
 
 class Page(HTMLParser):
-    """The tags of a page."""
+    """Collects the tags of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Page(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
     def attributes(self, tag: str, name: str) -> list[str]:
-        """The values of an attribute that such tags have."""
+        """Return the values of an attribute of all tags with this name."""
         return [
             value for found, given in self.tags if found == tag and (value := given.get(name)) is not None
         ]
@@ -47,7 +47,7 @@ async def client(origin: str) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def all_pages(client: aiohttp.ClientSession) -> dict[str, tuple[int, Page, str]]:
-    """Status, page and text of whatever links lead to from the first page on, but for files."""
+    """Return status, tags and text of all pages that are linked from the first page, without files."""
     found: dict[str, tuple[int, Page, str]] = {}
     waiting = ["/"]
     while waiting:

@@ -37,7 +37,7 @@ def _actor(platform: Platform, who: str) -> Actor:
 
 
 async def _waiting(platform: Platform, name: str = NAME, who: str = "deployer", **values: Any) -> int:
-    """A deployment that this person has asked for, of a commit that is not known yet."""
+    """Queue a deployment by this person, of a commit that is not known yet."""
     asked_by = platform.acme.people[who].id
     row = {"status": "awaiting_approval", "revision": None, "asked_by_id": asked_by, "needs_approval": True}
     async with platform.sessions() as session, session.begin():
@@ -78,7 +78,7 @@ async def _cancel(platform: Platform, number: int) -> None:
 
 
 async def _told(platform: Platform, number: int) -> tuple[list[str], list[tuple[str, dict[str, Any]]]]:
-    """The deployment's log, and what the audit log has of it."""
+    """Return the deployment's log and its audit entries."""
     async with platform.sessions() as session:
         lines = select(DeploymentLine.text).where(DeploymentLine.deployment_id == number)
         entries = (
@@ -266,7 +266,7 @@ async def test_one_of_many_concurrently_approved_deployments_is_queued(platform:
 
 
 async def test_approval_is_atomic(platform: Platform) -> None:
-    """Nothing of it stays where what comes after it in its transaction fails."""
+    """A later failure in the same transaction undoes the approval."""
     number = await _waiting(platform, revision=COMMIT)
     before = await platform.contents()
     with pytest.raises(ZeroDivisionError):

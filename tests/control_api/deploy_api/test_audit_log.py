@@ -19,7 +19,7 @@ async def _entries(platform: Platform) -> list[AuditEntry]:
 
 
 async def _sources(platform: Platform, *forwarded: str) -> str:
-    """Where a call that came with these `X-Forwarded-For` comes from, by the log."""
+    """Return the source that the audit log records for a call with these `X-Forwarded-For` headers."""
     path = environment_path(platform.acme.places["shop/staging"], "scale")
     headers = [("Authorization", f"Bearer {platform.acme.token()}"), ("Content-Type", "application/json")]
     headers += [("X-Forwarded-For", value) for value in forwarded]
@@ -111,6 +111,6 @@ async def test_forwarded_addresses_are_used_only_from_trusted_proxies(platform: 
 
 
 async def test_repeated_forwarded_headers_form_one_list(platform: Platform) -> None:
-    """A proxy may add its line below the one that the caller has sent (RFC 9110, 5.3)."""
+    """A proxy may add its own header line after that of the caller (RFC 9110, 5.3)."""
     platform.app.state.client_addresses = parse_trusted_proxies("127.0.0.1")
     assert await _sources(platform, "203.0.113.9", "198.51.100.7") == "198.51.100.7"

@@ -38,14 +38,14 @@ NOBODYS = [
 
 @dataclass(slots=True)
 class Locked:
-    """A platform, and credentials that open nothing there, each under what is wrong with it."""
+    """A platform with invalid credentials, by the reason why they are invalid."""
 
     platform: Platform
     tokens: dict[str, str]
     keys: dict[str, str]
 
     def headers(self, row: Row) -> dict[str, str | None]:
-        """What is to be refused of this route, as `Authorization` headers."""
+        """Return the `Authorization` headers that this route must refuse."""
         platform, dead = self.platform, self.tokens if row.is_for_people else self.keys
         kind = CredentialKind.API_TOKEN if row.is_for_people else CredentialKind.INGEST_KEY
         good = credential(row, platform.acme)
@@ -100,7 +100,7 @@ async def _settled(shared: Platform) -> None:
 
 
 async def _settle(platform: Platform) -> None:
-    """Let every route do the same again."""
+    """Reset the state, so that every route can be called again."""
     await platform.settle()
     async with platform.sessions() as session, session.begin():
         for tenant in (platform.acme, platform.other):
@@ -269,7 +269,7 @@ async def test_ingest_key_authenticates_its_route(shared: Platform, row: Row) ->
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.right], ids=str)
 async def test_account_role_gives_no_access_to_other_accounts(shared: Platform, row: Row) -> None:
-    """Somebody who is an owner there, and nothing but a viewer here."""
+    """A person who is an owner in another account and only a viewer in this one."""
     now = datetime.now(UTC)
     async with shared.sessions() as session, session.begin():
         elsewhere = Membership(
@@ -308,7 +308,7 @@ _INSANE = (None, "", "x" * 129, "a b", "é", "a\tb")
 async def test_every_response_has_a_request_id(
     shared: Platform, row: Row, sane: Iterable[str], insane: Collection[str | None]
 ) -> None:
-    """The caller's where it is sane, else a new one each time; on good answers and on refusals."""
+    """A well-formed ID of the caller is returned, otherwise a new one; in successful and in error responses."""
     path, body = address(row, shared.acme), body_of(row, shared.acme)
     made = set()
     good = f"Bearer {credential(row, shared.acme)}"

@@ -23,7 +23,7 @@ _PUSH = Wish("push", ref="main", pushed_revision="c" * 40)
 
 
 async def _waiting(platform: Platform) -> int:
-    """A push that waits for a second person."""
+    """Queue a push that waits for approval."""
     await platform.change(NAME, deploys_need_approval=True)
     row = {"status": "awaiting_approval", "revision": "b" * 40, "needs_approval": True, "frozen_at": NOW}
     async with platform.sessions() as session, session.begin():

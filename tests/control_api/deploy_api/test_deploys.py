@@ -27,7 +27,7 @@ async def _deploy(
 
 
 async def test_deploy_is_queued(platform: Platform) -> None:
-    """It can be read at once, and its log begins."""
+    """The deployment and its log can be read at once."""
     deployer = platform.acme.token("deployer")
     # Answers tell whole milliseconds.
     before = datetime.now(UTC).replace(microsecond=0)
@@ -256,7 +256,7 @@ async def test_deploy_without_repository_is_422(platform: Platform) -> None:
 async def test_deploy_uses_changes_made_while_the_body_arrived(
     platform: Platform, body_is_read: asyncio.Event
 ) -> None:
-    """The body may take half a minute. Whoever hibernates the environment meanwhile does not see it deployed."""
+    """The body may take 30 s. An environment that is hibernated meanwhile is not deployed."""
 
     async def change_meanwhile(**values: Any) -> AsyncIterator[bytes]:
         yield b"{"

@@ -169,7 +169,7 @@ async def test_invalid_bodies_are_refused(shared: Platform, operation: tuple[str
 
 
 async def test_variables_body_has_a_larger_limit(shared: Platform) -> None:
-    """The largest text, in which JSON escapes each character, is read; one byte more of text is 422."""
+    """The largest text with every character escaped in JSON is accepted; one more byte of text is 422."""
     value = "".join(f"\\u{ord('x'):04x}" for _ in range(120_000))
     largest = f'{{"variables": "A={value}\\nB={value}"}}'.encode()
     assert (await _send(shared, VARIABLES, largest)).status == 200
@@ -188,7 +188,7 @@ async def _unfinished(until: asyncio.Event, first: bytes = b"{") -> AsyncIterato
 
 
 def _bodies(platform: Platform) -> dict[str, tuple[str, str]]:
-    """Every operation that reads a body."""
+    """Return every operation that reads a body."""
     acme = platform.acme
     paths = {
         f"{method} {name}": (method, environment_path(acme.places[NAME], name))
@@ -215,7 +215,7 @@ async def test_body_that_does_not_arrive_is_408(platform: Platform, monkeypatch:
 
 
 async def test_slow_bodies_do_not_block_other_callers(platform: Platform) -> None:
-    """More of them than there are connections to the database."""
+    """More slow bodies than database connections."""
     for name, (method, path) in _bodies(platform).items():
         finished = asyncio.Event()
         token = platform.acme.ingest_key if name == "record" else None
@@ -279,7 +279,7 @@ async def test_environment_removed_while_the_body_arrived_is_404(
 
 @pytest.mark.both_databases
 async def test_concurrent_changes_are_serialized(platform: Platform) -> None:
-    """Each entry of the audit log goes on from where the one before it ended."""
+    """Each audit entry starts with the state in which the previous one ended."""
     numbers = [1 + n % 20 for n in range(30)]
     answers = await asyncio.gather(*(_send(platform, SCALE, {"replicas": n}) for n in numbers))
     assert [answer.data["desired_replicas"] for answer in answers] == numbers

@@ -32,14 +32,14 @@ async def _count(platform: Platform, table: type[Any]) -> int:
 
 
 async def _age(platform: Platform, by: timedelta) -> None:
-    """Let what is kept have been kept for so much longer."""
+    """Move the stored responses back in time."""
     async with platform.sessions() as session, session.begin():
         for row in (await session.execute(select(IdempotentAnswer))).scalars():
             row.created_at -= by
 
 
 def _posts(platform: Platform) -> dict[str, tuple[str, Any, str]]:
-    """Each operation that makes something: its path, body and credential."""
+    """Return every operation that creates something: its path, body and credential."""
     acme = platform.acme
     production = acme.environment("shop/production").public_id
     report = {"deployment_id": str(uuid.uuid4()), "version": "1.4.2"}
@@ -93,7 +93,7 @@ async def test_stored_response_is_independent_of_later_changes(platform: Platfor
 
 
 async def test_key_is_valid_for_one_request_only(platform: Platform) -> None:
-    """Another body, path or method is refused, and nothing is done."""
+    """Another body, path or method with the same key is refused and changes nothing."""
     first = await _deploy(platform, "k", {"ref": "main"})
     await platform.settle()
     before = await platform.contents()
@@ -156,7 +156,7 @@ async def test_key_expires_after_a_day(platform: Platform) -> None:
 
 
 async def test_error_responses_are_not_stored(platform: Platform) -> None:
-    """The same request may be sent again, and is judged again."""
+    """The same request may be sent again, and is checked again."""
     await platform.change("shop/development", state="hibernated")
     assert (await _deploy(platform, "k")).status == 422
     await platform.change("shop/development", state="running")
@@ -212,7 +212,7 @@ async def test_malformed_key_is_422(shared: Platform, key: str) -> None:
 
 
 async def test_two_keys_are_422(shared: Platform) -> None:
-    """Which one counts would be a guess."""
+    """It would be ambiguous which key applies."""
     before = await shared.contents()
     for path, body, token in _posts(shared).values():
         headers = [("Authorization", f"Bearer {token}"), ("Idempotency-Key", "a"), ("Idempotency-Key", "b")]

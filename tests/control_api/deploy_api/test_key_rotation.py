@@ -21,7 +21,7 @@ OLD, BOTH, NEW = (SealingKeys.read(text) for text in (_OLD, f"{_NEW},{_OLD}", _N
 
 
 async def _put(platform: Platform, keys: SealingKeys, name: str, text: str) -> int | None:
-    """Set variables with these keys; the ID of the change, where it waits."""
+    """Set variables with these keys; return the ID of the change if it waits for approval."""
     platform.app.state.variable_keys = keys
     path = environment_path(platform.acme.places[name], "variables")
     answer = await platform.call("PUT", path, {"variables": text}, token=platform.acme.token("deployer"))

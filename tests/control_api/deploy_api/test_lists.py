@@ -23,7 +23,7 @@ PROJECTS = "/v1/projects"
 
 
 async def _walk(platform: Platform, path: str, limit: int, who: str = "owner") -> AsyncIterator[list[Any]]:
-    """Each page's rows."""
+    """Yield the rows of each page."""
     query = f"?limit={limit}"
     while True:
         answer = await platform.call("GET", f"{path}{query}", token=platform.acme.token(who))
@@ -217,7 +217,7 @@ async def test_cursor_works_for_other_members_within_their_access(shared: Platfo
 
 @pytest.mark.parametrize("count", [1, 100, 101, 150])
 async def test_member_sees_only_projects_with_a_role(platform: Platform, count: int) -> None:
-    """The pages of up to a hundred projects are read from each one's index, those of more from the account's."""
+    """Pages of up to 100 projects use an index by project, pages of more projects an index by account."""
     acme, stranger = platform.acme, platform.acme.people["stranger"]
     async with platform.sessions() as session, session.begin():
         mine = [await _project_with_deployments(session, acme, 3) for _ in range(count)]

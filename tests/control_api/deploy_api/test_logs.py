@@ -28,13 +28,13 @@ EVENTS = {"Accept": "text/event-stream"}
 
 @dataclass(slots=True)
 class Stream:
-    """A live log as its reader has it."""
+    """A log stream as its reader receives it."""
 
     response: aiohttp.ClientResponse
     events: list[dict[str, Any]] = field(default_factory=list)
 
     async def next(self) -> dict[str, Any] | None:
-        """The next event, a comment among them; None at the end."""
+        """Return the next event or comment; None at the end."""
         async with asyncio.timeout(_PATIENCE):
             block = b""
             while not block.endswith(b"\n\n"):
@@ -51,7 +51,7 @@ class Stream:
         return event
 
     async def until(self, kind: str, count: int = 1) -> list[dict[str, Any]]:
-        """As many events of this kind, whatever comes between."""
+        """Return the next `count` events of this kind, and skip others."""
         found: list[dict[str, Any]] = []
         while len(found) < count:
             event = await self.next()
@@ -60,7 +60,7 @@ class Stream:
         return found
 
     async def rest(self) -> list[dict[str, Any]]:
-        """All that comes until the end, without comments."""
+        """Return all events until the end, without comments."""
         begun = len(self.events)
         while await self.next() is not None:
             pass
@@ -284,7 +284,7 @@ async def _status_of(platform: Platform, build: int, until: asyncio.Event) -> in
 async def test_too_many_concurrent_streams_are_503(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where all of them have been let in before the first of them is sent anything."""
+    """The limit holds although all requests arrive before the first stream is opened."""
     monkeypatch.setattr(log_streams, "MAX_STREAMS", 3)
     gate = asyncio.Barrier(12)
 
@@ -353,7 +353,7 @@ async def _until_there_is_room(platform: Platform, build: int) -> None:
 async def test_disconnected_reader_frees_its_stream(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also one that has never read what was sent, which is more than fits on the way."""
+    """This includes a reader that has not read a response larger than all buffers."""
     monkeypatch.setattr(log_streams, "MAX_STREAMS", 1)
     build = await _running(platform)
     async with _follow(platform, build) as stream:

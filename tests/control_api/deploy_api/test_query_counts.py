@@ -33,7 +33,7 @@ async def platform(
 
 
 async def _fill(platform: Platform, count: int) -> None:
-    """So many more of everything that a read could meet, all of which `owner` and `viewer` see."""
+    """Add `count` objects of every kind that a read may return, all visible to `owner` and `viewer`."""
     acme = platform.acme
     viewer = acme.people["viewer"].id
     assert acme.site is not None
@@ -97,7 +97,7 @@ async def _fill(platform: Platform, count: int) -> None:
 
 
 async def _count(platform: Platform) -> dict[str, int]:
-    """Statements of each read, by route and person."""
+    """Return the number of statements of each read, by route and person."""
     counts = {}
     reads = [row for row in ROWS if row.method == "GET"]
     for who in ("owner", "viewer"):

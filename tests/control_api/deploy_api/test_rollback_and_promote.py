@@ -36,7 +36,7 @@ async def _remove_release(platform: Platform, deployment: Deployment) -> None:
 
 
 async def test_rollback_and_promotion_need_no_repository(platform: Platform) -> None:
-    """It stays one of the repository that it was built from."""
+    """The deployment keeps the repository that it was built from."""
     old = platform.acme.deployments["development"]
     async with platform.sessions() as session, session.begin():
         await session.execute(update(Repository).values(disconnected_at=NOW))
@@ -105,7 +105,7 @@ async def test_rollback_needs_no_approval(platform: Platform) -> None:
 
 
 async def test_rollback_without_retained_release_is_refused(platform: Platform) -> None:
-    """Nor promoted."""
+    """A promotion is refused as well."""
     acme = platform.acme
     builds = {"removed": acme.deployments["development"]}
     await _remove_release(platform, builds["removed"])

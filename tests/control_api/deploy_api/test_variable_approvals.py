@@ -27,7 +27,7 @@ def _actor(platform: Platform, who: str) -> Actor:
 
 
 async def _change(platform: Platform, who: str = "deployer") -> int:
-    """A change of variables that this person has asked for."""
+    """Request a change of variables by this person."""
     await platform.change(NAME, variables_need_approval=True)
     path = environment_path(platform.acme.places[NAME], "variables")
     answer = await platform.call("PUT", path, {"variables": "A=2"}, token=platform.acme.token(who))

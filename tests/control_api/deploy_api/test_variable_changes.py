@@ -127,7 +127,7 @@ async def test_one_of_many_concurrent_changes_waits(platform: Platform) -> None:
 async def test_values_appear_in_no_table_log_or_message(
     tmp_path: Path, platform: Platform, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What a text, a change that waits, a refused text and a fault leave behind."""
+    """Checks an accepted text, a waiting change, a refused text and an internal error."""
     secret = "Zq9-unmistakable-secret-of-this-test-Zq9"
     answers = []
     with caplog.at_level(logging.DEBUG):

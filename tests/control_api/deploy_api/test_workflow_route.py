@@ -53,7 +53,7 @@ async def _put(platform: Platform, text: str, project: str = "shop", who: str = 
 
 
 async def _stored(platform: Platform, project: str = "shop") -> list[tuple[int, str, int | None]]:
-    """Each version of the project: its number, its text, and whose it is."""
+    """Return each version of the project: its number, text and author."""
     query = (
         select(Workflow.version, Workflow.text, Workflow.set_by_id)
         .where(Workflow.project_id == platform.acme.projects[project].id)
@@ -64,7 +64,7 @@ async def _stored(platform: Platform, project: str = "shop") -> list[tuple[int, 
 
 
 def _padded(length: int, fill: str) -> str:
-    """A good document of so many characters, with a comment at its end."""
+    """Return a valid document of `length` characters, padded with a comment."""
     return f"{TEXT}#{fill * (length - len(TEXT) - 1)}"
 
 
@@ -193,7 +193,7 @@ async def test_at_most_twenty_errors_are_listed(shared: Platform) -> None:
 
 @pytest.mark.parametrize("fill", ["x", "é", ASTRAL], ids=["ASCII", "two bytes", "beyond U+FFFF"])
 async def test_longest_document_is_accepted(platform: Platform, fill: str) -> None:
-    """Of whatever characters, and where JSON escapes each of them."""
+    """Checks different characters, also with each of them escaped in JSON."""
     text = _padded(50_000, fill)
     escaped = text.encode("utf-16-be").hex()
     units = "".join(f"\\u{escaped[at : at + 4]}" for at in range(0, len(escaped), 4))
@@ -271,7 +271,7 @@ async def test_body_that_does_not_arrive_is_408(platform: Platform, monkeypatch:
 async def test_slow_bodies_do_not_block_other_callers(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More of them than there are connections to the database."""
+    """More slow bodies than database connections."""
     reading, finished = asyncio.Semaphore(0), asyncio.Event()
     read = json_body._read_stream
 

@@ -28,13 +28,13 @@ class Entries:
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
     async def enter(self, *names: str) -> None:
-        """Have them enter one after the other."""
+        """Acquire slots one after the other."""
         for name in names:
             self.tasks[name] = asyncio.create_task(self._run(name))
             await self.settle()
 
     async def leave(self, *names: str) -> None:
-        """End the turns of these."""
+        """Release the slots of these entries."""
         for name in names:
             self.queue.release(name[0])
             await self.settle()
@@ -123,7 +123,7 @@ async def test_reserve_is_for_keys_without_running_tasks() -> None:
 
 
 class Caller:
-    """A request of which only the connection matters."""
+    """A request that only reports its disconnect."""
 
     def __init__(self, queue: FairQueue) -> None:
         self.app = SimpleNamespace(state=SimpleNamespace(report_queue=queue))
@@ -187,7 +187,7 @@ async def test_disconnect_cancels_a_waiting_or_running_report() -> None:
 
 
 class HeldEngine:
-    """Handles of a store in whose sessions every query takes until `go_on`, as a long one of chDB does."""
+    """Handles of a store in which every query runs until `go_on`, like a long query in chDB."""
 
     def __init__(self) -> None:
         self.go_on = threading.Event()

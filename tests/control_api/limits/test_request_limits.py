@@ -33,7 +33,7 @@ _TOKEN = make_credential(CredentialKind.API_TOKEN)
 
 
 class Clock:
-    """Seconds that a test sets."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -43,7 +43,7 @@ class Clock:
 
 
 async def _pass(limiter: RequestLimiter, token: str | None, address: str = "192.0.2.1") -> bool:
-    """Whether a request is let in, which then ends."""
+    """Return True if a request is admitted, and end it."""
     try:
         key = await limiter.admit(None if token is None else digest_credential(token), address)
     except TooManyRequests:
@@ -122,7 +122,7 @@ async def test_forgotten_credential_frees_the_slots_of_its_former_owner() -> Non
 
 
 async def _application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers at once, but for a stream, which begins at once and ends never."""
+    """An application that responds at once; `/stream` never ends."""
 
     async def endless() -> AsyncIterator[bytes]:
         yield b"begun"
@@ -140,7 +140,7 @@ class Client:
     app: ASGIApp
 
     async def ask(self, path: str, **headers: str) -> tuple[int, dict[str, str], Any]:
-        """Status, headers and JSON of the answer; header names have `_` for `-`."""
+        """Return status, headers and JSON of the response; header names have `_` for `-`."""
         raw = [(name.replace("_", "-").lower().encode(), text.encode()) for name, text in headers.items()]
         scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "headers": raw}
         scope |= {

@@ -73,7 +73,7 @@ OPERATIONS = {
 
 
 def resolve(value: Any) -> Any:
-    """What a reference stands for."""
+    """Resolve a reference."""
     while isinstance(value, dict) and "$ref" in value:
         found: Any = DOCUMENT
         for part in value["$ref"].removeprefix("#/").split("/"):
@@ -94,7 +94,7 @@ _each = pytest.mark.parametrize(("method", "path", "operation"), ALL)
 
 
 def _media_types(operation: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Where, and the media type: of the request and of all answers."""
+    """Yield the location and the media type of the request and of all responses."""
     for name, media in resolve(operation.get("requestBody", {})).get("content", {}).items():
         yield f"request {name}", media
     for status, response in operation["responses"].items():
@@ -125,7 +125,7 @@ def test_document_is_valid_openapi_3_1() -> None:
 
 def test_every_yaml_file_is_part_of_the_document() -> None:
     class Strict(yaml.SafeLoader):
-        """Takes no name twice in one mapping, which YAML's own loader lets pass."""
+        """Refuses duplicate keys in a mapping, which YAML's own loader accepts."""
 
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
             own = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
@@ -255,7 +255,7 @@ def test_error_table_is_complete() -> None:
 
 
 def _problems() -> list[type[errors.Problem]]:
-    """Those of the API. The proxy before deployed applications has some of its own, which are not told here."""
+    """The errors of the API, without those of the proxy for deployed applications."""
     found = [errors.Problem]
     for problem in found:
         found += [one for one in problem.__subclasses__() if one.__module__ == errors.__name__]

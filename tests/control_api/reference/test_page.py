@@ -22,7 +22,7 @@ _SHOWN = "document.querySelectorAll('.opblock').length"
 
 
 class _Watched:
-    """A tab on the page, with all that it asked for and all that its console said."""
+    """A browser tab with the page, its requests and its console messages."""
 
     def __init__(self, tab: Tab, url: str) -> None:
         self.tab, self.url = tab, url
@@ -41,7 +41,7 @@ class _Watched:
 
 @pytest.fixture(scope="module")
 async def page(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[_Watched]:
-    """One for both tests: a browser that starts, and draws the page, takes seconds."""
+    """One page for both tests: starting a browser and rendering the page takes seconds."""
     # Nothing reads from the database: whoever has no token is refused before.
     app = build_control_app(
         open_sessions(open_engine("sqlite+aiosqlite://")), _NOTHING, b"receipts", _NOTHING
@@ -59,7 +59,7 @@ async def page(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[_Watch
 
 
 def _first_of_each_tag() -> list[int]:
-    """The places of operations on the page, which shows them tag by tag."""
+    """Return the positions of the operations on the page, which groups them by tag."""
     tags = [
         operation["tags"][0]
         for item in load_document()["paths"].values()

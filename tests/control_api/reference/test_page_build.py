@@ -13,7 +13,7 @@ _PACKAGES = ("package.json", "package-lock.json")
 
 
 def _package() -> Path:
-    """A folder with what npm brings for the page. Raises `EngineMissing`."""
+    """A folder with the npm packages of the page. Raises `EngineMissing`."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         raise EngineMissing("Node.js is not here. On Debian: apt-get install nodejs npm")
     content = b"".join((_PAGE / name).read_bytes() for name in _PACKAGES)

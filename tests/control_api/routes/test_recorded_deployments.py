@@ -30,7 +30,7 @@ PATH = "/api/v1/deployments"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer as it came."""
+    """A response."""
 
     status_code: int
     headers: Mapping[str, str]
@@ -89,7 +89,7 @@ def _report(**members: Any) -> dict[str, Any]:
 
 @pytest.mark.both_databases
 async def test_first_report_is_201_and_a_repeat_is_200(control: Control) -> None:
-    """201, then 200 with what was reported first, whatever the repeat says."""
+    """201, then 200 with the first report, whatever the repeat contains."""
     first = await control.post(_report())
     assert first.status_code == 201
     data = first.json()["data"]
@@ -135,7 +135,7 @@ async def test_note_truncated_in_an_emoji_is_recorded(control: Control) -> None:
 
 @pytest.mark.both_databases
 async def test_hundred_concurrent_reports_are_recorded_once(control: Control) -> None:
-    """One is new, all the others are told of it."""
+    """One report is 201, and all others are 200."""
     answers = await asyncio.gather(*(control.post(_report(version=f"v{n}")) for n in range(100)))
     assert sorted(answer.status_code for answer in answers) == [200] * 99 + [201]
     assert len({answer.json()["data"]["version"] for answer in answers}) == 1

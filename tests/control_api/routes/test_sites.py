@@ -35,7 +35,7 @@ _NOTHING = {"value": 0, "previous": 0, "change": 0.0}
 
 
 class HeldStore:
-    """A column store that is away, or that lets nobody through for a while."""
+    """A column store that is unavailable, or that blocks queries for a while."""
 
     def __init__(self) -> None:
         self.is_away = True
@@ -288,7 +288,7 @@ async def test_unavailable_column_store_is_503(control: Control) -> None:
 
 @pytest.mark.both_databases
 async def test_no_transaction_is_open_while_the_column_store_works(control: Control) -> None:
-    """The use of the token is noted by then: on SQLite its transaction would keep out whoever wants to write."""
+    """The use of the token is recorded before: on SQLite an open transaction would block all writers."""
     held = HeldStore()
     held.is_away = False
     control.app.state.report_store = held

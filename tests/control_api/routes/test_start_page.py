@@ -25,7 +25,7 @@ from wiring.embedded.asgi_bridge import asgi_handler
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The control plane without a database: none of this needs one."""
+    """The control plane without a database."""
 
     url: str
     http: aiohttp.ClientSession
@@ -43,7 +43,7 @@ def _no_sessions() -> None:
 
 
 class _Page(HTMLParser):
-    """Tags and what they refer to."""
+    """Collects tags and their references."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

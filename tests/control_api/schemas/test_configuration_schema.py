@@ -1,5 +1,5 @@
-"""The schema of configuration documents takes what the reader takes, and refuses what it refuses but for what no schema
-can say."""
+"""The schema of configuration documents accepts what the reader accepts, and refuses what the reader refuses, except
+for rules that no schema can express."""
 
 import copy
 import json

@@ -25,7 +25,7 @@ each = pytest.mark.parametrize("name", NAMES)
 
 
 def _keys(schema: Any, root: Any) -> Iterator[str]:
-    """Every key that a schema knows by name."""
+    """Yield every key that a schema names."""
     if not isinstance(schema, dict):
         return
     if "$ref" in schema:

@@ -23,7 +23,7 @@ def _schema(name: str) -> Any:
 
 
 def _schemas(schema: Any, path: str = "#") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every schema in this one, itself included."""
+    """Yield every schema in this one, including itself."""
     if not isinstance(schema, dict):
         return
     yield path, schema

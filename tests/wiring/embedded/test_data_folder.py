@@ -133,7 +133,7 @@ def test_errors_are_explained(error: Exception, told: str) -> None:
 
 
 def test_advice_for_a_damaged_file_loses_nothing_else() -> None:
-    """An older event log next to a newer column store would drop new records as repeats."""
+    """An older event log next to a newer column store would drop new records as duplicates."""
     for name, error, message in (
         (
             "event-log.sqlite",

@@ -30,7 +30,7 @@ _KEYS = SealingKeys.read("k" * 43)
 
 @dataclass(frozen=True)
 class FirstStart:
-    """A data folder with an account, as it is before its repository is made."""
+    """A data folder with an account, before the sample repository is created."""
 
     data: Path
     sessions: Sessions
@@ -44,7 +44,7 @@ class FirstStart:
         return await ensure_sample_repository(self.sessions, _KEYS, {**self.credentials, **more}, self.data)
 
     def git(self, *arguments: str) -> str:
-        """What git tells of the repository."""
+        """Return the output of git in the repository."""
         done = subprocess.run(
             ["git", f"--git-dir={self.repository}", *arguments], capture_output=True, text=True, check=True
         )
@@ -153,7 +153,7 @@ async def test_git_settings_of_the_user_are_ignored(
 
 
 def _no_git(bin_folder: Path) -> None:
-    """Nothing is on the PATH."""
+    """Leave the PATH empty."""
 
 
 def _failing_git(bin_folder: Path) -> None:

@@ -28,7 +28,7 @@ ACCOUNT = b"GET /api/v1/account HTTP/1.1\r\nHost: x\r\n"
 
 @contextlib.asynccontextmanager
 async def serving(limits: ServerLimits = _LIMITS) -> AsyncIterator[int]:
-    """The port of a control plane that has no database."""
+    """Serve a control plane without a database; yield its port."""
     sessions = open_sessions(open_engine("sqlite+aiosqlite://"))
     app = build_control_app(sessions, _NOTHING, b"receipts", _NOTHING, git_app_secret="s")
     server = control_server(app, limits)
@@ -43,7 +43,7 @@ async def serving(limits: ServerLimits = _LIMITS) -> AsyncIterator[int]:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[BoundedProtocol]:
-    """The connections that were opened."""
+    """The connections that the server has accepted."""
     connections: list[BoundedProtocol] = []
     connect = BoundedProtocol.connection_made
 
