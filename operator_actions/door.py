@@ -54,16 +54,16 @@ async def _list_heartbeats(engines: Engines, wanted: Wanted, now: datetime) -> A
 
 async def _show_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     number = read_id(wanted, "id")
-    shown = await monitors.show_heartbeat(engines.sessions, number)
-    return {**shown, "ping_keys": await ping_keys.show_ping_keys(engines, number, now)}
+    heartbeat = await monitors.show_heartbeat(engines.sessions, number)
+    return {**heartbeat, "ping_keys": await ping_keys.show_ping_keys(engines, number, now)}
 
 
 async def _create_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    told = await monitors.add_heartbeat(engines.sessions, engines.directory, wanted, now)
+    heartbeat = await monitors.add_heartbeat(engines.sessions, engines.directory, wanted, now)
     if engines.variable_keys is None:
-        # Its first ping key is made where it is shown with them.
-        return told
-    return {**told, **await ping_keys.add_ping_key(engines, told["id"], now)}
+        # `_show_heartbeat` creates the first ping key later.
+        return heartbeat
+    return {**heartbeat, **await ping_keys.add_ping_key(engines, heartbeat["id"], now)}
 
 
 async def _pause_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:

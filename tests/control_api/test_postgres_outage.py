@@ -63,7 +63,7 @@ class Hurry:
             yield
 
     def of(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the connection options that the program chose."""
+        """Return the options of a connection: with the program's time limits in a hurry, otherwise with long ones."""
         if self.is_on:
             return dict(options)
         settings = {**options["server_settings"], "statement_timeout": "0"}

@@ -77,7 +77,7 @@ async def _cancel(platform: Platform, number: int) -> None:
         await cancel_deployment(session, deployment, _actor(platform, "owner"), NOW)
 
 
-async def _told(platform: Platform, number: int) -> tuple[list[str], list[tuple[str, dict[str, Any]]]]:
+async def _read_logs(platform: Platform, number: int) -> tuple[list[str], list[tuple[str, dict[str, Any]]]]:
     """Return the deployment's log and its audit entries."""
     async with platform.sessions() as session:
         lines = select(DeploymentLine.text).where(DeploymentLine.deployment_id == number)
@@ -108,7 +108,7 @@ async def test_approval_is_bound_to_commit_and_variables(platform: Platform) -> 
     )
     assert row.finished_at is None
     assert row.approved_digest is not None
-    assert await _told(platform, number) == (
+    assert await _read_logs(platform, number) == (
         [f"Approved by {maintainer.name}: {COMMIT}."],
         [("deployment.approve", {"revision": COMMIT, "digest": row.approved_digest})],
     )
@@ -224,7 +224,7 @@ async def test_cancellable_statuses(platform: Platform) -> None:
         await _cancel(platform, number)
         row = await _read(platform, number)
         assert (row.status, row.finished_at) == ("canceled", NOW)
-        assert await _told(platform, number) == (["Canceled."], [("deployment.cancel", {})])
+        assert await _read_logs(platform, number) == (["Canceled."], [("deployment.cancel", {})])
         deployed = await platform.call("POST", environment_path(platform.acme.places[NAME], "deploy"))
         assert deployed.status == 202
 
@@ -236,7 +236,7 @@ async def test_rejection_ends_the_deployment_with_a_reason(platform: Platform) -
     row = await _read(platform, number)
     maintainer = platform.acme.people["maintainer"]
     assert (row.status, row.finished_at, row.decided_by_id) == ("rejected", NOW, maintainer.id)
-    assert await _told(platform, number) == (
+    assert await _read_logs(platform, number) == (
         [f"Rejected by {maintainer.name}: too late."],
         [("deployment.reject", {"reason": "too late"})],
     )
@@ -251,7 +251,7 @@ async def test_one_of_many_concurrent_decisions_wins(platform: Platform) -> None
     )
     assert sum(outcome is None for outcome in outcomes) == 1
     assert all(isinstance(outcome, ForbiddenTransition) for outcome in outcomes if outcome is not None)
-    lines, entries = await _told(platform, number)
+    lines, entries = await _read_logs(platform, number)
     assert (len(lines), len(entries)) == (1, 1)
 
 
