@@ -160,7 +160,7 @@ async def run_platform(
             )
         # Started after everything else: the platform is complete when it reports ready.
         await _serve(stack, edge, listeners.main, readiness, ServerLimits.from_settings(settings))
-        # Called first at shutdown: an open log stream would delay the rest.
+        # Called before the server stops: an open log stream would delay it.
         stack.callback(control.app.state.log_streams.stop)
         await stack.enter_async_context(control.workers.running(is_alone=True))
         yield Platform(base_url, credentials, engines, storage.log, int(listeners.apps.getsockname()[1]))

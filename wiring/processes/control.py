@@ -60,7 +60,7 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         http_server = control_server(app, ServerLimits.from_settings(settings))
         task = asyncio.create_task(http_server.serve(sockets=[server]), name="control")
         stack.push_async_callback(http_server.end, task)
-        # Called first at shutdown: an open log stream would delay the rest.
+        # Called before the server stops: an open log stream would delay it.
         stack.callback(app.state.log_streams.stop)
         yield
 
