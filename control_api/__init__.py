@@ -1,1 +1,1 @@
-"""The control plane: accounts, keys, receipts; deploys and webhooks as they come."""
+"""The HTTP API of the control plane: routes, request bodies, authentication, limits, and the API reference."""

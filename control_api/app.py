@@ -1,21 +1,20 @@
-"""The control plane's application."""
+"""Builds the FastAPI application of the control plane."""
 
 import hmac
-import logging
 from collections.abc import Callable
-from http import HTTPStatus
-from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
-from starlette.exceptions import HTTPException
+from fastapi import APIRouter, FastAPI
 
-from control_api.http.allowed_methods import allowed_methods
-from control_api.http.layers import HeadRequests, LimitedRequests, RequestIds, SmallPieces, problem_response
+from control_api.http.error_responses import EXCEPTION_HANDLERS
+from control_api.http.middleware import (
+    BodyChunkMiddleware,
+    HeadRequestMiddleware,
+    RequestIdMiddleware,
+    RequestLimitMiddleware,
+)
 from control_api.limits.fair_queue import FairQueue, QueueLimits
-from control_api.limits.report_queue import REPORT_LIMITS
-from control_api.limits.request_limits import RequestLimits
+from control_api.limits.report_queue import DEFAULT_REPORT_LIMITS
+from control_api.limits.request_limits import RequestLimiter
 from control_api.limits.webhook_bodies import WebhookBodies
 from control_api.live_logs.log_streams import LogStreams
 from control_api.routes.accounts import router as accounts
@@ -34,46 +33,11 @@ from control_api.routes.workflows import router as workflows
 from control_domain.database.engine import Sessions
 from control_domain.sealing import SealingKeys
 from pipeline_contracts.client_address import ClientAddresses
-from pipeline_contracts.errors import FieldError, InvalidInput, MethodNotAllowed, NotFound, Problem
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.key_directory.interface import KeyDirectory
 
-logger = logging.getLogger(__name__)
 
-
-async def _on_problem(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, Problem)
-    return problem_response(error)
-
-
-async def _on_validation(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)
-    faults = [
-        FieldError(".".join(str(part) for part in fault["loc"][1:]), str(fault["msg"]))
-        for fault in error.errors()
-    ]
-    return problem_response(InvalidInput("Mend the fields below and send the request again.", errors=faults))
-
-
-async def _on_http(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)
-    if error.status_code == HTTPStatus.NOT_FOUND:
-        return problem_response(NotFound("There is nothing at this address."))
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        headers = {"Allow": allowed_methods(request)}
-        return problem_response(MethodNotAllowed("This address does not take the method.", headers=headers))
-    problem = Problem(str(error.detail), headers=error.headers)
-    problem.status = error.status_code
-    return problem_response(problem)
-
-
-async def _on_fault(request: Request, error: Exception) -> JSONResponse:
-    identity = request.scope["state"]["request_id"]
-    logger.error("request failed", exc_info=error, extra={"request_id": identity})
-    return problem_response(Problem("The request failed here."))
-
-
-def build_control(
+def build_control_app(
     sessions: Sessions,
     column_store: ColumnStore,
     receipt_key: bytes,
@@ -84,34 +48,30 @@ def build_control(
     directory: KeyDirectory | None = None,
     git_app_secret: str | None = None,
     report_store: ColumnStore | None = None,
-    report_limits: QueueLimits = REPORT_LIMITS,
-    request_limits: RequestLimits | None = None,
+    report_limits: QueueLimits = DEFAULT_REPORT_LIMITS,
+    request_limiter: RequestLimiter | None = None,
 ) -> FastAPI:
-    """The application over resources that the caller has opened. `addresses` tells callers from trusted proxies;
-    `wake_configuration_runs` is called once a configuration run has a step to apply; `directory` is told of keys
-    that end with a preview; without `git_app_secret` there is no application of a Git host. Reports read
-    `report_store`, which need not be the store that answers everything else; without `request_limits` callers have no
-    limits."""
-    handlers: dict[Any, Any] = {
-        Problem: _on_problem,
-        RequestValidationError: _on_validation,
-        HTTPException: _on_http,
-        Exception: _on_fault,
-    }
+    """Return the application on resources that the caller has opened.
+
+    `addresses` knows the trusted proxies. `wake_configuration_runs` is called when a configuration run has a step to
+    apply. `directory` is updated when the keys of a preview end. Without `git_app_secret`, the webhook of the Git
+    host's application responds 404. Reports read `report_store`, by default `column_store`. Without
+    `request_limiter`, requests are not limited.
+    """
     app = FastAPI(
         title="Pharos",
         version="1",
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
-        # A redirect names the scheme that is spoken here, and a token would follow it out of TLS.
+        # Behind a TLS proxy a redirect would name http, and the client would send its token without TLS.
         redirect_slashes=False,
-        exception_handlers=handlers,
+        exception_handlers=EXCEPTION_HANDLERS,
     )
     app.state.sessions = sessions
     app.state.column_store = column_store
     app.state.receipt_key = receipt_key
-    # Another secret, made of the same one: what seals a page must not seal a receipt.
+    # A derived key: a cursor must not pass as a receipt.
     app.state.cursor_key = hmac.digest(receipt_key, b"cursors of lists", "sha256")
     app.state.variable_keys = variable_keys
     app.state.wake_configuration_runs = wake_configuration_runs
@@ -122,13 +82,15 @@ def build_control(
     app.state.log_streams = LogStreams(sessions)
     app.state.report_store = report_store or column_store
     app.state.report_queue = FairQueue(report_limits)
-    app.state.request_limits = request_limits
-    if request_limits is not None:
-        # Inside of the request IDs: what is refused here has one, too.
-        app.add_middleware(LimitedRequests, limits=request_limits, addresses=app.state.client_addresses)
-    app.add_middleware(RequestIds)
-    app.add_middleware(HeadRequests)
-    app.add_middleware(SmallPieces)
+    app.state.request_limiter = request_limiter
+    if request_limiter is not None:
+        # Added before the request IDs, so that refused requests get one too.
+        app.add_middleware(
+            RequestLimitMiddleware, limiter=request_limiter, addresses=app.state.client_addresses
+        )
+    app.add_middleware(RequestIdMiddleware)
+    app.add_middleware(HeadRequestMiddleware)
+    app.add_middleware(BodyChunkMiddleware)
     api = APIRouter(prefix="/api")
     api.include_router(accounts)
     api.include_router(receipts)

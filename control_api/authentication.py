@@ -1,4 +1,4 @@
-"""From the `Authorization` header to who calls, for routes of the control plane."""
+"""Authenticates requests by the `Authorization` header, and checks the scopes of API tokens."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from fastapi import Request
 
 from control_api.http.client_address import client_address
-from control_api.limits.request_limits import RequestLimits
+from control_api.limits.request_limits import RequestLimiter
 from control_api.request_session import Session, end_transaction
 from control_domain.accounts.operations import Caller, find_caller, note_use
 from control_domain.audit import Actor
@@ -21,7 +21,7 @@ from pipeline_contracts.credentials import (
 from pipeline_contracts.errors import InvalidCredential, MissingScope
 
 
-def _digest(request: Request, kind: CredentialKind, name: str) -> bytes:
+def _credential_digest(request: Request, kind: CredentialKind, name: str) -> bytes:
     credential = parse_bearer(request.headers.get("authorization"))
     if credential is None:
         raise InvalidCredential(f"Send {name} as 'Authorization: Bearer {kind.value}…'.")
@@ -33,18 +33,18 @@ def _digest(request: Request, kind: CredentialKind, name: str) -> bytes:
 
 
 def api_token(scope: str) -> Callable[[Request, Session], Awaitable[Caller]]:
-    """A dependency: the caller, whose token has `scope`. 401 without a good token, 403 without the scope."""
+    """Return a dependency that yields the caller: 401 without a valid API token, 403 if it lacks `scope`."""
 
     async def authenticate(request: Request, session: Session) -> Caller:
-        digest = _digest(request, CredentialKind.API_TOKEN, "an API token")
+        digest = _credential_digest(request, CredentialKind.API_TOKEN, "an API token")
         now = datetime.now(UTC)
         caller = await find_caller(session, digest, now)
         if caller is None:
-            _forget(request, digest)
+            _forget_owner(request, digest)
             raise InvalidCredential("This token is not known, has expired, or was revoked.")
-        _remember(request, digest, f"account {caller.account.id}")
+        _remember_owner(request, digest, f"account {caller.account.id}")
         if await note_use(session, caller, now):
-            # At once: a caller whose body is slow to come would keep everybody else from writing on SQLite.
+            # Commit now: while a slow body arrives, an open write transaction would block all other writers on SQLite.
             await end_transaction(session)
         if scope not in caller.scopes:
             raise MissingScope(f"The token lacks the scope {scope}.")
@@ -54,32 +54,32 @@ def api_token(scope: str) -> Callable[[Request, Session], Awaitable[Caller]]:
 
 
 async def ingest_key(request: Request, session: Session) -> OpenedEnvironment:
-    """A dependency: the environment that the ingest key opens. 401 without a good key."""
-    digest = _digest(request, CredentialKind.INGEST_KEY, "an ingest key")
+    """Dependency: the environment of the ingest key. 401 without a valid key."""
+    digest = _credential_digest(request, CredentialKind.INGEST_KEY, "an ingest key")
     environment = await find_by_ingest_key(session, digest, datetime.now(UTC))
     if environment is None:
-        _forget(request, digest)
+        _forget_owner(request, digest)
         raise InvalidCredential(UNKNOWN_KEY)
-    _remember(request, digest, f"account {environment.account_id}")
+    _remember_owner(request, digest, f"account {environment.account_id}")
     return environment
 
 
-def _remember(request: Request, digest: bytes, owner: str) -> None:
-    """Have the next requests with this credential count towards the limits of its owner."""
-    limits: RequestLimits | None = request.app.state.request_limits
-    if limits is not None:
-        limits.remember(digest, owner)
+def _remember_owner(request: Request, digest: bytes, owner: str) -> None:
+    """Count the next requests with this credential towards the limits of its owner."""
+    limiter: RequestLimiter | None = request.app.state.request_limiter
+    if limiter is not None:
+        limiter.remember_owner(digest, owner)
 
 
-def _forget(request: Request, digest: bytes) -> None:
-    """Have the requests with this credential count towards the limits of the client's address."""
-    limits: RequestLimits | None = request.app.state.request_limits
-    if limits is not None:
-        limits.forget(digest)
+def _forget_owner(request: Request, digest: bytes) -> None:
+    """Count the requests with this credential towards the limits of the client's address."""
+    limiter: RequestLimiter | None = request.app.state.request_limiter
+    if limiter is not None:
+        limiter.forget_owner(digest)
 
 
 def actor_of(request: Request, caller: Caller) -> Actor:
-    """The caller as the audit log has it."""
+    """Return the caller as the audit log records it."""
     addresses: ClientAddresses = request.app.state.client_addresses
     return Actor(
         source=client_address(request, addresses),

@@ -1,4 +1,4 @@
-"""The session of a request, and with it all of its commits."""
+"""The database session of a request, and the commits of its transaction."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
-    """One request, one transaction: committed when the route has returned, before anything is answered."""
+    """Yield a session, and commit after the route has returned, before the response is sent."""
     sessions: Sessions = request.app.state.sessions
     try:
         async with sessions() as session:
@@ -27,7 +27,7 @@ async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
         logger.warning("%s", error)
         raise Unavailable("The database does not answer now.") from error
     except BrokenReference as error:
-        # Everything that a request adds lies in something that was found by its path or its token.
+        # The parents of all new rows were found by the path or the token: one of them was removed meanwhile.
         raise NotFound("The object of this request was removed while the request ran.") from error
     except PoolExhausted as error:
         logger.warning("every connection to the database is in use")
@@ -42,13 +42,13 @@ async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
 
 
 async def end_transaction(session: AsyncSession) -> None:
-    """Commit what was done so far, before something slow; what was read stays readable.
+    """Commit the transaction before a slow operation; loaded objects stay readable.
 
-    A column store, or a caller's body, may take seconds. Meanwhile Postgres would keep a connection for the request,
-    and SQLite would let nobody write once anything was written.
+    The column store or a request body may take seconds. An open transaction would occupy a Postgres connection, and on
+    SQLite it would block all other writers.
     """
     await session.commit()
 
 
-# scope="function": the default scope ends after the answer was sent, and a failing commit would come too late.
+# scope="function": the default scope ends after the response was sent, too late for a failing commit.
 Session = Annotated[AsyncSession, Depends(_request_session, scope="function")]

@@ -1,4 +1,4 @@
-"""Who visits the demo's shop: with which browsers, from where in the world, led there by what."""
+"""The audience of the demo shop: browsers, countries and traffic sources, with weights."""
 
 import random
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Weighted(Generic[T]):
-    """Things to draw from, each as often as its weight says."""
+    """Items to draw from at random, in proportion to their weights."""
 
     __slots__ = ("_items", "_weights")
 
@@ -19,27 +19,26 @@ class Weighted(Generic[T]):
         self._weights = list(accumulate(weight for _, weight in pairs))
 
     def pick(self, rng: random.Random) -> T:
-        """One of them."""
         return rng.choices(self._items, cum_weights=self._weights)[0]
 
 
 class Browser(NamedTuple):
-    """A browser as reports name it, and what it calls itself."""
+    """A browser as named in reports, and its User-Agent."""
 
     device: str
     name: str
     os: str
     user_agent: str
-    says_tablet: bool = False
-    """Its User-Agent is a desktop's; the tracker tells the device."""
+    reports_tablet: bool = False
+    """True if the User-Agent looks like a desktop, and the tracker reports the device."""
 
 
-class Lead(NamedTuple):
-    """What leads to the shop: a page that links to it, a link with `utm_` parameters, or nothing."""
+class TrafficSource(NamedTuple):
+    """Where a visit comes from: a page that links to the shop, a link with `utm_` parameters, or neither."""
 
     referrer_host: str
     entry: str
-    """On which sort of page its visitors come in: see `demo_journeys`."""
+    """The kind of entry page: a key of `journeys._ENTRIES`."""
     utm_source: str = ""
     utm_medium: str = ""
     utm_campaign: str = ""
@@ -124,7 +123,11 @@ BROWSERS = Weighted(
         ),
         (
             Browser(
-                "Tablet", "Safari", "macOS", f"{_MAC} {_APPLE} Version/18.5 Safari/605.1.15", says_tablet=True
+                "Tablet",
+                "Safari",
+                "macOS",
+                f"{_MAC} {_APPLE} Version/18.5 Safari/605.1.15",
+                reports_tablet=True,
             ),
             2.5,
         ),
@@ -171,29 +174,29 @@ COUNTRIES_OF_LAUNCH = Weighted(
     ]
 )
 
-LAUNCH = Lead("news.ycombinator.com", "launch")
-NEWSLETTER = Lead("", "new", "newsletter", "email", "new-arrivals")
-LEADS = Weighted(
+LAUNCH = TrafficSource("news.ycombinator.com", "launch")
+NEWSLETTER = TrafficSource("", "new", "newsletter", "email", "new-arrivals")
+TRAFFIC_SOURCES = Weighted(
     [
-        (Lead("", "any"), 33),
-        (Lead("www.google.com", "found"), 19),
-        (Lead("www.google.no", "found"), 9),
-        (Lead("www.google.de", "found"), 4),
-        (Lead("www.bing.com", "found"), 5),
-        (Lead("duckduckgo.com", "found"), 3.5),
-        (Lead("www.ecosia.org", "found"), 1),
-        (Lead("l.facebook.com", "product"), 2.5),
-        (Lead("m.facebook.com", "product"), 2.5),
-        (Lead("l.instagram.com", "product", "Instagram", "social", "studio-tour"), 3),
-        (Lead("www.pinterest.com", "product"), 2),
-        (Lead("www.reddit.com", "post"), 4),
-        (Lead("news.ycombinator.com", "launch"), 0.6),
-        (Lead("chatgpt.com", "found"), 3),
-        (Lead("www.perplexity.ai", "found"), 0.7),
-        (Lead("t.co", "post"), 1.2),
-        (Lead("www.linkedin.com", "about"), 1),
-        (Lead("www.youtube.com", "product"), 1),
-        (Lead("slow-living.example", "post"), 2.5),
-        (Lead("", "new", "newsletter", "email", "welcome"), 1.5),
+        (TrafficSource("", "any"), 33),
+        (TrafficSource("www.google.com", "found"), 19),
+        (TrafficSource("www.google.no", "found"), 9),
+        (TrafficSource("www.google.de", "found"), 4),
+        (TrafficSource("www.bing.com", "found"), 5),
+        (TrafficSource("duckduckgo.com", "found"), 3.5),
+        (TrafficSource("www.ecosia.org", "found"), 1),
+        (TrafficSource("l.facebook.com", "product"), 2.5),
+        (TrafficSource("m.facebook.com", "product"), 2.5),
+        (TrafficSource("l.instagram.com", "product", "Instagram", "social", "studio-tour"), 3),
+        (TrafficSource("www.pinterest.com", "product"), 2),
+        (TrafficSource("www.reddit.com", "post"), 4),
+        (TrafficSource("news.ycombinator.com", "launch"), 0.6),
+        (TrafficSource("chatgpt.com", "found"), 3),
+        (TrafficSource("www.perplexity.ai", "found"), 0.7),
+        (TrafficSource("t.co", "post"), 1.2),
+        (TrafficSource("www.linkedin.com", "about"), 1),
+        (TrafficSource("www.youtube.com", "product"), 1),
+        (TrafficSource("slow-living.example", "post"), 2.5),
+        (TrafficSource("", "new", "newsletter", "email", "welcome"), 1.5),
     ]
 )

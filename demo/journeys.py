@@ -1,4 +1,4 @@
-"""What a visitor of the demo's shop does: from page to page, with what the tracker sends on the way. Pure."""
+"""Plans visits of the demo shop: the sequence of pages, and the events that the tracker sends on each."""
 
 import math
 import random
@@ -50,7 +50,7 @@ _MISSING = (
 _CURRENCIES = Weighted([("EUR", 62), ("NOK", 38)])
 _NOK_FOR_EUR = 11.5
 
-# The first are sold and read the most.
+# The first products and posts are the most popular.
 _PRODUCT = Weighted([(f"/products/{slug}", 1 / (n + 2)) for n, slug in enumerate(PRODUCTS)])
 _POST = Weighted([(f"/blog/{slug}", 1 / (n + 2)) for n, slug in enumerate(POSTS)])
 _ENTRIES = {
@@ -75,8 +75,8 @@ _NEXT = {
     "post": Weighted([("post", 28), ("product", 36), ("/products", 20), ("/", 11), ("/about", 5)]),
     "missing": Weighted([("/", 60), ("/products", 40)]),
 }
-# The typical stay on a page, in seconds.
-_STAY = {
+# The typical time on a page, in seconds.
+_STAY_SECONDS = {
     "post": 62.0,
     "launch": 75.0,
     "product": 30.0,
@@ -85,14 +85,14 @@ _STAY = {
     "/thanks": 12.0,
     "missing": 7.0,
 }
-_LONGEST_STAY = 20 * 60.0
+_MAX_STAY_SECONDS = 20 * 60.0
 
-_ONE_PAGE = 0.53
-_ANOTHER_PAGE = 0.56
-_MOST_PAGES = 9
-_BOUNCES = 0.85
-_MEASURED = 0.33
-# Median, spread of the logarithm, and how much slower a phone is; in milliseconds but for CLS.
+_SINGLE_PAGE_RATE = 0.53
+_NEXT_PAGE_RATE = 0.56
+_MAX_PAGES = 9
+_BOUNCE_RATE = 0.85
+_VITALS_RATE = 0.33
+# Median, standard deviation of the logarithm, and the factor of a phone. In milliseconds, except for CLS.
 _VITALS = Weighted(
     [
         (("LCP", 1650.0, 0.50, 1.35), 1),
@@ -106,10 +106,10 @@ _VITALS = Weighted(
 
 @dataclass(slots=True)
 class Step:
-    """One thing that the tracker sends: a page view, or the event called `name`."""
+    """One event that the tracker sends: a page view, or the event called `name`."""
 
     at_ms: int
-    """Since the visit began."""
+    """Time since the start of the visit."""
     path: str
     name: str = ""
     url: str = ""
@@ -120,50 +120,50 @@ class Step:
     currency: str = ""
 
     def properties(self, measurement: str) -> dict[str, Any]:
-        """Those of the event, as the tracker sends them; `measurement` is the ID of a Web Vital's."""
-        given: dict[str, Any] = {"name": self.name}
+        """Return the properties that the tracker sends; `measurement` is the ID of a Web Vital."""
+        properties: dict[str, Any] = {"name": self.name}
         if self.url:
-            given["url"] = self.url
+            properties["url"] = self.url
         if self.name == ENGAGEMENT:
-            given["visible_seconds"] = self.visible_ms / 1000
+            properties["visible_seconds"] = self.visible_ms / 1000
         if self.metric:
-            given |= {"metric": self.metric, "value": self.value, "id": measurement}
+            properties |= {"metric": self.metric, "value": self.value, "id": measurement}
         if self.currency:
-            given |= {"revenue": self.revenue, "currency": self.currency}
-        return given
+            properties |= {"revenue": self.revenue, "currency": self.currency}
+        return properties
 
 
 def plan_visit(rng: random.Random, entry: str, *, is_phone: bool) -> list[Step]:
-    """One visit of 1-9 page views that comes in on such a page as `entry` says, in the order of its times."""
+    """Return the events of one visit with 1 to 9 page views, in order of time. `entry` is a key of `_ENTRIES`."""
     steps: list[Step] = []
-    sort = _ENTRIES[entry].pick(rng)
+    page_kind = _ENTRIES[entry].pick(rng)
     pages = 1
-    if rng.random() >= _ONE_PAGE:
+    if rng.random() >= _SINGLE_PAGE_RATE:
         pages = 2
-        while pages < _MOST_PAGES and rng.random() < _ANOTHER_PAGE:
+        while pages < _MAX_PAGES and rng.random() < _NEXT_PAGE_RATE:
             pages += 1
-    bounces = pages == 1 and rng.random() < _BOUNCES
+    bounces = pages == 1 and rng.random() < _BOUNCE_RATE
     at_ms = 0
     for number in range(pages):
         if number:
-            sort = _NEXT["post" if sort == "launch" else sort].pick(rng)
-        at_ms = _view(rng, steps, at_ms, sort, bounces=bounces, is_phone=is_phone)
+            page_kind = _NEXT["post" if page_kind == "launch" else page_kind].pick(rng)
+        at_ms = _view(rng, steps, at_ms, page_kind, bounces=bounces, is_phone=is_phone)
     return steps
 
 
-def in_requests(steps: list[Step], limit: int, pause_ms: int) -> list[list[Step]]:
-    """The steps in the requests that carry them: at most `limit`, none later than `pause_ms` after the first."""
+def group_into_requests(steps: list[Step], limit: int, span_ms: int) -> list[list[Step]]:
+    """Group events into requests of at most `limit` events that are at most `span_ms` apart."""
     requests: list[list[Step]] = []
     for step in steps:
-        if requests and len(requests[-1]) < limit and step.at_ms - requests[-1][0].at_ms <= pause_ms:
+        if requests and len(requests[-1]) < limit and step.at_ms - requests[-1][0].at_ms <= span_ms:
             requests[-1].append(step)
         else:
             requests.append([step])
     return requests
 
 
-def _path(rng: random.Random, sort: str) -> str:
-    match sort:
+def _path(rng: random.Random, page_kind: str) -> str:
+    match page_kind:
         case "product":
             return _PRODUCT.pick(rng)
         case "post":
@@ -172,33 +172,36 @@ def _path(rng: random.Random, sort: str) -> str:
             return LAUNCH_POST
         case "missing":
             return rng.choice(_MISSING)
-    return sort
+    return page_kind
 
 
 def _view(
-    rng: random.Random, steps: list[Step], at_ms: int, sort: str, *, bounces: bool, is_phone: bool
+    rng: random.Random, steps: list[Step], at_ms: int, page_kind: str, *, bounces: bool, is_phone: bool
 ) -> int:
-    """Add a page view with what happens on the page; gives the time of the next one."""
-    path = _path(rng, sort)
+    """Append a page view and the events on its page; return the time of the next page view."""
+    path = _path(rng, page_kind)
     steps.append(Step(at_ms, path))
-    if sort == "missing":
+    if page_kind == "missing":
         steps.append(Step(at_ms + 1, path, NOT_FOUND))
     if bounces:
         stay_ms = round(min(9.9, rng.lognormvariate(1.1, 0.8)) * 1000)
         visible_ms = stay_ms
     else:
-        stay_ms = round(min(_LONGEST_STAY, 2 + _STAY.get(sort, 16.0) * math.exp(rng.gauss(0.0, 0.8))) * 1000)
+        stay_ms = round(
+            min(_MAX_STAY_SECONDS, 2 + _STAY_SECONDS.get(page_kind, 16.0) * math.exp(rng.gauss(0.0, 0.8)))
+            * 1000
+        )
         visible_ms = round(stay_ms * rng.uniform(0.6, 1.0))
         if rng.random() < 0.12:
-            _act(rng, steps, at_ms + round(stay_ms * 0.8), path, sort)
-    if sort == "/thanks":
+            _interact(rng, steps, at_ms + round(stay_ms * 0.8), path, page_kind)
+    if page_kind == "/thanks":
         steps.append(_purchase(rng, at_ms + 400))
         steps.sort(key=lambda step: step.at_ms)
     left_ms = at_ms + stay_ms
-    # The tracker's tenths of seconds; it leaves out less than half a second.
+    # The tracker reports tenths of seconds, and nothing below half a second.
     if visible_ms >= 500:
         steps.append(Step(left_ms, path, ENGAGEMENT, visible_ms=round(visible_ms, -2)))
-    if rng.random() < _MEASURED:
+    if rng.random() < _VITALS_RATE:
         metric, median, spread, slower = _VITALS.pick(rng)
         value = median * math.exp(rng.gauss(0.0, spread)) * (slower if is_phone else 1.0)
         if metric == "CLS" and rng.random() < 0.4:
@@ -209,9 +212,9 @@ def _view(
     return left_ms + rng.randint(150, 900)
 
 
-def _act(rng: random.Random, steps: list[Step], at_ms: int, path: str, sort: str) -> None:
-    """What some do on a page before they leave it."""
-    match sort:
+def _interact(rng: random.Random, steps: list[Step], at_ms: int, path: str, page_kind: str) -> None:
+    """Append an interaction that some visitors make before they leave a page."""
+    match page_kind:
         case "post" | "launch" | "/about":
             if rng.random() < 0.6:
                 steps.append(Step(at_ms, path, OUTBOUND_LINK, url=rng.choice(_LINKS)))

@@ -1,4 +1,4 @@
-"""The demo's shop as a real site: a few pages with the tracker's tag, served on an origin of their own."""
+"""Serves the demo shop as a real site: a few pages with the tracker's tag, on their own origin."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -14,24 +14,24 @@ from ingest_edge.listening import PortInUse, bind
 
 _HOST = "127.0.0.1"
 _FOLDER = Path(__file__).parent / "pages"
-_ON_HOME = 3
-_MARK_MISSING = '<meta name="pharos" content="404">'
+_PRODUCTS_ON_HOME = 3
+_NOT_FOUND_META = '<meta name="pharos" content="404">'
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
 async def running_demo_site(tracker_url: str, tracker_id: str, port: int = 8080) -> AsyncIterator[str]:
-    """Serve the pages on 127.0.0.1, on `port` or, if it is taken, on any free one; gives their origin.
+    """Serve the pages on 127.0.0.1, on `port` or, if it is taken, on a free port; yield their origin.
 
-    `tracker_url` is the address of the tracker's script, `tracker_id` what its `data-site` says.
+    `tracker_url` is the URL of the tracker's script, and `tracker_id` the value of its `data-site`.
     """
     app = web.Application()
     for path, text in _pages(tracker_url, tracker_id).items():
         app.router.add_get(path, _page(text))
     app.router.add_get(CARE_GUIDE, _file((_FOLDER / "care-guide.pdf").read_bytes(), "application/pdf"))
     app.router.add_get("/{path:.*}", _page(_missing_page(tracker_url, tracker_id), status=404))
-    app.on_response_prepare.append(_forbid_guessing)
+    app.on_response_prepare.append(_forbid_sniffing)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
@@ -50,28 +50,28 @@ def _bind(port: int) -> socket:
 
 
 def _page(text: str, status: int = 200) -> _Handler:
-    async def show(request: web.Request) -> web.StreamResponse:
+    async def respond(request: web.Request) -> web.StreamResponse:
         return web.Response(text=text, status=status, content_type="text/html", charset="utf-8")
 
-    return show
+    return respond
 
 
 def _file(body: bytes, content_type: str) -> _Handler:
-    async def give(request: web.Request) -> web.StreamResponse:
+    async def respond(request: web.Request) -> web.StreamResponse:
         return web.Response(body=body, content_type=content_type)
 
-    return give
+    return respond
 
 
-async def _forbid_guessing(request: web.Request, response: web.StreamResponse) -> None:
+async def _forbid_sniffing(request: web.Request, response: web.StreamResponse) -> None:
     response.headers["X-Content-Type-Options"] = "nosniff"
 
 
 def _pages(tracker_url: str, tracker_id: str) -> dict[str, str]:
-    """The pages by path."""
+    """Return the pages by path."""
 
-    def framed(title: str, content: str) -> str:
-        return _framed(tracker_url, tracker_id, title, content)
+    def render(title: str, content: str) -> str:
+        return _render_page(tracker_url, tracker_id, title, content)
 
     product, post = _template("product"), _template("post")
     products = [
@@ -79,10 +79,12 @@ def _pages(tracker_url: str, tracker_id: str) -> dict[str, str]:
         for slug, (name, price) in PRODUCTS.items()
     ]
     posts = [f'<li><a href="/blog/{slug}">{escape(title)}</a></li>' for slug, title in POSTS.items()]
-    home = _template("home").substitute(products="\n".join(products[:_ON_HOME]), posts="\n".join(posts))
+    home = _template("home").substitute(
+        products="\n".join(products[:_PRODUCTS_ON_HOME]), posts="\n".join(posts)
+    )
     pages = {
-        "/": framed("Light for long evenings", home),
-        "/products": framed("Products", _template("products").substitute(products="\n".join(products))),
+        "/": render("Light for long evenings", home),
+        "/products": render("Products", _template("products").substitute(products="\n".join(products))),
     }
     for path, title in (
         ("/cart", "Your cart"),
@@ -90,24 +92,24 @@ def _pages(tracker_url: str, tracker_id: str) -> dict[str, str]:
         ("/thanks", "Thank you"),
         ("/about", "About us"),
     ):
-        pages[path] = framed(title, _template(path[1:]).substitute())
+        pages[path] = render(title, _template(path[1:]).substitute())
     for slug, (name, price) in PRODUCTS.items():
         content = product.substitute(
             name=escape(name), price=f"{price:.2f}", revenue=price, care_guide=CARE_GUIDE
         )
-        pages[f"/products/{slug}"] = framed(name, content)
+        pages[f"/products/{slug}"] = render(name, content)
     for slug, title in POSTS.items():
-        pages[f"/blog/{slug}"] = framed(title, post.substitute(name=escape(title)))
+        pages[f"/blog/{slug}"] = render(title, post.substitute(name=escape(title)))
     return pages
 
 
 def _missing_page(tracker_url: str, tracker_id: str) -> str:
     content = _template("missing").substitute()
-    return _framed(tracker_url, tracker_id, "Not found", content, _MARK_MISSING)
+    return _render_page(tracker_url, tracker_id, "Not found", content, _NOT_FOUND_META)
 
 
-def _framed(tracker_url: str, tracker_id: str, title: str, content: str, head: str = "") -> str:
-    """A whole page; `content` and `head` are HTML, the rest is text."""
+def _render_page(tracker_url: str, tracker_id: str, title: str, content: str, head: str = "") -> str:
+    """Return a whole page; `content` and `head` are HTML, the rest is text."""
     return _template("frame").substitute(
         title=escape(title),
         head=head,

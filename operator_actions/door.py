@@ -1,4 +1,4 @@
-"""What an operator's commands may ask, by name: the same on the socket of `pharos up` and straight on the engines."""
+"""The actions of the operator's commands by name, for the socket of `pharos up` and for direct use on the engines."""
 
 import functools
 from collections.abc import Mapping
@@ -54,16 +54,16 @@ async def _list_heartbeats(engines: Engines, wanted: Wanted, now: datetime) -> A
 
 async def _show_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     number = read_id(wanted, "id")
-    shown = await monitors.show_heartbeat(engines.sessions, number)
-    return {**shown, "ping_keys": await ping_keys.show_ping_keys(engines, number, now)}
+    heartbeat = await monitors.show_heartbeat(engines.sessions, number)
+    return {**heartbeat, "ping_keys": await ping_keys.show_ping_keys(engines, number, now)}
 
 
 async def _create_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    told = await monitors.add_heartbeat(engines.sessions, engines.directory, wanted, now)
+    heartbeat = await monitors.add_heartbeat(engines.sessions, engines.directory, wanted, now)
     if engines.variable_keys is None:
-        # Its first ping key is made where it is shown with them.
-        return told
-    return {**told, **await ping_keys.add_ping_key(engines, told["id"], now)}
+        # `_show_heartbeat` creates the first ping key later.
+        return heartbeat
+    return {**heartbeat, **await ping_keys.add_ping_key(engines, heartbeat["id"], now)}
 
 
 async def _pause_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -158,8 +158,8 @@ async def _report_site(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     return await sites.report_site(engines.sessions, engines.column_store(), site_id, wanted, now)
 
 
-def _refusing_removed(action: Action) -> Action:
-    """The action, which is refused where what it adds to was removed meanwhile."""
+def _refuse_removed_parent(action: Action) -> Action:
+    """Return the action, which raises `Refused` if the parent of what it adds was removed while it ran."""
 
     @functools.wraps(action)
     async def act(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -219,4 +219,4 @@ _ACTIONS: Mapping[str, Action] = {
     **configuration.ACTIONS,
 }
 
-ACTIONS: Mapping[str, Action] = {name: _refusing_removed(action) for name, action in _ACTIONS.items()}
+ACTIONS: Mapping[str, Action] = {name: _refuse_removed_parent(action) for name, action in _ACTIONS.items()}

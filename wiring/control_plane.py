@@ -1,12 +1,12 @@
-"""Assembles the control plane's application and its workers on opened engines, for both wirings."""
+"""Assembles the application and the workers of the control plane, for the embedded platform and for processes."""
 
 from dataclasses import dataclass
 
 from fastapi import FastAPI
 
-from control_api.app import build_control
+from control_api.app import build_control_app
 from control_api.limits.report_queue import report_limits
-from control_api.limits.request_limits import RequestBounds, RequestLimits
+from control_api.limits.request_limits import RequestLimiter, RequestLimits
 from control_domain.database.engine import Sessions
 from control_domain.sealing import SealingKeys
 from control_workers.assemble import ControlWorkers
@@ -18,7 +18,7 @@ from storage_backends.key_directory.interface import KeyDirectory
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:
-    """An application that is not served yet, and workers that do not run yet."""
+    """The application, not served yet, and the workers, not running yet."""
 
     app: FastAPI
     workers: ControlWorkers
@@ -34,10 +34,10 @@ def assemble_control_plane(
     receipt_key: bytes,
     sealing_keys: SealingKeys,
 ) -> ControlPlane:
-    """`store` answers receipts; `report_store` answers reports and has the daily rollups refreshed. They may be the
-    same. Raises `BadSettings`."""
+    """Return the control plane on opened engines. Receipts read `store`; reports and the rollup worker use
+    `report_store`, which may be the same. Raises `BadSettings`."""
     workers = ControlWorkers(settings, sessions, directory, report_store, sealing_keys)
-    app = build_control(
+    app = build_control_app(
         sessions,
         store,
         receipt_key,
@@ -48,6 +48,6 @@ def assemble_control_plane(
         git_app_secret=settings.git_app_secret,
         report_store=report_store,
         report_limits=report_limits(settings.max_reports_at_once),
-        request_limits=RequestLimits(RequestBounds.from_settings(settings)),
+        request_limiter=RequestLimiter(RequestLimits.from_settings(settings)),
     )
     return ControlPlane(app, workers)

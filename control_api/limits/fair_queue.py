@@ -1,4 +1,4 @@
-"""Runs a few pieces of work at a time, in turn between their keys (accounts, addresses), with bounded queues."""
+"""Runs a few tasks at a time, round-robin between their keys (accounts, addresses), with bounded waiting."""
 
 import asyncio
 from collections import Counter, deque
@@ -6,128 +6,130 @@ from dataclasses import dataclass
 
 
 class QueueFull(Exception):
-    """Too much waits already, of this key or of all."""
+    """Too many tasks wait already, of this key or in total."""
 
 
-class WaitedTooLong(Exception):
-    """The turn did not come in time."""
+class QueueTimeout(Exception):
+    """The task waited for too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """How much may run and wait at once, in all and of each key, and for how long."""
+    """How many tasks may run and wait at the same time, in total and for each key, and how long a task may wait."""
 
-    running: int
-    running_each: int
-    waiting: int
-    waiting_each: int
-    wait_seconds: float
+    max_running: int
+    max_running_per_key: int
+    max_waiting: int
+    max_waiting_per_key: int
+    max_wait_seconds: float
     reserve: int = 0
-    """Places beyond `running`, for keys of which nothing runs: a few keys that run long never keep all others out."""
+    """Slots beyond `max_running` for keys without a running task: a few keys with long tasks never block all others."""
 
 
-_Turn = asyncio.Future[None]
+_Waiter = asyncio.Future[None]
 
 
 class FairQueue:
-    """One queue for each key. A turn goes to the keys one after the other, to the oldest entry of each."""
+    """A semaphore with one queue for each key. Free slots go to the keys in turn, to the oldest waiter of each."""
 
     def __init__(self, limits: QueueLimits) -> None:
         self.limits = limits
         self._running: Counter[str] = Counter()
-        self._all_running = 0
-        # In the order in which keys get their turn. A key without entries is not in it.
-        self._waiting: dict[str, deque[_Turn]] = {}
-        self._all_waiting = 0
+        self._total_running = 0
+        # In the order in which the keys get the next slots. Keys without waiters are removed.
+        self._waiters: dict[str, deque[_Waiter]] = {}
+        self._total_waiting = 0
 
     @property
     def running(self) -> int:
-        """How many run."""
-        return self._all_running
+        """Number of tasks that run."""
+        return self._total_running
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
-        return self._all_waiting
+        """Number of tasks that wait."""
+        return self._total_waiting
 
-    async def enter(self, key: str) -> None:
-        """Wait for a turn; `leave` ends it. Raises `QueueFull` and `WaitedTooLong`."""
-        if key not in self._waiting and self._may_run(key):
+    async def acquire(self, key: str) -> None:
+        """Wait for a slot; `release` frees it. Raises `QueueFull` and `QueueTimeout`."""
+        if key not in self._waiters and self._may_run(key):
             self._start(key)
             return
-        turn: _Turn = asyncio.get_running_loop().create_future()
-        self._add(key, turn)
+        waiter: _Waiter = asyncio.get_running_loop().create_future()
+        self._add(key, waiter)
         try:
-            async with asyncio.timeout(self.limits.wait_seconds):
-                await turn
+            async with asyncio.timeout(self.limits.max_wait_seconds):
+                await waiter
         except BaseException as error:
-            if turn.done() and not turn.cancelled() and turn.exception() is None:
-                # The turn came together with the cancellation.
-                self.leave(key)
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                # The slot was assigned in the same moment as the cancellation.
+                self.release(key)
             else:
-                self._remove(key, turn)
+                self._remove(key, waiter)
             if isinstance(error, TimeoutError):
-                raise WaitedTooLong from error
+                raise QueueTimeout from error
             raise
 
-    def leave(self, key: str) -> None:
-        """End a turn, and give it to whoever is next."""
-        self._all_running -= 1
+    def release(self, key: str) -> None:
+        """Free a slot of `key`, and assign free slots to the next waiters."""
+        self._total_running -= 1
         self._running[key] -= 1
         if not self._running[key]:
             del self._running[key]
-        while (following := self._next_key()) is not None:
-            turn = self._waiting[following][0]
-            self._remove(following, turn, to_the_end=True)
-            if not turn.done():
-                self._start(following)
-                turn.set_result(None)
+        while (next_key := self._next_key()) is not None:
+            waiter = self._waiters[next_key][0]
+            self._remove(next_key, waiter, rotate=True)
+            if not waiter.done():
+                self._start(next_key)
+                waiter.set_result(None)
 
     def move(self, key: str, to: str) -> None:
-        """Count a turn of `key` towards another key, which may have more than its share then until they end."""
-        self._all_running += 1
+        """Count a slot of `key` towards the key `to`, which may exceed its share until its tasks end."""
+        self._total_running += 1
         self._running[to] += 1
-        self.leave(key)
+        self.release(key)
 
     def _may_run(self, key: str) -> bool:
-        own, limits = self._running[key], self.limits
-        most = limits.running if own else limits.running + limits.reserve
-        return own < limits.running_each and self._all_running < most
+        running, limits = self._running[key], self.limits
+        max_total = limits.max_running if running else limits.max_running + limits.reserve
+        return running < limits.max_running_per_key and self._total_running < max_total
 
     def _start(self, key: str) -> None:
-        self._all_running += 1
+        self._total_running += 1
         self._running[key] += 1
 
     def _next_key(self) -> str | None:
-        # Few are passed over: only so many keys can run all that they may.
-        return next((key for key in self._waiting if self._may_run(key)), None)
+        # This skips few keys: only a few can run as many tasks as they may.
+        return next((key for key in self._waiters if self._may_run(key)), None)
 
-    def _add(self, key: str, turn: _Turn) -> None:
-        own = len(self._waiting.get(key, ()))
-        if own >= self.limits.waiting_each:
+    def _add(self, key: str, waiter: _Waiter) -> None:
+        waiting = len(self._waiters.get(key, ()))
+        if waiting >= self.limits.max_waiting_per_key:
             raise QueueFull
-        if self._all_waiting >= self.limits.waiting:
-            self._make_room(own)
-        self._waiting.setdefault(key, deque()).append(turn)
-        self._all_waiting += 1
+        if self._total_waiting >= self.limits.max_waiting:
+            self._evict_newest(waiting)
+        self._waiters.setdefault(key, deque()).append(waiter)
+        self._total_waiting += 1
 
-    def _make_room(self, own: int) -> None:
-        """Refuse the newest entry of the key with the most, so that a few keys never keep all others out."""
-        longest = max(self._waiting, key=lambda key: len(self._waiting[key]))
-        if len(self._waiting[longest]) <= own + 1:
+    def _evict_newest(self, waiting: int) -> None:
+        """Refuse the newest waiter of the key with the most, so that a few keys never block all others. Raises
+        `QueueFull` if no key has more than `waiting` + 1."""
+        longest = max(self._waiters, key=lambda key: len(self._waiters[key]))
+        if len(self._waiters[longest]) <= waiting + 1:
             raise QueueFull
-        newest = self._waiting[longest][-1]
+        newest = self._waiters[longest][-1]
         self._remove(longest, newest)
         if not newest.done():
             newest.set_exception(QueueFull())
 
-    def _remove(self, key: str, turn: _Turn, *, to_the_end: bool = False) -> None:
-        queue = self._waiting.get(key)
-        if queue is None or turn not in queue:
+    def _remove(self, key: str, waiter: _Waiter, *, rotate: bool = False) -> None:
+        """Remove a waiter; `rotate` moves its key to the end of the order."""
+        queue = self._waiters.get(key)
+        if queue is None or waiter not in queue:
             return
-        queue.remove(turn)
-        self._all_waiting -= 1
-        if to_the_end or not queue:
-            del self._waiting[key]
-        if to_the_end and queue:
-            self._waiting[key] = queue
+        queue.remove(waiter)
+        self._total_waiting -= 1
+        if rotate or not queue:
+            del self._waiters[key]
+        if rotate and queue:
+            self._waiters[key] = queue

@@ -1,4 +1,4 @@
-"""Makes few reports at once, in turn between accounts, and none for a caller that has left."""
+"""Runs a few reports at a time, round-robin between accounts, and cancels those whose callers have disconnected."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,80 +7,86 @@ from typing import Any, TypeVar
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from control_api.limits.fair_queue import FairQueue, QueueFull, QueueLimits, WaitedTooLong
+from control_api.limits.fair_queue import FairQueue, QueueFull, QueueLimits, QueueTimeout
 from pipeline_contracts.errors import TooManyRequests, Unavailable
 
 T = TypeVar("T")
 
-# Reports whose callers have left, until the query that runs for each has ended. The event loop keeps no task alive.
-_ending: set[asyncio.Task[Any]] = set()
+# Cancelled reports whose query has not ended yet. The event loop itself keeps only weak references to tasks.
+_cancelled_reports: set[asyncio.Task[Any]] = set()
 
-_WAITING = 64
-_WAITING_OF_ACCOUNT = 16
-_WAIT_SECONDS = 10.0
-_AGAIN_SECONDS = 5
-
-
-def report_limits(at_once: int) -> QueueLimits:
-    """The limits of a process that makes so many reports at once. One account gets half of them, so that a report of
-    another account always finds a place within the time of one report."""
-    return QueueLimits(at_once, max(1, at_once // 2), _WAITING, _WAITING_OF_ACCOUNT, _WAIT_SECONDS)
+_MAX_WAITING = 64
+_MAX_WAITING_PER_ACCOUNT = 16
+_MAX_WAIT_SECONDS = 10.0
+_RETRY_SECONDS = 5
 
 
-REPORT_LIMITS = report_limits(2)
+def report_limits(max_concurrent: int) -> QueueLimits:
+    """Return the queue limits of a process that runs `max_concurrent` reports at a time. One account gets half of the
+    slots, so that a report of another account waits for one report at most."""
+    return QueueLimits(
+        max_concurrent,
+        max(1, max_concurrent // 2),
+        _MAX_WAITING,
+        _MAX_WAITING_PER_ACCOUNT,
+        _MAX_WAIT_SECONDS,
+    )
 
 
-async def make_in_turn(request: Request, account_id: int, make: Callable[[], Awaitable[T]]) -> T:
-    """Return what `make` gives, once it is the account's turn.
+DEFAULT_REPORT_LIMITS = report_limits(2)
 
-    Raises `TooManyRequests`, `Unavailable`, what `make` raises, and `ClientDisconnect` once the caller has left. Then
-    `make` is cancelled, and the account gets its turn back when `make` has ended: a query that the column store has
-    begun cannot be stopped.
+
+async def run_queued_report(request: Request, account_id: int, make: Callable[[], Awaitable[T]]) -> T:
+    """Wait for a slot of the account, then return the result of `make`.
+
+    Raises `TooManyRequests`, `Unavailable`, the exceptions of `make`, and `ClientDisconnect` once the caller has
+    disconnected. Then `make` is cancelled, and its slot is freed when `make` has ended: a query that runs in the column
+    store cannot be stopped.
     """
-    in_turn = _in_turn(request.app.state.report_queue, f"account {account_id}", make)
-    working = asyncio.create_task(in_turn, name="report")
-    leaving = asyncio.create_task(_caller_leaves(request), name="caller of a report")
+    run = _run_in_queue(request.app.state.report_queue, f"account {account_id}", make)
+    report = asyncio.create_task(run, name="report")
+    disconnect = asyncio.create_task(_wait_for_disconnect(request), name="caller of a report")
     try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
+        await asyncio.wait((report, disconnect), return_when=asyncio.FIRST_COMPLETED)
+        if report.done():
+            return report.result()
         raise ClientDisconnect
     finally:
-        leaving.cancel()
-        if not working.done():
-            _ending.add(working)
-            working.add_done_callback(_forget_ended)
-            working.cancel()
-        await asyncio.gather(leaving, return_exceptions=True)
+        disconnect.cancel()
+        if not report.done():
+            _cancelled_reports.add(report)
+            report.add_done_callback(_discard_report)
+            report.cancel()
+        await asyncio.gather(disconnect, return_exceptions=True)
 
 
-def _forget_ended(report: "asyncio.Task[Any]") -> None:
-    _ending.discard(report)
+def _discard_report(report: "asyncio.Task[Any]") -> None:
+    _cancelled_reports.discard(report)
     if not report.cancelled():
-        # Looked at, so that nothing is logged: nobody waits for the report or its fault any more.
+        # Retrieve the exception: otherwise asyncio logs that nobody did.
         report.exception()
 
 
-async def _in_turn(queue: FairQueue, key: str, make: Callable[[], Awaitable[T]]) -> T:
+async def _run_in_queue(queue: FairQueue, key: str, make: Callable[[], Awaitable[T]]) -> T:
     try:
-        await queue.enter(key)
+        await queue.acquire(key)
     except QueueFull as error:
         raise TooManyRequests(
-            f"{queue.limits.waiting_each} reports of the account wait already, or {queue.limits.waiting} of all. "
-            f"Ask again in {_AGAIN_SECONDS} s, for fewer at once.",
-            headers={"Retry-After": str(_AGAIN_SECONDS)},
+            f"{queue.limits.max_waiting_per_key} reports of the account wait already, or {queue.limits.max_waiting} of "
+            f"all. Ask again in {_RETRY_SECONDS} s, for fewer at once.",
+            headers={"Retry-After": str(_RETRY_SECONDS)},
         ) from error
-    except WaitedTooLong as error:
+    except QueueTimeout as error:
         raise Unavailable(
-            f"The report has waited for {queue.limits.wait_seconds:g} s while others were made. Ask again.",
-            retry_after=_AGAIN_SECONDS,
+            f"The report has waited for {queue.limits.max_wait_seconds:g} s while others were made. Ask again.",
+            retry_after=_RETRY_SECONDS,
         ) from error
     try:
         return await make()
     finally:
-        queue.leave(key)
+        queue.release(key)
 
 
-async def _caller_leaves(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -1,8 +1,8 @@
-"""How many requests an account, or an address that has proved nothing, may make: at once and per second.
+"""Limits of API requests for each account and each unauthenticated address: concurrent requests and requests a second.
 
-An account is known by its token only once the database has confirmed the token. Until then a request counts towards the
-client's address, so that invented tokens get nobody a limit of their own. Once the database no longer confirms a token
-(revoked, expired, replaced), its requests count towards the address again, those in flight too.
+A request counts towards an account only after the database has confirmed its token. Until then it counts towards the
+client's address, so that invented tokens do not get limits of their own. Once the database no longer confirms a token
+(revoked, expired, replaced), its requests count towards the address again, including those in flight.
 """
 
 import time
@@ -10,30 +10,31 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from control_api.limits.fair_queue import FairQueue, QueueFull, QueueLimits, WaitedTooLong
-from control_api.limits.token_buckets import MOST_REMEMBERED, TokenBuckets
+from control_api.limits.fair_queue import FairQueue, QueueFull, QueueLimits, QueueTimeout
+from control_api.limits.token_buckets import MAX_REMEMBERED, TokenBuckets
 from pipeline_contracts.errors import TooManyRequests
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.settings import Settings
 
-# A process runs so many at once in all, and has so many waiting; each caller's share is a setting.
-_RUNNING = 256
-_WAITING = 4096
-# Per request that may run: a burst of parallel requests waits, and is not refused.
-_WAITING_FOR_EACH_RUNNING = 8
-_WAIT_SECONDS = 10.0
+# Of a whole process; the share of each caller is a setting.
+_MAX_RUNNING = 256
+_MAX_WAITING = 4096
+# For each request that may run: a burst of parallel requests waits and is not refused.
+_MAX_WAITING_PER_RUNNING = 8
+_MAX_WAIT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class RequestBounds:
-    """The limits of a process."""
+class RequestLimits:
+    """The limits of a process: the rates of an account and of an address, and how many requests of either run at the
+    same time."""
 
     account: RateLimit = RateLimit(200.0, 2000)
     address: RateLimit = RateLimit(100.0, 1000)
-    at_once: int = 32
+    max_concurrent: int = 32
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> "RequestBounds":
+    def from_settings(cls, settings: Settings) -> "RequestLimits":
         return cls(
             RateLimit(settings.account_request_rate, settings.account_request_burst),
             RateLimit(settings.address_request_rate, settings.address_request_burst),
@@ -43,59 +44,67 @@ class RequestBounds:
 
 @dataclass(eq=False, slots=True)
 class Admission:
-    """A request that runs."""
+    """A request that was let in."""
 
     key: str
-    """What it counts towards now."""
+    """The account or address that the request counts towards now."""
     address_key: str
     digest: bytes | None
-    """Of its credential, if it counted towards the owner when it began."""
+    """Digest of the credential if the request counted towards its owner when it was let in."""
 
 
-class RequestLimits:
-    """The present state of all callers of a process."""
+class RequestLimiter:
+    """Counts the requests of all callers of a process."""
 
-    def __init__(self, bounds: RequestBounds, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._bounds = bounds
-        waiting = _WAITING_FOR_EACH_RUNNING * bounds.at_once
+    def __init__(self, limits: RequestLimits, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
+        max_waiting = _MAX_WAITING_PER_RUNNING * limits.max_concurrent
         self._queue = FairQueue(
-            QueueLimits(_RUNNING, bounds.at_once, _WAITING, waiting, _WAIT_SECONDS, reserve=_RUNNING)
+            QueueLimits(
+                _MAX_RUNNING,
+                limits.max_concurrent,
+                _MAX_WAITING,
+                max_waiting,
+                _MAX_WAIT_SECONDS,
+                reserve=_MAX_RUNNING,
+            )
         )
         self._owners: OrderedDict[bytes, str] = OrderedDict()
         self._buckets = TokenBuckets(monotonic)
-        # Those that count towards an owner.
+        # Only requests that count towards the owner of their credential.
         self._in_flight: defaultdict[bytes | None, set[Admission]] = defaultdict(set)
 
-    def remember(self, digest: bytes, owner: str) -> None:
-        """Note that the database knows a credential by its digest: its next requests count towards `owner`."""
+    def remember_owner(self, digest: bytes, owner: str) -> None:
+        """Count the next requests with this credential towards `owner`. Call this once the database has confirmed the
+        credential."""
         self._owners[digest] = owner
         self._owners.move_to_end(digest)
-        if len(self._owners) > MOST_REMEMBERED:
+        if len(self._owners) > MAX_REMEMBERED:
             self._owners.popitem(last=False)
 
-    def forget(self, digest: bytes) -> None:
-        """Note that the database does not know a credential: its requests count towards the client's address, so that
-        whoever has a revoked credential uses up nothing of its former owner's limits."""
+    def forget_owner(self, digest: bytes) -> None:
+        """Count the requests with this credential towards the client's address: someone with a revoked credential must
+        not use up the limits of its former owner."""
         self._owners.pop(digest, None)
         for admission in self._in_flight.pop(digest, ()):
             self._count_towards_address(admission)
 
-    async def enter(self, digest: bytes | None, address: str) -> Admission:
-        """Wait until a request may run; `leave` ends it. Raises `TooManyRequests`."""
+    async def admit(self, digest: bytes | None, address: str) -> Admission:
+        """Wait until a request may run; call `release` at its end. Raises `TooManyRequests`."""
         owner = None if digest is None else self._owners.get(digest)
         address_key = f"address {address}"
         key = owner or address_key
-        self._take(key, self._bounds.account if owner else self._bounds.address)
+        self._take_token(key, self._limits.account if owner else self._limits.address)
         try:
-            await self._queue.enter(key)
-        except WaitedTooLong as error:
+            await self._queue.acquire(key)
+        except QueueTimeout as error:
             raise TooManyRequests(
-                f"The request has waited for {_WAIT_SECONDS:g} s while others ran. Send the same request again.",
+                f"The request has waited for {_MAX_WAIT_SECONDS:g} s while others ran. Send the same request again.",
                 headers={"Retry-After": "1"},
             ) from error
         except QueueFull as error:
             raise TooManyRequests(
-                f"More than {self._bounds.at_once} requests run at once, and too many more wait. "
+                f"More than {self._limits.max_concurrent} requests run at once, and too many more wait. "
                 "Send the same request again, with fewer at once.",
                 headers={"Retry-After": "1"},
             ) from error
@@ -104,28 +113,28 @@ class RequestLimits:
             if self._owners.get(admission.digest) == owner:
                 self._in_flight[admission.digest].add(admission)
             else:
-                # Forgotten while the request waited.
+                # The owner was forgotten while the request waited.
                 self._count_towards_address(admission)
         return admission
 
-    def leave(self, admission: Admission) -> None:
-        """End a request."""
+    def release(self, admission: Admission) -> None:
+        """End a request that was let in."""
         if admission.digest in self._in_flight:
             in_flight = self._in_flight[admission.digest]
             in_flight.discard(admission)
             if not in_flight:
                 del self._in_flight[admission.digest]
-        self._queue.leave(admission.key)
+        self._queue.release(admission.key)
 
     def _count_towards_address(self, admission: Admission) -> None:
         self._queue.move(admission.key, admission.address_key)
         admission.key = admission.address_key
 
-    def _take(self, key: str, limit: RateLimit) -> None:
-        again = self._buckets.take(key, limit)
-        if again is not None:
+    def _take_token(self, key: str, limit: RateLimit) -> None:
+        retry_seconds = self._buckets.take(key, limit)
+        if retry_seconds is not None:
             raise TooManyRequests(
                 f"{'The address' if key.startswith('address ') else 'The account'} may send {limit.rate:g} requests a "
-                f"second, {limit.burst} at once. Send the same request again in {again} s.",
-                headers={"Retry-After": str(again)},
+                f"second, {limit.burst} at once. Send the same request again in {retry_seconds} s.",
+                headers={"Retry-After": str(retry_seconds)},
             )

@@ -1,4 +1,4 @@
-"""Token buckets of many callers, of which a process remembers the most recent."""
+"""Token buckets for many keys; a process remembers the most recently used ones."""
 
 import math
 from collections import OrderedDict
@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from pipeline_contracts.rate_limits import RateLimit, TokenBucket
 
-MOST_REMEMBERED = 10_000
+MAX_REMEMBERED = 10_000
 
 
 class TokenBuckets:
-    """One bucket per key. `clock`: seconds that never go back."""
+    """One bucket for each key. `clock` returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -21,7 +21,7 @@ class TokenBuckets:
         now = self._clock()
         bucket = self._buckets.setdefault(key, TokenBucket(limit.burst, now))
         self._buckets.move_to_end(key)
-        if len(self._buckets) > MOST_REMEMBERED:
+        if len(self._buckets) > MAX_REMEMBERED:
             self._buckets.popitem(last=False)
         lease = bucket.take(1, 1, limit, now)
         return None if lease.granted else max(1, math.ceil(lease.retry_after))

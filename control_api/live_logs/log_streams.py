@@ -1,4 +1,4 @@
-"""The live logs that are being sent: few, and told of news by one look into the database for all of them."""
+"""The open log streams of a process: limited in number, and all notified by one polling query."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -12,101 +12,103 @@ from control_domain.database.engine import Sessions
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from pipeline_contracts.errors import Unavailable
 
-MOST_STREAMS = 100
-MOST_OF_ACCOUNT = 10
+MAX_STREAMS = 100
+MAX_STREAMS_PER_ACCOUNT = 10
 _POLL_SECONDS = 0.3
 
-Seen = tuple[str, int]
-"""A deployment's status, and the ID of its last line; 0: none."""
+LogPosition = tuple[str, int]
+"""A deployment's status and the ID of its last line; 0: no line."""
 
 
 @dataclass(eq=False, slots=True)
 class Follower:
-    """One live log."""
+    """The reader of one log stream."""
 
     deployment_id: int
     account_id: int
-    seen: Seen | None = None
-    """What its reader knows."""
-    news: asyncio.Event = field(default_factory=asyncio.Event)
+    position: LogPosition | None = None
+    """What was sent to the reader so far."""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the log differs from `position`, and when the process stops."""
 
 
 class LogStreams:
-    """All live logs of a process."""
+    """All log streams of a process."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
         self._followers: set[Follower] = set()
-        self._looking: asyncio.Task[None] | None = None
+        self._poll_task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
 
     @property
     def is_stopping(self) -> bool:
-        """Whether they have to end: the process does."""
+        """True if the process stops and all streams have to end."""
         return self._stopping.is_set()
 
-    def check_room(self, account_id: int) -> None:
-        """Raise `Unavailable` if all streams, or all of this account, are in use: one token must not take all."""
-        if len(self._followers) >= MOST_STREAMS:
+    def check_capacity(self, account_id: int) -> None:
+        """Raise `Unavailable` if the process or the account has no stream left."""
+        if len(self._followers) >= MAX_STREAMS:
             raise Unavailable(
                 "Too many live logs are open here. Ask without the event stream.", retry_after=5
             )
-        if sum(one.account_id == account_id for one in self._followers) >= MOST_OF_ACCOUNT:
+        open_streams = sum(follower.account_id == account_id for follower in self._followers)
+        if open_streams >= MAX_STREAMS_PER_ACCOUNT:
             raise Unavailable(
-                f"The account has {MOST_OF_ACCOUNT} live logs open here, and may have no more: close one, or ask "
-                "without the event stream.",
+                f"The account has {MAX_STREAMS_PER_ACCOUNT} live logs open here, and may have no more: close one, or "
+                "ask without the event stream.",
                 retry_after=5,
             )
 
     def stop(self) -> None:
-        """End all of them soon; their readers may come back elsewhere."""
+        """Make all streams end soon. Their readers may reconnect to another process."""
         self._stopping.set()
         for follower in self._followers:
-            follower.news.set()
+            follower.changed.set()
 
     async def close(self) -> None:
-        """End, and wait until the database is asked nothing any more: only then may its engine be disposed of."""
+        """Stop, and wait for the last query: only then may the database engine be disposed of."""
         self.stop()
-        if self._looking is not None:
-            await self._looking
+        if self._poll_task is not None:
+            await self._poll_task
 
     @contextmanager
     def following(self, deployment_id: int, account_id: int) -> Iterator[Follower]:
-        """Have `news` set whenever there is more than the follower has seen. Raises `Unavailable`."""
-        self.check_room(account_id)
+        """Open a stream: set `Follower.changed` whenever the log has changed. Raises `Unavailable`."""
+        self.check_capacity(account_id)
         follower = Follower(deployment_id, account_id)
         self._followers.add(follower)
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look_for_news(), name="live logs")
+        if self._poll_task is None or self._poll_task.done():
+            self._poll_task = asyncio.create_task(self._poll(), name="live logs")
         try:
             yield follower
         finally:
             self._followers.remove(follower)
 
-    async def _look_for_news(self) -> None:
-        """Until nobody follows any more."""
+    async def _poll(self) -> None:
+        """Notify the followers of changes until there are none left."""
         while self._followers and not self.is_stopping:
             try:
-                found = await self._look({follower.deployment_id for follower in self._followers})
+                positions = await self._read_positions({f.deployment_id for f in self._followers})
             except SQLAlchemyError:
-                # Each finds out by itself, and ends.
-                found = {}
+                # Wake all followers: the query of each fails too and ends its stream.
+                positions = {}
             for follower in self._followers:
-                if found.get(follower.deployment_id) != follower.seen:
-                    follower.news.set()
+                if positions.get(follower.deployment_id) != follower.position:
+                    follower.changed.set()
             try:
                 async with asyncio.timeout(_POLL_SECONDS):
                     await self._stopping.wait()
             except TimeoutError:
                 continue
 
-    async def _look(self, deployment_ids: set[int]) -> Mapping[int, Seen]:
+    async def _read_positions(self, deployment_ids: set[int]) -> Mapping[int, LogPosition]:
         # Account scope: the route has found each deployment in its caller's account.
-        last = (
+        last_line = (
             select(func.coalesce(func.max(DeploymentLine.id), 0))
             .where(DeploymentLine.deployment_id == Deployment.id)
             .scalar_subquery()
         )
-        query = select(Deployment.id, Deployment.status, last).where(Deployment.id.in_(deployment_ids))
+        query = select(Deployment.id, Deployment.status, last_line).where(Deployment.id.in_(deployment_ids))
         async with self._sessions() as session:
             return {number: (status, line) for number, status, line in await session.execute(query)}

@@ -1,6 +1,6 @@
-"""A deployment's log as server-sent events, live, until the deployment is finished.
+"""Streams a deployment's log as server-sent events until the deployment is finished.
 
-Lines are looked for in the database, so any process may write them and any other show them.
+Lines are polled from the database, so one process may write them and another may stream them.
 """
 
 import asyncio
@@ -17,41 +17,43 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
-from control_api.live_logs.log_streams import Follower, LogStreams, Seen
+from control_api.live_logs.log_streams import Follower, LogPosition, LogStreams
 from control_domain.database.engine import Sessions
 from control_domain.deployments.describe import describe_line
 from control_domain.deployments.operations import LOG_LINE_COLUMNS, LOG_LINES, LogLine, tail_log
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from pipeline_contracts.deploy_states import FINAL_STATUSES
 
-# Proxies close what is silent for long.
-_SILENCE_SECONDS = 15.0
-# A browser comes back by itself, and its token is looked at again.
-_LONGEST_SECONDS = 900.0
-# A reader that takes nothing for this long loses its place.
-_SEND_SECONDS = 30.0
+# Proxies close connections that are silent for long.
+_KEEPALIVE_SECONDS = 15.0
+# A browser reconnects by itself, and its token is checked again.
+_MAX_STREAM_SECONDS = 900.0
+# A reader that does not read for this long is disconnected.
+_SEND_TIMEOUT_SECONDS = 30.0
 _EVENT_ID = re.compile("[0-9]{1,18}")
 
 
-def wants_stream(request: Request) -> bool:
-    """Whether the caller asks for events: `Accept` names them, and not JSON as well."""
+def accepts_event_stream(request: Request) -> bool:
+    """Return True if `Accept` names event streams and not also JSON."""
     accepted = request.headers.get("accept", "").lower()
     return "text/event-stream" in accepted and "application/json" not in accepted
 
 
-def follow(request: Request, deployment: Deployment) -> Response:
-    """All lines behind `Last-Event-ID`, or the last 1,000, and each that is added; 503 where too many are open."""
-    given = request.headers.get("last-event-id", "")
-    return _LiveLog(
+def stream_log(request: Request, deployment: Deployment) -> Response:
+    """Return a response with all lines after `Last-Event-ID`, or the last 1,000, and then each new line; 503 if too
+    many streams are open."""
+    last_event_id = request.headers.get("last-event-id", "")
+    return _LogStreamResponse(
         request.app.state.sessions,
         request.app.state.log_streams,
         deployment,
-        int(given) if _EVENT_ID.fullmatch(given) else None,
+        int(last_event_id) if _EVENT_ID.fullmatch(last_event_id) else None,
     )
 
 
-class _LiveLog(Response):
-    """Has its place among the live logs before anything is answered, and gives it up however the sending ends."""
+class _LogStreamResponse(Response):
+    """Takes one of the streams of `LogStreams` before it sends the headers, and returns it however the response
+    ends."""
 
     def __init__(
         self, sessions: Sessions, streams: LogStreams, deployment: Deployment, after: int | None
@@ -63,65 +65,69 @@ class _LiveLog(Response):
         self._after = after
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # X-Accel-Buffering: nginx would keep the events back.
+        # X-Accel-Buffering: nginx would buffer the events.
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
-        async def send_within(message: Message) -> None:
-            # Only a read or a disconnect ends the wait: without a timeout, a silent reader keeps its place for ever.
-            async with asyncio.timeout(_SEND_SECONDS):
+        async def send_in_time(message: Message) -> None:
+            # Without a timeout, a reader that stops reading without disconnecting would occupy a stream forever.
+            async with asyncio.timeout(_SEND_TIMEOUT_SECONDS):
                 await send(message)
 
         with self._streams.following(self._deployment_id, self._account_id) as follower:
-            async with aclosing(_send(self._sessions, self._streams, follower, self._after)) as sent:
-                response = StreamingResponse(sent, media_type="text/event-stream", headers=headers)
+            async with aclosing(_events(self._sessions, self._streams, follower, self._after)) as events:
+                response = StreamingResponse(events, media_type="text/event-stream", headers=headers)
                 # A reader may disconnect or stop reading at any time.
                 with suppress(ConnectionError, TimeoutError, ClientDisconnect):
-                    await response(scope, receive, send_within)
+                    await response(scope, receive, send_in_time)
 
 
-async def _send(
+async def _events(
     sessions: Sessions, streams: LogStreams, follower: Follower, after: int | None
 ) -> AsyncGenerator[bytes]:
     deployment_id = follower.deployment_id
     loop = asyncio.get_running_loop()
-    ends_at = loop.time() + _LONGEST_SECONDS
-    told = ""
+    ends_at = loop.time() + _MAX_STREAM_SECONDS
+    sent_status = ""
     while loop.time() < ends_at and not streams.is_stopping:
         try:
-            # To its end, though the reader leaves: a connection that is just being opened would be left behind.
+            # Shielded from the cancellation when the reader leaves: it would leak a database connection that is
+            # just being opened.
             with CancelScope(shield=True):
-                status, lines = await _look(sessions, deployment_id, after)
+                status, lines = await _read_lines(sessions, deployment_id, after)
         except SQLAlchemyError:
-            # The reader comes back, and is answered 503 for as long as it takes.
+            # The reader reconnects, and gets 503 until the database responds again.
             return
         after = lines[-1].id if lines else after or 0
         events = [_event("line", describe_line(line), line.id) for line in lines]
-        if status != told:
+        if status != sent_status:
             events.append(_event("status", {"deployment_id": deployment_id, "status": status}))
-            told = status
+            sent_status = status
         yield b"".join(events) or b": nothing new\n\n"
         if len(lines) == LOG_LINES:
             continue
         if status in FINAL_STATUSES:
             return
-        await _wait(streams, follower, (status, after))
+        await _wait_for_change(streams, follower, (status, after))
 
 
-async def _wait(streams: LogStreams, follower: Follower, seen: Seen) -> None:
-    """Until there is more than this, the process stops, or it has been silent for long."""
-    follower.seen = seen
-    follower.news.clear()
+async def _wait_for_change(streams: LogStreams, follower: Follower, position: LogPosition) -> None:
+    """Wait until the log differs from `position`, the process stops, or a keepalive is due."""
+    follower.position = position
+    follower.changed.clear()
     if streams.is_stopping:
         return
     try:
-        async with asyncio.timeout(_SILENCE_SECONDS):
-            await follower.news.wait()
+        async with asyncio.timeout(_KEEPALIVE_SECONDS):
+            await follower.changed.wait()
     except TimeoutError:
         return
 
 
-async def _look(sessions: Sessions, deployment_id: int, after: int | None) -> tuple[str, Sequence[LogLine]]:
-    """The status, read first: what is final has no lines that come later."""
+async def _read_lines(
+    sessions: Sessions, deployment_id: int, after: int | None
+) -> tuple[str, Sequence[LogLine]]:
+    """Return the status and the lines after `after`. The status is read first: a finished deployment gets no new
+    lines."""
     async with sessions() as session:
         status = (
             await session.execute(select(Deployment.status).where(Deployment.id == deployment_id))
@@ -137,7 +143,7 @@ async def _look(sessions: Sessions, deployment_id: int, after: int | None) -> tu
         return status, [LogLine(*row) for row in await session.execute(query)]
 
 
-def _event(name: str, document: dict[str, object], number: int | None = None) -> bytes:
-    # JSON has no line ends, which would end an event.
-    identity = b"" if number is None else f"id: {number}\n".encode()
-    return b"event: %s\n%sdata: %s\n\n" % (name.encode(), identity, orjson.dumps(document))
+def _event(name: str, document: dict[str, object], line_id: int | None = None) -> bytes:
+    # JSON has no raw line breaks, which would end the field.
+    id_field = b"" if line_id is None else f"id: {line_id}\n".encode()
+    return b"event: %s\n%sdata: %s\n\n" % (name.encode(), id_field, orjson.dumps(document))

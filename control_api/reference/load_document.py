@@ -1,4 +1,4 @@
-"""The OpenAPI document, out of the YAML files beside this one."""
+"""Builds the OpenAPI document from the YAML files in this folder."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -27,20 +27,20 @@ PARTS = (
     "collect",
     "webhooks",
 )
-"""The files, in the order in which the document and the page have them."""
+"""The files, in the order of the document and of the page."""
 
 _SIGN_IN = ("apiToken",)
 """The schemes that are accepted wherever an operation requires a scope."""
 _FOLDER = Path(__file__).parent
-# libyaml reads the files in a tenth of the time; not every platform has it.
+# libyaml is ten times as fast, but not available on every platform.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @lru_cache
 def load_document() -> dict[str, Any]:
-    """The whole document, to be read and not changed. Takes a twentieth of a second, once.
+    """Return the whole document, which callers must not change. The first call takes 50 ms.
 
-    Raises `ValueError` where two files say the same thing.
+    Raises `ValueError` if two files define the same value.
     """
     document: dict[str, Any] = {}
     for name in PARTS:
@@ -65,4 +65,4 @@ def _merge(into: dict[str, Any], part: dict[str, Any], where: str) -> None:
         elif isinstance(value, dict) and isinstance(into[name], dict):
             _merge(into[name], value, here)
         else:
-            raise ValueError(f"{here} is said twice.")
+            raise ValueError(f"{here} is defined twice.")

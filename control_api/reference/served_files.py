@@ -1,4 +1,4 @@
-"""The document and the files of its page as they are sent: compressed once, with a digest of what they hold."""
+"""Files that need no credential: compressed once, with ETags; the OpenAPI document and the files of its page."""
 
 import gzip
 import hashlib
@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import orjson
+from fastapi import Request, Response
 
 from control_api.reference.load_document import load_document
 
@@ -18,6 +19,14 @@ _TYPES = {
     "swagger-ui.css": "text/css",
 }
 _DIGEST_CHARACTERS = 20
+REVALIDATE = "no-cache"
+"""`Cache-Control` for files that browsers revalidate each time: 304 while the file is unchanged."""
+
+# Styles and scripts are files of this origin. `data:` allows the small images in Swagger UI's style sheet.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +36,13 @@ class ServedFile:
     content_type: str
     gzipped: bytes
     digest: str
-    """Of the plain bytes, for the ETag."""
+    """Digest of the plain bytes, for the ETag."""
 
     def plain(self) -> bytes:
         """Return the decompressed bytes: one object for all callers, so that slow downloads share them."""
         return _decompress(self.gzipped)
 
 
-# All served files: only a handful.
 @lru_cache
 def _decompress(gzipped: bytes) -> bytes:
     return gzip.decompress(gzipped)
@@ -42,13 +50,13 @@ def _decompress(gzipped: bytes) -> bytes:
 
 @lru_cache
 def document_file() -> ServedFile:
-    """The OpenAPI document as JSON."""
+    """Return the OpenAPI document as JSON."""
     return pack_file("application/json", orjson.dumps(load_document()))
 
 
 @lru_cache
 def page_file(name: str) -> ServedFile | None:
-    """A file of the page; None for a name that is none."""
+    """Return a file of the reference page; None for an unknown name."""
     content_type = _TYPES.get(name)
     if content_type is None:
         return None
@@ -60,9 +68,41 @@ def page_file(name: str) -> ServedFile | None:
 
 
 def pack_file(content_type: str, plain: bytes) -> ServedFile:
-    """A file of these bytes."""
+    """Compress a file."""
     return _served(content_type, plain, gzip.compress(plain, mtime=0))
 
 
 def _served(content_type: str, plain: bytes, gzipped: bytes) -> ServedFile:
     return ServedFile(content_type, gzipped, hashlib.sha256(plain).hexdigest()[:_DIGEST_CHARACTERS])
+
+
+def file_response(request: Request, file: ServedFile, headers: dict[str, str]) -> Response:
+    """Return the file, or 304 if the client has it. `headers` are added; a `Content-Security-Policy` among them
+    replaces the default one, which fits the reference page."""
+    use_gzip = _accepts_gzip(request.headers.get("accept-encoding", ""))
+    # Each content coding needs its own ETag (RFC 9110, 8.8.3.3).
+    etag = f'"{file.digest}{"-gzip" if use_gzip else ""}"'
+    headers = {
+        "ETag": etag,
+        "Vary": "Accept-Encoding",
+        "Content-Security-Policy": _POLICY,
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        **headers,
+    }
+    known_etags = request.headers.get("if-none-match", "")
+    if known_etags.strip() == "*" or etag in [
+        tag.strip().removeprefix("W/") for tag in known_etags.split(",")
+    ]:
+        return Response(status_code=304, headers=headers)
+    if use_gzip:
+        headers["Content-Encoding"] = "gzip"
+    return Response(file.gzipped if use_gzip else file.plain(), headers=headers, media_type=file.content_type)
+
+
+def _accepts_gzip(accepted: str) -> bool:
+    for part in accepted.lower().split(","):
+        coding, _, weight = part.partition(";")
+        if coding.strip() in ("gzip", "*"):
+            return weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False

@@ -1,4 +1,4 @@
-"""Checks the body of `POST /v1/deployments`, and lists all that is wrong with it."""
+"""Reads the body of `POST /v1/deployments`, and lists every invalid field."""
 
 import re
 from datetime import datetime
@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msgspec import Meta
 
-from control_api.requests.json_fields import JsonFields
+from control_api.requests.json_body import JsonFields
 from control_domain.recorded_deployments.operations import DeploymentReport
 from pipeline_contracts.leap_seconds import replace_leap_second
 from pipeline_contracts.surrogates import replace_lone_surrogates
@@ -38,15 +38,14 @@ _fields = JsonFields(
             False,
         ),
     },
-    "Nothing was recorded. Mend the fields below and send it again.",
+    "Nothing was recorded. Fix the fields listed below and send the request again.",
 )
 _SHA = re.compile(r"[0-9a-fA-F]{7,64}")
 
 
 def read_report(body: bytes) -> DeploymentReport:
-    """The report in the body. `null` is the same as absent, unknown members are ignored. Raises `InvalidInput` that
-    lists every field at fault."""
-    # A note may be a commit message that was cut in the middle of an emoji.
+    """Return the report in the body. Raises `InvalidInput` that lists every invalid field."""
+    # A note may be a commit message that was truncated in the middle of an emoji.
     body = replace_lone_surrogates(body)
     return DeploymentReport(**_fields.read(replace_leap_second(body, "deployed_at") or body, _is_storable))
 
@@ -55,7 +54,7 @@ def _is_storable(name: str, value: Any) -> bool:
     if name == "commit_sha":
         return _SHA.fullmatch(value) is not None
     if isinstance(value, datetime):
-        # The ends of the calendar are a few hours wide.
+        # At the ends of the calendar a conversion to UTC may overflow.
         return 1 < value.year < 9999
-    # Postgres keeps no NUL in a text.
+    # Postgres cannot store NUL in a text.
     return not isinstance(value, str) or "\0" not in value

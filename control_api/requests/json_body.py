@@ -1,6 +1,8 @@
-"""Reads a body within its limits of size and time, before anything is parsed."""
+"""Reads JSON bodies within limits of size and time, and lists every invalid field."""
 
 import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from fastapi import Request
 
@@ -12,53 +14,81 @@ from pipeline_contracts.errors import (
     RequestTimeout,
     UnsupportedMediaType,
 )
+from pipeline_contracts.json_members import Members, NotAnObject
 
-_MOST_BYTES = 64 * 1024
-_SECONDS = 30.0
+_MAX_BYTES = 64 * 1024
+_READ_TIMEOUT_SECONDS = 30.0
 
 
-async def read_json_body(request: Request, most: int = _MOST_BYTES) -> bytes:
-    """The body's bytes. Raises `UnsupportedMediaType` unless it says that it is JSON, and `PayloadTooLarge`, at the
-    first byte over the limit, `RequestTimeout` where it does not arrive in 30 s, and `InvalidInput` where an object has
-    a key twice."""
+async def read_json_body(request: Request, max_bytes: int = _MAX_BYTES) -> bytes:
+    """Return the bytes of a JSON body.
+
+    Raises `UnsupportedMediaType` unless the content type is JSON, `PayloadTooLarge` at the first byte over the limit,
+    `RequestTimeout` if the body does not arrive within 30 s, and `InvalidInput` if an object has a key twice.
+    """
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise UnsupportedMediaType("The body must be application/json.")
     if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise UnsupportedMediaType("This operation takes no Content-Encoding.")
-    body = await read_body(request, most)
+    body = await _read_body(request, max_bytes)
     try:
         check_keys(body)
     except BadKeys as fault:
-        named = f"The body's key {fault.field!r}" if fault.field else "The body"
-        raise InvalidInput(f"{named} {fault}.", errors=[FieldError(fault.field, str(fault))]) from fault
+        subject = f"The body's key {fault.field!r}" if fault.field else "The body"
+        raise InvalidInput(f"{subject} {fault}.", errors=[FieldError(fault.field, str(fault))]) from fault
     return body
 
 
-async def read_body(request: Request, most: int) -> bytes:
-    """The body's bytes, whatever they are.
-
-    Raises `PayloadTooLarge`, at the first byte over the limit or where the header says so, and `RequestTimeout` where
-    it does not arrive in 30 s.
-    """
-    told = request.headers.get("content-length", "")
-    if told.isascii() and told.isdecimal() and int(told[:20]) > most:
-        raise _too_large(most)
+async def _read_body(request: Request, max_bytes: int) -> bytes:
+    declared = request.headers.get("content-length", "")
+    if declared.isascii() and declared.isdecimal() and int(declared[:20]) > max_bytes:
+        raise _too_large(max_bytes)
     try:
-        async with asyncio.timeout(_SECONDS):
-            return await _read(request, most)
+        async with asyncio.timeout(_READ_TIMEOUT_SECONDS):
+            return await _read_stream(request, max_bytes)
     except TimeoutError as error:
-        raise RequestTimeout(f"The body did not arrive within {_SECONDS:g} s.") from error
+        raise RequestTimeout(f"The body did not arrive within {_READ_TIMEOUT_SECONDS:g} s.") from error
 
 
-async def _read(request: Request, most: int) -> bytes:
+async def _read_stream(request: Request, max_bytes: int) -> bytes:
     body = bytearray()
-    async for piece in request.stream():
-        if len(body) + len(piece) > most:
-            raise _too_large(most)
-        body += piece
+    async for chunk in request.stream():
+        if len(body) + len(chunk) > max_bytes:
+            raise _too_large(max_bytes)
+        body += chunk
     return bytes(body)
 
 
-def _too_large(most: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"The body is over {most} bytes.")
+def _too_large(max_bytes: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"The body is over {max_bytes} bytes.")
+
+
+class JsonFields:
+    """The fields of one operation's JSON object: for each its type, the rule in words, and whether it is required.
+    `null` is the same as absent; unknown fields are ignored."""
+
+    def __init__(self, fields: Mapping[str, tuple[Any, str, bool]], error_detail: str) -> None:
+        """`error_detail` is the text above the list of invalid fields."""
+        self._fields = fields
+        self._error_detail = error_detail
+        self._members = Members({name: type_ for name, (type_, _, _) in fields.items()})
+
+    def read(
+        self, body: bytes, is_valid: Callable[[str, Any], bool] = lambda _name, _value: True
+    ) -> dict[str, Any]:
+        """Return the values of the fields that are present. `is_valid` further checks values that fit their types.
+        Raises `InvalidInput` that lists every invalid field."""
+        try:
+            values, invalid = self._members.read(body)
+        except NotAnObject as error:
+            raise InvalidInput(self._error_detail, errors=[FieldError("", str(error))]) from error
+        errors = []
+        for name, (_, rule, is_required) in self._fields.items():
+            if name in invalid or (name in values and not is_valid(name, values[name])):
+                errors.append(FieldError(name, rule))
+            elif is_required and name not in values:
+                errors.append(FieldError(name, f"is required; {rule}"))
+        if errors:
+            raise InvalidInput(self._error_detail, errors=errors)
+        return values

@@ -19,7 +19,7 @@ async def read_account(caller: Annotated[Caller, Depends(api_token("account:read
 
 @router.get("/v1/me")
 async def read_me(caller: Annotated[Caller, Depends(api_token("deploy:read"))]) -> dict[str, Any]:
-    """The person behind the token, and the organization with its plan."""
+    """The person who owns the token, and the organization with its plan."""
     account = caller.account
     limits = {"ingest_events_per_second": account.ingest_rate, "ingest_burst": account.ingest_burst}
     return {

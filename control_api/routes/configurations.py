@@ -8,9 +8,9 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from control_api.authentication import actor_of, api_token
 from control_api.document_errors import converting_configuration_faults
-from control_api.idempotency import Answer, answer_once
+from control_api.idempotency import RouteResponse, respond_idempotently
 from control_api.request_session import Session, end_transaction
-from control_api.requests.deploy_bodies import read_configuration_wish
+from control_api.requests.deploy_bodies import read_configuration_request
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import Right
 from control_domain.configurations.cancel_or_retry import cancel_or_retry_step
@@ -46,7 +46,7 @@ async def plan(project: str, request: Request, caller: _Writer, session: Session
     """Plan what a document would change, without changing anything."""
     found = await find_project(session, caller, project, Right.DEPLOY)
     await end_transaction(session)
-    _, text, bindings = await read_configuration_wish(request)
+    _, text, bindings = await read_configuration_request(request)
     with converting_configuration_faults():
         planned = await plan_project(session, request.app.state.variable_keys, found, text, bindings)
     return {"data": planned.to_json()}
@@ -57,10 +57,10 @@ async def review(project: str, request: Request, caller: _Writer, session: Sessi
     """Freeze a plan for 15 minutes."""
     found = await find_project(session, caller, project, Right.DEPLOY)
     await end_transaction(session)
-    body, text, bindings = await read_configuration_wish(request)
+    body, text, bindings = await read_configuration_request(request)
     keys = request.app.state.variable_keys
 
-    async def make() -> Answer:
+    async def make() -> RouteResponse:
         now = datetime.now(UTC)
         with converting_configuration_faults():
             planned = await plan_project(session, keys, found, text, bindings)
@@ -69,7 +69,7 @@ async def review(project: str, request: Request, caller: _Writer, session: Sessi
 
     # Keyed: the body contains secrets, and a plain digest of it could be used to check guesses.
     body_digest = hmac.digest(request.app.state.cursor_key, body, "sha256")
-    return await answer_once(request, session, caller.key, body_digest, make)
+    return await respond_idempotently(request, session, caller.key, body_digest, make)
 
 
 @router.post("/reviews/{review}/apply")
@@ -84,14 +84,14 @@ async def apply(project: str, review: str, request: Request, caller: _Writer, se
     await end_transaction(session)
     keys = request.app.state.variable_keys
 
-    async def start() -> Answer:
+    async def start() -> RouteResponse:
         with converting_configuration_faults():
             run = await start_run(
                 session, keys, found, number, actor_of(request, caller), datetime.now(UTC), approved_by_id
             )
         return 200, {"data": describe_run(run, await list_steps(session, run.id))}
 
-    answer = await answer_once(request, session, caller.key, b"", start)
+    answer = await respond_idempotently(request, session, caller.key, b"", start)
     await end_transaction(session)
     request.app.state.wake_configuration_runs()
     return answer
@@ -137,7 +137,7 @@ async def operate(
     await end_transaction(session)
     keys = request.app.state.variable_keys
 
-    async def move() -> Answer:
+    async def move() -> RouteResponse:
         actor, now = actor_of(request, caller), datetime.now(UTC)
         with converting_configuration_faults():
             step = await cancel_or_retry_step(
@@ -145,7 +145,7 @@ async def operate(
             )
         return 200, {"data": describe_step(step)}
 
-    answer = await answer_once(request, session, caller.key, b"", move)
+    answer = await respond_idempotently(request, session, caller.key, b"", move)
     await end_transaction(session)
     request.app.state.wake_configuration_runs()
     return answer

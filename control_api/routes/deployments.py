@@ -7,8 +7,8 @@ import orjson
 from fastapi import APIRouter, Depends, Request, Response
 
 from control_api.authentication import actor_of, api_token
-from control_api.idempotency import Answer, answer_once
-from control_api.live_logs.stream_log import follow, wants_stream
+from control_api.idempotency import RouteResponse, respond_idempotently
+from control_api.live_logs.stream_log import accepts_event_stream, stream_log
 from control_api.request_session import Session, end_transaction
 from control_api.requests.deploy_bodies import read_promote
 from control_domain.accounts.operations import Caller
@@ -29,7 +29,7 @@ _Writer = Annotated[Caller, Depends(api_token("deploy:write"))]
 async def read_deployments(request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
     """A page of deployments, newest first."""
     cursors = Cursors(request.app.state.cursor_key, caller.account.public_id, "deployments")
-    # There may be hundreds of thousands: a caller who asks for no page gets the first.
+    # There may be hundreds of thousands: without parameters the caller gets the first page.
     page = read_page(request.query_params.multi_items(), cursors) or Page(DEFAULT_LIMIT, None)
     rows, has_more = await list_deployments(session, caller, page)
     return {
@@ -41,17 +41,18 @@ async def read_deployments(request: Request, caller: _Reader, session: Session) 
 @router.get("/v1/deployments/{build}")
 async def read_deployment(build: str, caller: _Reader, session: Session) -> dict[str, Any]:
     """One deployment."""
-    seen, _ = await operations.find_deployment(session, caller, read_number(build), Right.READ)
-    return {"data": describe_deployment(*seen)}
+    found, _ = await operations.find_deployment(session, caller, read_number(build), Right.READ)
+    return {"data": describe_deployment(*found)}
 
 
 @router.get("/v1/deployments/{build}/log", response_model=None)
 async def read_log(build: str, request: Request, caller: _Reader, session: Session) -> Response:
-    """The last 1,000 lines of a deployment's log; as an event stream, all from here on until it is finished."""
+    """The last 1,000 lines of a deployment's log; as an event stream also new lines until the deployment is
+    finished."""
     (deployment, _), _ = await operations.find_deployment(session, caller, read_number(build), Right.READ)
-    if wants_stream(request):
+    if accepts_event_stream(request):
         await end_transaction(session)
-        return follow(request, deployment)
+        return stream_log(request, deployment)
     lines, is_truncated = await operations.tail_log(session, deployment.id)
     document = {"data": describe_log(deployment, lines, is_truncated)}
     return Response(orjson.dumps(document), media_type="application/json")
@@ -59,31 +60,31 @@ async def read_log(build: str, request: Request, caller: _Reader, session: Sessi
 
 @router.post("/v1/deployments/{build}/rollback", status_code=202)
 async def roll_back(build: str, request: Request, caller: _Writer, session: Session) -> Response:
-    """Queue that the deployment's release becomes live again."""
+    """Queue a rollback to the deployment's release."""
     number = read_number(build)
     await operations.find_deployment(session, caller, number, Right.DEPLOY)
 
-    async def queue() -> Answer:
-        seen = await operations.roll_back(
+    async def queue() -> RouteResponse:
+        queued = await operations.roll_back(
             session, caller, number, actor_of(request, caller), datetime.now(UTC)
         )
-        return 202, {"data": describe_deployment(*seen)}
+        return 202, {"data": describe_deployment(*queued)}
 
-    return await answer_once(request, session, caller.key, b"", queue)
+    return await respond_idempotently(request, session, caller.key, b"", queue)
 
 
 @router.post("/v1/deployments/{build}/promote", status_code=202)
 async def promote(build: str, request: Request, caller: _Writer, session: Session) -> Response:
-    """Queue that a later environment gets what the deployment built."""
+    """Queue a deployment of the same build to a later environment."""
     number = read_number(build)
     await operations.find_deployment(session, caller, number, Right.DEPLOY)
     await end_transaction(session)
     body, target, note = await read_promote(request)
 
-    async def queue() -> Answer:
-        seen = await operations.promote(
+    async def queue() -> RouteResponse:
+        queued = await operations.promote(
             session, caller, number, target, note, actor_of(request, caller), datetime.now(UTC)
         )
-        return 202, {"data": describe_deployment(*seen)}
+        return 202, {"data": describe_deployment(*queued)}
 
-    return await answer_once(request, session, caller.key, body, queue)
+    return await respond_idempotently(request, session, caller.key, body, queue)

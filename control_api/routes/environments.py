@@ -1,4 +1,4 @@
-"""What changes an environment: `POST …/deploy`, `PATCH …/scale`, `PATCH …/runtime`, `PUT …/variables`."""
+"""Changes of an environment: `POST …/deploy`, `PATCH …/scale`, `PATCH …/runtime`, `PUT …/variables`."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 
 from control_api.authentication import actor_of, api_token
-from control_api.idempotency import Answer, answer_once
+from control_api.idempotency import RouteResponse, respond_idempotently
 from control_api.request_session import Session, end_transaction
 from control_api.requests.deploy_bodies import read_deploy, read_runtime, read_scale, read_variables
 from control_domain.accounts.operations import Caller
@@ -26,23 +26,23 @@ _Writer = Annotated[Caller, Depends(api_token("deploy:write"))]
 
 @router.post("/v1/environments/{environment}/deploy", status_code=202)
 async def deploy(environment: str, request: Request, caller: _Writer, session: Session) -> Response:
-    """Queue a deploy: 409 while another one of the environment is not finished."""
+    """Queue a deploy: 409 while another deploy of the environment is not finished."""
     place = await find_environment(session, caller, environment, Right.DEPLOY)
     await end_transaction(session)
     body, ref = await read_deploy(request)
 
-    async def queue() -> Answer:
+    async def queue() -> RouteResponse:
         deployment = await queue_deployment(
             session, place, DeploymentRequest("api", ref=ref), actor_of(request, caller), datetime.now(UTC)
         )
         return 202, {"data": describe_deployment(deployment, place.environment.public_id)}
 
-    return await answer_once(request, session, caller.key, body, queue)
+    return await respond_idempotently(request, session, caller.key, body, queue)
 
 
 @router.patch("/v1/environments/{environment}/scale", status_code=202)
 async def scale(environment: str, request: Request, caller: _Writer, session: Session) -> dict[str, Any]:
-    """Want another number of replicas."""
+    """Set the number of replicas."""
     place = await find_environment(session, caller, environment, Right.DEPLOY)
     await end_transaction(session)
     replicas = await read_scale(request)
@@ -66,7 +66,7 @@ async def change_state(
 async def set_variables(
     environment: str, request: Request, response: Response, caller: _Writer, session: Session
 ) -> dict[str, Any]:
-    """Replace all variables: 200, or 202 where a second person has to agree."""
+    """Replace all variables: 200, or 202 if a second person has to approve the change."""
     place = await find_environment(session, caller, environment, Right.DEPLOY)
     await end_transaction(session)
     values = read_dotenv(await read_variables(request))

@@ -20,19 +20,18 @@ _Reader = Annotated[Caller, Depends(api_token("deploy:read"))]
 
 @router.get("/v1/projects")
 async def read_projects(request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
-    """The projects in which the person may use Deploy, newest first: all, or a page where `limit` or `cursor` asks
-    for one."""
+    """The projects that the person can see in Deploy, newest first: all, or a page with `limit` or `cursor`."""
     cursors = Cursors(request.app.state.cursor_key, caller.account.public_id, "projects")
     page = read_page(request.query_params.multi_items(), cursors)
-    listed, has_more = await list_projects(session, caller, page)
-    answer: dict[str, Any] = {"data": [describe_project(*found) for found in listed]}
+    rows, has_more = await list_projects(session, caller, page)
+    document: dict[str, Any] = {"data": [describe_project(*row) for row in rows]}
     if page is not None:
-        answer["next_cursor"] = cursors.write(listed[-1][0].id) if has_more else None
-    return answer
+        document["next_cursor"] = cursors.write(rows[-1][0].id) if has_more else None
+    return document
 
 
 @router.get("/v1/projects/{project}")
-async def read_one(project: str, caller: _Reader, session: Session) -> dict[str, Any]:
+async def read_project_by_id(project: str, caller: _Reader, session: Session) -> dict[str, Any]:
     """One project with its environments."""
     found = await find_project(session, caller, project, Right.READ)
     return {"data": describe_project(*await read_project(session, found))}

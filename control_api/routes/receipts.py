@@ -18,10 +18,10 @@ router = APIRouter(tags=["Monitoring"])
 async def read_receipt(
     receipt: str, request: Request, environment: Annotated[OpenedEnvironment, Depends(ingest_key)]
 ) -> dict[str, Any]:
-    """How a batch was processed.
+    """The processing status of a batch.
 
-    The seal in the ID tells a genuine receipt whose batch is still on its way (`queued`, counts null) from an
-    invented one or another environment's (404).
+    The seal in the ID distinguishes a genuine receipt whose batch is not stored yet (`queued`, counts null) from an
+    invented one or one of another environment (404).
     """
     name = open_receipt(receipt, environment.public_id, request.app.state.receipt_key)
     if name is None:

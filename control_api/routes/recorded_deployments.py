@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from control_api.authentication import ingest_key
-from control_api.idempotency import Answer, answer_once
+from control_api.idempotency import RouteResponse, respond_idempotently
 from control_api.request_session import Session, end_transaction
 from control_api.requests.deployment_report import read_report
 from control_api.requests.json_body import read_json_body
@@ -20,16 +20,16 @@ router = APIRouter(tags=["Monitoring"])
 async def record(
     request: Request, environment: Annotated[OpenedEnvironment, Depends(ingest_key)], session: Session
 ) -> Response:
-    """Record a deployment on the environment's timeline: 201 when it is new, 200 when its ID was reported before; then
-    the first report stands."""
+    """Record a deployment on the environment's timeline: 201 if it is new; 200 if its ID was reported before, with the
+    first report unchanged."""
     await end_transaction(session)
     body = await read_json_body(request)
     report = read_report(body)
 
-    async def store() -> Answer:
+    async def store() -> RouteResponse:
         deployment, is_new = await record_deployment(
             session, environment.public_id, report, datetime.now(UTC)
         )
         return 201 if is_new else 200, {"data": describe_recorded(deployment, environment.public_id)}
 
-    return await answer_once(request, session, environment.public_id, body, store)
+    return await respond_idempotently(request, session, environment.public_id, body, store)

@@ -1,33 +1,32 @@
-"""`GET /schemas/workflow-1.json` and `GET /schemas/configuration-2.json`: editors ask for them without a credential."""
+"""`GET /schemas/workflow-1.json` and `GET /schemas/configuration-2.json`, without authentication, for editors."""
 
 from functools import lru_cache
 
 from fastapi import APIRouter, Request, Response
 
-from control_api.reference.answer_file import FRESH, answer_file
-from control_api.reference.served_files import ServedFile, pack_file
+from control_api.reference.served_files import REVALIDATE, ServedFile, file_response, pack_file
 from control_api.schemas.load_schema import CONFIGURATION, WORKFLOW, load_schema
 
 router = APIRouter(tags=["Deploy"])
 
 
-# No coroutines: files are read, in a thread.
+# Not coroutines: FastAPI runs these in threads, because they read files.
 @router.get(f"/schemas/{WORKFLOW}")
 def read_workflow_schema(request: Request) -> Response:
     """The schema of workflow documents."""
-    return _answer(request, WORKFLOW)
+    return _schema_response(request, WORKFLOW)
 
 
 @router.get(f"/schemas/{CONFIGURATION}")
 def read_configuration_schema(request: Request) -> Response:
     """The schema of configuration documents."""
-    return _answer(request, CONFIGURATION)
+    return _schema_response(request, CONFIGURATION)
 
 
-def _answer(request: Request, name: str) -> Response:
-    # Editors run in pages, too. A schema says nothing about this host.
-    headers = {"Cache-Control": FRESH, "Access-Control-Allow-Origin": "*"}
-    return answer_file(request, _pack_schema(name), headers)
+def _schema_response(request: Request, name: str) -> Response:
+    # Every origin may read schemas, because some editors are web pages. A schema contains nothing about this host.
+    headers = {"Cache-Control": REVALIDATE, "Access-Control-Allow-Origin": "*"}
+    return file_response(request, _pack_schema(name), headers)
 
 
 @lru_cache

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Request
 
 from analytics_queries.visits.last_events import last_events
 from control_api.authentication import api_token
-from control_api.limits.report_queue import make_in_turn
+from control_api.limits.report_queue import run_queued_report
 from control_api.request_session import Session, end_transaction
 from control_domain.accounts.operations import Caller
 from control_domain.database.public_ids import read_number
@@ -18,30 +18,30 @@ from pipeline_contracts.errors import NotFound, StorageUnavailable, Unavailable
 router = APIRouter(tags=["Analytics"])
 
 _Reader = Annotated[Caller, Depends(api_token("analytics:read"))]
-_AWAY = "The column store does not answer now."
+_STORE_UNAVAILABLE = "The column store does not answer now."
 
 
 @router.get("/v1/analytics/sites")
 async def read_sites(request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
-    """The sites that the token can read. 429 where too many reports of the account wait."""
+    """The sites that the token can read; 429 if too many reports of the account wait."""
     sites = await list_account_sites(session, caller.account)
     await end_transaction(session)
-    site_ids = [seen.site.id for seen in sites]
+    site_ids = [entry.site.id for entry in sites]
     store = request.app.state.report_store
     try:
-        # It reads as many rows as a short report.
-        last = await make_in_turn(
+        # Queued like a report, because it reads as many rows as a short one.
+        last = await run_queued_report(
             request, caller.account.id, lambda: last_events(store, site_ids, datetime.now(UTC))
         )
     except StorageUnavailable as error:
-        raise Unavailable(_AWAY) from error
-    return {"data": [describe_site(seen, last.get(seen.site.id)) for seen in sites]}
+        raise Unavailable(_STORE_UNAVAILABLE) from error
+    return {"data": [describe_site(entry, last.get(entry.site.id)) for entry in sites]}
 
 
 @router.get("/v1/analytics/sites/{site}/report")
 async def read_report(site: str, request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
-    """Visits of a site: figures, series, lists, goals and page speed. 404 for another account's site, 422 for a query
-    that cannot be read, 429 where too many of the account wait."""
+    """Visits of a site: figures, series, lists, goals and page speed. 404 for another account's site, 422 for an
+    invalid query, 429 if too many reports of the account wait."""
     number = read_number(site)
     seen = None if number is None else await find_account_site(session, caller.account, number)
     if seen is None:
@@ -51,11 +51,11 @@ async def read_report(site: str, request: Request, caller: _Reader, session: Ses
     await end_transaction(session)
     store = request.app.state.report_store
     try:
-        report = await make_in_turn(
+        report = await run_queued_report(
             request,
             caller.account.id,
             lambda: make_report(store, seen.site, goals, query, datetime.now(UTC)),
         )
     except StorageUnavailable as error:
-        raise Unavailable(_AWAY) from error
+        raise Unavailable(_STORE_UNAVAILABLE) from error
     return {"data": report}

@@ -1,4 +1,4 @@
-"""`GET /`, which needs no credential."""
+"""`GET /`, without authentication."""
 
 import base64
 import hashlib
@@ -7,8 +7,7 @@ from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
 
-from control_api.reference.answer_file import FRESH, answer_file
-from control_api.reference.served_files import ServedFile, pack_file
+from control_api.reference.served_files import REVALIDATE, ServedFile, file_response, pack_file
 
 router = APIRouter(include_in_schema=False)
 
@@ -17,14 +16,14 @@ _PAGE = Path(__file__).with_name("start_page.html")
 
 @router.get("/")
 def read_start_page(request: Request) -> Response:
-    """The page with links to the reference and to health, and with the first commands."""
+    """The start page: links to the reference and to health, and the first commands."""
     file, policy = _packed_page()
-    return answer_file(request, file, {"Cache-Control": FRESH, "Content-Security-Policy": policy})
+    return file_response(request, file, {"Cache-Control": REVALIDATE, "Content-Security-Policy": policy})
 
 
 @lru_cache
 def _packed_page() -> tuple[ServedFile, str]:
-    """The page, and a policy that allows its own style sheet and nothing else."""
+    """Return the page, and a policy that allows only its own style sheet."""
     page = _PAGE.read_bytes()
     style = page.partition(b"<style>")[2].partition(b"</style>")[0]
     digest = base64.b64encode(hashlib.sha256(style).digest()).decode()

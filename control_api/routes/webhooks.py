@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.http.client_address import client_address
 from control_api.limits.webhook_bodies import WebhookBodies
-from control_api.limits.webhook_senders import Senders
+from control_api.limits.webhook_limits import WebhookSenders
 from control_api.request_session import Session, end_transaction
 from control_api.requests.webhook_body import read_delivery
 from control_domain.audit import Actor
@@ -50,13 +50,13 @@ _FAILURES = (BadSignature, PayloadTooLarge, RequestTimeout)
 
 @dataclass(frozen=True, slots=True)
 class _Hook:
-    """Whose webhook is called, and what proves that its host does."""
+    """The webhook of a delivery, and the secret that signs its deliveries."""
 
     repository_id: int | None
     kind: str
     secret: WebhookSecret
     account: str | None = None
-    """Whose repository it is; the application's webhook is of none."""
+    """Owner of the repository; None for the webhook of the Git host's application."""
 
     @property
     def name(self) -> str:
@@ -81,25 +81,25 @@ def _is_exempt(request: Request) -> bool:
 
 @router.post("/repositories/{repository}/webhook")
 async def receive_repository_webhook(repository: str, request: Request, session: Session) -> Response:
-    """A push or a pull request of a repository's host."""
-    senders: Senders = request.app.state.webhook_bodies.senders
+    """Receive a push or a pull request of a repository."""
+    senders: WebhookSenders = request.app.state.webhook_bodies.senders
     number, network = read_number(repository), _network(request)
-    is_exempt = _is_exempt(request) or senders.are_proven(_hook_name(number), network)
-    # Before the database is asked: whoever guesses numbers costs it nothing.
+    is_exempt = _is_exempt(request) or senders.is_verified(_hook_name(number), network)
+    # Checked before the database query: guessed numbers cost nothing.
     with senders.attempt(_NO_WEBHOOK, network, (NotFound,), is_exempt=is_exempt):
         hook = await _find_hook(request, session, number)
     await end_transaction(session)
-    return await _answer(request, session, hook)
+    return await _handle_delivery(request, session, hook)
 
 
 @router.post("/git-app/webhook")
 @router.post("/github-app/webhook")
 async def receive_app_webhook(request: Request, session: Session) -> Response:
-    """What the Git host's application is told."""
+    """Receive an event of the Git host's application."""
     secret: str | None = request.app.state.git_app_secret
     if secret is None:
         raise NotFound("No application of a Git host is set up: PHAROS_GIT_APP_SECRET is not set.")
-    return await _answer(
+    return await _handle_delivery(
         request, session, _Hook(None, GITHUB.kind, WebhookSecret(GITHUB.secret_kind, secret))
     )
 
@@ -123,17 +123,17 @@ async def _find_hook(request: Request, session: AsyncSession, number: int | None
     return _Hook(number, row[0], secret, f"account {row[2]}")
 
 
-async def _answer(request: Request, session: AsyncSession, hook: _Hook) -> Response:
+async def _handle_delivery(request: Request, session: AsyncSession, hook: _Hook) -> Response:
     bodies: WebhookBodies = request.app.state.webhook_bodies
     network = _network(request)
     with bodies.reading(hook.name, network, hook.account) as reading:
         headers = _headers(request)
-        # Check before reading the body: a network that has failed too often gets no byte read.
+        # Checked before the body is read: no byte is read from a network that has failed too often.
         with bodies.senders.attempt(hook.name, network, _FAILURES, is_exempt=_is_exempt(request)):
             raw = await read_delivery(request, reading)
             now = datetime.now(UTC)
             HOSTS[hook.kind].webhooks.verify_signature(raw, headers, hook.secret, now)
-            bodies.senders.note_proof(hook.name, network)
+            bodies.senders.record_valid(hook.name, network)
         if hook.account is not None:
             bodies.accepted.take(hook.account)
         if bodies.accepted.is_trim_due(hook.name, len(raw)):
@@ -143,7 +143,7 @@ async def _answer(request: Request, session: AsyncSession, hook: _Hook) -> Respo
         actor = Actor(f"webhook of {hook.name}", request_id=request.scope["state"]["request_id"])
         outcome = await receive_delivery(session, delivery, request.app.state.variable_keys, actor, now)
     if outcome.removed_key_digests and request.app.state.key_directory is not None:
-        # The edges hear of it with the next list of all keys where they cannot be told now.
+        # If this fails, the edges learn it from the next publication of all keys.
         await forget_keys(request.app.state.key_directory, outcome.removed_key_digests, {})
     body = orjson.dumps(outcome.to_document())
     return Response(body, outcome.http_status, media_type="application/json")

@@ -1,7 +1,6 @@
-"""The schemas, out of the files beside this one.
+"""Loads the JSON schemas (draft-07, which every editor supports) of workflow and configuration documents.
 
-They are of draft-07, which every editor knows, and say what it can say of a document. The readers are the authority:
-`read_workflow`, `read_configuration`.
+The schemas express what draft-07 can; the authority are the readers `read_workflow` and `read_configuration`.
 """
 
 from functools import lru_cache
@@ -16,7 +15,7 @@ _FOLDER = Path(__file__).parent
 
 @lru_cache
 def load_schema(name: str) -> bytes:
-    """The schema of this name, one of `NAMES`, as its file has it: JSON in UTF-8. Raises `KeyError` for other names."""
+    """Return the file of a schema, JSON in UTF-8. Raises `KeyError` for a name that is not in `NAMES`."""
     if name not in NAMES:
         raise KeyError(name)
     return (_FOLDER / name).read_bytes()

@@ -10,7 +10,7 @@ from operator_cli.errors import CommandFailed
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.times import format_time, from_epoch_ms
 from pipeline_contracts.topics import ALL_TOPICS
-from wiring.embedded.dead_letters import Buried, list_dead_letters, replay_dead_letters
+from wiring.embedded.dead_letters import DeadLetter, list_dead_letters, replay_dead_letters
 
 
 def register_dead_letters(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -67,7 +67,7 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _document(letter: Buried, with_body: bool) -> dict[str, Any]:
+def _document(letter: DeadLetter, with_body: bool) -> dict[str, Any]:
     document: dict[str, Any] = {
         "id": letter.id,
         "died_at": format_time(from_epoch_ms(letter.died_ms)),

@@ -114,7 +114,7 @@ async def _run_until_stopped(
             print(format_greeting(platform, data, show_key=sys.stdout.isatty()), flush=True)
             if arguments.demo:
                 # Imported only with --demo, which most starts go without.
-                from demo.demo import running_demo
+                from demo.run_demo import running_demo
 
                 try:
                     shop = await stack.enter_async_context(running_demo(platform, data))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.visits import demo_records
+from demo.past_visits import past_visit_records
 from pipeline_contracts import topics
 from storage_backends.event_log.sqlite import open_sqlite_log
 from tests.support import fork_server
@@ -45,7 +45,7 @@ _EACH_PERIOD: list[Report] = [
 async def _fill(path: Path, days: int) -> int:
     """Append visits of a shop, some of them twice. Return the number of records."""
     rng = random.Random(3)
-    records = list(demo_records(rng, SITE, "UTC", _NOW, days=days))
+    records = list(past_visit_records(rng, SITE, "UTC", _NOW, days=days))
     log = await open_sqlite_log(path, 2**40)
     count = 0
     for begin in range(0, len(records), 1000):

@@ -1,4 +1,4 @@
-"""What callers of the control plane see while Postgres is away, hangs, or is asked too much."""
+"""Responses of the control plane while Postgres is unavailable, hangs, or is overloaded."""
 
 import asyncio
 import contextlib
@@ -17,8 +17,8 @@ from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from control_api import health
-from control_api.app import build_control
-from control_api.health import database_check
+from control_api.app import build_control_app
+from control_api.health import make_database_check
 from control_api.request_session import Session
 from control_domain.accounts.operations import create_account, create_api_token, create_person
 from control_domain.database import postgres
@@ -42,28 +42,28 @@ _IN_TIME = 45.0
 
 @pytest.fixture(scope="module")
 def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """A server that may be hurt. Durable: what was committed has to be there after a kill."""
+    """A server that tests may kill; commits are durable."""
     with or_skip(running_postgres(tmp_path_factory.mktemp("postgres"), durable=True)) as server:
         yield server
 
 
 @dataclass
 class Hurry:
-    """Whether the limits are those that a test has said, or long."""
+    """Switches between the short time limits of a test and long ones."""
 
     short: Mapping[str, float]
     is_on: bool = False
 
     @contextlib.contextmanager
     def __call__(self) -> Iterator[None]:
-        """What is connected and asked here is given up after what the test has said."""
+        """Use the short limits of the test for connections and statements inside this context."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(self, "is_on", True)
             patch.setattr(postgres, "_PING_SECONDS", self.short.get("_PING_SECONDS", _LONG))
             yield
 
     def of(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """What a connection is opened with, of what the program says."""
+        """Return the options of a connection: with the program's time limits in a hurry, otherwise with long ones."""
         if self.is_on:
             return dict(options)
         settings = {**options["server_settings"], "statement_timeout": "0"}
@@ -79,7 +79,7 @@ class Control:
     hurry: Hurry
 
     async def ask(self, path: str = "/api/v1/account") -> tuple[int, dict[str, str]]:
-        """Status and headers of a GET, straight through ASGI."""
+        """Send a GET through ASGI; return status and headers."""
         sent: list[dict[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Control:
         self.app.add_api_route(path, call)
 
     async def until(self, question: str) -> None:
-        """Wait until the server answers this with true."""
+        """Wait until the server returns true for the query."""
         connection = await asyncpg.connect(self.server.url)
         try:
             async with asyncio.timeout(_LONG):
@@ -131,7 +131,7 @@ class Control:
 
 @pytest.fixture
 def short() -> Mapping[str, float]:
-    """The limits that a test wants to see come, in seconds: they hold where it is in a hurry."""
+    """The short limits of a test, in seconds, for use within `Hurry`."""
     return {}
 
 
@@ -146,7 +146,7 @@ async def control(
         return await connect(*arguments, **hurry.of(options))
 
     monkeypatch.setattr(postgres, "_connect", connect_with_patience)
-    monkeypatch.setattr(health, "_CHECK_SECONDS", _LONG)
+    monkeypatch.setattr(health, "_CHECK_TIMEOUT_SECONDS", _LONG)
     for name in _LIMITS:
         monkeypatch.setattr(postgres, name, short.get(name, _LONG))
     monkeypatch.setattr(postgres, "_PING_SECONDS", _LONG)
@@ -158,7 +158,7 @@ async def control(
         person = await create_person(session, account, "P", f"{time.time_ns()}@x", "owner", now)
         token = await create_api_token(session, account, person, "t", ["account:read"], now)
     # No route of these tests asks the column store.
-    app = build_control(sessions, cast(ColumnStore, SimpleNamespace()), b"seal", VARIABLE_KEYS)
+    app = build_control_app(sessions, cast(ColumnStore, SimpleNamespace()), b"seal", VARIABLE_KEYS)
     yield Control(own_server, app, engine, token, hurry)
     own_server.go_on()
     if own_server.process is None or own_server.process.poll() is not None:
@@ -177,10 +177,8 @@ async def _write(session: Session, slug: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
-async def test_a_server_that_is_away_is_503_and_works_again_when_it_is_back(
-    control: Control, end: str
-) -> None:
-    check = database_check(open_sessions(control.engine))
+async def test_unavailable_server_is_503_until_it_is_back(control: Control, end: str) -> None:
+    check = make_database_check(open_sessions(control.engine))
     # Several connections, all of which die.
     assert [status for status, _ in await asyncio.gather(*(control.ask() for _ in range(8)))] == [200] * 8
     assert await check() is None
@@ -195,7 +193,7 @@ async def test_a_server_that_is_away_is_503_and_works_again_when_it_is_back(
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
-async def test_a_restart_between_two_requests_is_not_seen(control: Control, end: str) -> None:
+async def test_restart_between_two_requests_is_invisible(control: Control, end: str) -> None:
     await control.must_work()
     getattr(control.server, end)()
     control.server.start()
@@ -203,7 +201,7 @@ async def test_a_restart_between_two_requests_is_not_seen(control: Control, end:
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
-async def test_a_server_that_ends_in_a_statement_is_503(control: Control, end: str) -> None:
+async def test_server_that_ends_in_a_statement_is_503(control: Control, end: str) -> None:
     async def slow(session: Session) -> None:
         await session.execute(text("SELECT pg_sleep(600)"))
 
@@ -220,7 +218,7 @@ async def test_a_server_that_ends_in_a_statement_is_503(control: Control, end: s
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
-async def test_a_server_that_ends_before_the_commit_is_503_and_nothing_was_stored(
+async def test_server_that_ends_before_the_commit_is_503_and_stores_nothing(
     control: Control, end: str
 ) -> None:
     slug = f"lost-{time.time_ns()}"
@@ -236,7 +234,7 @@ async def test_a_server_that_ends_before_the_commit_is_503_and_nothing_was_store
     assert await control.accounts(slug) == 0
 
 
-async def test_what_was_answered_is_there_after_a_kill(control: Control) -> None:
+async def test_confirmed_writes_survive_a_kill(control: Control) -> None:
     slug = f"kept-{time.time_ns()}"
 
     async def write(session: Session) -> None:
@@ -250,7 +248,7 @@ async def test_what_was_answered_is_there_after_a_kill(control: Control) -> None
 
 
 @pytest.mark.parametrize("short", [{"_PING_SECONDS": 0.5, "_CONNECT_SECONDS": 0.5}], ids=str)
-async def test_a_server_that_hangs_is_503_in_time_and_works_again(control: Control) -> None:
+async def test_hanging_server_is_503_in_time_and_recovers(control: Control) -> None:
     await control.must_work()
     control.server.pause()
     with control.hurry():
@@ -262,7 +260,7 @@ async def test_a_server_that_hangs_is_503_in_time_and_works_again(control: Contr
 
 
 @pytest.mark.parametrize("short", [{"_CALL_SECONDS": 2.0}], ids=str)
-async def test_a_server_that_hangs_in_a_statement_is_503_in_time(control: Control) -> None:
+async def test_server_hanging_in_a_statement_is_503_in_time(control: Control) -> None:
     async def slow(session: Session) -> None:
         await session.execute(text("SELECT 1"))
         control.server.pause()
@@ -279,7 +277,7 @@ async def test_a_server_that_hangs_in_a_statement_is_503_in_time(control: Contro
 
 
 @pytest.mark.parametrize("short", [{"_STATEMENT_SECONDS": 1.0}], ids=str)
-async def test_a_statement_over_its_time_is_503_and_the_connection_goes_on(control: Control) -> None:
+async def test_statement_timeout_is_503_and_keeps_the_connection(control: Control) -> None:
     used: list[int] = []
 
     async def quick(session: Session) -> None:
@@ -300,7 +298,7 @@ async def test_a_statement_over_its_time_is_503_and_the_connection_goes_on(contr
 
 
 @pytest.mark.parametrize("short", [{"_POOL_SECONDS": 0.5}], ids=str)
-async def test_more_requests_than_connections_is_503(control: Control) -> None:
+async def test_exhausted_connection_pool_is_503(control: Control) -> None:
     go_on = asyncio.Event()
 
     async def slow(session: Session) -> None:
@@ -318,7 +316,7 @@ async def test_more_requests_than_connections_is_503(control: Control) -> None:
     await control.must_work()
 
 
-async def test_a_table_that_is_not_there_yet_is_503_and_a_fault_of_ours_is_500(control: Control) -> None:
+async def test_missing_table_is_503_and_an_internal_error_is_500(control: Control) -> None:
     async def missing(session: Session) -> None:
         await session.execute(text("SELECT * FROM not_yet"))
 
@@ -334,7 +332,7 @@ async def test_a_table_that_is_not_there_yet_is_503_and_a_fault_of_ours_is_500(c
 
 
 @pytest.mark.parametrize("short", [{"_STATEMENT_SECONDS": 1.0, "_CALL_SECONDS": 2.0}], ids=str)
-async def test_an_upgrade_waits_for_no_time_limit_of_requests(control: Control) -> None:
+async def test_upgrade_has_no_request_time_limit(control: Control) -> None:
     async with control.engine.begin() as holder:
         await holder.execute(text("SELECT pg_advisory_xact_lock(7423651908)"))
         with control.hurry():
@@ -348,7 +346,7 @@ async def test_an_upgrade_waits_for_no_time_limit_of_requests(control: Control) 
     await upgrading
 
 
-async def test_an_upgrade_of_a_server_that_is_away_is_storage_unavailable(control: Control) -> None:
+async def test_upgrade_of_an_unavailable_server_is_storage_unavailable(control: Control) -> None:
     control.server.stop()
     with pytest.raises(StorageUnavailable, match="cannot be reached"):
         await upgrade_database(control.engine)

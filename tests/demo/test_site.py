@@ -1,4 +1,4 @@
-"""The demo's shop as a site."""
+"""The demo shop as a site."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ MISSING = "/sale"
 
 
 class Page(HTMLParser):
-    """The tags of a page."""
+    """Collects the tags of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Page(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
     def attributes(self, tag: str, name: str) -> list[str]:
-        """The values of an attribute that such tags have."""
+        """Return the values of an attribute of all tags with this name."""
         return [
             value for found, given in self.tags if found == tag and (value := given.get(name)) is not None
         ]
@@ -47,7 +47,7 @@ async def client(origin: str) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def all_pages(client: aiohttp.ClientSession) -> dict[str, tuple[int, Page, str]]:
-    """Status, page and text of whatever links lead to from the first page on, but for files."""
+    """Return status, tags and text of all pages that are linked from the first page, without files."""
     found: dict[str, tuple[int, Page, str]] = {}
     waiting = ["/"]
     while waiting:
@@ -66,7 +66,7 @@ async def all_pages(client: aiohttp.ClientSession) -> dict[str, tuple[int, Page,
     return found
 
 
-async def test_each_page_has_the_tag_and_nothing_from_elsewhere(client: aiohttp.ClientSession) -> None:
+async def test_each_page_has_the_tag_and_no_external_resources(client: aiohttp.ClientSession) -> None:
     pages = await all_pages(client)
     assert len(pages) > 20
     for _, page, text in pages.values():
@@ -77,7 +77,7 @@ async def test_each_page_has_the_tag_and_nothing_from_elsewhere(client: aiohttp.
         assert "$" not in text and "url(" not in text and "@import" not in text
 
 
-async def test_links_between_the_pages_lead_to_pages(client: aiohttp.ClientSession) -> None:
+async def test_links_between_pages_work(client: aiohttp.ClientSession) -> None:
     pages = await all_pages(client)
     assert {path for path, (status, _, _) in pages.items() if status != 200} == {MISSING}
     assert {"/", "/products", "/cart", "/checkout", "/about"} <= set(pages)
@@ -90,7 +90,7 @@ async def test_links_between_the_pages_lead_to_pages(client: aiohttp.ClientSessi
     assert outbound and {urlsplit(link).scheme for link in outbound} == {"https"}
 
 
-async def test_buttons_tell_the_tracker(client: aiohttp.ClientSession) -> None:
+async def test_buttons_send_tracker_events(client: aiohttp.ClientSession) -> None:
     pages = await all_pages(client)
     assert "pharos('event','signup')" in pages["/cart"][2]
     buy = "pharos('event','purchase',{revenue:29.9,currency:'EUR'})"
@@ -100,7 +100,7 @@ async def test_buttons_tell_the_tracker(client: aiohttp.ClientSession) -> None:
     assert "location.href='/thanks'" in button
 
 
-async def test_a_missing_page_says_so(client: aiohttp.ClientSession) -> None:
+async def test_missing_page_is_404(client: aiohttp.ClientSession) -> None:
     for path in (MISSING, "/no/such/page.html", "/%3Cscript%3E"):
         async with client.get(path) as answer:
             assert answer.status == 404
@@ -112,7 +112,7 @@ async def test_a_missing_page_says_so(client: aiohttp.ClientSession) -> None:
         assert 'content="404"' not in await answer.text()
 
 
-async def test_there_is_a_file_to_download(client: aiohttp.ClientSession) -> None:
+async def test_care_guide_can_be_downloaded(client: aiohttp.ClientSession) -> None:
     pages = await all_pages(client)
     page = pages["/products/storm-lantern"][1]
     (link,) = [given["href"] for tag, given in page.tags if tag == "a" and "download" in given]
@@ -123,7 +123,7 @@ async def test_there_is_a_file_to_download(client: aiohttp.ClientSession) -> Non
     assert body.startswith(b"%PDF-") and body.rstrip().endswith(b"%%EOF")
 
 
-async def test_with_its_port_taken_it_takes_another() -> None:
+async def test_taken_port_is_replaced_by_a_free_one() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

@@ -12,7 +12,7 @@ from git_hosts.all_hosts import HOSTS
 from git_hosts.payloads.values import MAX_MESSAGE_BYTES
 from git_hosts.webhook_events import Ignored, PullRequest, Push, WebhookEvent
 from pipeline_contracts.errors import PayloadNotUsable
-from tests.control_api.schemas.places import change_somewhere
+from tests.control_api.schemas.document_changes import change_somewhere
 from tests.git_hosts.payloads import EVENTS, MISSING, change, load, read, refused_field
 
 # The header identifies tag pushes: their bodies are not parsed.

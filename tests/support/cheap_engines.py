@@ -113,8 +113,8 @@ def _never_waits(call: Any) -> bool:
     return False
 
 
-def build_control(*arguments: Any, **options: Any) -> FastAPI:
-    """The product's `build_control`, but its routes are made once per process, which takes 50 ms."""
+def build_control_app(*arguments: Any, **options: Any) -> FastAPI:
+    """The product's `build_control_app`, but its routes are made once per process, which takes 50 ms."""
     routed = _routed()
 
     def copy_app(**_options: Any) -> FastAPI:
@@ -125,10 +125,10 @@ def build_control(*arguments: Any, **options: Any) -> FastAPI:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(control_app, "FastAPI", copy_app)
-        return control_app.build_control(*arguments, **options)
+        return control_app.build_control_app(*arguments, **options)
 
 
 @functools.cache
 def _routed() -> FastAPI:
     nothing: Any = None
-    return control_app.build_control(nothing, nothing, b"", nothing)
+    return control_app.build_control_app(nothing, nothing, b"", nothing)

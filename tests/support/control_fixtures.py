@@ -29,7 +29,7 @@ def patience() -> Iterator[None]:
             patch.setattr(postgres, name, float(_PATIENCE))
         patch.setattr(states_in_sqlite, "_BUSY_SECONDS", float(_PATIENCE))
         patch.setattr(states_in_postgres, "_CONNECT_SECONDS", float(_PATIENCE))
-        patch.setattr(json_body, "_SECONDS", float(_PATIENCE))
+        patch.setattr(json_body, "_READ_TIMEOUT_SECONDS", float(_PATIENCE))
         # Who is refused in mid-body would lose the answer.
         patch.setattr(edge, "_LINGERING_SECONDS", float(_PATIENCE))
         yield

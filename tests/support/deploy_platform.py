@@ -33,7 +33,7 @@ from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import format_time
 from tests.support.accounts import migrated
-from tests.support.cheap_engines import build_control
+from tests.support.cheap_engines import build_control_app
 from tests.support.contents import read_contents
 from tests.support.databases import copied_database
 from tests.support.reviews import Reviewed, make_reviewed
@@ -322,7 +322,7 @@ async def _serve_platform(prepared: Prepared, url: str, column_store: Any = None
         engine = open_engine(url)
         stack.push_async_callback(engine.dispose)
         sessions = open_sessions(engine)
-        app = build_control(sessions, column_store, RECEIPT_KEY, VARIABLE_KEYS)
+        app = build_control_app(sessions, column_store, RECEIPT_KEY, VARIABLE_KEYS)
         served = await stack.enter_async_context(serving_control(app))
         connector = aiohttp.TCPConnector(limit=_CONNECTIONS)
         http = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))

@@ -19,7 +19,7 @@ from control_workers.configuration_runs import (
 from operator_actions.actions.engines import Engines
 from operator_actions.door import ACTIONS
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
-from tests.support.cheap_engines import build_control
+from tests.support.cheap_engines import build_control_app
 from tests.support.databases import copied_database
 from tests.support.deploy_platform import RECEIPT_KEY
 from tests.support.fifty_steps import AFTER, BINDINGS, DELETED, Fifty, opened, until_ended
@@ -130,7 +130,7 @@ async def open_shop(fifty: Fifty, folder: Path) -> AsyncIterator[Shop]:
         engines = Engines(sessions, InProcessKeyDirectory(), variable_keys=VARIABLE_KEYS)
         made = Shop(fifty, sessions, engines, await stack.enter_async_context(aiohttp.ClientSession()))
         store: Any = None
-        app = build_control(
+        app = build_control_app(
             sessions, store, RECEIPT_KEY, VARIABLE_KEYS, wake_configuration_runs=made.worker.wake
         )
         made.url = await stack.enter_async_context(serving_control(app))

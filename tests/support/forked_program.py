@@ -39,7 +39,7 @@ _PR_SET_PDEATHSIG = 1
 _PRELOADED_PACKAGES = ("operator_cli",)
 _PRELOADED = (
     "wiring.embedded.platform",
-    "demo.demo",
+    "demo.run_demo",
     "clickhouse_connect",
     "storage_backends.column_store.chdb_embedded",
     "alembic.command",

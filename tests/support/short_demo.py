@@ -6,10 +6,10 @@ python -m tests.support.short_demo DAYS ARGUMENTS   runs `pharos ARGUMENTS`
 import functools
 import sys
 
-from demo import demo
+from demo import run_demo as demo
 from operator_cli import main
 
 if __name__ == "__main__":
     _days = int(sys.argv.pop(1))
-    demo.demo_records = functools.partial(demo.demo_records, days=_days)  # type: ignore[assignment]
+    demo.past_visit_records = functools.partial(demo.past_visit_records, days=_days)  # type: ignore[assignment]
     main.main()

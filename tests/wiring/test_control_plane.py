@@ -1,15 +1,15 @@
-"""What both wirings give to the control plane's application."""
+"""The resources and limits that `assemble_control_plane` gives to the application."""
 
 from typing import Any, cast
 
 from control_api.limits.report_queue import report_limits
-from control_api.limits.request_limits import RequestBounds, RequestLimits
+from control_api.limits.request_limits import RequestLimiter, RequestLimits
 from pipeline_contracts.settings import Settings
 from tests.support.serve_control import VARIABLE_KEYS
 from wiring.control_plane import assemble_control_plane
 
 
-def test_reports_have_a_store_and_a_queue_of_their_own_and_callers_have_limits() -> None:
+def test_reports_have_their_own_store_and_queue() -> None:
     settings = Settings(max_reports_at_once=3, max_requests_at_once=5)
     reports, receipts, nothing = cast(Any, object()), cast(Any, object()), cast(Any, None)
     state = assemble_control_plane(
@@ -24,5 +24,5 @@ def test_reports_have_a_store_and_a_queue_of_their_own_and_callers_have_limits()
     assert state.report_store is reports
     assert state.column_store is receipts
     assert state.report_queue.limits == report_limits(3)
-    assert isinstance(state.request_limits, RequestLimits)
-    assert state.request_limits._bounds == RequestBounds.from_settings(settings)
+    assert isinstance(state.request_limiter, RequestLimiter)
+    assert state.request_limiter._limits == RequestLimits.from_settings(settings)

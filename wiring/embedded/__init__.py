@@ -1,1 +1,1 @@
-"""The whole platform in one process: the only place that sees every embedded adapter."""
+"""Runs the whole platform in one process: the only package that imports every embedded adapter."""

@@ -1,4 +1,4 @@
-"""How this process's C library deals with memory that is freed."""
+"""Settings of the memory allocator of this process."""
 
 import ctypes
 import sys
@@ -6,16 +6,16 @@ import sys
 # malloc.h of glibc.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
-_KEEP_BYTES = 256 * 2**20
-# Half of its largest heap: more than that not every glibc takes.
-_FROM_HEAP_BYTES = 32 * 2**20
+_TRIM_THRESHOLD_BYTES = 256 * 2**20
+# Half of the largest heap: some versions of glibc accept no more.
+_MMAP_THRESHOLD_BYTES = 32 * 2**20
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep buffers that are freed, to be used again, in place of giving them back each time.
+    """Make glibc reuse freed buffers instead of returning them to the system.
 
-    A chunk is made of buffers of some megabytes. By default each is mapped anew, page fault by page fault: a fifth of
-    the consumer's CPU. Peaks stay as they were; other C libraries are left as they are.
+    A chunk consists of buffers of some megabytes. By default each is mapped anew, and its page faults take a fifth of a
+    consumer's CPU time. The peak memory does not change. Does nothing with other C libraries.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -23,5 +23,5 @@ def keep_freed_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return
-    mallopt(_M_TRIM_THRESHOLD, _KEEP_BYTES)
-    mallopt(_M_MMAP_THRESHOLD, _FROM_HEAP_BYTES)
+    mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD_BYTES)
+    mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES)

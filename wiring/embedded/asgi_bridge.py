@@ -1,4 +1,4 @@
-"""Serves an ASGI application behind aiohttp's router, so that one port carries the edge and the control plane."""
+"""Serves an ASGI application from aiohttp, so that one port carries the edge and the control plane."""
 
 import asyncio
 import contextlib
@@ -17,16 +17,16 @@ AsgiApp = Callable[
 
 
 def asgi_handler(app: AsgiApp) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
-    """A handler that passes requests on. Bodies are streamed both ways; what the application sends in one
-    message becomes a plain answer. WebSockets are not passed on."""
+    """Return a handler that passes requests to `app`. Bodies are streamed in both directions; a body in one message
+    becomes a response with a length. WebSockets are not supported."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         exchange = _Exchange(request)
         await app(_scope(request), exchange.receive, exchange.send)
         if exchange.response is None:
-            raise exchange.fault or RuntimeError("The application ended without an answer.")
+            raise exchange.fault or RuntimeError("The application ended without a response.")
         if exchange.response.prepared:
-            # Whoever leaves in the middle of a stream is not told that it has ended.
+            # The client may have disconnected during the stream.
             with contextlib.suppress(ConnectionError):
                 await exchange.response.write_eof()
         return exchange.response
@@ -60,27 +60,27 @@ def _scope(request: web.BaseRequest) -> dict[str, Any]:
 
 
 class _Exchange:
-    """One request and its answer, as ASGI messages."""
+    """One request and its response, as ASGI messages."""
 
     def __init__(self, request: web.BaseRequest) -> None:
         self._request = request
         self._status = 0
         self._headers: list[tuple[str, str]] = []
-        self._body_begun = self._body_ended = False
+        self._body_started = self._body_ended = False
         self.response: web.StreamResponse | None = None
         self.fault: Exception | None = None
-        """Why the body did not come to its end."""
+        """Why the body is incomplete."""
 
     async def receive(self) -> dict[str, Any]:
         if self._body_ended:
-            # The next thing that can come is that the caller goes away.
+            # The only event left is the disconnect of the client.
             transport = self._request.transport
-            while transport is not None and not transport.is_closing():  # noqa: ASYNC110 (nothing tells)
+            while transport is not None and not transport.is_closing():  # noqa: ASYNC110 (no event)
                 await asyncio.sleep(0.5)
             return self._disconnect(ConnectionResetError("The caller has hung up."))
         content = self._request.content
-        if not self._body_begun:
-            self._body_begun = True
+        if not self._body_started:
+            self._body_started = True
             if not content.is_eof():
                 await send_continue(self._request)
         try:
@@ -104,14 +104,14 @@ class _Exchange:
                 (k.decode("latin-1"), v.decode("latin-1")) for k, v in message.get("headers", [])
             ]
         elif message["type"] == "http.response.body":
-            # To whoever has left nothing is sent; the application hears of it from `receive`.
+            # The client may have disconnected: the application learns it from `receive`.
             with contextlib.suppress(ConnectionError):
                 await self._send_body(message.get("body", b""), bool(message.get("more_body", False)))
 
     async def _send_body(self, body: bytes, more: bool) -> None:
         if self.response is None and not more:
             self.response = web.Response(status=self._status, body=body or None)
-            # The length in an answer to HEAD is the length of the omitted body.
+            # The length in a response to HEAD is the length of the omitted body.
             self._fill_headers(self.response, keep_length=self._request.method == "HEAD")
             return
         if self.response is None:
@@ -120,7 +120,7 @@ class _Exchange:
             await self.response.prepare(self._request)
         if body:
             await self.response.write(body)
-            # aiohttp itself waits for the caller only once per 64 KiB.
+            # aiohttp itself waits for the client only once per 64 KiB.
             await self._request.writer.drain()
 
     def _fill_headers(self, response: web.StreamResponse, *, keep_length: bool) -> None:

@@ -1,4 +1,4 @@
-"""The data folder of `pharos up`: locked by one process, with faults that name the file and what to do."""
+"""The data folder of `pharos up`: locked by one process, with errors that name the file and the remedy."""
 
 import contextlib
 import errno
@@ -17,14 +17,14 @@ from control_domain.database.errors import reason
 from control_domain.first_account.account import ensure_secret
 from pipeline_contracts.errors import StorageUnavailable
 
-_SHORTEST_SECRET = 32
-# The column store refuses inserts below it, those of its schema too.
-_LEAST_FREE_BYTES = 64 * 2**20
+_MIN_SECRET_CHARACTERS = 32
+# With less free space the column store refuses inserts, those of its schema too.
+_MIN_FREE_BYTES = 64 * 2**20
 # A Unix socket's path has 107 bytes at most (`sun_path`).
-_LONGEST_SOCKET_PATH = 107
-_MADE_AT_FIRST_START = ("lock", "tmp", "control.sqlite", "event-log.sqlite")
+_MAX_SOCKET_PATH_BYTES = 107
+_FILES_OF_FIRST_START = ("lock", "tmp", "control.sqlite", "event-log.sqlite")
 _RESTORE = "Restore the whole data folder from a backup, or choose another --data."
-# Advice for one damaged file. With an older event log, a newer column store would drop new records as repeats.
+# Advice for one damaged file. With an older event log, a newer column store would drop new records as duplicates.
 _DAMAGED = {
     "event-log.sqlite": "If the file is damaged, delete it together with its -wal and -shm files: the next start makes "
     "a new log, and accepted records that were not stored yet are lost. Never restore it alone from a backup.",
@@ -51,12 +51,11 @@ class DataFolderUnusable(Exception):
 
 
 @contextlib.contextmanager
-def own_data_folder(data: Path) -> Iterator[None]:
-    """Make the folder, hold its lock, and keep temporary files in it. Raises `DataFolderInUse` and
-    `DataFolderUnusable`."""
+def lock_data_folder(data: Path) -> Iterator[None]:
+    """Create the folder, lock it, and use it for temporary files. Raises `DataFolderInUse` and `DataFolderUnusable`."""
     with contextlib.ExitStack() as stack:
-        with explained(data):
-            _check_length(data)
+        with explain_file_errors(data):
+            _check_path_length(data)
             data.mkdir(parents=True, exist_ok=True, mode=0o700)
             _check_owner(data)
             lock = stack.enter_context(open(data / "lock", "w"))
@@ -66,13 +65,13 @@ def own_data_folder(data: Path) -> Iterator[None]:
                 raise DataFolderInUse(
                     f"Another process runs on {data}. Stop it, or choose another --data."
                 ) from None
-            # The ClickHouse client hands inserts over in files. A killed process leaves some: they go at the start.
-            # Absolute: programs that are started here have working folders of their own.
+            # Temporary files of a killed process are removed: the ClickHouse client passes inserts in files. The path
+            # is absolute because child processes have other working folders.
             scratch = (data / "tmp").absolute()
-            with explained(scratch), contextlib.suppress(FileNotFoundError):
+            with explain_file_errors(scratch), contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(scratch)
             scratch.mkdir(mode=0o700)
-            _check_kinds(data)
+            _check_file_types(data)
         before, tempfile.tempdir = tempfile.tempdir, str(scratch)
         try:
             yield
@@ -81,20 +80,20 @@ def own_data_folder(data: Path) -> Iterator[None]:
 
 
 def read_secret(path: Path) -> str:
-    """The secret in `path`, made at the first start. Raises `DataFolderUnusable`."""
-    with explained(path):
+    """Return the secret in `path`, which the first start creates. Raises `DataFolderUnusable`."""
+    with explain_file_errors(path):
         secret = ensure_secret(path)
-    if len(secret) < _SHORTEST_SECRET:
-        # A file that a crash has emptied: a guessable key would be worse than no start.
+    if len(secret) < _MIN_SECRET_CHARACTERS:
+        # A crash may have emptied the file. A guessable key would be worse than a failed start.
         raise DataFolderUnusable(
-            f"{path} holds a secret of {len(secret)} characters; it needs {_SHORTEST_SECRET} or more. Restore it from "
-            "a backup."
+            f"{path} holds a secret of {len(secret)} characters; it needs {_MIN_SECRET_CHARACTERS} or more. Restore it "
+            "from a backup."
         )
     return secret
 
 
 @contextlib.contextmanager
-def explained(path: Path) -> Iterator[None]:
+def explain_file_errors(path: Path) -> Iterator[None]:
     """Turn errors about files into `DataFolderUnusable`; `path` is the file if the error names none."""
     try:
         yield
@@ -113,10 +112,10 @@ def explained(path: Path) -> Iterator[None]:
     except StorageUnavailable as error:
         # Engines report a full disk in many ways ("disk I/O error").
         is_full = _is_full(path)
-        told = os.strerror(errno.ENOSPC) if is_full else str(error).rstrip(".")
+        why = os.strerror(errno.ENOSPC) if is_full else str(error).rstrip(".")
         advice = _ADVICE[errno.ENOSPC] if is_full else _advice_for_damage(path)
-        at = "" if str(path) in told else f"{path} cannot be used: "
-        raise DataFolderUnusable(f"{at}{told}. {advice}") from error
+        at = "" if str(path) in why else f"{path} cannot be used: "
+        raise DataFolderUnusable(f"{at}{why}. {advice}") from error
 
 
 def _advice_for_damage(path: Path) -> str:
@@ -124,19 +123,19 @@ def _advice_for_damage(path: Path) -> str:
 
 
 def _check_owner(data: Path) -> None:
-    """Refuse a folder that another user's Pharos has set up: the applications deployed there belong to that user, and
-    this process could not start them."""
-    for name in _MADE_AT_FIRST_START:
+    """Raise `DataFolderUnusable` for a folder that another user's Pharos has set up: this process could not start the
+    applications that are deployed there."""
+    for name in _FILES_OF_FIRST_START:
         with contextlib.suppress(FileNotFoundError):
             owner = os.lstat(data / name).st_uid
             if owner != os.geteuid():
                 raise DataFolderUnusable(
-                    f"{data / name} belongs to {_user(owner)}, but Pharos runs as {_user(os.geteuid())}. Run it as "
-                    f"{_user(owner)}, or choose another --data."
+                    f"{data / name} belongs to {_user_name(owner)}, but Pharos runs as {_user_name(os.geteuid())}. Run "
+                    f"it as {_user_name(owner)}, or choose another --data."
                 )
 
 
-def _user(uid: int) -> str:
+def _user_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -148,20 +147,21 @@ def _is_full(path: Path) -> bool:
         disk = os.statvfs(path.parent)
     except OSError:
         return False
-    return disk.f_bavail * disk.f_frsize < _LEAST_FREE_BYTES
+    return disk.f_bavail * disk.f_frsize < _MIN_FREE_BYTES
 
 
-def _check_length(data: Path) -> None:
+def _check_path_length(data: Path) -> None:
     length = len(str(data / "operator.sock").encode())
-    if length > _LONGEST_SOCKET_PATH:
+    if length > _MAX_SOCKET_PATH_BYTES:
         raise DataFolderUnusable(
             f"The path of the data folder is too long: {data / 'operator.sock'} has {length} bytes, and a Unix socket "
-            f"takes {_LONGEST_SOCKET_PATH}. Choose a shorter --data."
+            f"takes {_MAX_SOCKET_PATH_BYTES}. Choose a shorter --data."
         )
 
 
-def _check_kinds(data: Path) -> None:
-    """Raise `OSError` or `DataFolderUnusable` for a file that its engine could not open: the engines do not say why."""
+def _check_file_types(data: Path) -> None:
+    """Raise `OSError` or `DataFolderUnusable` for a path that its engine could not open: the engines do not report the
+    reason."""
     for name in ("control.sqlite", "event-log.sqlite"):
         with contextlib.suppress(FileNotFoundError):
             open(data / name, "r+b").close()

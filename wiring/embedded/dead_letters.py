@@ -1,4 +1,4 @@
-"""Reads and replays dead letters in the embedded log, beside a running process or without one."""
+"""Lists and replays dead letters of the embedded log, whether or not a process runs on it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +9,9 @@ from storage_backends.event_log.sqlite_offline import read_topic, requeue_record
 
 
 @dataclass(frozen=True, slots=True)
-class Buried:
-    """A dead letter. `id` is its offset among the dead of its topic."""
+class DeadLetter:
+    """A dead letter. `id` is its offset in the dead-letter topic; `log` and `offset` are those of the original
+    record."""
 
     id: int
     log: str
@@ -20,23 +21,23 @@ class Buried:
     body: bytes
 
 
-def list_dead_letters(path: Path, topic: str) -> list[Buried]:
-    """The dead letters of a topic, oldest first; a record that was buried twice shows once.
+def list_dead_letters(path: Path, topic: str) -> list[DeadLetter]:
+    """Return the dead letters of a topic, oldest first. A record with two dead letters is listed once.
 
     Raises `StorageUnavailable`.
     """
-    letters: dict[tuple[str, int], Buried] = {}
+    letters: dict[tuple[str, int], DeadLetter] = {}
     for record in read_topic(path, dead_letter_topic(topic)):
         letter = decode_dead_letter(record.meta)
         letters.setdefault(
             (letter.log, letter.offset),
-            Buried(record.offset, letter.log, letter.offset, letter.reason, letter.died_ms, record.value),
+            DeadLetter(record.offset, letter.log, letter.offset, letter.reason, letter.died_ms, record.value),
         )
     return list(letters.values())
 
 
 def replay_dead_letters(path: Path, topic: str, ids: set[int]) -> int:
-    """Move the letters with these IDs (none: all) back into their topic, in one transaction; gives their number.
+    """Move the dead letters with these IDs (none: all) back into their topic in one transaction; return their number.
 
     Raises `StorageUnavailable`.
     """

@@ -1,4 +1,4 @@
-"""The ports of `pharos up`, taken before anything else is started."""
+"""The ports of `pharos up`, bound before anything else is started."""
 
 import contextlib
 import socket
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ingest_edge.listening import PortInUse, bind
 
-_APPS_PORT_BEHIND = 90
-_MOST = 65535
+_APPS_PORT_OFFSET = 90
+_MAX_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,13 @@ class Listeners:
 
 @contextlib.contextmanager
 def bound_listeners(host: str, port: int, apps_port: int | None) -> Iterator[Listeners]:
-    """Bind both ports and close them at the end; port 0 takes a free one. `apps_port` defaults to `port` + 90. Raises
+    """Bind both ports, and close them at the end. Port 0 takes a free one. `apps_port` defaults to `port` + 90. Raises
     `PortInUse`, whose message names the option to change."""
     if apps_port is None:
-        apps_port = port + _APPS_PORT_BEHIND if port else 0
-        if port <= _MOST < apps_port:
+        apps_port = port + _APPS_PORT_OFFSET if port else 0
+        if port <= _MAX_PORT < apps_port:
             raise PortInUse(
-                f"Port {apps_port} for applications (--port and {_APPS_PORT_BEHIND}) is above {_MOST}. "
+                f"Port {apps_port} for applications (--port and {_APPS_PORT_OFFSET}) is above {_MAX_PORT}. "
                 "Choose one with --apps-port."
             )
     if port and port == apps_port:

@@ -21,13 +21,12 @@ def log_bounds(settings: Settings) -> Bounds:
 
 
 class LogMetrics(Collector):
-    """The dead letters of one log."""
+    """Metrics of the dead letters of one log."""
 
     def __init__(self, log: SqliteEventLog) -> None:
         self._log = log
 
     def collect(self) -> Iterable[Metric]:
-        """All of them."""
         yield GaugeMetricFamily(
             _DEAD_BYTES, "Bytes of dead letters in the log", value=self._log.dead_letter_bytes()
         )

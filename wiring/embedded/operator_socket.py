@@ -1,8 +1,12 @@
-"""What the operator's commands ask of a running `pharos up`: on a Unix socket in the data folder that only its
-owner can open. It is no part of the public API; who can open it can read the data files as well."""
+"""The operator socket of `pharos up`: a Unix socket in the data folder for the operator's commands. Only its owner can
+open it, who can read the data files as well. It is not part of the public API.
+"""
 
+import os
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from pathlib import Path
 
 import orjson
 from aiohttp import web
@@ -16,14 +20,14 @@ from storage_backends.column_store.interface import QueryRefused
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-_MOST_EVENTS = 1000
+_MAX_EVENTS = 1000
 # A dotenv text or bindings of 256 KiB, in which JSON writes each character as \u00XX, and a document of 50,000
-# characters, beyond U+FFFF two of \uXXXX each.
-_MOST_BYTES = 6 * 256 * 1024 + 12 * 50_000 + 4096
+# characters beyond U+FFFF, each written as two of \uXXXX.
+_MAX_BODY_BYTES = 6 * 256 * 1024 + 12 * 50_000 + 4096
 
 
 def build_operator_app(store: ChdbColumnStore, engines: Engines) -> web.Application:
-    """The routes of the socket."""
+    """Return the application of the socket."""
 
     async def events(request: web.Request) -> web.StreamResponse:
         query = request.query
@@ -36,7 +40,7 @@ def build_operator_app(store: ChdbColumnStore, engines: Engines) -> web.Applicat
                 int(query.get("after_offset", "0")),
                 int(query.get("after_position", "0")),
             ),
-            limit=min(int(query.get("limit", "20")), _MOST_EVENTS),
+            limit=min(int(query.get("limit", "20")), _MAX_EVENTS),
         )
         return _json(rows)
 
@@ -44,14 +48,14 @@ def build_operator_app(store: ChdbColumnStore, engines: Engines) -> web.Applicat
         lines = await store.query_json_lines(await request.text())
         return web.Response(body=lines, content_type="application/x-ndjson")
 
-    async def act(request: web.Request) -> web.StreamResponse:
+    async def run_action(request: web.Request) -> web.StreamResponse:
         action = ACTIONS.get(request.match_info["name"])
         if action is None:
             raise web.HTTPNotFound(text="This version has no such action.")
         return _json(await action(engines, await request.json(), datetime.now(UTC)))
 
     @web.middleware
-    async def explain(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def explain_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             return await handler(request)
         except (QueryRefused, Refused, ValueError) as error:
@@ -59,11 +63,23 @@ def build_operator_app(store: ChdbColumnStore, engines: Engines) -> web.Applicat
         except StorageUnavailable as error:
             return web.Response(status=503, text=str(error))
 
-    app = web.Application(middlewares=[explain], client_max_size=_MOST_BYTES)
+    app = web.Application(middlewares=[explain_errors], client_max_size=_MAX_BODY_BYTES)
     app.router.add_get("/events", events)
     app.router.add_post("/query", query)
-    app.router.add_post("/actions/{name:.+}", act)
+    app.router.add_post("/actions/{name:.+}", run_action)
     return app
+
+
+async def serve_operator_socket(stack: AsyncExitStack, app: web.Application, path: Path) -> None:
+    # aiohttp itself replaces the socket file of a process that was killed.
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    before = os.umask(0o177)
+    try:
+        await web.UnixSite(runner, str(path)).start()
+    finally:
+        os.umask(before)
 
 
 def _json(document: object) -> web.Response:

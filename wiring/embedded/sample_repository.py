@@ -1,4 +1,4 @@
-"""The Git repository of a first start, with a tiny application in it."""
+"""The sample Git repository of a first start, with a tiny application."""
 
 import asyncio
 import json
@@ -31,46 +31,47 @@ _GIT_SECONDS = 20
 async def ensure_sample_repository(
     sessions: Sessions, keys: SealingKeys, credentials: Mapping[str, Any], data: Path
 ) -> dict[str, Any]:
-    """The credentials, here and in the data folder's file, with `repository` where the first project gets one.
+    """Create `data/repository.git` and connect it to the first project, if the project has no repository.
 
-    Its files are `data/repository.git`. Where git cannot make them there is none, and the log says why.
+    Returns the credentials, with `repository` if it was connected, and updates the file in the data folder. If git
+    fails, no repository is created, and a warning gives the reason.
     """
     now = datetime.now(UTC)
-    make = partial(asyncio.to_thread, _make_address, data / "repository.git", now)
-    made = await ensure_first_repository(sessions, keys, credentials, make, now)
-    whole = {**credentials, **made}
-    if made:
-        write_private(data / "credentials.json", json.dumps(whole, indent=2) + "\n")
-    return whole
+    create = partial(asyncio.to_thread, _create_repository_url, data / "repository.git", now)
+    added = await ensure_first_repository(sessions, keys, credentials, create, now)
+    updated = {**credentials, **added}
+    if added:
+        write_private(data / "credentials.json", json.dumps(updated, indent=2) + "\n")
+    return updated
 
 
-def _make_address(path: Path, now: datetime) -> str | None:
+def _create_repository_url(path: Path, now: datetime) -> str | None:
     path = path.absolute()
     try:
         url, _ = read_url(str(path))
         if not path.exists():
-            _make_repository(path, now)
+            _create_repository(path, now)
     except (Refused, OSError, subprocess.SubprocessError) as error:
-        logger.warning("no sample repository was made: %s", _reason(error))
+        logger.warning("no sample repository was created: %s", _reason(error))
         return None
     return url
 
 
-def _make_repository(path: Path, now: datetime) -> None:
-    """Raises `OSError` and `SubprocessError`; then there is nothing at the path."""
+def _create_repository(path: Path, now: datetime) -> None:
+    """Create the repository, or nothing if this raises `OSError` or `SubprocessError`."""
     new = path.with_name(f"{path.name}.new")
-    # Left by a process that was killed.
+    # A killed process may have left it.
     shutil.rmtree(new, ignore_errors=True)
     try:
         _git("init", "--quiet", "--bare", "--template=", f"--initial-branch={BRANCH}", str(new))
-        _git(f"--git-dir={new}", "fast-import", "--quiet", "--done", given=b"".join(_commit(now)))
+        _git(f"--git-dir={new}", "fast-import", "--quiet", "--done", stdin=b"".join(_commit(now)))
         new.rename(path)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
 
 def _commit(now: datetime) -> Iterator[bytes]:
-    """The one commit, as git-fast-import(1) takes it."""
+    """Yield the only commit in the format of git-fast-import(1)."""
     yield f"commit refs/heads/{BRANCH}\ncommitter {_AUTHOR} {int(now.timestamp())} +0000\n".encode()
     yield _data(_MESSAGE)
     for name in _FILES:
@@ -83,8 +84,8 @@ def _data(content: bytes) -> bytes:
     return b"data %d\n%b\n" % (len(content), content)
 
 
-def _git(*arguments: str, given: bytes = b"") -> None:
-    # Nothing of the user's settings counts: neither hooks nor another format.
+def _git(*arguments: str, stdin: bytes = b"") -> None:
+    # Ignore the user's settings: no hooks, no other repository format.
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
         "LC_ALL": "C",
@@ -93,7 +94,7 @@ def _git(*arguments: str, given: bytes = b"") -> None:
     }
     subprocess.run(
         ["git", *arguments],
-        input=given,
+        input=stdin,
         capture_output=True,
         check=True,
         cwd="/",

@@ -1,1 +1,1 @@
-"""Each part as a process of its own on the engines of a larger installation: the only place that opens them."""
+"""Runs each component as its own process on external engines (Kafka, ClickHouse, Postgres, Redis)."""

@@ -1,5 +1,5 @@
-"""The control plane's side of a connection: uvicorn's, with bounds on heads and connections, and problem documents for
-what is no HTTP."""
+"""uvicorn's HTTP protocol for the control plane, with limits for request heads, chunks and connections, and problem
+documents for requests that are not HTTP."""
 
 import asyncio
 import sys
@@ -19,7 +19,7 @@ from pipeline_contracts.errors import Problem, Unavailable
 from pipeline_contracts.identifiers import choose_request_id
 from pipeline_contracts.open_connections import ConnectionLimiter
 
-# As long as the edge keeps an idle connection.
+# The same time as on the edge.
 _IDLE_SECONDS = 75.0
 # h11 needs 20 to 30 µs for a chunk of any size. Clients that send a document in a few pieces stay far below the limit.
 _FREE_CHUNKS = 1024
@@ -50,7 +50,7 @@ class BoundedConnection(h11.Connection):
 
 
 def bounded_protocol(limits: ServerLimits) -> type[H11Protocol]:
-    """The protocol class of one server: its connections share one limiter."""
+    """Return the protocol class of one server, whose connections share one limiter."""
     limiter = ConnectionLimiter(
         limits.address_connections,
         limits.trusted.is_trusted,
@@ -91,16 +91,16 @@ class BoundedProtocol(H11Protocol):
             transport.close()
             return
         bound_buffers(transport, self, 0)
-        # uvicorn closes an idle connection only once it has answered something on it.
+        # uvicorn closes idle connections only after their first response.
         self.timeout_keep_alive_task = self.loop.call_later(_IDLE_SECONDS, transport.close)
 
     @property
     def is_idle(self) -> bool:
-        """True if all answers are sent and the connection waits for a request, which may have arrived in part."""
+        """True if all responses are sent and the connection waits for a request, which may have arrived in part."""
         return (self.cycle is None or self.cycle.response_complete) and not self.flow.write_paused
 
     def force_close(self) -> None:
-        """Close it: another connection needs its place."""
+        """Close the connection, because another one needs its slot."""
         self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -133,7 +133,7 @@ class BoundedProtocol(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._limiter.touch(self)
-        # The next request may have begun while this one was answered.
+        # The next request may have started during this response.
         self._watch_head()
 
     def _watch_head(self) -> None:
@@ -152,7 +152,7 @@ class BoundedProtocol(H11Protocol):
         self._refuse(head_is_late(self._limits.head_seconds))
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what h11 could not read. Called while its error is being handled."""
+        """Respond to a request that h11 could not parse. Called while its error is being handled."""
         error = sys.exception()
         if isinstance(error, h11.RemoteProtocolError) and error.error_status_hint == 431:
             self._refuse(head_too_large(self._limits.head_bytes))
@@ -166,15 +166,15 @@ class BoundedProtocol(H11Protocol):
         if self.transport.is_closing():
             return
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            self.transport.write(b"".join(self._answer(problem)))
-        # Else an answer has begun: breaking off is all that is left.
+            self.transport.write(b"".join(self._response(problem)))
+        # Otherwise a response has begun and can only be cut off.
         self.transport.close()
         if self.cycle is not None and not self.cycle.response_complete:
-            # What the application still answers goes nowhere.
+            # Discard what the application still sends.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
 
-    def _answer(self, problem: Problem) -> list[bytes]:
+    def _response(self, problem: Problem) -> list[bytes]:
         body = orjson.dumps(problem.to_document())
         headers = [
             (b"content-type", b"application/problem+json"),

@@ -1,4 +1,4 @@
-"""The consumers as a process: from Kafka into ClickHouse, and into the database for monitors."""
+"""Runs consumers as a process: from Kafka into ClickHouse, and into the database for monitors."""
 
 import asyncio
 import socket
@@ -25,31 +25,30 @@ from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
 from storage_backends.event_log.kafka_topics import list_partitions
 from storage_backends.monitor_states.interface import MonitorStates
 from storage_backends.monitor_states.postgres import open_postgres_monitor_states
-from wiring.processes.listening import serve_health
-from wiring.processes.needs import need
-from wiring.processes.patience import when_there
+from wiring.processes.health_server import serve_health
+from wiring.processes.prerequisites import open_when_available, require_settings
 
 
 @asynccontextmanager
 async def run_consumers(
     settings: Settings, names: Sequence[str], server: socket.socket, *, on_step: OnStep = ignore_step
 ) -> AsyncIterator[None]:
-    """The consumers of these names (`TRANSFORMS` and `MONITOR_TRANSFORMS`), with their health on a bound socket. At the
-    end each finishes the chunk that it works on and leaves its group, so that others take over at once. Raises
+    """Run the consumers with these names (`TRANSFORMS` and `MONITOR_TRANSFORMS`), and serve their health on a bound
+    socket. At the end each finishes its current chunk and leaves its group, so that others take over at once. Raises
     `BadSettings`."""
     monitors = [name for name in names if name in MONITOR_TRANSFORMS]
-    _, clickhouse_url, *_ = need(
+    _, clickhouse_url, *_ = require_settings(
         settings, "kafka_bootstrap", "clickhouse_url", *(["database_url"] if monitors else [])
     )
     connection = KafkaConnection.from_settings(settings)
     loops: dict[asyncio.Task[None], ConsumerLoop] = {}
     async with AsyncExitStack() as stack:
         registry = new_registry()
-        counters = ConsumersCollector()
-        registry.register(counters)
+        metrics = ConsumersCollector()
+        registry.register(metrics)
         await serve_metrics(stack, settings.metrics_listen, server, registry)
-        await serve_health(stack, server, {"consumers": lambda: _state(loops)})
-        store = await when_there(
+        await serve_health(stack, server, {"consumers": lambda: _failure_reason(loops)})
+        store = await open_when_available(
             lambda: open_clickhouse_server(
                 clickhouse_url,
                 cluster=settings.clickhouse_cluster,
@@ -79,16 +78,16 @@ async def run_consumers(
             loop = assemble_loop(
                 settings, transform, consumer=consumer, log=log, store=store, on_step=on_step, clock=clock
             )
-            counters.add(loop.metrics)
-            working = asyncio.create_task(loop.run(), name=transform.topic)
-            loops[working] = loop
+            metrics.add(loop.metrics)
+            task = asyncio.create_task(loop.run(), name=transform.topic)
+            loops[task] = loop
             stack.push_async_callback(consumer.close)
-            stack.push_async_callback(_finish, loop, working)
+            stack.push_async_callback(_finish, loop, task)
         yield
 
 
-def _state(loops: Mapping["asyncio.Task[None]", ConsumerLoop]) -> str | None:
-    """Why the consumers are not all at work; None while they are."""
+def _failure_reason(loops: Mapping["asyncio.Task[None]", ConsumerLoop]) -> str | None:
+    """Return why a consumer does not work; None if all do."""
     if not loops:
         return "the column store has not answered yet"
     for task, loop in loops.items():
@@ -102,15 +101,15 @@ def _state(loops: Mapping["asyncio.Task[None]", ConsumerLoop]) -> str | None:
 async def _open_states(
     stack: AsyncExitStack, settings: Settings, registry: CollectorRegistry, connection: KafkaConnection
 ) -> MonitorStates:
-    """The present states of monitors, and a scan of heartbeats on them: any number of processes may do it."""
-    (database_url,) = need(settings, "database_url")
-    states = await when_there(lambda: open_postgres_monitor_states(database_url))
+    """Open the monitor states, and start a heartbeat scan, which any number of processes may run."""
+    (database_url,) = require_settings(settings, "database_url")
+    states = await open_when_available(lambda: open_postgres_monitor_states(database_url))
     stack.push_async_callback(states.close)
     partitions = partial(list_partitions, connection)
     await stack.enter_async_context(running_scan(states, registry, partitions))
     return states
 
 
-async def _finish(loop: ConsumerLoop, working: "asyncio.Task[None]") -> None:
+async def _finish(loop: ConsumerLoop, task: "asyncio.Task[None]") -> None:
     loop.stop.set()
-    await working
+    await task

@@ -1,4 +1,4 @@
-"""The control plane as a process: FastAPI on a database, publishing keys into Redis, asking ClickHouse."""
+"""Runs the control plane as a process: FastAPI on a database, with keys in Redis and reports from ClickHouse."""
 
 import asyncio
 import socket
@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 import uvicorn
 from fastapi import FastAPI
 
-from control_api.health import add_health, database_check
+from control_api.health import add_health, make_database_check
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.sealing import read_sealing_keys
 from ingest_edge.http_server import ServerLimits
@@ -18,16 +18,15 @@ from storage_backends.column_store.clickhouse_server import open_clickhouse_serv
 from storage_backends.key_directory.redis import open_redis_key_directory
 from wiring.control_plane import assemble_control_plane
 from wiring.processes.bounded_http import bounded_protocol
-from wiring.processes.needs import need
-from wiring.processes.patience import when_there
+from wiring.processes.prerequisites import open_when_available, require_settings
 
 _SHUTDOWN_SECONDS = 20
 
 
 @asynccontextmanager
 async def run_control(settings: Settings, server: socket.socket) -> AsyncIterator[None]:
-    """The control plane on a bound socket, from listening to drained. Raises `BadSettings`."""
-    database_url, clickhouse_url, redis_url, receipt_key, variables_key = need(
+    """Serve the control plane on a bound socket until the context ends, then drain it. Raises `BadSettings`."""
+    database_url, clickhouse_url, redis_url, receipt_key, variables_key = require_settings(
         settings, "database_url", "clickhouse_url", "redis_url", "receipt_key", "variables_key"
     )
     async with AsyncExitStack() as stack:
@@ -36,7 +35,7 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         sessions = open_sessions(engine)
         directory = await open_redis_key_directory(redis_url, follow=False)
         stack.push_async_callback(directory.close)
-        store = await when_there(
+        store = await open_when_available(
             lambda: open_clickhouse_server(
                 clickhouse_url,
                 cluster=settings.clickhouse_cluster,
@@ -56,25 +55,25 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         await stack.enter_async_context(control.workers.running(is_alone=False))
         app = control.app
         stack.push_async_callback(app.state.log_streams.close)
-        registry = add_health(app, {"database": database_check(sessions)})
+        registry = add_health(app, {"database": make_database_check(sessions)})
         await serve_metrics(stack, settings.metrics_listen, server, registry)
-        serving = control_server(app, ServerLimits.from_settings(settings))
-        task = asyncio.create_task(serving.serve(sockets=[server]), name="control")
-        stack.push_async_callback(serving.end, task)
-        # A live log would hold the shutdown up.
+        http_server = control_server(app, ServerLimits.from_settings(settings))
+        task = asyncio.create_task(http_server.serve(sockets=[server]), name="control")
+        stack.push_async_callback(http_server.end, task)
+        # Called before the server stops: an open log stream would delay it.
         stack.callback(app.state.log_streams.stop)
         yield
 
 
 def control_server(app: FastAPI, limits: ServerLimits) -> "ControlServer":
-    """The HTTP server of the application, not yet serving."""
+    """Return the HTTP server of the application, which does not serve yet."""
     return ControlServer(
         uvicorn.Config(
             app,
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-            # By default it would believe X-Forwarded-For of this machine, whoever wrote it.
+            # By default uvicorn trusts X-Forwarded-For from this machine, whoever wrote it.
             proxy_headers=False,
             server_header=False,
             http=bounded_protocol(limits),
@@ -83,13 +82,13 @@ def control_server(app: FastAPI, limits: ServerLimits) -> "ControlServer":
 
 
 class ControlServer(uvicorn.Server):
-    """Leaves the signals to the process."""
+    """A server that leaves signal handling to the process."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
     async def end(self, task: "asyncio.Task[None]") -> None:
-        """Answer what is under way, then stop."""
+        """Finish the requests in flight, then stop."""
         self.should_exit = True
         await task

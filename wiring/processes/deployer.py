@@ -1,4 +1,4 @@
-"""The deployer as a process: carries out what the control plane has queued, on this machine."""
+"""Runs the deployer as a process: runs queued deployments on this machine."""
 
 import asyncio
 import socket
@@ -14,8 +14,8 @@ from deployer.assemble import running_local_deployer
 from deployer.identity import hold_identity
 from ingest_edge.serve_metrics import serve_metrics
 from pipeline_contracts.settings import BadSettings, Settings
-from wiring.processes.listening import serve_health
-from wiring.processes.needs import need
+from wiring.processes.health_server import serve_health
+from wiring.processes.prerequisites import require_settings
 
 
 @asynccontextmanager
@@ -27,7 +27,9 @@ async def run_deployer(
 
     Raises `BadSettings`, also for an unusable folder, and `FolderInUse`.
     """
-    database_url, variables_key, folder = need(settings, "database_url", "variables_key", "deploy_folder")
+    database_url, variables_key, folder = require_settings(
+        settings, "database_url", "variables_key", "deploy_folder"
+    )
     async with AsyncExitStack() as stack:
         try:
             identity = await asyncio.to_thread(lambda: stack.enter_context(hold_identity(Path(folder))))

@@ -1,4 +1,4 @@
-"""Several edge processes on one port: each binds it for itself, and the system spreads the connections."""
+"""Runs several edge processes on one port: each binds the port, and the kernel distributes the connections."""
 
 import logging
 import os
@@ -11,16 +11,16 @@ from types import FrameType
 
 logger = logging.getLogger(__name__)
 
-_FIRST_PAUSE = 0.5
-_LONGEST_PAUSE = 10.0
-_STEADY_SECONDS = 30.0
+_FIRST_PAUSE_SECONDS = 0.5
+_MAX_PAUSE_SECONDS = 10.0
+_STABLE_SECONDS = 30.0
 # Longer than an edge takes to drain.
-_END_SECONDS = 28.0
+_STOP_SECONDS = 28.0
 
 
 def run_edge_workers(count: int, host: str, port: int) -> int:
-    """Run `count` edges until SIGTERM or SIGINT, and start those again that end by themselves. Gives the exit
-    status: 0, or that of the first that could not even start."""
+    """Run `count` edges until SIGTERM or SIGINT, and restart those that end by themselves. Returns the exit status: 0,
+    or the status of the first edge that refused its settings."""
     stop = threading.Event()
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
@@ -32,32 +32,32 @@ def run_edge_workers(count: int, host: str, port: int) -> int:
     while not stop.wait(0.1):
         for worker in workers:
             worker.keep_running()
-            if worker.refused is not None:
+            if worker.refused_status is not None:
                 logger.error("edge worker %d cannot start", worker.index)
                 stop.set()
     for worker in workers:
         worker.terminate()
-    deadline = time.monotonic() + _END_SECONDS
+    deadline = time.monotonic() + _STOP_SECONDS
     for worker in workers:
-        worker.end(max(0.1, deadline - time.monotonic()))
-    return next((worker.refused for worker in workers if worker.refused is not None), 0)
+        worker.wait_or_kill(max(0.1, deadline - time.monotonic()))
+    return next((worker.refused_status for worker in workers if worker.refused_status is not None), 0)
 
 
 class _Worker:
-    """One edge, started again with longer and longer pauses."""
+    """One edge process, restarted with exponential backoff."""
 
     def __init__(self, index: int, host: str, port: int) -> None:
         self.index = index
-        self.refused: int | None = None
+        self.refused_status: int | None = None
         self._command = [
             *(sys.executable, "-m", "operator_cli.main", "edge"),
-            # Each counts for itself: its number is how far its port of /metrics is behind that of one edge.
+            # Each worker has its own metrics: its number is the offset of its /metrics port.
             *("--host", host, "--port", str(port), "--shared-port", "--worker", str(index)),
         ]
         self._process: subprocess.Popen[bytes] | None = None
         self._started = 0.0
         self._start_at = 0.0
-        self._pause = _FIRST_PAUSE
+        self._pause = _FIRST_PAUSE_SECONDS
 
     def keep_running(self) -> None:
         now = time.monotonic()
@@ -67,23 +67,25 @@ class _Worker:
                 return
             self._process = None
             if status == 2:
-                # Bad settings: the next one would refuse them too.
-                self.refused = status
+                # Bad settings: a restart would fail too.
+                self.refused_status = status
                 return
             self._pause = (
-                _FIRST_PAUSE
-                if now - self._started > _STEADY_SECONDS
-                else min(2 * self._pause, _LONGEST_PAUSE)
+                _FIRST_PAUSE_SECONDS
+                if now - self._started > _STABLE_SECONDS
+                else min(2 * self._pause, _MAX_PAUSE_SECONDS)
             )
             self._start_at = now + self._pause
-            logger.warning("edge worker %d ended with %d; again in %.1f s", self.index, status, self._pause)
+            logger.warning(
+                "edge worker %d ended with status %d; restarting in %.1f s", self.index, status, self._pause
+            )
         if now >= self._start_at:
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
-                # One worker: it must not start workers itself.
+                # A worker must not start workers itself.
                 env={**os.environ, "PHAROS_EDGE_WORKERS": "1"},
-                # Ctrl-C goes to this process alone, which then ends the workers in order.
+                # Ctrl-C must reach only this process, which then stops the workers in order.
                 start_new_session=True,
             )
             self._started = now
@@ -92,7 +94,7 @@ class _Worker:
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
 
-    def end(self, seconds: float) -> None:
+    def wait_or_kill(self, seconds: float) -> None:
         if self._process is None:
             return
         try:

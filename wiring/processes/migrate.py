@@ -1,4 +1,4 @@
-"""Brings every engine to what this version needs: topics, tables, the control plane's database."""
+"""Migrates every engine to this version: Kafka topics, ClickHouse tables, the database of the control plane."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -13,22 +13,24 @@ from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.clickhouse_server import open_clickhouse_server
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_topics import TopicSettings, create_topics
-from wiring.processes.needs import need
+from wiring.processes.prerequisites import require_settings
 
-# A migration may read a whole table: a statement that is given up would begin anew with the next run, and never end.
+# A migration may read a whole table. After a timeout the next run would start over, and never finish.
 _STATEMENT_SECONDS = 6 * 3600.0
 
 
 async def migrate(settings: Settings) -> AsyncIterator[tuple[str, str]]:
-    """(engine, what was done), engine by engine. Doing it again, or twice at once, is harmless.
+    """Migrate each engine, and yield its name and what was done. Repeated and concurrent calls are harmless.
 
-    Raises `BadSettings`, and `StorageUnavailable` for an engine that is away.
+    Raises `BadSettings`, and `StorageUnavailable` for an engine that cannot be reached.
     """
-    database_url, clickhouse_url, _ = need(settings, "database_url", "clickhouse_url", "kafka_bootstrap")
-    made = await create_topics(
+    database_url, clickhouse_url, _ = require_settings(
+        settings, "database_url", "clickhouse_url", "kafka_bootstrap"
+    )
+    created = await create_topics(
         KafkaConnection.from_settings(settings), all_topics(), topic_settings(settings)
     )
-    yield "Kafka", f"made {', '.join(made)}" if made else "nothing to do"
+    yield "Kafka", f"made {', '.join(created)}" if created else "nothing to do"
     async with AsyncExitStack() as stack:
         store = await open_clickhouse_server(
             clickhouse_url,
@@ -47,8 +49,8 @@ async def migrate(settings: Settings) -> AsyncIterator[tuple[str, str]]:
 
 
 async def ensure_account(settings: Settings, path: Path, base_url: str) -> None:
-    """Make the first account where there is none; its keys are in `path` afterwards, for its owner only."""
-    (database_url,) = need(settings, "database_url")
+    """Create the first account if there is none, and write its keys to `path`, which only its owner can read."""
+    (database_url,) = require_settings(settings, "database_url")
     engine = open_engine(database_url)
     try:
         await ensure_first_account(open_sessions(engine), settings, path, base_url)
@@ -57,12 +59,12 @@ async def ensure_account(settings: Settings, path: Path, base_url: str) -> None:
 
 
 def all_topics() -> list[str]:
-    """Every topic, and beside each the one of its dead letters."""
+    """Return every topic and its dead-letter topic."""
     return [name for topic in topics.ALL_TOPICS for name in (topic, topics.dead_letter_topic(topic))]
 
 
 def topic_settings(settings: Settings) -> TopicSettings:
-    """How topics are made, from the settings."""
+    """Return the settings for new topics."""
     return TopicSettings(
         settings.kafka_partitions,
         settings.kafka_replicas,

@@ -1,4 +1,4 @@
-"""The engines that an operator's commands work on where the parts are processes of their own."""
+"""Opens the engines for an operator's commands where the components run as processes."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -10,17 +10,17 @@ from deployer.drivers.all_drivers import open_process_output
 from operator_actions.door import Engines
 from pipeline_contracts.settings import Settings
 from storage_backends.key_directory.redis import open_redis_key_directory
-from wiring.processes.needs import need
+from wiring.processes.prerequisites import require_settings
 
-# A person waits for the command, and no request does: a Redis that is slow for a moment is not away.
+# Longer than for requests: only the operator waits, and a slow Redis is not unavailable.
 _REDIS_SECONDS = 10.0
 
 
 @asynccontextmanager
 async def operator_engines(settings: Settings) -> AsyncIterator[Engines]:
-    """The database, the key directory and, where it is set, ClickHouse. Raises `BadSettings` and
+    """Open the database, the key directory and, if it is set, ClickHouse. Raises `BadSettings` and
     `StorageUnavailable`."""
-    database_url, redis_url = need(settings, "database_url", "redis_url")
+    database_url, redis_url = require_settings(settings, "database_url", "redis_url")
     async with AsyncExitStack() as stack:
         engine = open_engine(database_url)
         stack.push_async_callback(engine.dispose)
@@ -28,7 +28,7 @@ async def operator_engines(settings: Settings) -> AsyncIterator[Engines]:
         stack.push_async_callback(directory.close)
         store = None
         if settings.clickhouse_url is not None:
-            # Only here: its client is a fifth of what most commands, which need none, take to start.
+            # Imported only here: the client takes a fifth of the start time of most commands, which do not need it.
             from storage_backends.column_store.clickhouse_server import open_clickhouse_server
 
             store = await open_clickhouse_server(

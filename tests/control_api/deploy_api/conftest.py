@@ -18,20 +18,20 @@ __all__ = ["body_is_read", "platform", "prepared", "shared"]
 async def shared(
     prepared: Prepared, tmp_path_factory: pytest.TempPathFactory, column_store: ChdbColumnStore
 ) -> AsyncIterator[Platform]:
-    """One for all tests of a file, which leave it as they found it."""
+    """One platform for all tests of a file, which restore what they change."""
     async with open_platform(prepared, tmp_path_factory.mktemp("shared"), column_store) as opened:
         yield opened
 
 
 @pytest.fixture
 def body_is_read(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Is set as soon as the control plane waits for a body."""
+    """An event that is set when the control plane starts to read a body."""
     reading = asyncio.Event()
-    read = json_body._read
+    read = json_body._read_stream
 
     async def read_and_tell(request: Request, most: int) -> bytes:
         reading.set()
         return await read(request, most)
 
-    monkeypatch.setattr(json_body, "_read", read_and_tell)
+    monkeypatch.setattr(json_body, "_read_stream", read_and_tell)
     return reading

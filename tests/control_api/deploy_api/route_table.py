@@ -1,4 +1,4 @@
-"""Every route of the control plane, with what it needs: the table that the tests of authorization go through."""
+"""The table of all routes of the control plane, with the scope and right that each needs."""
 
 import itertools
 import re
@@ -16,14 +16,14 @@ _PARAMETER = re.compile("{([a-z]+)}")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One route. `path` is the application's own without `/api`."""
+    """One route. `path` is the route's path without `/api`."""
 
     method: str
     path: str
     needs: str | CredentialKind
     """The scope of an API token, or the kind of key."""
     right: Right | None = None
-    """What the person has to be allowed in the project."""
+    """The right that the person needs in the project."""
     body: Mapping[str, Any] | None = None
     status: int = 200
 
@@ -32,16 +32,16 @@ class Row:
 
     @property
     def is_for_people(self) -> bool:
-        """Whether it takes API tokens."""
+        """True if the route accepts API tokens."""
         return not isinstance(self.needs, CredentialKind)
 
     @property
     def parameters(self) -> list[str]:
-        """What the path's parameters name, in their order."""
+        """The names of the path's parameters, in order."""
         return _PARAMETER.findall(self.path)
 
     def at(self, identity: object, **named: object) -> str:
-        """The address of these; `identity` for each parameter that is not `named`."""
+        """Return the path with the parameters in `named`, and `identity` for the others."""
         return _PARAMETER.sub(lambda found: str(named.get(found[1], identity)), self.path)
 
 
@@ -102,11 +102,11 @@ OPEN = {
     ("POST", "/git-app/webhook"),
     ("POST", "/github-app/webhook"),
 }
-"""Routes that no credential opens: what they give is the same for everybody, or their body is signed."""
+"""Routes without authentication: their response is the same for everybody, or their body is signed."""
 
 
 def identities(parameter: str, tenant: Tenant, project: str = "shop") -> list[str | int]:
-    """All that name what this tenant has for the parameter: a number, a public ID, or both."""
+    """Return all identifiers of the tenant's object for the parameter: a number, a public ID, or both."""
     environment = tenant.environment(f"{project}/development")
     reviewed = tenant.reviewed[project]
     assert tenant.site is not None
@@ -126,7 +126,7 @@ def identities(parameter: str, tenant: Tenant, project: str = "shop") -> list[st
 
 
 def addresses(row: Row, tenant: Tenant) -> list[str]:
-    """The route's addresses with something of this tenant."""
+    """Return the route's paths with objects of this tenant."""
     each = (identities(parameter, tenant) for parameter in row.parameters)
     return [
         row.at("", **dict(zip(row.parameters, chosen, strict=True))) for chosen in itertools.product(*each)
@@ -134,18 +134,18 @@ def addresses(row: Row, tenant: Tenant) -> list[str]:
 
 
 def address(row: Row, tenant: Tenant, **named: object) -> str:
-    """One of them; what is `named` so is put in its place."""
+    """Return one of the paths, with the parameters in `named` replaced."""
     own = {parameter: identities(parameter, tenant)[0] for parameter in row.parameters}
     return row.at("", **{**own, **named})
 
 
 def body_of(row: Row, tenant: Tenant) -> dict[str, Any] | None:
-    """A body that is good for this tenant."""
+    """Return a valid body for this tenant."""
     if row.path.endswith("/promote"):
         return {"target_environment_id": tenant.environment("shop/staging").public_id}
     return None if row.body is None else dict(row.body)
 
 
 def credential(row: Row, tenant: Tenant) -> str:
-    """One that opens the route."""
+    """Return a valid credential for the route."""
     return tenant.token() if row.is_for_people else tenant.ingest_key

@@ -1,4 +1,4 @@
-"""Every write that was carried out is in the audit log: who, with which token, from where, in which request."""
+"""The audit log has an entry for every write: who, with which token, from which address, in which request."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ async def _entries(platform: Platform) -> list[AuditEntry]:
 
 
 async def _sources(platform: Platform, *forwarded: str) -> str:
-    """Where a call that came with these `X-Forwarded-For` comes from, by the log."""
+    """Return the source that the audit log records for a call with these `X-Forwarded-For` headers."""
     path = environment_path(platform.acme.places["shop/staging"], "scale")
     headers = [("Authorization", f"Bearer {platform.acme.token()}"), ("Content-Type", "application/json")]
     headers += [("X-Forwarded-For", value) for value in forwarded]
@@ -30,7 +30,7 @@ async def _sources(platform: Platform, *forwarded: str) -> str:
     return (await _entries(platform))[-1].source
 
 
-async def test_each_write_is_an_entry(platform: Platform) -> None:
+async def test_each_write_adds_an_audit_entry(platform: Platform) -> None:
     acme = platform.acme
     token = acme.token("deployer")
     place = acme.places["shop/development"]
@@ -87,14 +87,14 @@ async def test_each_write_is_an_entry(platform: Platform) -> None:
     assert [entry.request_id for entry in entries] == [f"request-{number}" for number in range(7)]
 
 
-async def test_a_repeat_that_is_answered_again_is_no_entry(platform: Platform) -> None:
+async def test_replayed_request_adds_no_audit_entry(platform: Platform) -> None:
     path = environment_path(platform.acme.places["shop/development"], "deploy")
     for _ in range(3):
         await platform.call("POST", path, headers={"Idempotency-Key": "k"})
     assert len(await _entries(platform)) == 1
 
 
-async def test_forwarded_addresses_count_from_trusted_proxies_alone(platform: Platform) -> None:
+async def test_forwarded_addresses_are_used_only_from_trusted_proxies(platform: Platform) -> None:
     forged = "203.0.113.9"
     assert await _sources(platform) == "127.0.0.1"
     assert await _sources(platform, forged) == "127.0.0.1"
@@ -110,7 +110,7 @@ async def test_forwarded_addresses_count_from_trusted_proxies_alone(platform: Pl
     assert await _sources(platform, "x" * 5000) == "127.0.0.1"
 
 
-async def test_forwarded_addresses_on_several_lines_are_one_list(platform: Platform) -> None:
-    """A proxy may add its line below the one that the caller has sent (RFC 9110, 5.3)."""
+async def test_repeated_forwarded_headers_form_one_list(platform: Platform) -> None:
+    """A proxy may add its own header line after that of the caller (RFC 9110, 5.3)."""
     platform.app.state.client_addresses = parse_trusted_proxies("127.0.0.1")
     assert await _sources(platform, "203.0.113.9", "198.51.100.7") == "198.51.100.7"

@@ -1,4 +1,4 @@
-"""Who gets in, route by route. The routes come from the application itself: a new one needs its row in the table."""
+"""Authorization of every route. The routes come from the application itself: a new one needs a row in the table."""
 
 from collections.abc import AsyncIterator, Collection, Iterable
 from dataclasses import dataclass
@@ -38,14 +38,14 @@ NOBODYS = [
 
 @dataclass(slots=True)
 class Locked:
-    """A platform, and credentials that open nothing there, each under what is wrong with it."""
+    """A platform with invalid credentials, by the reason why they are invalid."""
 
     platform: Platform
     tokens: dict[str, str]
     keys: dict[str, str]
 
     def headers(self, row: Row) -> dict[str, str | None]:
-        """What is to be refused of this route, as `Authorization` headers."""
+        """Return the `Authorization` headers that this route must refuse."""
         platform, dead = self.platform, self.tokens if row.is_for_people else self.keys
         kind = CredentialKind.API_TOKEN if row.is_for_people else CredentialKind.INGEST_KEY
         good = credential(row, platform.acme)
@@ -100,7 +100,7 @@ async def _settled(shared: Platform) -> None:
 
 
 async def _settle(platform: Platform) -> None:
-    """Let every route do the same again."""
+    """Reset the state, so that every route can be called again."""
     await platform.settle()
     async with platform.sessions() as session, session.begin():
         for tenant in (platform.acme, platform.other):
@@ -109,7 +109,7 @@ async def _settle(platform: Platform) -> None:
             await restore_reviewed(session, VARIABLE_KEYS, project, reviewed, datetime.now(UTC))
 
 
-def test_the_table_has_every_route_and_no_other(shared: Platform) -> None:
+def test_table_lists_every_route(shared: Platform) -> None:
     served = {
         (method, str(route.path).removeprefix("/api"))
         for route in iter_route_contexts(shared.app.routes)
@@ -122,7 +122,7 @@ def test_the_table_has_every_route_and_no_other(shared: Platform) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
-async def test_without_a_good_credential_it_is_401(locked: Locked, row: Row) -> None:
+async def test_invalid_credential_is_401(locked: Locked, row: Row) -> None:
     platform = locked.platform
     before = await platform.contents()
     path, body = address(row, platform.acme), body_of(row, platform.acme)
@@ -137,7 +137,7 @@ async def test_without_a_good_credential_it_is_401(locked: Locked, row: Row) -> 
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
-async def test_the_scheme_may_be_written_in_any_case(shared: Platform, row: Row) -> None:
+async def test_authorization_scheme_is_case_insensitive(shared: Platform, row: Row) -> None:
     good = credential(row, shared.acme)
     for scheme in ("bearer", "BEARER", "BeArEr"):
         headers = {"Authorization": f"{scheme} {good}"}
@@ -146,7 +146,7 @@ async def test_the_scheme_may_be_written_in_any_case(shared: Platform, row: Row)
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.is_for_people], ids=str)
-async def test_without_the_scope_it_is_403_that_names_it(shared: Platform, row: Row) -> None:
+async def test_missing_scope_is_403_with_its_name(shared: Platform, row: Row) -> None:
     before = await shared.contents()
     lacking = [scopes for scopes in SCOPE_SETS if row.needs not in scopes]
     assert len(lacking) == 8
@@ -174,7 +174,7 @@ def _rows_with_parameters() -> list[Any]:
 
 
 @pytest.mark.parametrize(("row", "parameter"), _rows_with_parameters(), ids=str)
-async def test_what_the_account_does_not_have_is_404_and_looks_alike(
+async def test_objects_of_other_accounts_are_indistinguishable_404s(
     shared: Platform, row: Row, parameter: str
 ) -> None:
     before = await shared.contents()
@@ -199,7 +199,7 @@ async def test_what_the_account_does_not_have_is_404_and_looks_alike(
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if len(row.parameters) > 1], ids=str)
-async def test_what_another_project_of_the_account_has_is_404(shared: Platform, row: Row) -> None:
+async def test_objects_of_another_project_are_404(shared: Platform, row: Row) -> None:
     before = await shared.contents()
     of_shop, of_blog = (
         {parameter: identities(parameter, shared.acme, project)[0] for parameter in row.parameters}
@@ -215,7 +215,7 @@ async def test_what_another_project_of_the_account_has_is_404(shared: Platform, 
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if "action" in row.parameters], ids=str)
-async def test_what_nobody_can_do_is_422(shared: Platform, row: Row) -> None:
+async def test_request_that_nobody_may_make_is_422(shared: Platform, row: Row) -> None:
     before = await shared.contents()
     for action in ("delete", "Cancel", "cancel%20", "retry%00", "running", "0", "x" * 3000):
         answer = await shared.call(row.method, address(row, shared.acme, action=action))
@@ -229,7 +229,7 @@ async def test_what_nobody_can_do_is_422(shared: Platform, row: Row) -> None:
     [pytest.param(who, marks=pytest.mark.both_databases) if who == "owner" else who for who in PEOPLE],
 )
 @pytest.mark.parametrize("row", [row for row in ROWS if row.right], ids=str)
-async def test_the_role_in_the_project_decides(shared: Platform, row: Row, who: str) -> None:
+async def test_project_role_decides_access(shared: Platform, row: Row, who: str) -> None:
     allowed = {
         "stranger": [],
         "viewer": [Right.READ],
@@ -254,24 +254,22 @@ async def test_the_role_in_the_project_decides(shared: Platform, row: Row, who: 
 
 @pytest.mark.parametrize("who", PEOPLE)
 @pytest.mark.parametrize("row", [row for row in ROWS if row.is_for_people and not row.right], ids=str)
-async def test_what_is_not_of_a_project_is_open_to_everybody_with_the_scope(
-    shared: Platform, row: Row, who: str
-) -> None:
+async def test_routes_outside_projects_need_only_the_scope(shared: Platform, row: Row, who: str) -> None:
     token = shared.acme.token(who, frozenset({str(row.needs)}))
     answer = await shared.call(row.method, address(row, shared.acme), token=token)
     assert answer.status == row.status
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if not row.is_for_people], ids=str)
-async def test_a_key_opens_its_route(shared: Platform, row: Row) -> None:
+async def test_ingest_key_authenticates_its_route(shared: Platform, row: Row) -> None:
     path, body = address(row, shared.acme), body_of(row, shared.acme)
     answer = await shared.call(row.method, path, body, token=shared.acme.ingest_key)
     assert answer.status in (row.status, 200)
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.right], ids=str)
-async def test_an_account_roles_reach_ends_at_the_account(shared: Platform, row: Row) -> None:
-    """Somebody who is an owner there, and nothing but a viewer here."""
+async def test_account_role_gives_no_access_to_other_accounts(shared: Platform, row: Row) -> None:
+    """A person who is an owner in another account and only a viewer in this one."""
     now = datetime.now(UTC)
     async with shared.sessions() as session, session.begin():
         elsewhere = Membership(
@@ -307,10 +305,10 @@ _INSANE = (None, "", "x" * 129, "a b", "é", "a\tb")
         *(pytest.param(row, _SANE, _INSANE, id=f"{row}, all", marks=pytest.mark.full) for row in ROWS[1:]),
     ],
 )
-async def test_every_answer_has_a_request_id(
+async def test_every_response_has_a_request_id(
     shared: Platform, row: Row, sane: Iterable[str], insane: Collection[str | None]
 ) -> None:
-    """The caller's where it is sane, else a new one each time; on good answers and on refusals."""
+    """A well-formed ID of the caller is returned, otherwise a new one; in successful and in error responses."""
     path, body = address(row, shared.acme), body_of(row, shared.acme)
     made = set()
     good = f"Bearer {credential(row, shared.acme)}"

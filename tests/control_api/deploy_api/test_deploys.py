@@ -26,8 +26,8 @@ async def _deploy(
     )
 
 
-async def test_a_deploy_is_queued(platform: Platform) -> None:
-    """It can be read at once, and its log begins."""
+async def test_deploy_is_queued(platform: Platform) -> None:
+    """The deployment and its log can be read at once."""
     deployer = platform.acme.token("deployer")
     # Answers tell whole milliseconds.
     before = datetime.now(UTC).replace(microsecond=0)
@@ -68,7 +68,7 @@ NO_REF: list[tuple[Any, dict[str, str]]] = [
 
 
 @pytest.mark.parametrize(("body", "headers"), NO_REF)
-async def test_without_a_ref_the_branch_is_deployed(
+async def test_deploy_without_ref_uses_the_branch(
     shared: Platform, body: Any, headers: dict[str, str]
 ) -> None:
     answer = await _deploy(shared, body, headers=headers)
@@ -78,14 +78,14 @@ async def test_without_a_ref_the_branch_is_deployed(
     assert log["lines"][0]["text"] == "Queued: main."
 
 
-async def test_an_environment_may_have_a_branch_of_its_own(platform: Platform) -> None:
+async def test_environment_branch_overrides_repository_branch(platform: Platform) -> None:
     await platform.change("shop/development", branch="develop")
     answer = await _deploy(platform)
     log = (await platform.call("GET", f"/v1/deployments/{answer.data['id']}/log")).data
     assert (answer.data["ref"], log["lines"][0]["text"]) == (None, "Queued: develop.")
 
 
-async def test_a_body_may_come_in_pieces(shared: Platform) -> None:
+async def test_body_may_arrive_in_chunks(shared: Platform) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         for piece in (b'{"re', b'f": "v', b'1"}'):
             yield piece
@@ -109,14 +109,14 @@ BAD_REFS = [
 ]  # fmt: skip
 
 
-async def test_refs_that_git_allows(shared: Platform) -> None:
+async def test_refs_that_git_allows_are_accepted(shared: Platform) -> None:
     for ref in GOOD_REFS:
         answer = await _deploy(shared, {"ref": ref})
         await shared.settle()
         assert (answer.status, answer.data["ref"]) == (202, ref)
 
 
-async def test_what_is_no_ref_is_422(shared: Platform) -> None:
+async def test_invalid_ref_is_422(shared: Platform) -> None:
     before = await shared.contents()
     for ref in [*BAD_REFS, 5, True, 1.5, [], {}, ["main"], {"ref": "main"}]:
         answer = await _deploy(shared, {"ref": ref})
@@ -146,7 +146,7 @@ BAD_BODIES: list[tuple[Any, dict[str, str], tuple[int, str]]] = [
 
 
 @pytest.mark.parametrize(("body", "headers", "problem"), BAD_BODIES, ids=lambda value: str(value)[:40])
-async def test_bodies_that_are_refused(
+async def test_invalid_bodies_are_refused(
     shared: Platform, body: bytes, headers: dict[str, str], problem: tuple[int, str]
 ) -> None:
     before = await shared.contents()
@@ -156,7 +156,7 @@ async def test_bodies_that_are_refused(
 
 
 @pytest.mark.parametrize("status", ACTIVE_STATUSES)
-async def test_a_second_deploy_is_409_that_names_the_active_one(
+async def test_second_deploy_is_409_with_the_active_deployment(
     shared: Platform, status: DeploymentStatus
 ) -> None:
     async with shared.sessions() as session, session.begin():
@@ -173,7 +173,7 @@ async def test_a_second_deploy_is_409_that_names_the_active_one(
     await shared.settle()
 
 
-async def test_what_waits_for_a_person_is_not_active(platform: Platform) -> None:
+async def test_deployment_waiting_for_approval_is_not_active(platform: Platform) -> None:
     await platform.change("shop/production", deploys_need_approval=True)
     for _ in range(2):
         answer = await _deploy(platform, name="shop/production")
@@ -192,7 +192,7 @@ async def test_what_waits_for_a_person_is_not_active(platform: Platform) -> None
     assert (await _deploy(platform, name="shop/production")).status == 409
 
 
-async def test_a_locked_environment_is_422_that_says_why(platform: Platform) -> None:
+async def test_locked_environment_is_422_with_the_reason(platform: Platform) -> None:
     environment = platform.acme.environment("shop/development")
     person = platform.acme.people["maintainer"]
     async with platform.sessions() as session, session.begin():
@@ -215,7 +215,7 @@ async def test_a_locked_environment_is_422_that_says_why(platform: Platform) -> 
     assert (await _deploy(platform)).status == 202
 
 
-async def test_outside_its_window_is_422(platform: Platform) -> None:
+async def test_deploy_outside_the_window_is_422(platform: Platform) -> None:
     now = datetime.now(UTC)
     # All days but this one and its neighbours: no midnight comes between.
     near = {DAYS[(now + timedelta(days=days)).weekday()] for days in (-1, 0, 1)}
@@ -232,7 +232,7 @@ async def test_outside_its_window_is_422(platform: Platform) -> None:
     assert (await _deploy(platform)).status == 202
 
 
-async def test_a_hibernated_environment_is_422(platform: Platform) -> None:
+async def test_deploy_to_hibernated_environment_is_422(platform: Platform) -> None:
     await platform.change("shop/development", state="hibernated")
     answer = await _deploy(platform)
     assert (answer.problem, answer.fields) == ((422, "environment-not-ready"), ["state"])
@@ -240,7 +240,7 @@ async def test_a_hibernated_environment_is_422(platform: Platform) -> None:
     assert (await _deploy(platform)).status == 202
 
 
-async def test_without_a_repository_it_is_422(platform: Platform) -> None:
+async def test_deploy_without_repository_is_422(platform: Platform) -> None:
     before = await platform.contents()
     answer = await _deploy(platform, name="blog/production")
     assert (answer.problem, answer.fields) == ((422, "environment-not-ready"), ["repository"])
@@ -253,10 +253,10 @@ async def test_without_a_repository_it_is_422(platform: Platform) -> None:
         ]
 
 
-async def test_what_was_changed_while_the_body_came_counts(
+async def test_deploy_uses_changes_made_while_the_body_arrived(
     platform: Platform, body_is_read: asyncio.Event
 ) -> None:
-    """The body may take half a minute. Whoever hibernates the environment meanwhile does not see it deployed."""
+    """The body may take 30 s. An environment that is hibernated meanwhile is not deployed."""
 
     async def change_meanwhile(**values: Any) -> AsyncIterator[bytes]:
         yield b"{"

@@ -1,4 +1,4 @@
-"""`PATCH …/scale`, `PATCH …/runtime` and `PUT …/variables`: their bodies, and what they do to the environment."""
+"""`PATCH …/scale`, `PATCH …/runtime` and `PUT …/variables`: their bodies and effects."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ async def _environment(platform: Platform, name: str = NAME) -> Environment:
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 20])
-async def test_replicas_are_what_is_wanted(shared: Platform, replicas: int) -> None:
+async def test_scale_sets_the_replicas(shared: Platform, replicas: int) -> None:
     answer = await _send(shared, SCALE, {"replicas": replicas, "other": "ignored"})
     environment = shared.acme.environment(NAME)
     assert (answer.status, answer.data) == (
@@ -57,7 +57,7 @@ async def test_replicas_are_what_is_wanted(shared: Platform, replicas: int) -> N
     assert answer.data in project["environments"]
 
 
-async def test_an_environment_hibernates_and_wakes(platform: Platform) -> None:
+async def test_environment_hibernates_and_wakes(platform: Platform) -> None:
     states = []
     for state in ("hibernated", "hibernated", "running", "running", "hibernated"):
         answer = await _send(platform, RUNTIME, {"state": state})
@@ -115,7 +115,7 @@ WRONG: list[tuple[tuple[str, str, str], list[Any]]] = [
     [(operation, value) for operation, values in WRONG for value in values],
     ids=lambda value: str(value)[:30],
 )
-async def test_a_value_that_is_wrong_is_422_and_changes_nothing(
+async def test_invalid_value_is_422_and_changes_nothing(
     shared: Platform, operation: tuple[str, str, str], value: Any
 ) -> None:
     before = await shared.contents()
@@ -124,7 +124,7 @@ async def test_a_value_that_is_wrong_is_422_and_changes_nothing(
     assert await shared.contents() == before
 
 
-async def test_bad_lines_are_named_by_number_without_their_values(shared: Platform) -> None:
+async def test_invalid_lines_are_named_by_number_without_values(shared: Platform) -> None:
     answer = await _send(shared, VARIABLES, {"variables": "A=1\nsecret word\nB='x\n\nA=hidden"})
     assert [error["message"].partition(":")[0] for error in answer.json()["errors"]] == [
         "line 2",
@@ -160,7 +160,7 @@ BODIES: list[tuple[bytes | None, dict[str, str | None], tuple[int, str]]] = [
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation[1])
-async def test_bodies_that_are_refused(shared: Platform, operation: tuple[str, str, str]) -> None:
+async def test_invalid_bodies_are_refused(shared: Platform, operation: tuple[str, str, str]) -> None:
     before = await shared.contents()
     for body, headers, problem in BODIES:
         answer = await _send(shared, operation, body, headers=headers)
@@ -168,8 +168,8 @@ async def test_bodies_that_are_refused(shared: Platform, operation: tuple[str, s
     assert await shared.contents() == before
 
 
-async def test_variables_may_be_larger_than_other_bodies(shared: Platform) -> None:
-    """The largest text, in which JSON escapes each character, is read; one byte more of text is 422."""
+async def test_variables_body_has_a_larger_limit(shared: Platform) -> None:
+    """The largest text with every character escaped in JSON is accepted; one more byte of text is 422."""
     value = "".join(f"\\u{ord('x'):04x}" for _ in range(120_000))
     largest = f'{{"variables": "A={value}\\nB={value}"}}'.encode()
     assert (await _send(shared, VARIABLES, largest)).status == 200
@@ -188,7 +188,7 @@ async def _unfinished(until: asyncio.Event, first: bytes = b"{") -> AsyncIterato
 
 
 def _bodies(platform: Platform) -> dict[str, tuple[str, str]]:
-    """Every operation that reads a body."""
+    """Return every operation that reads a body."""
     acme = platform.acme
     paths = {
         f"{method} {name}": (method, environment_path(acme.places[NAME], name))
@@ -202,10 +202,8 @@ def _bodies(platform: Platform) -> dict[str, tuple[str, str]]:
     }
 
 
-async def test_a_body_that_does_not_arrive_is_408(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(json_body, "_SECONDS", 0.05)
+async def test_body_that_does_not_arrive_is_408(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_body, "_READ_TIMEOUT_SECONDS", 0.05)
     before = await platform.contents()
     answered = asyncio.Event()
     for name, (method, path) in _bodies(platform).items():
@@ -216,8 +214,8 @@ async def test_a_body_that_does_not_arrive_is_408(
     assert await platform.contents() == before
 
 
-async def test_callers_whose_bodies_are_slow_keep_nobody_out(platform: Platform) -> None:
-    """More of them than there are connections to the database."""
+async def test_slow_bodies_do_not_block_other_callers(platform: Platform) -> None:
+    """More slow bodies than database connections."""
     for name, (method, path) in _bodies(platform).items():
         finished = asyncio.Event()
         token = platform.acme.ingest_key if name == "record" else None
@@ -231,7 +229,7 @@ async def test_callers_whose_bodies_are_slow_keep_nobody_out(platform: Platform)
         assert {answer.status for answer in await asyncio.gather(*slow)} <= {202, 409, 422}
 
 
-async def test_what_was_changed_while_the_body_came_is_not_lost(
+async def test_changes_made_while_the_body_arrived_are_kept(
     platform: Platform, body_is_read: asyncio.Event
 ) -> None:
     async def meanwhile(operation: tuple[str, str, str], value: Any, **changed: Any) -> AsyncIterator[bytes]:
@@ -256,7 +254,7 @@ async def test_what_was_changed_while_the_body_came_is_not_lost(
 
 
 @pytest.mark.parametrize("operation", [*OPERATIONS, ("POST", "deploy", "ref")], ids=lambda given: given[1])
-async def test_an_environment_that_was_removed_while_the_body_came_is_404(
+async def test_environment_removed_while_the_body_arrived_is_404(
     platform: Platform, body_is_read: asyncio.Event, operation: tuple[str, str, str]
 ) -> None:
     name = "blog/staging"
@@ -280,8 +278,8 @@ async def test_an_environment_that_was_removed_while_the_body_came_is_404(
 
 
 @pytest.mark.both_databases
-async def test_changes_at_once_follow_each_other(platform: Platform) -> None:
-    """Each entry of the audit log goes on from where the one before it ended."""
+async def test_concurrent_changes_are_serialized(platform: Platform) -> None:
+    """Each audit entry starts with the state in which the previous one ended."""
     numbers = [1 + n % 20 for n in range(30)]
     answers = await asyncio.gather(*(_send(platform, SCALE, {"replicas": n}) for n in numbers))
     assert [answer.data["desired_replicas"] for answer in answers] == numbers

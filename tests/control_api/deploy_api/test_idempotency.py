@@ -32,14 +32,14 @@ async def _count(platform: Platform, table: type[Any]) -> int:
 
 
 async def _age(platform: Platform, by: timedelta) -> None:
-    """Let what is kept have been kept for so much longer."""
+    """Move the stored responses back in time."""
     async with platform.sessions() as session, session.begin():
         for row in (await session.execute(select(IdempotentAnswer))).scalars():
             row.created_at -= by
 
 
 def _posts(platform: Platform) -> dict[str, tuple[str, Any, str]]:
-    """Each operation that makes something: its path, body and credential."""
+    """Return every operation that creates something: its path, body and credential."""
     acme = platform.acme
     production = acme.environment("shop/production").public_id
     report = {"deployment_id": str(uuid.uuid4()), "version": "1.4.2"}
@@ -55,7 +55,7 @@ def _posts(platform: Platform) -> dict[str, tuple[str, Any, str]]:
     }
 
 
-async def test_a_request_that_is_sent_again_is_answered_as_the_first_time(platform: Platform) -> None:
+async def test_repeated_request_gets_the_stored_response(platform: Platform) -> None:
     for name, (path, body, token) in _posts(platform).items():
         headers = {"Idempotency-Key": f"a key {name}"}
         before = await platform.contents()
@@ -78,13 +78,13 @@ async def test_a_request_that_is_sent_again_is_answered_as_the_first_time(platfo
     assert await _count(platform, RecordedDeployment) == 1
 
 
-async def test_without_a_key_nothing_is_kept(platform: Platform) -> None:
+async def test_nothing_is_stored_without_a_key(platform: Platform) -> None:
     for path, body, token in _posts(platform).values():
         await platform.call("POST", path, body, token=token)
     assert await _count(platform, IdempotentAnswer) == 0
 
 
-async def test_the_first_answer_is_given_whatever_has_become_of_it(platform: Platform) -> None:
+async def test_stored_response_is_independent_of_later_changes(platform: Platform) -> None:
     first = await _deploy(platform, "k")
     await platform.settle()
     again = await _deploy(platform, "k")
@@ -92,8 +92,8 @@ async def test_the_first_answer_is_given_whatever_has_become_of_it(platform: Pla
     assert (await _deploy(platform, "another")).data["id"] != first.data["id"]
 
 
-async def test_a_key_serves_one_request_only(platform: Platform) -> None:
-    """Another body, path or method is refused, and nothing is done."""
+async def test_key_is_valid_for_one_request_only(platform: Platform) -> None:
+    """Another body, path or method with the same key is refused and changes nothing."""
     first = await _deploy(platform, "k", {"ref": "main"})
     await platform.settle()
     before = await platform.contents()
@@ -111,7 +111,7 @@ async def test_a_key_serves_one_request_only(platform: Platform) -> None:
     assert (await _deploy(platform, "k", {"ref": "main"})).body == first.body
 
 
-async def test_keys_are_a_persons_own(platform: Platform) -> None:
+async def test_keys_of_different_persons_are_independent(platform: Platform) -> None:
     acme, other = platform.acme, platform.other
     first = await _deploy(platform, "k")
     deployer = acme.token("deployer")
@@ -133,7 +133,7 @@ async def test_keys_are_a_persons_own(platform: Platform) -> None:
 
 
 @pytest.mark.both_databases
-async def test_who_may_not_do_it_any_more_is_not_answered_again(platform: Platform) -> None:
+async def test_stored_response_is_not_sent_without_permission(platform: Platform) -> None:
     deployer = platform.acme.people["deployer"].id
     assert (await _deploy(platform, "k", token=platform.acme.token("deployer"))).status == 202
     async with platform.sessions() as session, session.begin():
@@ -143,7 +143,7 @@ async def test_who_may_not_do_it_any_more_is_not_answered_again(platform: Platfo
 
 
 @pytest.mark.both_databases
-async def test_a_key_is_free_again_after_a_day(platform: Platform) -> None:
+async def test_key_expires_after_a_day(platform: Platform) -> None:
     first = await _deploy(platform, "k")
     await platform.settle()
     await _age(platform, timedelta(hours=23, minutes=59))
@@ -155,8 +155,8 @@ async def test_a_key_is_free_again_after_a_day(platform: Platform) -> None:
     assert await _count(platform, IdempotentAnswer) == 1
 
 
-async def test_what_was_refused_is_not_kept(platform: Platform) -> None:
-    """The same request may be sent again, and is judged again."""
+async def test_error_responses_are_not_stored(platform: Platform) -> None:
+    """The same request may be sent again, and is checked again."""
     await platform.change("shop/development", state="hibernated")
     assert (await _deploy(platform, "k")).status == 422
     await platform.change("shop/development", state="running")
@@ -169,7 +169,7 @@ async def test_what_was_refused_is_not_kept(platform: Platform) -> None:
     assert await _count(platform, IdempotentAnswer) == 2
 
 
-async def test_an_answer_that_something_was_recorded_before_is_kept_too(platform: Platform) -> None:
+async def test_200_for_an_earlier_report_is_stored(platform: Platform) -> None:
     path, body, token = _posts(platform)["record"]
     plain = await platform.call("POST", path, body, token=token)
     keyed = await platform.call("POST", path, body, token=token, headers={"Idempotency-Key": "k"})
@@ -179,7 +179,7 @@ async def test_an_answer_that_something_was_recorded_before_is_kept_too(platform
     assert again.headers[_REPLAYED] == "true"
 
 
-async def test_ingest_keys_of_one_environment_share_keys_and_others_do_not(platform: Platform) -> None:
+async def test_ingest_keys_of_one_environment_share_idempotency_keys(platform: Platform) -> None:
     path, body, token = _posts(platform)["record"]
     now = datetime.now(UTC)
     async with platform.sessions() as session, session.begin():
@@ -203,7 +203,7 @@ async def test_ingest_keys_of_one_environment_share_keys_and_others_do_not(platf
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "é", "a\tb", "🔑"], ids=ascii)
-async def test_a_malformed_key_is_422(shared: Platform, key: str) -> None:
+async def test_malformed_key_is_422(shared: Platform, key: str) -> None:
     before = await shared.contents()
     for path, body, token in _posts(shared).values():
         answer = await shared.call("POST", path, body, token=token, headers={"Idempotency-Key": key})
@@ -212,7 +212,7 @@ async def test_a_malformed_key_is_422(shared: Platform, key: str) -> None:
 
 
 async def test_two_keys_are_422(shared: Platform) -> None:
-    """Which one counts would be a guess."""
+    """It would be ambiguous which key applies."""
     before = await shared.contents()
     for path, body, token in _posts(shared).values():
         headers = [("Authorization", f"Bearer {token}"), ("Idempotency-Key", "a"), ("Idempotency-Key", "b")]
@@ -226,7 +226,7 @@ async def test_two_keys_are_422(shared: Platform) -> None:
     assert await shared.contents() == before
 
 
-async def test_keys_of_any_printable_kind(platform: Platform) -> None:
+async def test_printable_keys_are_accepted(platform: Platform) -> None:
     for key in (
         "a",
         "x" * 255,
@@ -243,7 +243,7 @@ async def test_keys_of_any_printable_kind(platform: Platform) -> None:
 
 
 @pytest.mark.both_databases
-async def test_what_is_old_is_forgotten_though_nobody_comes_back(platform: Platform) -> None:
+async def test_expired_keys_are_deleted(platform: Platform) -> None:
     assert (await _deploy(platform, "old")).status == 202
     await _age(platform, timedelta(hours=24, seconds=1))
     assert (

@@ -1,4 +1,4 @@
-"""The key that seals variables gives way to another one while changes wait."""
+"""Rotation of the sealing key for variables while changes wait for approval."""
 
 from datetime import UTC, datetime
 
@@ -21,7 +21,7 @@ OLD, BOTH, NEW = (SealingKeys.read(text) for text in (_OLD, f"{_NEW},{_OLD}", _N
 
 
 async def _put(platform: Platform, keys: SealingKeys, name: str, text: str) -> int | None:
-    """Set variables with these keys; the ID of the change, where it waits."""
+    """Set variables with these keys; return the ID of the change if it waits for approval."""
     platform.app.state.variable_keys = keys
     path = environment_path(platform.acme.places[name], "variables")
     answer = await platform.call("PUT", path, {"variables": text}, token=platform.acme.token("deployer"))
@@ -52,7 +52,7 @@ async def _approve(platform: Platform, name: str, change_id: int | None) -> None
         await decide_variable_change(session, change, place, ChangeState.APPLIED, person, ACTOR, NOW)
 
 
-async def test_after_all_is_sealed_again_the_new_key_is_enough(platform: Platform) -> None:
+async def test_new_key_suffices_after_resealing(platform: Platform) -> None:
     for n in range(3):
         await _put(platform, OLD, "shop/staging", f"A={n}")
     await platform.change("shop/production", variables_need_approval=True)
@@ -74,7 +74,7 @@ async def test_after_all_is_sealed_again_the_new_key_is_enough(platform: Platfor
         await _read(platform, OLD, "shop/production")
 
 
-async def test_what_is_approved_in_the_middle_of_it_is_found_by_the_next_turn(platform: Platform) -> None:
+async def test_change_approved_during_resealing_is_resealed_by_the_next_run(platform: Platform) -> None:
     await platform.change("shop/production", variables_need_approval=True)
     waiting = await _put(platform, OLD, "shop/production", "B=1")
     await _approve(platform, "shop/production", waiting)
@@ -83,7 +83,7 @@ async def test_what_is_approved_in_the_middle_of_it_is_found_by_the_next_turn(pl
     assert await _read(platform, NEW, "shop/production") == {"B": "1"}
 
 
-async def test_without_the_old_key_nothing_is_changed(platform: Platform) -> None:
+async def test_resealing_without_the_old_key_changes_nothing(platform: Platform) -> None:
     await _put(platform, OLD, "shop/staging", "A=1")
     before = await platform.contents()
     with pytest.raises(CannotOpen):

@@ -1,4 +1,4 @@
-"""Lists of projects and deployments: exact while rows are added, bound to what the person may see."""
+"""Lists of projects and deployments: exact while rows are added, limited to what the person may see."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ PROJECTS = "/v1/projects"
 
 
 async def _walk(platform: Platform, path: str, limit: int, who: str = "owner") -> AsyncIterator[list[Any]]:
-    """Each page's rows."""
+    """Yield the rows of each page."""
     query = f"?limit={limit}"
     while True:
         answer = await platform.call("GET", f"{path}{query}", token=platform.acme.token(who))
@@ -59,7 +59,7 @@ async def _add_deployments(sessions: Sessions, tenant: Tenant, name: str, count:
 
 
 @pytest.mark.both_databases
-async def test_a_walk_over_deployments_is_exact_while_a_thousand_come(platform: Platform) -> None:
+async def test_paging_over_deployments_is_exact_while_rows_are_added(platform: Platform) -> None:
     """Ten tasks add some in both accounts while each page is read, by somebody who sees all projects and by somebody
     who sees one."""
     acme, sessions = platform.acme, platform.sessions
@@ -91,7 +91,7 @@ async def test_a_walk_over_deployments_is_exact_while_a_thousand_come(platform: 
 
 
 @pytest.mark.both_databases
-async def test_a_walk_over_projects_is_exact_while_a_thousand_come(platform: Platform) -> None:
+async def test_paging_over_projects_is_exact_while_rows_are_added(platform: Platform) -> None:
     acme, sessions = platform.acme, platform.sessions
 
     async def add(of: Tenant, count: int) -> list[str]:
@@ -131,7 +131,7 @@ def _project(tenant: Tenant) -> dict[str, Any]:
 
 
 @pytest.mark.both_databases
-async def test_without_a_page_there_are_all_projects_and_the_newest_fifty_deployments(
+async def test_defaults_are_all_projects_and_the_newest_fifty_deployments(
     platform: Platform,
 ) -> None:
     async with platform.sessions() as session, session.begin():
@@ -147,14 +147,14 @@ async def test_without_a_page_there_are_all_projects_and_the_newest_fifty_deploy
     assert every == await _ids(platform, DEPLOYMENTS, 100) == await _ids(platform, DEPLOYMENTS, 7)
 
 
-async def test_a_last_page_that_is_full_has_no_cursor(platform: Platform) -> None:
+async def test_full_last_page_has_no_cursor(platform: Platform) -> None:
     assert [len(page) async for page in _walk(platform, DEPLOYMENTS, 3)] == [3]
     assert [len(page) async for page in _walk(platform, DEPLOYMENTS, 1)] == [1, 1, 1]
     assert [len(page) async for page in _walk(platform, PROJECTS, 2)] == [2]
 
 
 @pytest.mark.both_databases
-async def test_an_empty_list(platform: Platform) -> None:
+async def test_empty_list(platform: Platform) -> None:
     for path in (DEPLOYMENTS, f"{PROJECTS}?limit=5"):
         answer = await platform.call("GET", path, token=platform.acme.token("stranger"))
         assert answer.json() == {"data": [], "next_cursor": None}
@@ -168,7 +168,7 @@ BAD_LIMITS = [
 
 
 @pytest.mark.parametrize("path", [DEPLOYMENTS, PROJECTS])
-async def test_a_page_that_cannot_be_is_422_with_every_field(shared: Platform, path: str) -> None:
+async def test_invalid_page_is_422_with_every_field(shared: Platform, path: str) -> None:
     async def refused(query: str) -> list[str]:
         answer = await shared.call("GET", f"{path}?{query}")
         assert answer.problem == (422, "validation-failed"), query
@@ -206,7 +206,7 @@ async def test_a_page_that_cannot_be_is_422_with_every_field(shared: Platform, p
 
 
 @pytest.mark.both_databases
-async def test_a_cursor_goes_on_for_anybody_in_the_account_with_what_they_see(shared: Platform) -> None:
+async def test_cursor_works_for_other_members_within_their_access(shared: Platform) -> None:
     told = (await shared.call("GET", f"{PROJECTS}?limit=1")).json()
     assert [row["slug"] for row in told["data"]] == ["blog"]
     path = f"{PROJECTS}?limit=1&cursor={told['next_cursor']}"
@@ -216,10 +216,8 @@ async def test_a_cursor_goes_on_for_anybody_in_the_account_with_what_they_see(sh
 
 
 @pytest.mark.parametrize("count", [1, 100, 101, 150])
-async def test_a_member_sees_the_projects_of_an_own_role_and_no_others(
-    platform: Platform, count: int
-) -> None:
-    """The pages of up to a hundred projects are read from each one's index, those of more from the account's."""
+async def test_member_sees_only_projects_with_a_role(platform: Platform, count: int) -> None:
+    """Pages of up to 100 projects use an index by project, pages of more projects an index by account."""
     acme, stranger = platform.acme, platform.acme.people["stranger"]
     async with platform.sessions() as session, session.begin():
         mine = [await _project_with_deployments(session, acme, 3) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""`GET /v1/deployments/{build}/log`: the tail of a log, and the log as it grows."""
+"""`GET /v1/deployments/{build}/log` as JSON and as an event stream."""
 
 import asyncio
 import contextlib
@@ -13,8 +13,7 @@ import aiohttp
 import pytest
 from sqlalchemy import delete, insert, update
 
-from control_api.live_logs import log_streams
-from control_api.live_logs import stream_log as follow_log
+from control_api.live_logs import log_streams, stream_log
 from control_api.request_session import end_transaction
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from pipeline_contracts.deploy_states import FINAL_STATUSES
@@ -29,13 +28,13 @@ EVENTS = {"Accept": "text/event-stream"}
 
 @dataclass(slots=True)
 class Stream:
-    """A live log as its reader has it."""
+    """A log stream as its reader receives it."""
 
     response: aiohttp.ClientResponse
     events: list[dict[str, Any]] = field(default_factory=list)
 
     async def next(self) -> dict[str, Any] | None:
-        """The next event, a comment among them; None at the end."""
+        """Return the next event or comment; None at the end."""
         async with asyncio.timeout(_PATIENCE):
             block = b""
             while not block.endswith(b"\n\n"):
@@ -52,7 +51,7 @@ class Stream:
         return event
 
     async def until(self, kind: str, count: int = 1) -> list[dict[str, Any]]:
-        """As many events of this kind, whatever comes between."""
+        """Return the next `count` events of this kind, and skip others."""
         found: list[dict[str, Any]] = []
         while len(found) < count:
             event = await self.next()
@@ -61,7 +60,7 @@ class Stream:
         return found
 
     async def rest(self) -> list[dict[str, Any]]:
-        """All that comes until the end, without comments."""
+        """Return all events until the end, without comments."""
         begun = len(self.events)
         while await self.next() is not None:
             pass
@@ -105,7 +104,7 @@ async def _set_status(platform: Platform, build: int, status: str) -> None:
         await session.execute(update(Deployment).where(Deployment.id == build).values(status=status))
 
 
-async def test_the_tail_of_a_log(platform: Platform) -> None:
+async def test_log_returns_the_last_thousand_lines(platform: Platform) -> None:
     build = await _running(platform)
     have = 0
     for count in (0, 1, 1000, 1001, 5000):
@@ -121,7 +120,7 @@ async def test_the_tail_of_a_log(platform: Platform) -> None:
     assert lines[0] == {"at": "2026-11-20T12:00:00.123Z", "stream": "stdout", "text": "line 4001"}
 
 
-async def test_lines_come_as_they_are_written_until_the_deployment_is_finished(platform: Platform) -> None:
+async def test_stream_sends_new_lines_until_the_deployment_is_finished(platform: Platform) -> None:
     build = await _running(platform, 2)
     async with _follow(platform, build) as stream:
         assert stream.response.status == 200
@@ -155,7 +154,7 @@ async def test_lines_come_as_they_are_written_until_the_deployment_is_finished(p
 
 
 @pytest.mark.parametrize("status", sorted(FINAL_STATUSES))
-async def test_a_finished_log_ends_at_once(shared: Platform, status: str) -> None:
+async def test_stream_of_a_finished_deployment_ends_at_once(shared: Platform, status: str) -> None:
     build = await _running(shared, 3)
     await _set_status(shared, build, status)
     async with _follow(shared, build) as stream:
@@ -166,7 +165,7 @@ async def test_a_finished_log_ends_at_once(shared: Platform, status: str) -> Non
         assert [event["event"] for event in await stream.rest()] == ["status"]
 
 
-async def test_a_reader_goes_on_where_it_has_ended(platform: Platform) -> None:
+async def test_last_event_id_resumes_the_stream(platform: Platform) -> None:
     build = await _running(platform, 5000)
     await _set_status(platform, build, "failed")
     async with _follow(platform, build) as stream:
@@ -183,10 +182,10 @@ async def test_a_reader_goes_on_where_it_has_ended(platform: Platform) -> None:
             assert len(await stream.rest()) == 1001, unreadable
 
 
-async def test_readers_of_one_log_and_of_others_get_what_is_theirs(
+async def test_each_reader_gets_the_lines_of_its_deployment(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_streams, "MOST_OF_ACCOUNT", 30)
+    monkeypatch.setattr(log_streams, "MAX_STREAMS_PER_ACCOUNT", 30)
     build = await _running(platform)
     finished = platform.acme.deployments["production"].id
     async with contextlib.AsyncExitStack() as stack:
@@ -208,26 +207,26 @@ async def test_readers_of_one_log_and_of_others_get_what_is_theirs(
         ]
 
 
-async def test_a_silent_log_says_so_that_proxies_keep_it_open(
+async def test_silent_stream_sends_keepalive_comments(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow_log, "_SILENCE_SECONDS", 0.01)
+    monkeypatch.setattr(stream_log, "_KEEPALIVE_SECONDS", 0.01)
     async with _follow(platform, await _running(platform)) as stream:
         await stream.until("status")
         assert await stream.next() == {"": "nothing new"}
 
 
-async def test_a_live_log_ends_after_a_while_and_may_be_asked_for_again(
+async def test_stream_ends_after_its_maximum_time(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow_log, "_LONGEST_SECONDS", 0.05)
-    monkeypatch.setattr(follow_log, "_SILENCE_SECONDS", 0.01)
+    monkeypatch.setattr(stream_log, "_MAX_STREAM_SECONDS", 0.05)
+    monkeypatch.setattr(stream_log, "_KEEPALIVE_SECONDS", 0.01)
     async with _follow(platform, await _running(platform)) as stream:
         await stream.rest()
 
 
 @pytest.mark.both_databases
-async def test_a_deployment_that_is_removed_ends_its_log(platform: Platform) -> None:
+async def test_stream_ends_when_the_deployment_is_removed(platform: Platform) -> None:
     build = await _running(platform, 1)
     async with _follow(platform, build) as stream:
         await stream.until("status")
@@ -249,14 +248,14 @@ async def test_a_deployment_that_is_removed_ends_its_log(platform: Platform) -> 
         ("", False),
     ],
 )
-async def test_accept_says_which_form_is_wanted(shared: Platform, accept: str, is_stream: bool) -> None:
+async def test_accept_header_selects_stream_or_json(shared: Platform, accept: str, is_stream: bool) -> None:
     path = f"/v1/deployments/{shared.acme.deployments['staging'].id}/log"
     answer = await shared.call("GET", path, headers={"Accept": accept})
     wanted = "text/event-stream" if is_stream else "application/json"
     assert (answer.status, answer.headers["Content-Type"].partition(";")[0]) == (200, wanted)
 
 
-async def test_refusals_are_problems_whatever_is_accepted(shared: Platform) -> None:
+async def test_errors_are_problem_documents_for_any_accept_header(shared: Platform) -> None:
     acme = shared.acme
     path = f"/v1/deployments/{acme.deployments['staging'].id}/log"
     narrow = acme.token("owner", frozenset({"deploy:write"}))
@@ -282,11 +281,11 @@ async def _status_of(platform: Platform, build: int, until: asyncio.Event) -> in
         return stream.response.status
 
 
-async def test_too_many_live_logs_are_503_however_they_come(
+async def test_too_many_concurrent_streams_are_503(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where all of them have been let in before the first of them is sent anything."""
-    monkeypatch.setattr(log_streams, "MOST_STREAMS", 3)
+    """The limit holds although all requests arrive before the first stream is opened."""
+    monkeypatch.setattr(log_streams, "MAX_STREAMS", 3)
     gate = asyncio.Barrier(12)
 
     async def end_together(session: Any) -> None:
@@ -305,10 +304,8 @@ async def test_too_many_live_logs_are_503_however_they_come(
     assert sorted(await asyncio.gather(*asking)) == [200] * 3 + [503] * 9
 
 
-async def test_one_account_leaves_room_for_the_others(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log_streams, "MOST_OF_ACCOUNT", 2)
+async def test_streams_are_limited_per_account(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_streams, "MAX_STREAMS_PER_ACCOUNT", 2)
     build = await _running(platform)
     async with _follow(platform, build) as first, _follow(platform, build) as second:
         for stream in (first, second):
@@ -323,10 +320,10 @@ async def test_one_account_leaves_room_for_the_others(
             assert response.status == 200
 
 
-async def test_a_reader_that_stops_reading_gives_its_place_back(
+async def test_reader_that_stops_reading_is_disconnected(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow_log, "_SEND_SECONDS", 0.01)
+    monkeypatch.setattr(stream_log, "_SEND_TIMEOUT_SECONDS", 0.01)
     streams, held = log_streams.LogStreams(platform.sessions), []
     async with platform.sessions() as session:
         deployment = await session.get_one(Deployment, await _running(platform, 1))
@@ -336,7 +333,7 @@ async def test_a_reader_that_stops_reading_gives_its_place_back(
         if message["type"] == "http.response.body":
             await asyncio.Event().wait()
 
-    live = follow_log._LiveLog(platform.sessions, streams, deployment, None)
+    live = stream_log._LogStreamResponse(platform.sessions, streams, deployment, None)
     scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
     async with asyncio.timeout(_PATIENCE):
         await live(scope, asyncio.Queue().get, take_nothing)
@@ -353,9 +350,11 @@ async def _until_there_is_room(platform: Platform, build: int) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_reader_that_leaves_makes_room(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one that has never read what was sent, which is more than fits on the way."""
-    monkeypatch.setattr(log_streams, "MOST_STREAMS", 1)
+async def test_disconnected_reader_frees_its_stream(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This includes a reader that has not read a response larger than all buffers."""
+    monkeypatch.setattr(log_streams, "MAX_STREAMS", 1)
     build = await _running(platform)
     async with _follow(platform, build) as stream:
         await stream.until("status")
@@ -367,7 +366,7 @@ async def test_a_reader_that_leaves_makes_room(platform: Platform, monkeypatch: 
         await _until_there_is_room(platform, build)
 
 
-async def test_when_the_process_stops_live_logs_end(platform: Platform) -> None:
+async def test_streams_end_when_the_process_stops(platform: Platform) -> None:
     build = await _running(platform, 1)
     async with _follow(platform, build) as first, _follow(platform, build) as second:
         for stream in (first, second):
@@ -379,16 +378,16 @@ async def test_when_the_process_stops_live_logs_end(platform: Platform) -> None:
         assert await late.rest() == []
 
 
-async def test_a_stop_between_a_look_and_the_wait_behind_it_is_not_missed(
+async def test_stop_between_query_and_wait_is_not_missed(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wait = follow_log._wait
+    wait = stream_log._wait_for_change
 
     async def stop_and_wait(*given: Any) -> None:
         platform.app.state.log_streams.stop()
         await wait(*given)
 
-    monkeypatch.setattr(follow_log, "_SILENCE_SECONDS", 3600.0)
-    monkeypatch.setattr(follow_log, "_wait", stop_and_wait)
+    monkeypatch.setattr(stream_log, "_KEEPALIVE_SECONDS", 3600.0)
+    monkeypatch.setattr(stream_log, "_wait_for_change", stop_and_wait)
     async with _follow(platform, await _running(platform, 1)) as stream:
         await stream.rest()

@@ -1,4 +1,4 @@
-"""How many statements a read takes does not depend on how much there is."""
+"""The number of SQL statements of a read does not depend on the number of rows."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -33,7 +33,7 @@ async def platform(
 
 
 async def _fill(platform: Platform, count: int) -> None:
-    """So many more of everything that a read could meet, all of which `owner` and `viewer` see."""
+    """Add `count` objects of every kind that a read may return, all visible to `owner` and `viewer`."""
     acme = platform.acme
     viewer = acme.people["viewer"].id
     assert acme.site is not None
@@ -97,7 +97,7 @@ async def _fill(platform: Platform, count: int) -> None:
 
 
 async def _count(platform: Platform) -> dict[str, int]:
-    """Statements of each read, by route and person."""
+    """Return the number of statements of each read, by route and person."""
     counts = {}
     reads = [row for row in ROWS if row.method == "GET"]
     for who in ("owner", "viewer"):
@@ -114,7 +114,7 @@ async def _count(platform: Platform) -> dict[str, int]:
     return counts
 
 
-async def test_reads_take_as_many_statements_with_three_of_everything_as_with_three_hundred(
+async def test_statement_count_of_reads_is_independent_of_row_count(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Else it is noted once more wherever a minute is over, which may be between two calls.

@@ -35,8 +35,8 @@ async def _remove_release(platform: Platform, deployment: Deployment) -> None:
         await session.execute(query.values(removed_at=NOW))
 
 
-async def test_what_is_built_already_needs_no_repository(platform: Platform) -> None:
-    """It stays one of the repository that it was built from."""
+async def test_rollback_and_promotion_need_no_repository(platform: Platform) -> None:
+    """The deployment keeps the repository that it was built from."""
     old = platform.acme.deployments["development"]
     async with platform.sessions() as session, session.begin():
         await session.execute(update(Repository).values(disconnected_at=NOW))
@@ -45,7 +45,7 @@ async def test_what_is_built_already_needs_no_repository(platform: Platform) -> 
         assert (answer.status, answer.data["repository_id"]) == (202, old.repository_id)
 
 
-async def test_a_rollback_queues_the_release_again(platform: Platform) -> None:
+async def test_rollback_queues_the_release_again(platform: Platform) -> None:
     acme = platform.acme
     async with platform.sessions() as session, session.begin():
         await add_succeeded(session, acme, "shop/production", NOW, revision="b" * 40)
@@ -77,7 +77,7 @@ async def test_a_rollback_queues_the_release_again(platform: Platform) -> None:
 
 
 @pytest.mark.both_databases
-async def test_a_rollback_to_a_rollback_brings_what_that_one_brought(platform: Platform) -> None:
+async def test_rollback_to_a_rollback_uses_its_release(platform: Platform) -> None:
     old = platform.acme.deployments["production"]
     async with platform.sessions() as session, session.begin():
         back = await add_deployment(
@@ -98,14 +98,14 @@ async def test_a_rollback_to_a_rollback_brings_what_that_one_brought(platform: P
     assert (await _roll_back(platform, back.id)).problem == (422, "not-retained")
 
 
-async def test_a_rollback_needs_no_second_person(platform: Platform) -> None:
+async def test_rollback_needs_no_approval(platform: Platform) -> None:
     await platform.change("shop/production", deploys_need_approval=True)
     answer = await _roll_back(platform, platform.acme.deployments["production"].id)
     assert (answer.status, answer.data["status"]) == (202, "queued")
 
 
-async def test_what_has_no_retained_release_is_not_brought_back(platform: Platform) -> None:
-    """Nor promoted."""
+async def test_rollback_without_retained_release_is_refused(platform: Platform) -> None:
+    """A promotion is refused as well."""
     acme = platform.acme
     builds = {"removed": acme.deployments["development"]}
     await _remove_release(platform, builds["removed"])
@@ -134,7 +134,7 @@ async def test_what_has_no_retained_release_is_not_brought_back(platform: Platfo
 @pytest.mark.parametrize(
     "slugs", [("development", "staging"), ("development", "production"), ("staging", "production")]
 )
-async def test_a_promotion_goes_to_a_later_environment(shared: Platform, slugs: tuple[str, str]) -> None:
+async def test_promotion_goes_to_a_later_environment(shared: Platform, slugs: tuple[str, str]) -> None:
     build = shared.acme.deployments[slugs[0]]
     to = shared.acme.environment(f"shop/{slugs[1]}")
     for target in (to.public_id, str(to.id)):
@@ -166,7 +166,7 @@ async def test_a_promotion_goes_to_a_later_environment(shared: Platform, slugs: 
         }
 
 
-async def test_a_promotion_of_a_rollback_names_the_rollback(platform: Platform) -> None:
+async def test_promotion_of_a_rollback_names_the_rollback(platform: Platform) -> None:
     old = platform.acme.deployments["staging"]
     async with platform.sessions() as session, session.begin():
         back = await add_deployment(session, platform.acme, "shop/staging", NOW, rolled_back_to_id=old.id)
@@ -176,7 +176,7 @@ async def test_a_promotion_of_a_rollback_names_the_rollback(platform: Platform) 
 
 
 @pytest.mark.both_databases
-async def test_a_promotion_goes_nowhere_else(platform: Platform) -> None:
+async def test_promotion_to_other_environments_is_refused(platform: Platform) -> None:
     acme, other = platform.acme, platform.other
     async with platform.sessions() as session, session.begin():
         preview = await create_environment(session, acme.projects["shop"], "PR 1", "pr-1", "preview", NOW)
@@ -223,7 +223,7 @@ BAD_PROMOTIONS: list[tuple[Any, list[str]]] = [
 
 
 @pytest.mark.parametrize(("body", "fields"), BAD_PROMOTIONS, ids=lambda value: str(value)[:60])
-async def test_every_field_of_a_promotion_at_fault_is_named(
+async def test_every_invalid_field_of_a_promotion_is_named(
     shared: Platform, body: Any, fields: list[str]
 ) -> None:
     path = f"/v1/deployments/{shared.acme.deployments['staging'].id}/promote"
@@ -233,13 +233,13 @@ async def test_every_field_of_a_promotion_at_fault_is_named(
     assert await shared.contents() == before
 
 
-async def test_a_promotion_without_a_json_body_is_415(shared: Platform) -> None:
+async def test_promotion_without_json_body_is_415(shared: Platform) -> None:
     path = f"/v1/deployments/{shared.acme.deployments['staging'].id}/promote"
     assert (await shared.call("POST", path)).problem == (415, "unsupported-media-type")
 
 
 @pytest.mark.both_databases
-async def test_the_target_has_to_take_deploys(platform: Platform) -> None:
+async def test_promotion_target_must_accept_deploys(platform: Platform) -> None:
     acme = platform.acme
     production = acme.environment("shop/production")
     build, own = acme.deployments["staging"].id, acme.deployments["production"].id
@@ -264,7 +264,7 @@ async def test_the_target_has_to_take_deploys(platform: Platform) -> None:
     assert answer.json()["active_deployment_id"] == active.id
 
 
-async def test_a_promotion_waits_where_the_target_wants_a_second_person(platform: Platform) -> None:
+async def test_promotion_waits_for_approval_of_the_target(platform: Platform) -> None:
     await platform.change("shop/production", deploys_need_approval=True)
     target = platform.acme.environment("shop/production").public_id
     answer = await _promote(platform, platform.acme.deployments["staging"].id, target)

@@ -1,4 +1,4 @@
-"""`PUT …/variables`: versions, changes that wait for a second person, and that no value is to be found anywhere."""
+"""`PUT …/variables`: versions, changes that wait for approval, and secrecy of the values."""
 
 import asyncio
 import base64
@@ -45,7 +45,7 @@ def _open(platform: Platform, row: VariableSet, keys: SealingKeys = VARIABLE_KEY
     return list(keys.open(Sealed(row.key_id, row.sealed), of).items())
 
 
-async def test_each_text_is_a_version_and_the_newest_counts(platform: Platform) -> None:
+async def test_each_text_is_a_version_and_the_newest_applies(platform: Platform) -> None:
     answers = [
         await _put(platform, "B=1\n# none\nexport A='two words'\n"),
         await _put(platform, 'A="1\n2"', who="deployer"),
@@ -71,7 +71,7 @@ async def test_each_text_is_a_version_and_the_newest_counts(platform: Platform) 
     assert [row.version for row in await _sets(platform, "shop/staging")] == [1]
 
 
-async def test_where_a_second_person_has_to_agree_the_change_waits(platform: Platform) -> None:
+async def test_change_waits_for_approval(platform: Platform) -> None:
     await _put(platform, "A=1")
     await platform.change(NAME, variables_need_approval=True)
     answer = await _put(platform, "A=2\nB=2", who="deployer")
@@ -88,7 +88,7 @@ async def test_where_a_second_person_has_to_agree_the_change_waits(platform: Pla
     assert [row.version for row in await _sets(platform)] == [1]
 
 
-async def test_a_newer_change_takes_the_place_of_the_one_that_waits(platform: Platform) -> None:
+async def test_newer_change_supersedes_the_waiting_one(platform: Platform) -> None:
     await platform.change(NAME, variables_need_approval=True)
     ids = [(await _put(platform, f"A={n}")).data["change_id"] for n in range(3)]
     changes = await _changes(platform)
@@ -105,7 +105,7 @@ async def test_a_newer_change_takes_the_place_of_the_one_that_waits(platform: Pl
 
 
 @pytest.mark.both_databases
-async def test_a_hundred_texts_at_once_are_a_hundred_versions(platform: Platform) -> None:
+async def test_hundred_concurrent_texts_are_hundred_versions(platform: Platform) -> None:
     answers = await asyncio.gather(*(_put(platform, f"N={n}") for n in range(100)))
     assert {(answer.status, answer.data["count"]) for answer in answers} == {(200, 1)}
     rows = await _sets(platform)
@@ -114,7 +114,7 @@ async def test_a_hundred_texts_at_once_are_a_hundred_versions(platform: Platform
 
 
 @pytest.mark.both_databases
-async def test_of_many_changes_at_once_one_waits(platform: Platform) -> None:
+async def test_one_of_many_concurrent_changes_waits(platform: Platform) -> None:
     await platform.change(NAME, variables_need_approval=True)
     answers = await asyncio.gather(*(_put(platform, f"N={n}") for n in range(50)))
     assert {answer.status for answer in answers} == {202}
@@ -124,10 +124,10 @@ async def test_of_many_changes_at_once_one_waits(platform: Platform) -> None:
     assert changes[-1].state == "pending"
 
 
-async def test_no_value_is_in_the_database_its_log_or_a_message(
+async def test_values_appear_in_no_table_log_or_message(
     tmp_path: Path, platform: Platform, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What a text, a change that waits, a refused text and a fault leave behind."""
+    """Checks an accepted text, a waiting change, a refused text and an internal error."""
     secret = "Zq9-unmistakable-secret-of-this-test-Zq9"
     answers = []
     with caplog.at_level(logging.DEBUG):

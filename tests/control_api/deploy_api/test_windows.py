@@ -1,4 +1,4 @@
-"""Deploy windows: what is one, and when it is open."""
+"""Deploy windows: their syntax, and when they are open."""
 
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
@@ -31,7 +31,7 @@ PARSED = [
 
 
 @pytest.mark.parametrize(("text", "days", "begin", "end", "zone"), PARSED, ids=lambda value: str(value))
-def test_a_text_is_a_window(text: str, days: tuple[str, ...], begin: str, end: str, zone: str) -> None:
+def test_window_texts_are_parsed(text: str, days: tuple[str, ...], begin: str, end: str, zone: str) -> None:
     window = parse_window(text)
     assert window == DeployWindow(days, time.fromisoformat(begin), time.fromisoformat(end), zone)
     document = {"days": list(days), "from": begin, "to": end, "timezone": zone}
@@ -42,7 +42,7 @@ def test_a_text_is_a_window(text: str, days: tuple[str, ...], begin: str, end: s
     assert parse_window(str(window)) == window
 
 
-def test_no_window_is_stored_as_none() -> None:
+def test_missing_window_is_stored_as_null() -> None:
     assert stored_window(None) is None
     assert window_of(None) is None
 
@@ -59,7 +59,7 @@ NO_WINDOWS = [
 
 
 @pytest.mark.parametrize("text", NO_WINDOWS, ids=lambda text: text[:40])
-def test_what_is_no_window(text: str) -> None:
+def test_invalid_windows_are_refused(text: str) -> None:
     with pytest.raises(BadWindow):
         parse_window(text)
 
@@ -77,12 +77,12 @@ NO_MEMBERS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("members", NO_MEMBERS, ids=ascii)
-def test_what_is_no_window_in_a_document(members: dict[str, Any]) -> None:
+def test_invalid_windows_in_a_document_are_refused(members: dict[str, Any]) -> None:
     with pytest.raises(BadWindow):
         read_window({**_WHOLE, **members})
 
 
-def test_the_zone_may_be_left_out_of_a_document() -> None:
+def test_zone_is_optional_in_a_document() -> None:
     document = {name: value for name, value in _WHOLE.items() if name != "timezone"}
     assert read_window(document).timezone == "UTC"
 
@@ -146,7 +146,7 @@ OPEN = [
 
 
 @pytest.mark.parametrize(("text", "moment", "is_open"), OPEN)
-def test_when_a_window_is_open(text: str, moment: str, is_open: bool) -> None:
+def test_window_is_open_at_the_given_times(text: str, moment: str, is_open: bool) -> None:
     window, now = parse_window(text), datetime.fromisoformat(moment).replace(tzinfo=UTC)
     assert window.is_open(now) is is_open
     stored = window_of(stored_window(window))
@@ -157,7 +157,7 @@ def test_when_a_window_is_open(text: str, moment: str, is_open: bool) -> None:
 @pytest.mark.parametrize(
     "text", ["mon-thu 09:00-16:00 Europe/Oslo", "fri 22:00-02:00", "sat-mon 12:00-12:00"]
 )
-def test_a_week_has_as_much_of_it_as_it_says(text: str) -> None:
+def test_window_covers_its_share_of_a_week(text: str) -> None:
     window, monday = parse_window(text), datetime(2026, 11, 16, tzinfo=UTC)
     quarters = sum(window.is_open(monday + timedelta(minutes=15 * n)) for n in range(7 * 96))
     begin, end = window.begin.hour * 4, window.end.hour * 4

@@ -1,4 +1,4 @@
-"""`PUT …/workflow`: versions, what a deployment then gets, and that what is refused leaves everything as it was."""
+"""`PUT …/workflow`: versions, their use by deployments, and errors."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ async def _put(platform: Platform, text: str, project: str = "shop", who: str = 
 
 
 async def _stored(platform: Platform, project: str = "shop") -> list[tuple[int, str, int | None]]:
-    """Each version of the project: its number, its text, and whose it is."""
+    """Return each version of the project: its number, text and author."""
     query = (
         select(Workflow.version, Workflow.text, Workflow.set_by_id)
         .where(Workflow.project_id == platform.acme.projects[project].id)
@@ -64,12 +64,12 @@ async def _stored(platform: Platform, project: str = "shop") -> list[tuple[int, 
 
 
 def _padded(length: int, fill: str) -> str:
-    """A good document of so many characters, with a comment at its end."""
+    """Return a valid document of `length` characters, padded with a comment."""
     return f"{TEXT}#{fill * (length - len(TEXT) - 1)}"
 
 
 @pytest.mark.both_databases
-async def test_each_text_is_a_version_and_the_one_that_is_there_makes_none(platform: Platform) -> None:
+async def test_each_new_text_is_a_version(platform: Platform) -> None:
     other = f"{TEXT}retain: 9\n"
     answers = [
         await _put(platform, TEXT),
@@ -92,7 +92,7 @@ async def test_each_text_is_a_version_and_the_one_that_is_there_makes_none(platf
 
 
 @pytest.mark.both_databases
-async def test_the_next_deployment_gets_it(platform: Platform) -> None:
+async def test_next_deployment_uses_the_workflow(platform: Platform) -> None:
     await _put(platform, f"{TEXT}retain: 1")
     await _put(platform, TEXT)
     place = platform.acme.places["shop/production"]
@@ -105,7 +105,7 @@ async def test_the_next_deployment_gets_it(platform: Platform) -> None:
 
 
 @pytest.mark.both_databases
-async def test_each_version_is_in_the_audit_log(platform: Platform) -> None:
+async def test_each_version_adds_an_audit_entry(platform: Platform) -> None:
     for text in (TEXT, TEXT, f"{TEXT}retain: 2", "version: 2"):
         await _put(platform, text, who="deployer")
     async with platform.sessions() as session:
@@ -121,7 +121,7 @@ async def test_each_version_is_in_the_audit_log(platform: Platform) -> None:
     assert all(one.token_id and one.request_id and one.source == "127.0.0.1" for one in entries)
 
 
-async def test_the_references_example_is_answered_as_it_says(platform: Platform) -> None:
+async def test_reference_example_gets_the_documented_response(platform: Platform) -> None:
     told = load_document()["paths"]["/v1/projects/{project}/workflow"]["put"]
     body = told["requestBody"]["content"]["application/json"]["example"]
     expected = told["responses"]["200"]["content"]["application/json"]["example"]
@@ -161,7 +161,7 @@ async def test_the_references_example_is_answered_as_it_says(platform: Platform)
     ],
     ids=range(13),
 )
-async def test_what_is_wrong_is_told_with_its_place_and_line(
+async def test_errors_name_path_and_line(
     shared: Platform, text: str, faults: list[tuple[str, int, str]]
 ) -> None:
     before = await shared.contents()
@@ -177,7 +177,7 @@ async def test_what_is_wrong_is_told_with_its_place_and_line(
     assert await shared.contents() == before
 
 
-async def test_a_refused_document_leaves_the_one_that_is_there(platform: Platform) -> None:
+async def test_refused_document_keeps_the_current_one(platform: Platform) -> None:
     await _put(platform, TEXT)
     before = await platform.contents()
     answer = await _put(platform, f"{TEXT}retain: many")
@@ -186,14 +186,14 @@ async def test_a_refused_document_leaves_the_one_that_is_there(platform: Platfor
     assert await platform.contents() == before
 
 
-async def test_no_more_than_twenty_faults_are_told(shared: Platform) -> None:
+async def test_at_most_twenty_errors_are_listed(shared: Platform) -> None:
     answer = await _put(shared, TEXT + "".join(f"key{number}: 1\n" for number in range(30)))
     assert [error["line"] for error in answer.json()["errors"]] == list(range(4, 24))
 
 
 @pytest.mark.parametrize("fill", ["x", "é", ASTRAL], ids=["ASCII", "two bytes", "beyond U+FFFF"])
-async def test_the_longest_document_is_taken(platform: Platform, fill: str) -> None:
-    """Of whatever characters, and where JSON escapes each of them."""
+async def test_longest_document_is_accepted(platform: Platform, fill: str) -> None:
+    """Checks different characters, also with each of them escaped in JSON."""
     text = _padded(50_000, fill)
     escaped = text.encode("utf-16-be").hex()
     units = "".join(f"\\u{escaped[at : at + 4]}" for at in range(0, len(escaped), 4))
@@ -206,7 +206,7 @@ async def test_the_longest_document_is_taken(platform: Platform, fill: str) -> N
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"null", b'"x"', b"workflow: 1", b'{"workflow": "\\ud800"}'], ids=str
 )
-async def test_a_body_that_is_no_object_is_422(shared: Platform, body: bytes) -> None:
+async def test_body_that_is_not_an_object_is_422(shared: Platform, body: bytes) -> None:
     before = await shared.contents()
     answer = await shared.call("PUT", _path(shared), body)
     assert (answer.problem, answer.fields) == (REFUSED, [""])
@@ -214,7 +214,7 @@ async def test_a_body_that_is_no_object_is_422(shared: Platform, body: bytes) ->
 
 
 @pytest.mark.parametrize("value", [5, 1.5, True, [], [TEXT], {}, {"version": 1}, None], ids=str)
-async def test_a_value_that_is_no_text_is_422(shared: Platform, value: Any) -> None:
+async def test_value_that_is_not_a_string_is_422(shared: Platform, value: Any) -> None:
     before = await shared.contents()
     answer = await shared.call("PUT", _path(shared), {"workflow": value})
     assert answer.problem == REFUSED
@@ -225,7 +225,7 @@ async def test_a_value_that_is_no_text_is_422(shared: Platform, value: Any) -> N
     assert await shared.contents() == before
 
 
-async def test_bodies_that_are_refused_before_they_are_read(shared: Platform) -> None:
+async def test_bodies_refused_before_they_are_read(shared: Platform) -> None:
     before = await shared.contents()
     for body, headers, problem in (
         (None, {}, (415, "unsupported-media-type")),
@@ -240,7 +240,7 @@ async def test_bodies_that_are_refused_before_they_are_read(shared: Platform) ->
 
 
 @pytest.mark.both_databases
-async def test_only_who_may_deploy_in_the_project_may_set_it(shared: Platform) -> None:
+async def test_setting_the_workflow_needs_the_deploy_right(shared: Platform) -> None:
     before = await shared.contents()
     for who in ("viewer", "stranger"):
         assert (await _put(shared, TEXT, who=who)).problem == (403, "deploy-not-allowed")
@@ -260,22 +260,20 @@ async def _unfinished(until: asyncio.Event) -> AsyncIterator[bytes]:
     yield b"}"
 
 
-async def test_a_body_that_does_not_arrive_is_408(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(json_body, "_SECONDS", 0.05)
+async def test_body_that_does_not_arrive_is_408(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_body, "_READ_TIMEOUT_SECONDS", 0.05)
     answered = asyncio.Event()
     answer = await platform.call("PUT", _path(platform), _unfinished(answered))
     answered.set()
     assert answer.problem == (408, "request-timeout")
 
 
-async def test_callers_whose_bodies_are_slow_keep_nobody_out(
+async def test_slow_bodies_do_not_block_other_callers(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More of them than there are connections to the database."""
+    """More slow bodies than database connections."""
     reading, finished = asyncio.Semaphore(0), asyncio.Event()
-    read = json_body._read
+    read = json_body._read_stream
 
     async def read_and_count(request: Request, most: int) -> bytes:
         reading.release()
@@ -285,7 +283,7 @@ async def test_callers_whose_bodies_are_slow_keep_nobody_out(
         for _ in slow:
             await reading.acquire()
 
-    monkeypatch.setattr(json_body, "_read", read_and_count)
+    monkeypatch.setattr(json_body, "_read_stream", read_and_count)
     slow = [
         asyncio.create_task(platform.call("PUT", _path(platform), _unfinished(finished))) for _ in range(16)
     ]
@@ -303,7 +301,7 @@ async def test_callers_whose_bodies_are_slow_keep_nobody_out(
 
 
 @pytest.mark.both_databases
-async def test_a_project_that_was_removed_while_the_body_came_is_404(
+async def test_project_removed_while_the_body_arrived_is_404(
     platform: Platform, body_is_read: asyncio.Event
 ) -> None:
     blog = platform.acme.projects["blog"]
@@ -326,7 +324,7 @@ async def test_a_project_that_was_removed_while_the_body_came_is_404(
     ("path", "field"),
     [("", "document"), ("a", "document.a"), ("[0].a", "document[0].a"), ("a[2]", "document.a[2]")],
 )
-def test_a_place_is_told_behind_the_bodys_member(path: str, field: str) -> None:
+def test_error_path_starts_with_the_body_field(path: str, field: str) -> None:
     with pytest.raises(InvalidInput) as refused, converting_document_faults("document"):
         raise DocumentFault([Fault(path, 7, "is wrong")])
     assert refused.value.to_document()["errors"] == [
@@ -334,7 +332,7 @@ def test_a_place_is_told_behind_the_bodys_member(path: str, field: str) -> None:
     ]
 
 
-def test_documents_of_any_kind_are_refused_alike() -> None:
+def test_all_kinds_of_documents_get_the_same_errors() -> None:
     with pytest.raises(InvalidInput) as refused, converting_document_faults("document"):
         read_yaml("- {a: 1, a: 2}")
     assert [error.field for error in refused.value.errors] == ["document[0].a"]

@@ -1,4 +1,4 @@
-"""Turns of reports: few at once, fair between accounts, bounded in number and time."""
+"""The queue of reports: few at a time, fair between accounts, bounded in number and time."""
 
 import asyncio
 import threading
@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect
 
-from control_api.limits.fair_queue import FairQueue, QueueFull, QueueLimits, WaitedTooLong
-from control_api.limits.report_queue import make_in_turn, report_limits
+from control_api.limits.fair_queue import FairQueue, QueueFull, QueueLimits, QueueTimeout
+from control_api.limits.report_queue import report_limits, run_queued_report
 from pipeline_contracts.errors import TooManyRequests, Unavailable
 from storage_backends.column_store.chdb_embedded import _Handles
 
-_LIMITS = QueueLimits(running=2, running_each=1, waiting=4, waiting_each=3, wait_seconds=60.0)
+_LIMITS = QueueLimits(
+    max_running=2, max_running_per_key=1, max_waiting=4, max_waiting_per_key=3, max_wait_seconds=60.0
+)
 
 
 class Entries:
@@ -26,15 +28,15 @@ class Entries:
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
     async def enter(self, *names: str) -> None:
-        """Have them enter one after the other."""
+        """Acquire slots one after the other."""
         for name in names:
             self.tasks[name] = asyncio.create_task(self._run(name))
             await self.settle()
 
     async def leave(self, *names: str) -> None:
-        """End the turns of these."""
+        """Release the slots of these entries."""
         for name in names:
-            self.queue.leave(name[0])
+            self.queue.release(name[0])
             await self.settle()
 
     async def settle(self) -> None:
@@ -42,7 +44,7 @@ class Entries:
             await asyncio.sleep(0)
 
     async def _run(self, name: str) -> None:
-        await self.queue.enter(name[0])
+        await self.queue.acquire(name[0])
         self.started.append(name)
 
     def refused(self) -> list[str]:
@@ -56,7 +58,7 @@ class Entries:
         await asyncio.gather(*self.tasks.values(), return_exceptions=True)
 
 
-async def test_turns_go_to_the_keys_one_after_the_other() -> None:
+async def test_slots_rotate_between_keys() -> None:
     entries = Entries()
     await entries.enter("a1", "a2", "a3", "b1", "b2", "c1")
     # One of each key, two in all; the third key waits although nothing of it runs.
@@ -69,7 +71,7 @@ async def test_turns_go_to_the_keys_one_after_the_other() -> None:
     assert (entries.started[5:], entries.queue.running, entries.queue.waiting) == (["a3"], 0, 0)
 
 
-async def test_a_full_queue_refuses_and_always_has_room_for_another_key() -> None:
+async def test_full_queue_evicts_the_longest_key_for_another_key() -> None:
     entries = Entries()
     await entries.enter("a1", "a2", "a3", "a4", "a5", "b1", "b2")
     # Three of a key wait at most.
@@ -87,41 +89,41 @@ async def test_a_full_queue_refuses_and_always_has_room_for_another_key() -> Non
     assert entries.queue.waiting == 0
 
 
-async def test_whoever_is_cancelled_leaves_no_turn_behind() -> None:
+async def test_cancelled_waiter_leaks_no_slot() -> None:
     entries = Entries()
     await entries.enter("a1", "a2", "a3")
     entries.tasks["a2"].cancel()
     await entries.settle()
     assert entries.queue.waiting == 1
     # Cancelled in the same moment in which the turn is given.
-    entries.queue.leave("a")
+    entries.queue.release("a")
     entries.tasks["a3"].cancel()
     await entries.settle()
     assert (entries.started, entries.queue.running, entries.queue.waiting) == (["a1"], 0, 0)
 
 
-async def test_the_wait_is_bounded() -> None:
+async def test_wait_time_is_limited() -> None:
     queue = FairQueue(QueueLimits(1, 1, 4, 4, 0.01))
-    await queue.enter("a")
-    with pytest.raises(WaitedTooLong):
-        await queue.enter("b")
+    await queue.acquire("a")
+    with pytest.raises(QueueTimeout):
+        await queue.acquire("b")
     assert (queue.running, queue.waiting) == (1, 0)
 
 
-async def test_a_reserve_is_for_keys_of_which_nothing_runs() -> None:
+async def test_reserve_is_for_keys_without_running_tasks() -> None:
     queue = FairQueue(QueueLimits(2, 2, 4, 4, 0.01, reserve=1))
     for key in ("a", "a", "b"):
-        await queue.enter(key)
+        await queue.acquire(key)
     for key in ("b", "c"):
-        with pytest.raises(WaitedTooLong):
-            await queue.enter(key)
-    queue.leave("a")
-    await queue.enter("c")
+        with pytest.raises(QueueTimeout):
+            await queue.acquire(key)
+    queue.release("a")
+    await queue.acquire("c")
     assert queue.running == 3
 
 
 class Caller:
-    """A request of which only the connection matters."""
+    """A request that only reports its disconnect."""
 
     def __init__(self, queue: FairQueue) -> None:
         self.app = SimpleNamespace(state=SimpleNamespace(report_queue=queue))
@@ -138,14 +140,14 @@ class Caller:
 
 def _ask(caller: Caller, account_id: int, make: Callable[[], Awaitable[str]]) -> "asyncio.Task[str]":
     request: Any = caller
-    return asyncio.create_task(make_in_turn(request, account_id, make))
+    return asyncio.create_task(run_queued_report(request, account_id, make))
 
 
 async def _ready() -> str:
     return "a report"
 
 
-async def test_a_report_is_given_and_its_faults_are_raised() -> None:
+async def test_report_is_returned_and_its_errors_are_raised() -> None:
     queue = FairQueue(report_limits(2))
 
     async def fail() -> str:
@@ -157,7 +159,7 @@ async def test_a_report_is_given_and_its_faults_are_raised() -> None:
     assert (queue.running, queue.waiting) == (0, 0)
 
 
-async def test_a_caller_that_leaves_is_worked_for_no_more_whether_it_waits_or_not() -> None:
+async def test_disconnect_cancels_a_waiting_or_running_report() -> None:
     queue = FairQueue(report_limits(2))
     ended = []
 
@@ -185,7 +187,7 @@ async def test_a_caller_that_leaves_is_worked_for_no_more_whether_it_waits_or_no
 
 
 class HeldEngine:
-    """Handles of a store in whose sessions every query takes until `go_on`, as a long one of chDB does."""
+    """Handles of a store in which every query runs until `go_on`, like a long query in chDB."""
 
     def __init__(self) -> None:
         self.go_on = threading.Event()
@@ -205,7 +207,7 @@ class HeldEngine:
         return "a report"
 
 
-async def test_an_account_whose_callers_leave_keeps_its_turn_until_the_running_query_has_ended() -> None:
+async def test_cancelled_report_keeps_its_slot_until_the_query_has_ended() -> None:
     queue, engine = FairQueue(report_limits(2)), HeldEngine()
     callers = [Caller(queue) for _ in range(4)]
     async with asyncio.timeout(60):
@@ -228,7 +230,7 @@ async def test_an_account_whose_callers_leave_keeps_its_turn_until_the_running_q
     await engine.store.close()
 
 
-async def test_a_query_that_no_thread_has_begun_is_dropped_with_its_caller() -> None:
+async def test_query_that_has_not_started_is_dropped_on_disconnect() -> None:
     queue, engine = FairQueue(report_limits(4)), HeldEngine()
     async with asyncio.timeout(60):
         first = [_ask(Caller(queue), n, lambda: engine.report("long")) for n in (1, 2)]
@@ -249,7 +251,7 @@ async def test_a_query_that_no_thread_has_begun_is_dropped_with_its_caller() -> 
     assert engine.begun == ["long", "long"]
 
 
-async def test_too_many_reports_of_an_account_are_429_and_a_long_wait_is_503() -> None:
+async def test_too_many_reports_are_429_and_a_long_wait_is_503() -> None:
     queue = FairQueue(QueueLimits(1, 1, 4, 1, 0.05))
     go_on = asyncio.Event()
 

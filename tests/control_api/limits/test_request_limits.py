@@ -1,4 +1,4 @@
-"""Limits of requests: by account once its token is known, else by address; in number at once and per second."""
+"""Request limits by account for confirmed tokens, otherwise by address: concurrent and per second."""
 
 import asyncio
 import json
@@ -12,8 +12,8 @@ from sqlalchemy import select
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from control_api.http.layers import LimitedRequests, RequestIds
-from control_api.limits.request_limits import RequestBounds, RequestLimits
+from control_api.http.middleware import RequestIdMiddleware, RequestLimitMiddleware
+from control_api.limits.request_limits import RequestLimiter, RequestLimits
 from control_domain.accounts.operations import create_api_token, create_person, revoke_api_token
 from control_domain.database.engine import Sessions
 from control_domain.keys import end_key
@@ -25,15 +25,15 @@ from pipeline_contracts.credentials import CredentialKind, digest_credential, ma
 from pipeline_contracts.errors import TooManyRequests
 from pipeline_contracts.rate_limits import RateLimit
 from tests.support.accounts import make_acme
-from tests.support.cheap_engines import build_control
+from tests.support.cheap_engines import build_control_app
 from tests.support.serve_control import VARIABLE_KEYS
 
-_BOUNDS = RequestBounds(account=RateLimit(1, 4), address=RateLimit(1, 2), at_once=1)
+_BOUNDS = RequestLimits(account=RateLimit(1, 4), address=RateLimit(1, 2), max_concurrent=1)
 _TOKEN = make_credential(CredentialKind.API_TOKEN)
 
 
 class Clock:
-    """Seconds that a test sets."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -42,87 +42,87 @@ class Clock:
         return self.now
 
 
-async def _pass(limits: RequestLimits, token: str | None, address: str = "192.0.2.1") -> bool:
-    """Whether a request is let in, which then ends."""
+async def _pass(limiter: RequestLimiter, token: str | None, address: str = "192.0.2.1") -> bool:
+    """Return True if a request is admitted, and end it."""
     try:
-        key = await limits.enter(None if token is None else digest_credential(token), address)
+        key = await limiter.admit(None if token is None else digest_credential(token), address)
     except TooManyRequests:
         return False
-    limits.leave(key)
+    limiter.release(key)
     return True
 
 
-async def _passed(limits: RequestLimits, token: str | None, times: int, address: str = "192.0.2.1") -> int:
-    return [await _pass(limits, token, address) for _ in range(times)].count(True)
+async def _passed(limiter: RequestLimiter, token: str | None, times: int, address: str = "192.0.2.1") -> int:
+    return [await _pass(limiter, token, address) for _ in range(times)].count(True)
 
 
-async def test_an_account_has_one_rate_with_all_of_its_tokens_and_an_address_another() -> None:
+async def test_all_tokens_of_an_account_share_its_rate() -> None:
     clock = Clock()
-    limits = RequestLimits(_BOUNDS, clock)
+    limiter = RequestLimiter(_BOUNDS, clock)
     second, invented = make_credential(CredentialKind.API_TOKEN), make_credential(CredentialKind.API_TOKEN)
-    limits.remember(digest_credential(_TOKEN), "account 1")
-    limits.remember(digest_credential(second), "account 1")
+    limiter.remember_owner(digest_credential(_TOKEN), "account 1")
+    limiter.remember_owner(digest_credential(second), "account 1")
     # Invented tokens count towards the address, together with requests without one.
-    assert [await _passed(limits, token, 2) for token in (None, invented)] == [2, 0]
-    assert await _passed(limits, None, 3, "192.0.2.2") == 2
-    assert [await _passed(limits, token, 3) for token in (_TOKEN, second)] == [3, 1]
+    assert [await _passed(limiter, token, 2) for token in (None, invented)] == [2, 0]
+    assert await _passed(limiter, None, 3, "192.0.2.2") == 2
+    assert [await _passed(limiter, token, 3) for token in (_TOKEN, second)] == [3, 1]
     clock.now += 2
-    assert [await _passed(limits, token, 9) for token in (_TOKEN, None)] == [2, 2]
+    assert [await _passed(limiter, token, 9) for token in (_TOKEN, None)] == [2, 2]
 
 
-async def test_a_refusal_says_when_to_come_back() -> None:
-    limits = RequestLimits(_BOUNDS, Clock())
-    assert await _passed(limits, None, 2) == 2
+async def test_refusal_has_retry_after() -> None:
+    limiter = RequestLimiter(_BOUNDS, Clock())
+    assert await _passed(limiter, None, 2) == 2
     with pytest.raises(
         TooManyRequests, match="The address may send 1 requests a second, 2 at once"
     ) as refused:
-        await limits.enter(None, "192.0.2.1")
+        await limiter.admit(None, "192.0.2.1")
     assert refused.value.headers == {"Retry-After": "1"}
 
 
-async def test_requests_over_those_at_once_wait_and_too_many_are_refused() -> None:
-    limits = RequestLimits(RequestBounds(at_once=1), Clock())
-    limits.remember(digest_credential(_TOKEN), "account 1")
-    first = await limits.enter(digest_credential(_TOKEN), "192.0.2.1")
-    waiting = [asyncio.create_task(_pass(limits, _TOKEN)) for _ in range(8)]
+async def test_excess_concurrent_requests_wait_and_too_many_are_refused() -> None:
+    limiter = RequestLimiter(RequestLimits(max_concurrent=1), Clock())
+    limiter.remember_owner(digest_credential(_TOKEN), "account 1")
+    first = await limiter.admit(digest_credential(_TOKEN), "192.0.2.1")
+    waiting = [asyncio.create_task(_pass(limiter, _TOKEN)) for _ in range(8)]
     await asyncio.sleep(0)
-    assert not await _pass(limits, _TOKEN)
+    assert not await _pass(limiter, _TOKEN)
     # Nobody else waits for that.
-    assert await _pass(limits, None)
-    limits.leave(first)
+    assert await _pass(limiter, None)
+    limiter.release(first)
     assert await asyncio.gather(*waiting) == [True] * 8
 
 
-async def test_a_forgotten_credential_holds_no_place_of_its_former_owner() -> None:
-    limits = RequestLimits(RequestBounds(at_once=2), Clock())
+async def test_forgotten_credential_frees_the_slots_of_its_former_owner() -> None:
+    limiter = RequestLimiter(RequestLimits(max_concurrent=2), Clock())
     revoked, good = digest_credential(_TOKEN), digest_credential(make_credential(CredentialKind.API_TOKEN))
     for digest in (revoked, good):
-        limits.remember(digest, "account 1")
-    running = [await limits.enter(revoked, "192.0.2.1") for _ in range(2)]
-    waiting = asyncio.create_task(limits.enter(revoked, "192.0.2.1"))
-    mine = asyncio.create_task(limits.enter(good, "192.0.2.2"))
+        limiter.remember_owner(digest, "account 1")
+    running = [await limiter.admit(revoked, "192.0.2.1") for _ in range(2)]
+    waiting = asyncio.create_task(limiter.admit(revoked, "192.0.2.1"))
+    mine = asyncio.create_task(limiter.admit(good, "192.0.2.2"))
     await asyncio.sleep(0)
     assert not mine.done()
-    limits.forget(revoked)
+    limiter.forget_owner(revoked)
     async with asyncio.timeout(60):
         admitted = [await waiting, await mine]
         # Another one of the account finds a place, because only one of them counts towards it.
-        admitted.append(await limits.enter(good, "192.0.2.2"))
+        admitted.append(await limiter.admit(good, "192.0.2.2"))
     # The three with the forgotten credential count towards their address, which has no place left until two end.
-    late = asyncio.create_task(limits.enter(revoked, "192.0.2.1"))
-    limits.leave(running.pop())
+    late = asyncio.create_task(limiter.admit(revoked, "192.0.2.1"))
+    limiter.release(running.pop())
     await asyncio.sleep(0)
     assert not late.done()
-    limits.leave(running.pop())
+    limiter.release(running.pop())
     async with asyncio.timeout(60):
         admitted.append(await late)
     for admission in admitted:
-        limits.leave(admission)
-    assert (limits._queue.running, limits._queue.waiting, dict(limits._in_flight)) == (0, 0, {})
+        limiter.release(admission)
+    assert (limiter._queue.running, limiter._queue.waiting, dict(limiter._in_flight)) == (0, 0, {})
 
 
 async def _application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers at once, but for a stream, which begins at once and ends never."""
+    """An application that responds at once; `/stream` never ends."""
 
     async def endless() -> AsyncIterator[bytes]:
         yield b"begun"
@@ -140,7 +140,7 @@ class Client:
     app: ASGIApp
 
     async def ask(self, path: str, **headers: str) -> tuple[int, dict[str, str], Any]:
-        """Status, headers and JSON of the answer; header names have `_` for `-`."""
+        """Return status, headers and JSON of the response; header names have `_` for `-`."""
         raw = [(name.replace("_", "-").lower().encode(), text.encode()) for name, text in headers.items()]
         scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "headers": raw}
         scope |= {
@@ -166,13 +166,13 @@ class Client:
         return [(await self.ask(path, **headers))[0] for _ in range(times)]
 
 
-def _client(limits: RequestLimits, addresses: str | None = None) -> Client:
+def _client(limiter: RequestLimiter, addresses: str | None = None) -> Client:
     trusted = ClientAddresses(()) if addresses is None else parse_trusted_proxies(addresses)
-    return Client(RequestIds(LimitedRequests(_application, limits, trusted)))
+    return Client(RequestIdMiddleware(RequestLimitMiddleware(_application, limiter, trusted)))
 
 
-async def test_a_refused_request_is_answered_with_a_problem_and_its_id() -> None:
-    client = _client(RequestLimits(_BOUNDS, Clock()))
+async def test_refused_request_gets_a_problem_with_request_id() -> None:
+    client = _client(RequestLimiter(_BOUNDS, Clock()))
     assert await client.statuses("/api/v1/accounts", 2) == [200, 200]
     status, headers, problem = await client.ask("/api/v1/accounts", X_Request_Id="mine")
     assert (status, problem["status"], problem["type"]) == (429, 429, "/problems/too-many-requests")
@@ -183,20 +183,20 @@ async def test_a_refused_request_is_answered_with_a_problem_and_its_id() -> None
         assert await client.statuses(path, 9) == [200] * 9
 
 
-async def test_behind_a_trusted_proxy_each_client_has_limits_of_its_own() -> None:
-    client = _client(RequestLimits(_BOUNDS, Clock()), "127.0.0.1")
+async def test_each_client_behind_a_trusted_proxy_has_its_own_limits() -> None:
+    client = _client(RequestLimiter(_BOUNDS, Clock()), "127.0.0.1")
     for address in ("192.0.2.1", "2001:db8::1"):
         assert await client.statuses("/", 3, X_Forwarded_For=address) == [200, 200, 429]
     # The same /64 network.
     assert await client.statuses("/", 1, X_Forwarded_For="2001:db8::2") == [429]
-    believing_nobody = _client(RequestLimits(_BOUNDS, Clock()))
+    believing_nobody = _client(RequestLimiter(_BOUNDS, Clock()))
     told = [(await believing_nobody.ask("/", X_Forwarded_For=f"192.0.2.{n}"))[0] for n in range(3)]
     assert told == [200, 200, 429]
 
 
-async def test_a_stream_counts_only_until_its_answer_begins() -> None:
-    limits = RequestLimits(RequestBounds(at_once=1), Clock())
-    layer = LimitedRequests(_application, limits, ClientAddresses(()))
+async def test_stream_counts_only_until_its_response_starts() -> None:
+    limiter = RequestLimiter(RequestLimits(max_concurrent=1), Clock())
+    layer = RequestLimitMiddleware(_application, limiter, ClientAddresses(()))
     begun = asyncio.Event()
 
     async def send(message: Any) -> None:
@@ -209,22 +209,22 @@ async def test_a_stream_counts_only_until_its_answer_begins() -> None:
     scope = {"type": "http", "method": "GET", "path": "/stream", "headers": [], "client": ("192.0.2.1", 1)}
     stream = asyncio.create_task(layer(scope, receive, send))
     await begun.wait()
-    assert await _pass(limits, None)
+    assert await _pass(limiter, None)
     stream.cancel()
     await asyncio.gather(stream, return_exceptions=True)
-    assert await _pass(limits, None)
+    assert await _pass(limiter, None)
 
 
-async def test_only_a_token_that_the_database_knows_gets_the_limit_of_its_account(sessions: Sessions) -> None:
+async def test_only_confirmed_tokens_get_the_limit_of_their_account(sessions: Sessions) -> None:
     now = datetime.now(UTC)
     async with sessions() as session, session.begin():
         account, _, _ = await make_acme(session, now)
         person = await create_person(session, account, "Ada", "ada@example.com", "owner", now)
         token = await create_api_token(session, account, person, "x", ["account:read"], now)
-    limits = RequestLimits(RequestBounds(RateLimit(0.001, 50), RateLimit(0.001, 4), 4), Clock())
+    limiter = RequestLimiter(RequestLimits(RateLimit(0.001, 50), RateLimit(0.001, 4), 4), Clock())
     store: Any = None
-    app = build_control(
-        sessions, store, b"a receipt key of the test suite, 32+", VARIABLE_KEYS, request_limits=limits
+    app = build_control_app(
+        sessions, store, b"a receipt key of the test suite, 32+", VARIABLE_KEYS, request_limiter=limiter
     )
     client = Client(app)
 
@@ -237,7 +237,7 @@ async def test_only_a_token_that_the_database_knows_gets_the_limit_of_its_accoun
     assert await ask(token) == 200
 
 
-async def test_a_revoked_credential_uses_up_nothing_of_its_owners_limits(sessions: Sessions) -> None:
+async def test_revoked_credential_does_not_use_its_owners_limits(sessions: Sessions) -> None:
     now = datetime.now(UTC)
     async with sessions() as session, session.begin():
         account, _, environment = await make_acme(session, now)
@@ -246,15 +246,15 @@ async def test_a_revoked_credential_uses_up_nothing_of_its_owners_limits(session
             await create_api_token(session, account, person, name, ["account:read"], now) for name in "ab"
         ]
         old_key, key = [await create_ingest_key(session, environment, now) for _ in range(2)]
-    bounds = RequestBounds(RateLimit(0.001, 4), RateLimit(0.001, 1000), 4)
+    bounds = RequestLimits(RateLimit(0.001, 4), RateLimit(0.001, 1000), 4)
     store: Any = None
     client = Client(
-        build_control(
+        build_control_app(
             sessions,
             store,
             b"a receipt key of the test suite, 32+",
             VARIABLE_KEYS,
-            request_limits=RequestLimits(bounds, Clock()),
+            request_limiter=RequestLimiter(bounds, Clock()),
         )
     )
 

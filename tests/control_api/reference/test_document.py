@@ -1,4 +1,4 @@
-"""The OpenAPI document: well formed, complete in itself, and of one mind with the public API's table of operations."""
+"""The OpenAPI document: valid, complete, and consistent with the public API's table of operations."""
 
 import re
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ OPERATIONS = {
 
 
 def resolve(value: Any) -> Any:
-    """What a reference stands for."""
+    """Resolve a reference."""
     while isinstance(value, dict) and "$ref" in value:
         found: Any = DOCUMENT
         for part in value["$ref"].removeprefix("#/").split("/"):
@@ -94,7 +94,7 @@ _each = pytest.mark.parametrize(("method", "path", "operation"), ALL)
 
 
 def _media_types(operation: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Where, and the media type: of the request and of all answers."""
+    """Yield the location and the media type of the request and of all responses."""
     for name, media in resolve(operation.get("requestBody", {})).get("content", {}).items():
         yield f"request {name}", media
     for status, response in operation["responses"].items():
@@ -117,15 +117,15 @@ def _check(schema: dict[str, Any], value: Any, where: str) -> None:
     assert not faults, f"{where}: {faults}"
 
 
-def test_it_is_openapi_3_1() -> None:
+def test_document_is_valid_openapi_3_1() -> None:
     OpenAPIV31SpecValidator(DOCUMENT).validate()
     assert re.fullmatch(r"3\.1\.\d+", DOCUMENT["openapi"])
     assert DOCUMENT["servers"][0]["url"] == "/api"
 
 
-def test_every_file_is_a_part_of_it_and_says_nothing_twice() -> None:
+def test_every_yaml_file_is_part_of_the_document() -> None:
     class Strict(yaml.SafeLoader):
-        """Takes no name twice in one mapping, which YAML's own loader lets pass."""
+        """Refuses duplicate keys in a mapping, which YAML's own loader accepts."""
 
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
             own = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
@@ -140,18 +140,20 @@ def test_every_file_is_a_part_of_it_and_says_nothing_twice() -> None:
         yaml.load((_FOLDER / f"{name}.yaml").read_text(), Strict)
 
 
-def test_two_files_cannot_say_the_same_thing() -> None:
+def test_two_files_cannot_define_the_same_value() -> None:
     into = {"paths": {"/a": {"get": {"summary": "one"}}}}
-    with pytest.raises(ValueError, match="other: paths: /a: get: summary is said twice"):
+    with pytest.raises(ValueError, match="other: paths: /a: get: summary is defined twice"):
         loading._merge(into, {"paths": {"/a": {"get": {"summary": "two"}}}}, "other")
 
 
-def test_it_has_the_operations_of_the_public_api_and_no_others() -> None:
+def test_document_has_exactly_the_public_operations() -> None:
     assert {(method, path) for method, path, _ in operations()} == set(OPERATIONS)
 
 
 @_each
-def test_who_may_call_is_as_the_public_api_has_it(method: str, path: str, operation: dict[str, Any]) -> None:
+def test_security_of_operations_matches_the_public_api(
+    method: str, path: str, operation: dict[str, Any]
+) -> None:
     expected = OPERATIONS[method, path]
     if expected in ("none", "signature"):
         assert operation["security"] == []
@@ -166,7 +168,7 @@ def test_who_may_call_is_as_the_public_api_has_it(method: str, path: str, operat
 
 
 @_each
-def test_it_is_named_and_told(method: str, path: str, operation: dict[str, Any]) -> None:
+def test_every_operation_has_name_and_description(method: str, path: str, operation: dict[str, Any]) -> None:
     assert re.fullmatch(r"[a-z]+(_[a-z]+)+", operation["operationId"])
     assert operation["summary"] and not operation["summary"].endswith(".")
     assert operation["description"].strip()
@@ -180,7 +182,7 @@ def test_operation_ids_are_unique() -> None:
 
 
 @_each
-def test_refusals_are_told_with_their_headers(method: str, path: str, operation: dict[str, Any]) -> None:
+def test_error_responses_document_their_headers(method: str, path: str, operation: dict[str, Any]) -> None:
     responses = {status: resolve(response) for status, response in operation["responses"].items()}
     is_signed = OPERATIONS[method, path] == "signature"
     assert ("401" in responses) == (bool(operation["security"]) or is_signed)
@@ -212,7 +214,7 @@ def _is_of_ingest(status: str, response: dict[str, Any]) -> bool:
 
 
 @_each
-def test_examples_are_what_their_schemas_say(method: str, path: str, operation: dict[str, Any]) -> None:
+def test_examples_match_their_schemas(method: str, path: str, operation: dict[str, Any]) -> None:
     for where, media in _media_types(operation):
         examples = _examples(media)
         assert examples, f"{where} has no example"
@@ -230,14 +232,14 @@ def test_examples_are_what_their_schemas_say(method: str, path: str, operation: 
 
 
 @_each
-def test_an_example_of_a_refusal_has_its_status(method: str, path: str, operation: dict[str, Any]) -> None:
+def test_error_examples_have_their_status(method: str, path: str, operation: dict[str, Any]) -> None:
     for status, response in operation["responses"].items():
         for name, media in resolve(response).get("content", {}).items():
             for example in _examples(media) if name == "application/problem+json" else []:
                 assert str(example["status"]) == status
 
 
-def test_examples_of_refusals_are_titled_as_the_refusals_are() -> None:
+def test_error_examples_have_the_titles_of_the_errors() -> None:
     titles = {f"/problems/{problem.slug}": (problem.title, problem.status) for problem in _problems()}
     for _, _, operation in operations():
         for where, media in _media_types(operation):
@@ -245,7 +247,7 @@ def test_examples_of_refusals_are_titled_as_the_refusals_are() -> None:
                 assert (example["title"], example["status"]) == titles[example["type"]]
 
 
-def test_the_table_of_refusals_has_them_all() -> None:
+def test_error_table_is_complete() -> None:
     rows = re.findall(r"\| `(/problems/[a-z-]+)` \| (\d+) \|", DOCUMENT["info"]["description"])
     assert sorted(rows) == sorted(
         (f"/problems/{problem.slug}", str(problem.status)) for problem in _problems()
@@ -253,20 +255,20 @@ def test_the_table_of_refusals_has_them_all() -> None:
 
 
 def _problems() -> list[type[errors.Problem]]:
-    """Those of the API. The proxy before deployed applications has some of its own, which are not told here."""
+    """The errors of the API, without those of the proxy for deployed applications."""
     found = [errors.Problem]
     for problem in found:
         found += [one for one in problem.__subclasses__() if one.__module__ == errors.__name__]
     return found
 
 
-def test_a_ref_is_what_the_deploy_api_takes_for_one() -> None:
+def test_ref_pattern_matches_the_deploy_api() -> None:
     body = DOCUMENT["paths"]["/v1/environments/{environment}/deploy"]["post"]["requestBody"]
     ref = body["content"]["application/json"]["schema"]["properties"]["ref"]
     assert ref["pattern"].replace(r"\u00", r"\x") == f"^{git_refs.REF.pattern}$"
 
 
-def test_the_statuses_of_webhooks_are_those_that_are_answered() -> None:
+def test_webhook_statuses_match_the_responses() -> None:
     for path in ("/repositories/{repository}/webhook", "/git-app/webhook", "/github-app/webhook"):
         responses = DOCUMENT["paths"][path]["post"]["responses"]
         told = {

@@ -1,11 +1,11 @@
-"""The page in a real browser that can reach nothing but this machine."""
+"""The reference page in a real browser that can reach only this machine."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, cast
 
 import pytest
 
-from control_api.app import build_control
+from control_api.app import build_control_app
 from control_api.reference.load_document import load_document
 from control_domain.database.engine import open_engine, open_sessions
 from tests.support.chromium import Tab, until
@@ -22,7 +22,7 @@ _SHOWN = "document.querySelectorAll('.opblock').length"
 
 
 class _Watched:
-    """A tab on the page, with all that it asked for and all that its console said."""
+    """A browser tab with the page, its requests and its console messages."""
 
     def __init__(self, tab: Tab, url: str) -> None:
         self.tab, self.url = tab, url
@@ -41,9 +41,11 @@ class _Watched:
 
 @pytest.fixture(scope="module")
 async def page(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[_Watched]:
-    """One for both tests: a browser that starts, and draws the page, takes seconds."""
+    """One page for both tests: starting a browser and rendering the page takes seconds."""
     # Nothing reads from the database: whoever has no token is refused before.
-    app = build_control(open_sessions(open_engine("sqlite+aiosqlite://")), _NOTHING, b"receipts", _NOTHING)
+    app = build_control_app(
+        open_sessions(open_engine("sqlite+aiosqlite://")), _NOTHING, b"receipts", _NOTHING
+    )
     async with (
         serving_control(app) as url,
         chromium_or_skip(tmp_path_factory.mktemp("chromium")) as browser,
@@ -57,7 +59,7 @@ async def page(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[_Watch
 
 
 def _first_of_each_tag() -> list[int]:
-    """The places of operations on the page, which shows them tag by tag."""
+    """Return the positions of the operations on the page, which groups them by tag."""
     tags = [
         operation["tags"][0]
         for item in load_document()["paths"].values()
@@ -76,7 +78,9 @@ def _first_of_each_tag() -> list[int]:
         pytest.param(range(_OPERATIONS), id="all", marks=pytest.mark.full),
     ],
 )
-async def test_it_shows_every_operation_and_asks_no_other_host(page: _Watched, opened: Iterable[int]) -> None:
+async def test_page_shows_every_operation_and_loads_from_no_other_host(
+    page: _Watched, opened: Iterable[int]
+) -> None:
     tab = page.tab
     assert await tab.evaluate(_SHOWN) == _OPERATIONS
     assert await tab.evaluate("document.querySelector('.title').innerText.startsWith('Pharos')")
@@ -96,7 +100,7 @@ async def test_it_shows_every_operation_and_asks_no_other_host(page: _Watched, o
     assert not tab.faults
 
 
-async def test_an_operation_can_be_tried_out(page: _Watched) -> None:
+async def test_operation_can_be_tried_out(page: _Watched) -> None:
     tab, operation = page.tab, "#operations-Account-read_account"
     for element in (".opblock-summary-control", ".try-out__btn", ".execute"):
         found = f"document.querySelector('{operation} {element}')"

@@ -1,4 +1,4 @@
-"""The committed files of the page are those of the package in its lock file."""
+"""The committed files of the page match the package in its lock file."""
 
 import hashlib
 import shutil
@@ -13,7 +13,7 @@ _PACKAGES = ("package.json", "package-lock.json")
 
 
 def _package() -> Path:
-    """A folder with what npm brings for the page. Raises `EngineMissing`."""
+    """A folder with the npm packages of the page. Raises `EngineMissing`."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         raise EngineMissing("Node.js is not here. On Debian: apt-get install nodejs npm")
     content = b"".join((_PAGE / name).read_bytes() for name in _PACKAGES)
@@ -37,7 +37,7 @@ def _page_copy(folder: Path) -> None:
     shutil.copytree(_PAGE / "built", folder / "built")
 
 
-def test_what_is_committed_is_what_the_package_gives(tmp_path: Path) -> None:
+def test_committed_files_match_the_package(tmp_path: Path) -> None:
     with skipping():
         _page_copy(tmp_path)
     command = ["node", "build.mjs", "--check"]

@@ -1,4 +1,4 @@
-"""The document and the page's files over HTTP."""
+"""The OpenAPI document and the files of the page over HTTP."""
 
 import gzip
 import json
@@ -8,7 +8,7 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from control_api.app import build_control
+from control_api.app import build_control_app
 from control_api.reference.load_document import load_document
 from tests.support.serve_control import serving_control
 
@@ -19,7 +19,7 @@ _FILES = ("/docs", "/docs/start.js", "/docs/swagger-ui-bundle.js", "/docs/swagge
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
     # No database and no column store: what is served here asks for neither.
-    app = build_control(_NOTHING, _NOTHING, b"receipts", _NOTHING)
+    app = build_control_app(_NOTHING, _NOTHING, b"receipts", _NOTHING)
     async with (
         serving_control(app) as url,
         # Nothing is decompressed here, or asked for unseen.
@@ -30,7 +30,7 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
-async def test_the_document_is_served_without_a_credential(http: aiohttp.ClientSession) -> None:
+async def test_document_is_served_without_authentication(http: aiohttp.ClientSession) -> None:
     async with http.get("openapi.json") as answer:
         assert (answer.status, answer.content_type) == (200, "application/json")
         assert answer.headers["X-Request-Id"]
@@ -38,7 +38,7 @@ async def test_the_document_is_served_without_a_credential(http: aiohttp.ClientS
 
 
 @pytest.mark.parametrize("path", ("/openapi.json", *_FILES))
-async def test_what_a_browser_has_is_not_sent_again(path: str, http: aiohttp.ClientSession) -> None:
+async def test_etag_avoids_resending_a_file(path: str, http: aiohttp.ClientSession) -> None:
     tags = set()
     for accepted in ("gzip, br", "identity"):
         headers = {"Accept-Encoding": accepted}
@@ -63,7 +63,7 @@ async def test_what_a_browser_has_is_not_sent_again(path: str, http: aiohttp.Cli
     ("accepted", "coding"),
     [("gzip", "gzip"), ("br, GZIP;q=0.5", "gzip"), ("*", "gzip"), ("br", None), ("gzip;q=0", None)],
 )
-async def test_it_comes_compressed_to_those_who_take_that(
+async def test_files_are_compressed_for_clients_that_accept_gzip(
     path: str, accepted: str, coding: str | None, http: aiohttp.ClientSession
 ) -> None:
     async with http.get(path[1:], headers={"Accept-Encoding": "identity"}) as answer:
@@ -75,7 +75,7 @@ async def test_it_comes_compressed_to_those_who_take_that(
 
 
 @pytest.mark.parametrize("path", _FILES)
-async def test_the_page_may_load_from_its_own_origin_alone(path: str, http: aiohttp.ClientSession) -> None:
+async def test_page_policy_allows_only_its_own_origin(path: str, http: aiohttp.ClientSession) -> None:
     async with http.get(path[1:]) as answer:
         policy = dict(
             one.strip().split(" ", 1) for one in answer.headers["Content-Security-Policy"].split(";")
@@ -86,7 +86,7 @@ async def test_the_page_may_load_from_its_own_origin_alone(path: str, http: aioh
     assert policy["default-src"] == "'none'"
 
 
-async def test_nothing_else_is_served_from_its_folder(http: aiohttp.ClientSession) -> None:
+async def test_other_files_of_the_folder_are_not_served(http: aiohttp.ClientSession) -> None:
     for name in ("index.html", "LICENSE", "package.json", "..%2Fpackage.json", "swagger-ui-bundle.js.gz"):
         async with http.get(f"docs/{name}") as answer:
             assert answer.status == 404

@@ -1,4 +1,4 @@
-"""The control plane behind the edge, as one origin serves both, over real HTTP."""
+"""The control plane on the port of the edge, over real HTTP."""
 
 import json
 import uuid
@@ -33,7 +33,7 @@ from storage_backends.event_log.sqlite import open_sqlite_log
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.rate_counter.in_process import InProcessRateCounter
 from tests.support.accounts import make_acme
-from tests.support.cheap_engines import build_control
+from tests.support.cheap_engines import build_control_app
 from tests.support.serve_control import VARIABLE_KEYS
 from wiring.embedded.asgi_bridge import asgi_handler
 
@@ -82,7 +82,7 @@ async def control(
         BodyBudgets.from_limits(Limits.from_settings(settings)),
         metrics,
     )
-    app = build_control(sessions, column_store, SEAL, VARIABLE_KEYS)
+    app = build_control_app(sessions, column_store, SEAL, VARIABLE_KEYS)
     edge = build_edge(intake, Readiness({}), receipt_key=SEAL, otherwise=asgi_handler(app))
     runner = edge_runner(edge)
     await runner.setup()
@@ -95,7 +95,7 @@ async def control(
     await log.close()
 
 
-async def test_account_and_me_tell_whose_token_it_is(control: Control) -> None:
+async def test_account_and_me_describe_the_owner_of_the_token(control: Control) -> None:
     status, headers, answer = await control.get("/api/v1/account", control.token)
     account = answer["data"]
     assert (status, account) == (200, {"id": account["id"], "name": "Acme", "slug": "acme"})
@@ -114,7 +114,7 @@ async def test_account_and_me_tell_whose_token_it_is(control: Control) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/v1/account", "/api/v1/me", "/api/v1/ingest/receipts/rcp_x"])
-async def test_a_missing_or_bad_credential_is_401(control: Control, path: str) -> None:
+async def test_missing_or_invalid_credential_is_401(control: Control, path: str) -> None:
     wrong_kind = control.key if "receipts" not in path else control.token
     unknown = make_credential(
         CredentialKind.API_TOKEN if "receipts" not in path else CredentialKind.INGEST_KEY
@@ -129,9 +129,7 @@ async def test_a_missing_or_bad_credential_is_401(control: Control, path: str) -
 @pytest.mark.parametrize(
     ("path", "scope"), [("/api/v1/account", "account:read"), ("/api/v1/me", "deploy:read")]
 )
-async def test_a_token_without_the_scope_is_403_that_names_it(
-    control: Control, path: str, scope: str
-) -> None:
+async def test_token_without_the_scope_is_403_with_its_name(control: Control, path: str, scope: str) -> None:
     status, _, answer = await control.get(path, control.narrow_token)
     assert (status, answer["type"]) == (403, "/problems/missing-scope")
     assert scope in answer["detail"]
@@ -142,7 +140,7 @@ async def test_a_token_without_the_scope_is_403_that_names_it(
     [{"revoked_at": NOW}, {"expires_at": datetime.now(UTC) - timedelta(seconds=1)}],
     ids=["revoked", "expired"],
 )
-async def test_a_credential_that_has_ended_is_401(control: Control, ended: dict[str, datetime]) -> None:
+async def test_expired_or_revoked_credential_is_401(control: Control, ended: dict[str, datetime]) -> None:
     async with control.sessions() as session, session.begin():
         await session.execute(update(ApiToken).values(**ended))
         await session.execute(update(IngestKey).values(**ended))
@@ -151,7 +149,7 @@ async def test_a_credential_that_has_ended_is_401(control: Control, ended: dict[
 
 
 @pytest.mark.both_databases
-async def test_a_token_that_has_not_expired_works_and_its_use_is_noted(control: Control) -> None:
+async def test_valid_token_works_and_its_use_is_recorded(control: Control) -> None:
     async with control.sessions() as session, session.begin():
         await session.execute(update(ApiToken).values(expires_at=datetime.now(UTC) + timedelta(hours=1)))
     assert (await control.get("/api/v1/account", control.token))[0] == 200
@@ -164,7 +162,7 @@ async def test_a_token_that_has_not_expired_works_and_its_use_is_noted(control: 
     assert used == ["all"]
 
 
-async def test_a_genuine_receipt_without_a_report_is_queued(control: Control) -> None:
+async def test_genuine_receipt_without_report_is_queued(control: Control) -> None:
     receipt = control.receipt("on its way")
     status, _, answer = await control.get(f"/api/v1/ingest/receipts/{receipt}", control.key)
     assert status == 200
@@ -182,7 +180,7 @@ async def test_a_genuine_receipt_without_a_report_is_queued(control: Control) ->
     }
 
 
-async def test_reports_on_a_receipt_are_taken_together(control: Control) -> None:
+async def test_reports_on_a_receipt_are_added_up(control: Control) -> None:
     batch = uuid.uuid4().hex
     row = {
         "receipt_id": receipt_name(control.environment, batch),
@@ -214,7 +212,7 @@ async def test_reports_on_a_receipt_are_taken_together(control: Control) -> None
     }
 
 
-async def test_an_invented_receipt_or_another_environments_is_404(control: Control) -> None:
+async def test_invented_or_foreign_receipt_is_404(control: Control) -> None:
     genuine = control.receipt("b")
     name = receipt_name("env_other", "b")
     others = seal_receipt(name, "env_other", SEAL)
@@ -225,7 +223,7 @@ async def test_an_invented_receipt_or_another_environments_is_404(control: Contr
         assert (status, answer["type"]) == (404, "/problems/not-found"), receipt
 
 
-async def test_unknown_addresses_and_methods_are_problems(control: Control) -> None:
+async def test_unknown_paths_and_methods_are_problems(control: Control) -> None:
     status, headers, answer = await control.get("/api/v1/nothing", control.token)
     assert (status, answer["status"], headers["Content-Type"]) == (404, 404, "application/problem+json")
     async with control.http.delete(control.url + "/api/v1/account") as response:
@@ -235,7 +233,7 @@ async def test_unknown_addresses_and_methods_are_problems(control: Control) -> N
         )
 
 
-async def test_the_callers_request_id_comes_back(control: Control) -> None:
+async def test_request_id_of_the_caller_is_returned(control: Control) -> None:
     for path in ("/api/v1/account", "/api/v1/ingest", "/nothing"):
         async with control.http.get(control.url + path, headers={"X-Request-Id": "mine-1"}) as response:
             assert response.headers.getall("X-Request-Id") == ["mine-1"]

@@ -21,7 +21,7 @@ from control_domain.removals.remove_environment import remove_environment
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.recorded_deployments import RecordedDeployment
 from tests.support.accounts import make_acme
-from tests.support.cheap_engines import build_control
+from tests.support.cheap_engines import build_control_app
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 
 NOW = datetime.now(UTC)
@@ -30,7 +30,7 @@ PATH = "/api/v1/deployments"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer as it came."""
+    """A response."""
 
     status_code: int
     headers: Mapping[str, str]
@@ -69,7 +69,7 @@ async def control(sessions: Sessions) -> AsyncIterator[Control]:
         _, project, first = await make_acme(session, NOW)
         made = [first, await create_environment(session, project, "Two", "two", "production", NOW)]
         keys = [await create_ingest_key(session, environment, NOW) for environment in made]
-    app = build_control(sessions, None, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)  # type: ignore[arg-type]
+    app = build_control_app(sessions, None, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)  # type: ignore[arg-type]
     async with serving_control(app) as url, aiohttp.ClientSession() as http:
         yield Control(url, http, sessions, keys, [environment.public_id for environment in made])
 
@@ -88,8 +88,8 @@ def _report(**members: Any) -> dict[str, Any]:
 
 
 @pytest.mark.both_databases
-async def test_a_new_one_and_the_same_again(control: Control) -> None:
-    """201, then 200 with what was reported first, whatever the repeat says."""
+async def test_first_report_is_201_and_a_repeat_is_200(control: Control) -> None:
+    """201, then 200 with the first report, whatever the repeat contains."""
     first = await control.post(_report())
     assert first.status_code == 201
     data = first.json()["data"]
@@ -108,7 +108,7 @@ async def test_a_new_one_and_the_same_again(control: Control) -> None:
     assert again.json()["data"] == {**data, "recorded_at": recorded_at}
 
 
-async def test_environments_do_not_share_them(control: Control) -> None:
+async def test_deployment_ids_of_environments_are_independent(control: Control) -> None:
     assert [(await control.post(_report(), environment=n)).status_code for n in (0, 1, 1, 0)] == [
         201,
         201,
@@ -117,7 +117,7 @@ async def test_environments_do_not_share_them(control: Control) -> None:
     ]
 
 
-async def test_the_least_that_is_needed(control: Control) -> None:
+async def test_minimal_report_is_recorded(control: Control) -> None:
     # Answers tell whole milliseconds.
     before = datetime.now(UTC).replace(microsecond=0)
     body = {"deployment_id": str(uuid.uuid4()), "version": "x", "note": None, "tomorrow": [1]}
@@ -127,15 +127,15 @@ async def test_the_least_that_is_needed(control: Control) -> None:
     assert before <= datetime.fromisoformat(data["deployed_at"]) <= datetime.now(UTC)
 
 
-async def test_a_note_that_was_cut_in_an_emoji_is_recorded(control: Control) -> None:
+async def test_note_truncated_in_an_emoji_is_recorded(control: Control) -> None:
     body = {"deployment_id": str(uuid.uuid4()), "version": "x", "note": "fix \ud83d", "tomorrow": "\ude00"}
     answer = await control.post(body)
     assert (answer.status_code, answer.json()["data"]["note"]) == (201, "fix \ufffd")
 
 
 @pytest.mark.both_databases
-async def test_a_hundred_at_once(control: Control) -> None:
-    """One is new, all the others are told of it."""
+async def test_hundred_concurrent_reports_are_recorded_once(control: Control) -> None:
+    """One report is 201, and all others are 200."""
     answers = await asyncio.gather(*(control.post(_report(version=f"v{n}")) for n in range(100)))
     assert sorted(answer.status_code for answer in answers) == [200] * 99 + [201]
     assert len({answer.json()["data"]["version"] for answer in answers}) == 1
@@ -172,7 +172,7 @@ BAD: list[tuple[Any, list[str]]] = [
 
 
 @pytest.mark.parametrize(("body", "fields"), BAD, ids=lambda value: str(value)[:60])
-async def test_every_field_at_fault_is_named(control: Control, body: Any, fields: list[str]) -> None:
+async def test_every_invalid_field_is_named(control: Control, body: Any, fields: list[str]) -> None:
     answer = await control.post(body)
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/problem+json"
@@ -181,7 +181,7 @@ async def test_every_field_at_fault_is_named(control: Control, body: Any, fields
         assert (await session.execute(select(func.count()).select_from(RecordedDeployment))).scalar_one() == 0
 
 
-async def test_the_head_is_judged_first(control: Control) -> None:
+async def test_headers_are_checked_before_the_body(control: Control) -> None:
     """401 before 415 before 413 before 422."""
     assert (await control.post(b"", headers={"Authorization": "", "Content-Type": "x/y"})).status_code == 401
     assert (
@@ -195,13 +195,13 @@ async def test_the_head_is_judged_first(control: Control) -> None:
     assert ok.status_code == 201
 
 
-def test_a_leap_second_is_the_following_second() -> None:
+def test_leap_second_becomes_the_following_second() -> None:
     sent = {"deployment_id": str(uuid.uuid4()), "version": "1", "deployed_at": "2016-12-31T23:59:60Z"}
     assert read_report(json.dumps(sent).encode()).deployed_at == datetime(2017, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.both_databases
-async def test_a_report_while_the_environment_is_removed_is_401_as_every_later_one(control: Control) -> None:
+async def test_report_during_removal_of_the_environment_is_401(control: Control) -> None:
     async with control.sessions() as session, session.begin():
         query = select(Environment, Project).where(
             Environment.public_id == control.environments[0], Project.id == Environment.project_id

@@ -23,7 +23,7 @@ from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.interface import QueryResult
 from tests.support.accounts import make_acme
-from tests.support.cheap_engines import build_control
+from tests.support.cheap_engines import build_control_app
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 from tests.support.stored_visits import sent_event, store_a_purchase, store_visits
 
@@ -35,7 +35,7 @@ _NOTHING = {"value": 0, "previous": 0, "change": 0.0}
 
 
 class HeldStore:
-    """A column store that is away, or that lets nobody through for a while."""
+    """A column store that is unavailable, or that blocks queries for a while."""
 
     def __init__(self) -> None:
         self.is_away = True
@@ -116,12 +116,12 @@ async def control(sessions: Sessions, column_store: ChdbColumnStore) -> AsyncIte
         await add_goal(session, site, "Bought", None, "/thanks", NOW)
         await add_goal(session, site, "Purchase again", "purchase", None, NOW)
     told = {"id": project.public_id, "name": "Shop", "slug": "shop"}
-    app = build_control(sessions, column_store, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)
+    app = build_control_app(sessions, column_store, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)
     async with serving_control(app) as url, aiohttp.ClientSession() as http:
         yield Control(url, http, sessions, column_store, app, *tokens, told, site, others)
 
 
-async def test_the_sites_that_the_token_can_read(control: Control) -> None:
+async def test_sites_of_the_token_are_listed(control: Control) -> None:
     received = NOW.replace(microsecond=0) - timedelta(days=2)
     expected = {
         "id": control.site.id,
@@ -145,13 +145,13 @@ async def test_the_sites_that_the_token_can_read(control: Control) -> None:
 
 
 @pytest.mark.both_databases
-async def test_an_account_without_sites_has_an_empty_list(control: Control) -> None:
+async def test_account_without_sites_gets_an_empty_list(control: Control) -> None:
     async with control.sessions() as session, session.begin():
         await session.delete(await session.get_one(Site, control.others_site.id))
     assert (await control.get(SITES, control.others_token))[2] == {"data": []}
 
 
-async def test_a_report_of_a_visit_with_a_purchase(control: Control) -> None:
+async def test_report_of_a_visit_with_a_purchase(control: Control) -> None:
     await store_a_purchase(control.store, control.site.id, NOON)
     report = await control.report()
     assert report["site"] == {"id": control.site.id, "name": "Shop", "timezone": "Europe/Oslo"}
@@ -187,7 +187,7 @@ async def test_a_report_of_a_visit_with_a_purchase(control: Control) -> None:
     assert report["page_speed"]["lcp"] == {"p75": None, "unit": "ms", "rating": None, "samples": 0}
 
 
-async def test_filters_keep_visits_and_are_told(control: Control) -> None:
+async def test_filters_select_visits_and_are_returned(control: Control) -> None:
     await store_a_purchase(control.store, control.site.id, NOON)
     wanted = "path=/thanks&source=Google&campaign=spring&device=Mobile&country=no"
     report = await control.report(f"?days=7&{wanted}&other=1")
@@ -203,14 +203,14 @@ async def test_filters_keep_visits_and_are_told(control: Control) -> None:
         assert (await control.report(f"?{nobody}"))["metrics"]["visits"] == _NOTHING, nobody
 
 
-async def test_a_report_on_today_is_by_the_hour(control: Control) -> None:
+async def test_report_on_today_is_hourly(control: Control) -> None:
     report = await control.report("?days=1")
     assert report["period"]["interval"] == "hour"
     assert 1 <= len(report["series"]) <= 25
     assert report["series"][0]["at"][11:16] == "00:00"
 
 
-async def test_a_report_without_traffic_is_whole(control: Control) -> None:
+async def test_report_without_traffic_is_complete(control: Control) -> None:
     report = await control.report("?days=365")
     assert all(metric["value"] == 0 for metric in report["metrics"].values())
     assert len(report["series"]) == 365
@@ -218,7 +218,7 @@ async def test_a_report_without_traffic_is_whole(control: Control) -> None:
 
 
 @pytest.mark.parametrize("path", [SITES, f"{SITES}/1/report"])
-async def test_a_missing_or_bad_token_is_401(control: Control, path: str) -> None:
+async def test_missing_or_invalid_token_is_401(control: Control, path: str) -> None:
     for token in ("", "nonsense", make_credential(CredentialKind.API_TOKEN), control.site.public_id):
         status, headers, answer = await control.get(path, token)
         assert (status, headers["WWW-Authenticate"], answer["type"]) == (
@@ -229,13 +229,13 @@ async def test_a_missing_or_bad_token_is_401(control: Control, path: str) -> Non
 
 
 @pytest.mark.parametrize("path", [SITES, f"{SITES}/1/report"])
-async def test_a_token_without_the_scope_is_403_that_names_it(control: Control, path: str) -> None:
+async def test_token_without_the_scope_is_403_with_its_name(control: Control, path: str) -> None:
     status, _, answer = await control.get(path, control.narrow_token)
     assert (status, answer["type"]) == (403, "/problems/missing-scope")
     assert "analytics:read" in answer["detail"]
 
 
-async def test_another_accounts_site_and_what_is_none_are_404(control: Control) -> None:
+async def test_foreign_or_unknown_site_is_404(control: Control) -> None:
     for site in (
         control.others_site.id,
         control.site.public_id,
@@ -253,7 +253,7 @@ async def test_another_accounts_site_and_what_is_none_are_404(control: Control) 
         assert (status, answer["type"]) == (404, "/problems/not-found"), site
 
 
-async def test_a_query_that_cannot_be_read_is_422_with_every_field(control: Control) -> None:
+async def test_invalid_query_is_422_with_every_field(control: Control) -> None:
     query = f"days=2&device=TV&country=NOR&source=a&source=b&path={'x' * 2049}"
     status, headers, answer = await control.get(f"{SITES}/{control.site.id}/report?{query}")
     assert (status, headers["Content-Type"]) == (422, "application/problem+json")
@@ -272,13 +272,13 @@ async def test_a_query_that_cannot_be_read_is_422_with_every_field(control: Cont
     }
 
 
-async def test_texts_of_any_kind_are_filters_and_nothing_else(control: Control) -> None:
+async def test_filter_texts_are_never_executed_as_sql(control: Control) -> None:
     for text in ("%00", "%27%20OR%201%3D1", "%5CN", "%7Bx%3AString%7D", "%F0%9F%98%80", "%FF", "%0A%09"):
         report = await control.report(f"?days=7&path={text}&source={text}&campaign={text}")
         assert report["metrics"]["visits"] == _NOTHING, text
 
 
-async def test_a_column_store_that_is_away_is_503(control: Control) -> None:
+async def test_unavailable_column_store_is_503(control: Control) -> None:
     control.app.state.column_store = control.app.state.report_store = HeldStore()
     for path in (SITES, f"{SITES}/{control.site.id}/report"):
         status, headers, answer = await control.get(path)
@@ -287,8 +287,8 @@ async def test_a_column_store_that_is_away_is_503(control: Control) -> None:
 
 
 @pytest.mark.both_databases
-async def test_nobody_waits_at_the_database_while_the_column_store_works(control: Control) -> None:
-    """The use of the token is noted by then: on SQLite its transaction would keep out whoever wants to write."""
+async def test_no_transaction_is_open_while_the_column_store_works(control: Control) -> None:
+    """The use of the token is recorded before: on SQLite an open transaction would block all writers."""
     held = HeldStore()
     held.is_away = False
     control.app.state.report_store = held
@@ -303,7 +303,7 @@ async def test_nobody_waits_at_the_database_while_the_column_store_works(control
     assert (status, answer["data"][0]["verified"]) == (200, False)
 
 
-async def test_a_report_whose_caller_has_left_is_dropped(
+async def test_report_is_cancelled_when_the_caller_disconnects(
     control: Control, caplog: pytest.LogCaptureFixture
 ) -> None:
     held = HeldStore()

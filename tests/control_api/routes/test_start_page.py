@@ -1,4 +1,4 @@
-"""`GET /`: a page of one file, which links to what is there."""
+"""`GET /`: a page of one file whose links work."""
 
 import re
 from collections.abc import AsyncIterator
@@ -18,14 +18,14 @@ from ingest_edge.health import Readiness
 from ingest_edge.limits import Limits
 from ingest_edge.metrics import EdgeMetrics
 from pipeline_contracts.settings import Settings
-from tests.support.cheap_engines import build_control
+from tests.support.cheap_engines import build_control_app
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 from wiring.embedded.asgi_bridge import asgi_handler
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The control plane without a database: none of this needs one."""
+    """The control plane without a database."""
 
     url: str
     http: aiohttp.ClientSession
@@ -33,7 +33,7 @@ class Control:
 
 @pytest.fixture
 async def control() -> AsyncIterator[Control]:
-    app = build_control(_no_sessions, None, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)
+    app = build_control_app(_no_sessions, None, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)
     async with serving_control(app) as url, aiohttp.ClientSession() as http:
         yield Control(url, http)
 
@@ -43,7 +43,7 @@ def _no_sessions() -> None:
 
 
 class _Page(HTMLParser):
-    """Tags and what they refer to."""
+    """Collects tags and their references."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class _Page(HTMLParser):
         self.links += [value or "" for name, value in attrs if name in ("href", "src", "action")]
 
 
-async def test_the_page_loads_nothing_from_elsewhere_and_allows_nothing(control: Control) -> None:
+async def test_page_loads_nothing_from_other_origins(control: Control) -> None:
     async with control.http.get(control.url) as answer:
         text, headers = await answer.text(), answer.headers
     assert (answer.status, answer.content_type) == (200, "text/html")
@@ -93,9 +93,9 @@ async def _check_links(edge: Edge) -> None:
         await runner.cleanup()
 
 
-async def test_what_it_links_to_is_there_in_pharos_up() -> None:
+async def test_links_work_in_pharos_up() -> None:
     """In `pharos up`, the edge answers health requests and forwards other paths to the control plane."""
-    app = build_control(_no_sessions, None, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)
+    app = build_control_app(_no_sessions, None, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)
     intake = cast(Any, SimpleNamespace(limits=Limits.from_settings(Settings()), metrics=EdgeMetrics()))
     await _check_links(
         build_edge(intake, Readiness({}), receipt_key=b"receipts", otherwise=asgi_handler(app))
@@ -103,10 +103,10 @@ async def test_what_it_links_to_is_there_in_pharos_up() -> None:
     await app.state.log_streams.close()
 
 
-async def test_what_it_links_to_is_there_in_a_process_of_its_own() -> None:
+async def test_links_work_in_a_separate_process() -> None:
     """A control plane in a process of its own answers health requests itself."""
     # Not the application that all tests share: this test adds two routes.
-    app = control_app.build_control(
+    app = control_app.build_control_app(
         cast(Any, _no_sessions), cast(Any, None), b"a receipt key of the test suite, 32+", VARIABLE_KEYS
     )
     add_health(app, {})
@@ -114,7 +114,7 @@ async def test_what_it_links_to_is_there_in_a_process_of_its_own() -> None:
     await app.state.log_streams.close()
 
 
-async def test_who_has_the_page_gets_it_no_second_time_and_other_methods_are_refused(
+async def test_page_is_cached_and_other_methods_are_refused(
     control: Control,
 ) -> None:
     async with control.http.get(control.url) as answer:

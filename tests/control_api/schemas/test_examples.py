@@ -1,4 +1,4 @@
-"""The documents that people are shown: read without a fault, and what their schemas say."""
+"""The published example documents are valid and match their schemas."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from control_api.schemas.load_schema import CONFIGURATION, NAMES, WORKFLOW
 from control_domain.configurations.documents.bindings import BadBindings
 from control_domain.configurations.documents.read_document import read_configuration
 from control_domain.workflows.read_workflow import read_workflow
-from tests.control_api.schemas.validated import faults, parse, validator
+from tests.control_api.schemas.validation import faults, parse, validator
 
 _DOCS = Path(__file__).parents[3] / "docs"
 _FILES = {
@@ -25,7 +25,7 @@ each = pytest.mark.parametrize("name", NAMES)
 
 
 def _keys(schema: Any, root: Any) -> Iterator[str]:
-    """Every key that a schema knows by name."""
+    """Yield every key that a schema names."""
     if not isinstance(schema, dict):
         return
     if "$ref" in schema:
@@ -47,23 +47,23 @@ def _used(value: Any) -> Iterator[str]:
 
 
 @each
-def test_an_example_is_what_its_schema_says_and_has_every_key(name: str) -> None:
+def test_example_matches_its_schema_and_uses_every_key(name: str) -> None:
     document, schema = parse(_FILES[name].read_text()), validator(name).schema
     assert not faults(name, document)
     assert set(_keys(schema, schema)) <= set(_used(document))
 
 
 @each
-def test_an_editor_finds_the_schema_of_an_example(name: str) -> None:
+def test_example_names_its_schema_for_editors(name: str) -> None:
     first, *_ = _FILES[name].read_text().splitlines()
     assert first == f"# yaml-language-server: $schema=http://127.0.0.1:8000/api/schemas/{name}"
 
 
-def test_the_workflow_is_read() -> None:
+def test_workflow_example_is_accepted() -> None:
     assert list(read_workflow(_FILES[WORKFLOW].read_text()).processes) == ["web", "worker", "scheduler"]
 
 
-def test_the_configuration_is_read_with_its_bindings() -> None:
+def test_configuration_example_is_accepted_with_its_bindings() -> None:
     text, bindings = _FILES[CONFIGURATION].read_text(), json.loads(_BINDINGS.read_text())
     document = read_configuration(text, bindings, lambda value: value)
     assert {one.address[0] for one in document.resources} == {"project", "environments", "sites"}
@@ -74,7 +74,7 @@ def test_the_configuration_is_read_with_its_bindings() -> None:
         read_configuration(text, {}, lambda value: value)
 
 
-def test_what_the_documentation_shows_is_read() -> None:
+def test_documents_in_the_documentation_are_accepted() -> None:
     text = (_DOCS / "configuration.md").read_text()
     shown = [block for block in re.findall("```yaml\n(.*?)```", text, re.DOTALL) if "version: 2\n" in block]
     assert shown

@@ -1,4 +1,4 @@
-"""The schemas over HTTP, as editors ask for them: without a credential, and again and again."""
+"""The schemas over HTTP, without authentication, with caching."""
 
 import gzip
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from control_api.app import build_control
+from control_api.app import build_control_app
 from control_api.schemas import load_schema as loading
 from control_api.schemas.load_schema import NAMES
 from tests.support.serve_control import serving_control
@@ -22,7 +22,7 @@ each = pytest.mark.parametrize("name", NAMES)
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
     # No database and no column store: what is served here asks for neither.
-    app = build_control(_NOTHING, _NOTHING, b"receipts", _NOTHING)
+    app = build_control_app(_NOTHING, _NOTHING, b"receipts", _NOTHING)
     async with (
         serving_control(app) as url,
         aiohttp.ClientSession(
@@ -33,7 +33,7 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 @each
-async def test_what_is_served_is_the_file(name: str, http: aiohttp.ClientSession) -> None:
+async def test_served_schema_is_the_file(name: str, http: aiohttp.ClientSession) -> None:
     plain = (_FOLDER / name).read_bytes()
     async with http.get(name) as answer:
         assert (answer.status, answer.headers["Content-Type"]) == (200, "application/schema+json")
@@ -45,7 +45,7 @@ async def test_what_is_served_is_the_file(name: str, http: aiohttp.ClientSession
 
 
 @each
-async def test_who_has_it_gets_it_once(name: str, http: aiohttp.ClientSession) -> None:
+async def test_etag_avoids_resending_a_schema(name: str, http: aiohttp.ClientSession) -> None:
     async with http.get(name) as answer:
         tag = answer.headers["ETag"]
         assert answer.headers["Cache-Control"] == "no-cache"
@@ -55,14 +55,14 @@ async def test_who_has_it_gets_it_once(name: str, http: aiohttp.ClientSession) -
         assert answer.status == 200
 
 
-async def test_nothing_else_is_served_from_the_folder(http: aiohttp.ClientSession) -> None:
+async def test_other_files_of_the_folder_are_not_served(http: aiohttp.ClientSession) -> None:
     for name in ("", "workflow-2.json", "load_schema.py", "..%2Fapp.py"):
         async with http.get(name) as answer:
             assert (answer.status, answer.content_type) == (404, "application/problem+json")
 
 
 @each
-async def test_other_methods_are_refused_as_elsewhere(name: str, http: aiohttp.ClientSession) -> None:
+async def test_other_methods_are_refused(name: str, http: aiohttp.ClientSession) -> None:
     for method in ("POST", "PUT", "DELETE"):
         async with http.request(method, name) as answer:
             assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")

@@ -1,4 +1,4 @@
-"""The schemas themselves: well formed, and told in every place."""
+"""The JSON schemas themselves: valid, and described in every place."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def _schema(name: str) -> Any:
 
 
 def _schemas(schema: Any, path: str = "#") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every schema in this one, itself included."""
+    """Yield every schema in this one, including itself."""
     if not isinstance(schema, dict):
         return
     yield path, schema
@@ -46,7 +46,7 @@ def _resolve(root: Any, schema: Any) -> Any:
 
 
 @each
-def test_it_is_a_schema_of_draft_07_and_says_which(name: str) -> None:
+def test_schema_is_valid_draft_07_with_its_id(name: str) -> None:
     schema = _schema(name)
     Draft7Validator.check_schema(schema)
     assert schema["$schema"] == Draft7Validator.META_SCHEMA["$schema"]
@@ -55,14 +55,14 @@ def test_it_is_a_schema_of_draft_07_and_says_which(name: str) -> None:
 
 
 @each
-def test_no_keyword_is_one_that_nobody_knows(name: str) -> None:
+def test_schema_uses_only_known_keywords(name: str) -> None:
     known = set(Draft7Validator.META_SCHEMA["properties"]) | _OF_EDITORS
     for path, schema in _schemas(_schema(name)):
         assert set(schema) <= known, path
 
 
 @each
-def test_everything_that_can_be_written_is_told(name: str) -> None:
+def test_every_property_has_a_description(name: str) -> None:
     root = _schema(name)
     for path, schema in _schemas(root):
         for property_, member in schema.get("properties", {}).items():
@@ -74,14 +74,14 @@ def test_everything_that_can_be_written_is_told(name: str) -> None:
 
 
 @each
-def test_no_mapping_takes_keys_that_nobody_knows(name: str) -> None:
+def test_mappings_allow_no_unknown_keys(name: str) -> None:
     for path, schema in _schemas(_schema(name)):
         if "object" in schema.get("type", ()):
             assert "additionalProperties" in schema, path
 
 
 @each
-def test_examples_and_defaults_are_what_their_schemas_say(name: str) -> None:
+def test_examples_and_defaults_match_their_schemas(name: str) -> None:
     root = _schema(name)
     shown = 0
     for path, schema in _schemas(root):
@@ -99,7 +99,7 @@ def test_every_definition_is_used(name: str) -> None:
     assert used == {f"#/definitions/{definition}" for definition in root["definitions"]}
 
 
-def test_there_are_those_that_are_named() -> None:
+def test_every_named_schema_exists() -> None:
     assert sorted(path.name for path in _FOLDER.glob("*.json")) == sorted(NAMES)
     with pytest.raises(KeyError):
         load_schema("load_schema.py")

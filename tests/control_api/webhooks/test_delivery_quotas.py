@@ -2,8 +2,8 @@
 
 import pytest
 
-from control_api.limits import accepted_webhooks as accepted
-from control_api.limits.accepted_webhooks import AcceptedDeliveries
+from control_api.limits import webhook_limits
+from control_api.limits.webhook_limits import AcceptedDeliveries
 from control_domain.webhooks import deliveries
 from control_domain.webhooks.deliveries import read_body, trim_bodies
 from pipeline_contracts.errors import TooManyRequests
@@ -16,7 +16,7 @@ _PING = as_sent("ping", {"zen": "Keep it logically awesome."})
 async def test_an_account_over_its_rate_gets_retry_after(
     github: Hooked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accepted, "DELIVERIES", RateLimit(0.001, 2))
+    monkeypatch.setattr(webhook_limits, "DELIVERIES", RateLimit(0.001, 2))
     responses = [await github.told(_PING) for _ in range(2)]
     assert responses == [(200, "pong")] * 2
     answer = await github.deliver(_PING)
@@ -64,7 +64,7 @@ async def test_trimmed_deliveries_are_still_duplicates(
 
 async def test_receiving_deliveries_trims_old_bodies(github: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "MAX_STORED_BYTES", 1)
-    monkeypatch.setattr(accepted, "_TRIM_BYTES", 0)
+    monkeypatch.setattr(webhook_limits, "_TRIM_BYTES", 0)
     for number in range(3):
         await github.told(_PING, f"delivery {number}")
     assert [read_body(one) is None for one in await github.deliveries()] == [True, True, False]

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from control_api.limits.webhook_bodies import BodyBudget, WebhookBodies
-from control_api.limits.webhook_senders import Senders
+from control_api.limits.webhook_limits import WebhookSenders
 from control_domain.tables.webhooks import SealedWebhookSecret
 from pipeline_contracts.client_address import parse_trusted_proxies
 from pipeline_contracts.errors import BadSignature, Unavailable
@@ -22,8 +22,8 @@ def test_bytes_are_counted_on_arrival_and_released_at_the_end() -> None:
     budget = BodyBudget(10, 10)
     for _ in range(3):
         with budget.reading(HERE) as reading:
-            reading.hold(4)
-            reading.hold(6)
+            reading.add(4)
+            reading.add(6)
             assert budget.bytes == 10
         assert budget.bytes == 0
 
@@ -31,9 +31,9 @@ def test_bytes_are_counted_on_arrival_and_released_at_the_end() -> None:
 def test_a_complete_body_is_never_evicted() -> None:
     budget = BodyBudget(10, 10)
     with budget.reading(HERE) as first, budget.reading(THERE) as second:
-        first.hold(6)
+        first.add(6)
         with pytest.raises(Unavailable):
-            second.hold(5)
+            second.add(5)
 
 
 async def _ended(budget: BodyBudget, held: list[tuple[str, int]], sender: str, count: int) -> list[bool]:
@@ -42,12 +42,12 @@ async def _ended(budget: BodyBudget, held: list[tuple[str, int]], sender: str, c
         readings = []
         for one, size in held:
             reading = stack.enter_context(budget.reading(one))
-            stack.enter_context(reading.giving_way(_Entered()))  # type: ignore[arg-type]
-            reading.hold(size)
+            stack.enter_context(reading.abortable(_Entered()))  # type: ignore[arg-type]
+            reading.add(size)
             readings.append(reading)
         with budget.reading(sender) as newest:
-            newest.hold(count)
-        return [reading.was_ended for reading in readings]
+            newest.add(count)
+        return [reading.was_aborted for reading in readings]
 
 
 class _Entered:
@@ -85,59 +85,59 @@ async def test_an_expired_body_is_evicted_as_well() -> None:
     with budget.reading(HERE) as late, budget.reading(THERE) as newest:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(None) as ends:
-                with late.giving_way(ends):
-                    late.hold(10)
+                with late.abortable(ends):
+                    late.add(10)
                     ends.reschedule(0)
-                    asyncio.get_running_loop().call_soon(newest.hold, 10)
+                    asyncio.get_running_loop().call_soon(newest.add, 10)
                     await asyncio.sleep(60)
-        assert (late.was_ended, late.bytes, newest.bytes) == (True, 0, 10)
+        assert (late.was_aborted, late.bytes, newest.bytes) == (True, 0, 10)
 
 
 def test_unverified_senders_do_not_use_the_memory_of_verified_ones() -> None:
-    bodies = WebhookBodies(unproven=(10, 10, 10), proven=(10, 6, 6))
-    bodies.senders.note_proof(HOOK, HERE)
+    bodies = WebhookBodies(unverified=(10, 10, 10), verified=(10, 6, 6))
+    bodies.senders.record_valid(HOOK, HERE)
     with bodies.reading(HOOK, THERE) as other, bodies.reading(HOOK, HERE) as host:
-        other.hold(10)
-        host.hold(6)
+        other.add(10)
+        host.add(6)
         with pytest.raises(Unavailable):
-            host.hold(1)
+            host.add(1)
         # A sender is verified per webhook: the secret of another webhook does not count.
         with bodies.reading("repository 2", HERE) as stranger, pytest.raises(Unavailable):
-            stranger.hold(1)
+            stranger.add(1)
 
 
 def test_a_failing_network_is_refused_until_it_is_verified() -> None:
     now = 0.0
-    senders = Senders(lambda: now)
+    senders = WebhookSenders(lambda: now)
     for _ in range(100):
-        senders.check(HOOK, HERE)
-        senders.note_failure(HOOK, HERE)
+        senders.check_failures(HOOK, HERE)
+        senders.record_failure(HOOK, HERE)
     with pytest.raises(Unavailable, match="no good signature"):
-        senders.check(HOOK, HERE)
-    senders.check(HOOK, THERE)
-    senders.check("repository 2", HERE)
+        senders.check_failures(HOOK, HERE)
+    senders.check_failures(HOOK, THERE)
+    senders.check_failures("repository 2", HERE)
     now = 1.0
-    senders.check(HOOK, HERE)
-    senders.note_failure(HOOK, HERE)
+    senders.check_failures(HOOK, HERE)
+    senders.record_failure(HOOK, HERE)
     with pytest.raises(Unavailable):
-        senders.check(HOOK, HERE)
-    senders.note_proof(HOOK, HERE)
+        senders.check_failures(HOOK, HERE)
+    senders.record_valid(HOOK, HERE)
     # A network with an earlier valid signature is not refused.
     for _ in range(200):
-        senders.check(HOOK, HERE)
-        senders.note_failure(HOOK, HERE)
+        senders.check_failures(HOOK, HERE)
+        senders.record_failure(HOOK, HERE)
     now = 86_402.0
-    assert not senders.are_proven(HOOK, HERE)
+    assert not senders.is_verified(HOOK, HERE)
 
 
 def _attempt(
-    senders: Senders, network: str = HERE, *, is_exempt: bool = False
+    senders: WebhookSenders, network: str = HERE, *, is_exempt: bool = False
 ) -> AbstractContextManager[None]:
     return senders.attempt(HOOK, network, (BadSignature,), is_exempt=is_exempt)
 
 
 def test_concurrent_deliveries_stay_within_the_limit() -> None:
-    senders = Senders(lambda: 0.0)
+    senders = WebhookSenders(lambda: 0.0)
     with ExitStack() as held:
         for _ in range(100):
             held.enter_context(_attempt(senders))
@@ -154,31 +154,31 @@ def test_concurrent_deliveries_stay_within_the_limit() -> None:
 
 
 def test_proofs_of_a_webhook_evict_only_its_own() -> None:
-    senders = Senders()
-    senders.note_proof("repository 2", HERE)
+    senders = WebhookSenders()
+    senders.record_valid("repository 2", HERE)
     for number in range(5000):
-        senders.note_proof(HOOK, str(number))
-        senders.note_failure(HOOK, str(number))
-    assert senders.are_proven("repository 2", HERE)
-    assert [senders.are_proven(HOOK, str(number)) for number in (0, 4935, 4936, 4999)] == [
+        senders.record_valid(HOOK, str(number))
+        senders.record_failure(HOOK, str(number))
+    assert senders.is_verified("repository 2", HERE)
+    assert [senders.is_verified(HOOK, str(number)) for number in (0, 4935, 4936, 4999)] == [
         False,
         False,
         True,
         True,
     ]
-    assert (senders._proofs, len(senders._failing)) == (65, 4096)
+    assert (senders._verified_count, len(senders._failing)) == (65, 4096)
 
 
 def test_the_total_number_of_proofs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control_api.limits.webhook_senders._MOST_PROOFS", 4)
-    senders = Senders()
+    monkeypatch.setattr("control_api.limits.webhook_limits._MAX_VERIFIED", 4)
+    senders = WebhookSenders()
     for hook, network in [("a", HERE), ("b", HERE), ("c", HERE), ("c", THERE), ("c", "192.0.2.9")]:
-        senders.note_proof(hook, network)
-    assert [senders.are_proven(hook, HERE) for hook in "abc"] == [True, True, False]
+        senders.record_valid(hook, network)
+    assert [senders.is_verified(hook, HERE) for hook in "abc"] == [True, True, False]
     # A new proof replaces the oldest one.
-    senders.note_proof("d", HERE)
-    assert [senders.are_proven(hook, HERE) for hook in "abd"] == [False, True, True]
-    assert senders._proofs == sum(map(len, senders._proven.values())) == 4
+    senders.record_valid("d", HERE)
+    assert [senders.is_verified(hook, HERE) for hook in "abd"] == [False, True, True]
+    assert senders._verified_count == sum(map(len, senders._verified.values())) == 4
 
 
 MIB = 2**20
@@ -200,7 +200,7 @@ async def test_a_large_body_is_accepted_among_many_small_ones(
     bodies = WebhookBodies()
     host = ("repository 99", THERE)
     for one in [*holders, host] if is_proven else []:
-        bodies.senders.note_proof(*one)
+        bodies.senders.record_valid(*one)
     with ExitStack() as stack:
         await _hold_beside(bodies, stack, [(*one, size) for one in holders], host)
 
@@ -212,44 +212,44 @@ async def _hold_beside(
     readings = []
     for hook, network, size in held:
         readings.append(stack.enter_context(bodies.reading(hook, network)))
-        stack.enter_context(readings[-1].giving_way(_Entered()))  # type: ignore[arg-type]
-        readings[-1].hold(size)
+        stack.enter_context(readings[-1].abortable(_Entered()))  # type: ignore[arg-type]
+        readings[-1].add(size)
     newest = stack.enter_context(bodies.reading(*host))
-    stack.enter_context(newest.giving_way(_Entered()))  # type: ignore[arg-type]
+    stack.enter_context(newest.abortable(_Entered()))  # type: ignore[arg-type]
     for number in range(80):
-        newest.hold(65_536)
+        newest.add(65_536)
         with suppress(Unavailable):
-            readings[-1 - number % len(readings)].hold(1)
-    assert (newest.bytes, newest.was_ended) == (5 * MIB, False)
+            readings[-1 - number % len(readings)].add(1)
+    assert (newest.bytes, newest.was_aborted) == (5 * MIB, False)
 
 
 def test_an_old_slow_body_is_evicted_for_younger_ones() -> None:
     budget = BodyBudget(10, 10)
     with budget.reading(HERE) as old, budget.reading(THERE) as young, ExitStack() as stack:
-        stack.enter_context(old.giving_way(_Entered()))  # type: ignore[arg-type]
-        stack.enter_context(young.giving_way(_Entered()))  # type: ignore[arg-type]
-        old.hold(5)
-        young.hold(5)
+        stack.enter_context(old.abortable(_Entered()))  # type: ignore[arg-type]
+        stack.enter_context(young.abortable(_Entered()))  # type: ignore[arg-type]
+        old.add(5)
+        young.add(5)
         with pytest.raises(Unavailable):
-            old.hold(1)
-        assert (young.was_ended, young.bytes) == (False, 5)
+            old.add(1)
+        assert (young.was_aborted, young.bytes) == (False, 5)
 
 
 def test_a_site_and_an_account_have_shares() -> None:
-    bodies = WebhookBodies(unproven=(100, 5, 8), proven=(100, 5, 8))
+    bodies = WebhookBodies(unverified=(100, 5, 8), verified=(100, 5, 8))
     groups = [
         [(HOOK, f"192.0.2.{last}", None) for last in (1, 2)],
         [(HOOK, f"2001:db8:0:{last}::/64", None) for last in (1, 2)],
         [(f"repository {number}", "198.51.100.9", "account 1") for number in (7, 8)],
     ]
     for number in (7, 8):
-        bodies.senders.note_proof(f"repository {number}", "198.51.100.9")
+        bodies.senders.record_valid(f"repository {number}", "198.51.100.9")
     for first, second in groups:
         with bodies.reading(*first) as one, bodies.reading(*second) as other:
-            one.hold(5)
-            other.hold(3)
+            one.add(5)
+            other.add(3)
             with pytest.raises(Unavailable):
-                other.hold(1)
+                other.add(1)
     assert bodies.bytes == 0
 
 
@@ -257,7 +257,7 @@ async def test_signed_deliveries_are_accepted_during_an_attack_with_endless_bodi
     github: Hooked,
 ) -> None:
     github.platform.app.state.webhook_bodies = bodies = WebhookBodies(
-        unproven=(80_000, 40_000, 40_000), proven=(40_000, 10_000, 10_000)
+        unverified=(80_000, 40_000, 40_000), verified=(40_000, 10_000, 10_000)
     )
     sizes = [16_000] * 10 + [1000] * 60 + [100] * 30
     assert await attack(github, sizes, pause=0.0) == [202] * 5
@@ -287,8 +287,8 @@ async def test_the_sender_is_the_client_that_a_trusted_proxy_names(
     answer = await github.deliver(push("github"), headers={"X-Forwarded-For": "2001:db8::7"})
     assert answer.status == 202
     hook = f"repository {github.repository_id}"
-    assert bodies.senders.are_proven(hook, "2001:db8::/64")
-    assert not bodies.senders.are_proven(hook, "127.0.0.1")
+    assert bodies.senders.is_verified(hook, "2001:db8::/64")
+    assert not bodies.senders.is_verified(hook, "127.0.0.1")
     sent = push("github")
     named = {"X-Forwarded-For": "203.0.113.9", "X-Hub-Signature-256": None}
     for _ in range(100):

@@ -1,11 +1,11 @@
-"""Answers of an ASGI application on the edge's port."""
+"""Responses of an ASGI application on the edge's port."""
 
 import asyncio
 from typing import Any
 
 from aiohttp import web
 
-from control_api.http.layers import SmallPieces
+from control_api.http.middleware import BodyChunkMiddleware
 from ingest_edge.app import Edge, edge_runner
 from ingest_edge.metrics import EdgeMetrics
 from tests.support.unread_answers import listen_with_small_buffers, unread_callers, until
@@ -21,8 +21,8 @@ async def _large(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": _BODY})
 
 
-async def test_of_a_large_answer_that_is_not_read_little_is_held() -> None:
-    runner = edge_runner(Edge(EdgeMetrics(), asgi_handler(SmallPieces(_large))))
+async def test_unread_large_response_is_barely_buffered() -> None:
+    runner = edge_runner(Edge(EdgeMetrics(), asgi_handler(BodyChunkMiddleware(_large))))
     await runner.setup()
     listening = listen_with_small_buffers()
     await web.SockSite(runner, listening).start()

@@ -1,4 +1,4 @@
-"""A data folder that cannot be used: one sentence that names the file, says why and what to do."""
+"""Errors of an unusable data folder: one sentence with the file, the reason and the remedy."""
 
 import errno
 import fcntl
@@ -13,8 +13,8 @@ from pipeline_contracts.errors import StorageUnavailable
 from wiring.embedded.data_folder import (
     DataFolderInUse,
     DataFolderUnusable,
-    explained,
-    own_data_folder,
+    explain_file_errors,
+    lock_data_folder,
     read_secret,
 )
 
@@ -45,16 +45,16 @@ _FAULTS: dict[str, tuple[Callable[[Path], object], str, str]] = {
 
 
 @pytest.mark.parametrize(("spoil", "place", "why"), _FAULTS.values(), ids=_FAULTS.keys())
-def test_a_file_in_the_folder_that_is_none(
+def test_unusable_file_in_the_folder_is_named(
     spoil: Callable[[Path], object], place: str, why: str, tmp_path: Path
 ) -> None:
     spoil(tmp_path)
-    with pytest.raises(DataFolderUnusable) as fault, own_data_folder(tmp_path):
+    with pytest.raises(DataFolderUnusable) as fault, lock_data_folder(tmp_path):
         pass
     assert str(fault.value) == f"{tmp_path}{place} cannot be used: {why}"
 
 
-def test_the_folder_itself(tmp_path: Path) -> None:
+def test_unusable_folder_is_named(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     for path, why in (
@@ -62,18 +62,18 @@ def test_the_folder_itself(tmp_path: Path) -> None:
         (file / "below", _FILE),
         (Path("/proc/1/pharos"), "No such file or directory. Choose another --data."),
     ):
-        with pytest.raises(DataFolderUnusable) as fault, own_data_folder(path):
+        with pytest.raises(DataFolderUnusable) as fault, lock_data_folder(path):
             pass
         assert str(fault.value) == f"{path} cannot be used: {why}"
     with (
         pytest.raises(DataFolderUnusable, match="107. Choose a shorter --data"),
-        own_data_folder(tmp_path / ("x" * 107)),
+        lock_data_folder(tmp_path / ("x" * 107)),
     ):
         pass
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_the_folder_of_another_user(tmp_path: Path) -> None:
+def test_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
     readable = tmp_path / "readable"
@@ -84,7 +84,7 @@ def test_the_folder_of_another_user(tmp_path: Path) -> None:
     os.seteuid(65_534)
     try:
         for folder, place in ((data, "/lock"), (readable, "/lock"), (tmp_path / "new", "")):
-            with pytest.raises(DataFolderUnusable) as fault, own_data_folder(folder):
+            with pytest.raises(DataFolderUnusable) as fault, lock_data_folder(folder):
                 pass
             assert str(fault.value) == (
                 f"{folder}{place} cannot be used: Permission denied. Run as the user who owns it, or choose another "
@@ -94,12 +94,12 @@ def test_the_folder_of_another_user(tmp_path: Path) -> None:
         os.seteuid(0)
 
 
-def test_a_folder_in_use(tmp_path: Path) -> None:
+def test_folder_in_use_is_refused(tmp_path: Path) -> None:
     # Opened anew, the file has a lock of its own in the same process too.
     with (
-        own_data_folder(tmp_path),
+        lock_data_folder(tmp_path),
         pytest.raises(DataFolderInUse, match="Another process runs on"),
-        own_data_folder(tmp_path),
+        lock_data_folder(tmp_path),
     ):
         pass
     with open(tmp_path / "lock") as lock:
@@ -126,14 +126,14 @@ def test_a_folder_in_use(tmp_path: Path) -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_is_said_of_an_error(error: Exception, told: str) -> None:
-    with pytest.raises(DataFolderUnusable) as fault, explained(Path("/data/file")):
+def test_errors_are_explained(error: Exception, told: str) -> None:
+    with pytest.raises(DataFolderUnusable) as fault, explain_file_errors(Path("/data/file")):
         raise error
     assert str(fault.value).startswith(told)
 
 
-def test_the_advice_for_a_damaged_file_loses_nothing_else() -> None:
-    """An older event log next to a newer column store would drop new records as repeats."""
+def test_advice_for_a_damaged_file_loses_nothing_else() -> None:
+    """An older event log next to a newer column store would drop new records as duplicates."""
     for name, error, message in (
         (
             "event-log.sqlite",
@@ -143,26 +143,26 @@ def test_the_advice_for_a_damaged_file_loses_nothing_else() -> None:
         ("salts.json", UnicodeDecodeError("utf-8", b"\x9c", 0, 1, "x"), "it is not text. Delete it"),
         ("control.sqlite", StorageUnavailable("no database"), "no database. Restore the whole data folder"),
     ):
-        with pytest.raises(DataFolderUnusable) as fault, explained(Path("/data") / name):
+        with pytest.raises(DataFolderUnusable) as fault, explain_file_errors(Path("/data") / name):
             raise error
         assert message in str(fault.value)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_a_folder_that_another_user_has_set_up(tmp_path: Path) -> None:
+def test_folder_set_up_by_another_user_is_refused(tmp_path: Path) -> None:
     for name, owner, called in (("lock", 1, "daemon"), ("control.sqlite", 64_999, "user 64999")):
         data = tmp_path / name
         data.mkdir()
         (data / name).touch()
         os.chown(data / name, owner, owner)
-        with pytest.raises(DataFolderUnusable) as fault, own_data_folder(data):
+        with pytest.raises(DataFolderUnusable) as fault, lock_data_folder(data):
             pass
         assert str(fault.value) == (
             f"{data / name} belongs to {called}, but Pharos runs as root. Run it as {called}, or choose another --data."
         )
 
 
-def test_a_secret_is_made_once_and_an_emptied_one_is_no_key(tmp_path: Path) -> None:
+def test_secret_is_created_once_and_an_emptied_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "receipt.key"
     secret = read_secret(path)
     assert len(secret) == 43

@@ -1,4 +1,4 @@
-"""Queries that an operator sends to the socket: whatever they are, reports and inserts go on as before."""
+"""Queries on the operator socket do not affect reports and inserts."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -96,7 +96,7 @@ async def _report(store: ChdbColumnStore) -> dict[str, Any]:
     )
 
 
-async def test_no_query_of_an_operator_changes_a_report_or_an_insert(
+async def test_operator_queries_affect_no_reports_or_inserts(
     column_store: ChdbColumnStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The same limits, reached sooner.

@@ -1,4 +1,4 @@
-"""The Git repository that a first start makes."""
+"""The sample Git repository of a first start."""
 
 import json
 import logging
@@ -30,7 +30,7 @@ _KEYS = SealingKeys.read("k" * 43)
 
 @dataclass(frozen=True)
 class FirstStart:
-    """A data folder with an account, as it is before its repository is made."""
+    """A data folder with an account, before the sample repository is created."""
 
     data: Path
     sessions: Sessions
@@ -44,7 +44,7 @@ class FirstStart:
         return await ensure_sample_repository(self.sessions, _KEYS, {**self.credentials, **more}, self.data)
 
     def git(self, *arguments: str) -> str:
-        """What git tells of the repository."""
+        """Return the output of git in the repository."""
         done = subprocess.run(
             ["git", f"--git-dir={self.repository}", *arguments], capture_output=True, text=True, check=True
         )
@@ -67,7 +67,7 @@ async def first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         yield FirstStart(data, sessions, made)
 
 
-async def test_it_is_a_bare_repository_with_an_application_on_main(first: FirstStart) -> None:
+async def test_sample_is_a_bare_repository_with_an_application(first: FirstStart) -> None:
     await first.ensure()
     assert first.git("rev-parse", "--is-bare-repository") == "true\n"
     assert first.git("symbolic-ref", "HEAD") == "refs/heads/main\n"
@@ -81,7 +81,7 @@ async def test_it_is_a_bare_repository_with_an_application_on_main(first: FirstS
     first.git("fsck", "--strict")
 
 
-async def test_its_pushes_deploy_to_the_first_environment(first: FirstStart) -> None:
+async def test_pushes_to_the_sample_deploy_to_the_first_environment(first: FirstStart) -> None:
     await first.ensure()
     document = read_workflow(first.git("show", "main:pharos.yaml"))
     assert document.triggers.push == {"main": "production"}
@@ -90,7 +90,7 @@ async def test_its_pushes_deploy_to_the_first_environment(first: FirstStart) -> 
     assert [*document.processes] == ["web"]
 
 
-async def test_its_secret_is_in_the_credentials_which_stay_private(first: FirstStart) -> None:
+async def test_webhook_secret_is_in_the_private_credentials(first: FirstStart) -> None:
     whole = await first.ensure()
     assert set(whole) - set(first.credentials) == {"repository"}
     assert set(whole["repository"]) == {"id", "kind", "secret"}
@@ -99,7 +99,7 @@ async def test_its_secret_is_in_the_credentials_which_stay_private(first: FirstS
     assert stat.S_IMODE((first.data / "credentials.json").stat().st_mode) == 0o600
 
 
-async def test_a_later_start_changes_neither_the_files_nor_the_credentials(first: FirstStart) -> None:
+async def test_later_start_changes_neither_files_nor_credentials(first: FirstStart) -> None:
     whole = await first.ensure()
     revision = first.git("rev-parse", "main")
     before = (first.data / "credentials.json").stat()
@@ -109,7 +109,7 @@ async def test_a_later_start_changes_neither_the_files_nor_the_credentials(first
     assert (first.data / "credentials.json").stat().st_ino == before.st_ino
 
 
-async def test_what_a_killed_start_has_left_is_made_whole(first: FirstStart) -> None:
+async def test_start_completes_after_a_killed_start(first: FirstStart) -> None:
     half = first.repository.with_name("repository.git.new")
     half.mkdir()
     (half / "HEAD").write_text("half a line")
@@ -118,7 +118,7 @@ async def test_what_a_killed_start_has_left_is_made_whole(first: FirstStart) -> 
     assert first.git("rev-parse", "--verify", "main^{commit}")
 
 
-async def test_files_that_a_killed_start_never_told_of_are_taken(first: FirstStart) -> None:
+async def test_start_uses_the_repository_of_a_killed_start(first: FirstStart) -> None:
     await first.ensure()
     revision = first.git("rev-parse", "main")
     async with first.sessions() as session, session.begin():
@@ -128,7 +128,7 @@ async def test_files_that_a_killed_start_never_told_of_are_taken(first: FirstSta
     assert first.git("rev-parse", "main") == revision
 
 
-async def test_settings_of_git_around_it_do_not_count(
+async def test_git_settings_of_the_user_are_ignored(
     first: FirstStart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hooks = tmp_path / "hooks"
@@ -153,7 +153,7 @@ async def test_settings_of_git_around_it_do_not_count(
 
 
 def _no_git(bin_folder: Path) -> None:
-    """Nothing is on the PATH."""
+    """Leave the PATH empty."""
 
 
 def _failing_git(bin_folder: Path) -> None:
@@ -164,7 +164,7 @@ def _failing_git(bin_folder: Path) -> None:
 @pytest.mark.parametrize(
     ("prepare", "told"), [(_no_git, "'git'"), (_failing_git, "fatal: no space left")], ids=["none", "failing"]
 )
-async def test_without_git_the_start_goes_on_and_one_warning_tells(
+async def test_start_without_git_logs_one_warning(
     first: FirstStart,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -186,7 +186,7 @@ async def test_without_git_the_start_goes_on_and_one_warning_tells(
     assert "repository" in await first.ensure()
 
 
-async def test_a_folder_that_no_address_can_name_has_none(
+async def test_folder_without_valid_url_gets_no_repository(
     first: FirstStart, caplog: pytest.LogCaptureFixture
 ) -> None:
     odd = first.data / "back\\slash"

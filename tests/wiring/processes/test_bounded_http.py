@@ -1,4 +1,5 @@
-"""The control plane's own HTTP server: heads and connections are bounded, and what is no HTTP is a problem."""
+"""The control plane's HTTP server: limits of heads and connections, and problem documents for requests that are not
+HTTP."""
 
 import asyncio
 import contextlib
@@ -9,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from control_api.app import build_control
+from control_api.app import build_control_app
 from control_domain.database.engine import open_engine, open_sessions
 from ingest_edge.http_server import ServerLimits
 from pipeline_contracts import open_connections
@@ -27,9 +28,9 @@ ACCOUNT = b"GET /api/v1/account HTTP/1.1\r\nHost: x\r\n"
 
 @contextlib.asynccontextmanager
 async def serving(limits: ServerLimits = _LIMITS) -> AsyncIterator[int]:
-    """The port of a control plane that has no database."""
+    """Serve a control plane without a database; yield its port."""
     sessions = open_sessions(open_engine("sqlite+aiosqlite://"))
-    app = build_control(sessions, _NOTHING, b"receipts", _NOTHING, git_app_secret="s")
+    app = build_control_app(sessions, _NOTHING, b"receipts", _NOTHING, git_app_secret="s")
     server = control_server(app, limits)
     with listen_with_small_buffers() as listening:
         task = asyncio.create_task(server.serve(sockets=[listening]))
@@ -42,7 +43,7 @@ async def serving(limits: ServerLimits = _LIMITS) -> AsyncIterator[int]:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[BoundedProtocol]:
-    """The connections that were opened."""
+    """The connections that the server has accepted."""
     connections: list[BoundedProtocol] = []
     connect = BoundedProtocol.connection_made
 
@@ -78,7 +79,7 @@ async def _ask(port: int, sent: bytes) -> tuple[int, dict[str, str], bytes]:
         return await _read(reader)
 
 
-async def test_what_is_no_request_or_too_large_is_a_problem() -> None:
+async def test_unreadable_and_oversized_requests_are_problems() -> None:
     padding = b"X: " + b"x" * 1000 + b"\r\n"
     async with serving() as port:
         for sent, status, slug in (
@@ -101,7 +102,7 @@ async def test_what_is_no_request_or_too_large_is_a_problem() -> None:
             assert headers.get("allow") == ("GET, HEAD" if status == 405 else None)
 
 
-async def test_a_head_has_to_arrive_in_time_and_an_idle_connection_stays() -> None:
+async def test_late_head_is_refused_and_idle_connection_stays_open() -> None:
     async with (
         serving(ServerLimits(4096, 0.1, 100, ClientAddresses(()))) as port,
         connected(port) as fresh,
@@ -121,7 +122,7 @@ async def test_a_head_has_to_arrive_in_time_and_an_idle_connection_stays() -> No
             assert (await _read(reader))[0] == 401
 
 
-async def test_a_connection_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_excess_connection_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_connections, "is_loopback", lambda _address: False)
     async with serving(ServerLimits(4096, 600.0, 1, ClientAddresses(()))) as port:
         async with connected(port) as (reader, writer):
@@ -134,7 +135,7 @@ async def test_a_connection_too_many_is_refused(monkeypatch: pytest.MonkeyPatch)
                 await asyncio.sleep(0.005)
 
 
-async def test_silent_connections_of_this_machine_give_way() -> None:
+async def test_idle_local_connections_are_closed_for_new_ones() -> None:
     limits = ServerLimits(4096, 600.0, 100, ClientAddresses(()), loopback_connections=3)
     async with serving(limits) as port, contextlib.AsyncExitStack() as stack:
         silent = [await stack.enter_async_context(connected(port)) for _ in range(3)]
@@ -145,7 +146,7 @@ async def test_silent_connections_of_this_machine_give_way() -> None:
         assert (await _read(silent[2][0]))[0] == 401
 
 
-async def test_head_expect_and_hanging_up(caplog: pytest.LogCaptureFixture) -> None:
+async def test_head_expect_and_disconnect(caplog: pytest.LogCaptureFixture) -> None:
     webhook = b"POST /api/git-app/webhook HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: "
     path = b"/api/schemas/workflow-1.json HTTP/1.1\r\nHost: x\r\n\r\n"
     async with serving() as port:
@@ -169,7 +170,7 @@ async def test_head_expect_and_hanging_up(caplog: pytest.LogCaptureFixture) -> N
     assert {record.levelno for record in caplog.records} <= {logging.DEBUG, logging.INFO}
 
 
-async def test_a_caller_that_reads_nothing_holds_little_and_is_cut_off(opened: list[BoundedProtocol]) -> None:
+async def test_client_that_does_not_read_is_disconnected(opened: list[BoundedProtocol]) -> None:
     limits = ServerLimits(4096, 600.0, 100, ClientAddresses(()), silent_seconds=0.2)
     async with serving(limits) as port:
         for sent in (_BUNDLE, _SCHEMA * 9):
@@ -181,7 +182,7 @@ async def test_a_caller_that_reads_nothing_holds_little_and_is_cut_off(opened: l
                 )
 
 
-async def test_unsent_answers_keep_the_place_of_their_connection(opened: list[BoundedProtocol]) -> None:
+async def test_connection_with_unsent_response_is_not_idle(opened: list[BoundedProtocol]) -> None:
     limits = ServerLimits(4096, 600.0, 100, ClientAddresses(()), loopback_connections=2)
     async with serving(limits) as port:
         with unread_callers(port, _SCHEMA * 9, 2):
@@ -190,7 +191,7 @@ async def test_unsent_answers_keep_the_place_of_their_connection(opened: list[Bo
             assert not any(one.transport.is_closing() for one in opened[:2])
 
 
-async def test_a_body_of_many_small_chunks_is_refused() -> None:
+async def test_body_of_many_small_chunks_is_refused() -> None:
     head = b"POST /api/git-app/webhook HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     large = b"100\r\n%s\r\n" % (b"x" * 256)
     async with serving() as port:

@@ -9,7 +9,7 @@ from pipeline_contracts.settings import BadSettings, Settings
 from wiring.processes.deployer import run_deployer
 
 
-async def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
+async def test_unusable_folder_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     for folder, reason in ((file, "File exists"), (Path("/proc/pharos"), "No such file or directory")):

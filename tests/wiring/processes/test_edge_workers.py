@@ -1,4 +1,4 @@
-"""What the edges that share a port are started with."""
+"""The command and environment of edge workers that share a port."""
 
 import pytest
 
@@ -6,10 +6,8 @@ from wiring.processes.edge_workers import _Worker
 
 
 @pytest.mark.parametrize("listen", [None, "127.0.0.1:9100"])
-def test_workers_find_their_ports_of_metrics_themselves(
-    listen: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An address that the operator has not asked for may be taken: it must not be given as if it had been."""
+def test_workers_choose_their_own_metrics_ports(listen: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only an address that the operator has set is passed on: the default may be in use."""
     monkeypatch.delenv("PHAROS_METRICS_LISTEN", raising=False)
     if listen is not None:
         monkeypatch.setenv("PHAROS_METRICS_LISTEN", listen)

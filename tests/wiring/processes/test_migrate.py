@@ -1,4 +1,4 @@
-"""What `pharos migrate` asks of the engines."""
+"""The options with which `pharos migrate` opens the engines."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from pipeline_contracts.settings import Settings
 from wiring.processes.migrate import migrate
 
 
-async def test_a_migration_that_reads_a_whole_table_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given up after `PHAROS_CLICKHOUSE_TIMEOUT_SECONDS`, it would begin anew with each run."""
+async def test_migration_of_a_whole_table_has_no_short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `PHAROS_CLICKHOUSE_TIMEOUT_SECONDS` as its limit, it would start over with each run."""
     asked: dict[str, Any] = {}
 
     async def create_topics(*arguments: Any) -> list[str]:

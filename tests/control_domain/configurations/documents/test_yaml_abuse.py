@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from control_api.requests.json_fields import JsonFields
+from control_api.requests.json_body import JsonFields
 from control_domain.configurations.documents.read_document import read_configuration
 from control_domain.configurations.resources import Secret
 from control_domain.documents.faults import DocumentFault

@@ -1,4 +1,4 @@
-"""Many who deploy to one environment at the same time."""
+"""Many concurrent deploys to one environment."""
 
 import asyncio
 from collections import Counter
@@ -36,7 +36,7 @@ async def _deploy(
 
 
 @pytest.mark.both_databases
-async def test_of_two_hundred_deploys_one_is_taken_and_the_others_are_told_of_it(platform: Platform) -> None:
+async def test_one_of_two_hundred_concurrent_deploys_is_accepted(platform: Platform) -> None:
     before = await _rows(platform)
     # Half of them with keys, each of its own.
     answers = await asyncio.gather(
@@ -52,7 +52,7 @@ async def test_of_two_hundred_deploys_one_is_taken_and_the_others_are_told_of_it
 
 
 @pytest.mark.both_databases
-async def test_environments_do_not_wait_for_each_other(platform: Platform) -> None:
+async def test_deploys_of_different_environments_are_independent(platform: Platform) -> None:
     names = [f"shop/{slug}" for slug in platform.acme.deployments]
     answers = await asyncio.gather(*(_deploy(platform, names[n % 3], n) for n in range(60)))
     assert Counter(answer.status for answer in answers) == {202: 3, 409: 57}
@@ -65,7 +65,7 @@ async def test_environments_do_not_wait_for_each_other(platform: Platform) -> No
         assert len(taken) == 1, slug
 
 
-async def test_what_waits_for_approval_is_taken_each_time(platform: Platform) -> None:
+async def test_concurrent_deploys_that_need_approval_are_all_accepted(platform: Platform) -> None:
     await platform.change("shop/production", deploys_need_approval=True)
     answers = await asyncio.gather(*(_deploy(platform, "shop/production", n) for n in range(40)))
     assert Counter((answer.status, answer.data["status"]) for answer in answers) == {
@@ -74,7 +74,7 @@ async def test_what_waits_for_approval_is_taken_each_time(platform: Platform) ->
 
 
 @pytest.mark.both_databases
-async def test_of_a_hundred_with_one_key_all_get_the_same_answer(platform: Platform) -> None:
+async def test_hundred_requests_with_one_key_get_the_same_response(platform: Platform) -> None:
     before = await _rows(platform)
     answers = await asyncio.gather(*(_deploy(platform, "shop/production", 0, "the same") for _ in range(100)))
     assert {(answer.status, answer.body) for answer in answers} == {(202, answers[0].body)}
@@ -82,14 +82,16 @@ async def test_of_a_hundred_with_one_key_all_get_the_same_answer(platform: Platf
     assert await _rows(platform) == {name: count + 1 for name, count in before.items()}
 
 
-async def test_of_a_hundred_with_one_key_and_other_bodies_one_is_taken(platform: Platform) -> None:
+async def test_one_of_hundred_requests_with_one_key_and_different_bodies_is_accepted(
+    platform: Platform,
+) -> None:
     answers = await asyncio.gather(
         *(_deploy(platform, "shop/production", 0, "the same", ref=f"v{n}") for n in range(100))
     )
     assert Counter(answer.status for answer in answers) == {202: 1, 422: 99}
 
 
-async def test_of_a_hundred_reports_with_one_key_one_is_recorded(platform: Platform) -> None:
+async def test_hundred_reports_with_one_key_are_recorded_once(platform: Platform) -> None:
     report = {"deployment_id": "0190f3c2-7b5e-7a10-8c3d-2f4b6a8c0e1f", "version": "1.4.2"}
     headers = {"Idempotency-Key": "the same"}
     answers = await asyncio.gather(

@@ -1,4 +1,4 @@
-"""The schema of workflow documents takes what the reader takes and refuses what it refuses."""
+"""The schema of workflow documents accepts and refuses the same documents as the reader."""
 
 import copy
 import json
@@ -13,8 +13,8 @@ from control_api.schemas.load_schema import WORKFLOW
 from control_domain.documents.faults import DocumentFault
 from control_domain.workflows.read_workflow import read_workflow
 from pipeline_contracts.git_refs import REF
-from tests.control_api.schemas.places import change_somewhere
-from tests.control_api.schemas.validated import faults, parse, validator
+from tests.control_api.schemas.document_changes import change_somewhere
+from tests.control_api.schemas.validation import faults, parse, validator
 
 _characters = st.characters(
     codec="utf-8", exclude_categories=["Cc", "Zl", "Zp"], exclude_characters="\ufeff\ufffe\uffff"
@@ -85,13 +85,13 @@ def _is_read(document: Any) -> bool:
 
 
 @given(DOCUMENTS)
-def test_both_take_what_is_good(document: Any) -> None:
+def test_schema_and_reader_accept_valid_documents(document: Any) -> None:
     read_workflow(json.dumps(document, ensure_ascii=False))
     assert not faults(WORKFLOW, document)
 
 
 @given(DOCUMENTS, st.data())
-def test_both_say_the_same_of_what_was_changed_anywhere(document: Any, data: st.DataObject) -> None:
+def test_schema_and_reader_agree_on_mutated_documents(document: Any, data: st.DataObject) -> None:
     changed = change_somewhere(copy.deepcopy(document), data, _VALUES)
     assert _is_read(changed) == validator(WORKFLOW).is_valid(changed), faults(WORKFLOW, changed)
 
@@ -130,13 +130,13 @@ _REFUSED = {
 
 
 @pytest.mark.parametrize("text", _REFUSED.values(), ids=_REFUSED.keys())
-def test_both_refuse(text: str) -> None:
+def test_schema_and_reader_refuse(text: str) -> None:
     with pytest.raises(DocumentFault):
         read_workflow(text)
     assert faults(WORKFLOW, parse(text))
 
 
-def test_what_only_the_reader_refuses() -> None:
+def test_only_the_reader_refuses() -> None:
     """A fraction that is whole; and what is no plain YAML: a key given twice, tags, merge keys, a second document."""
     text = f"{_HEAD}retain: 5.0"
     assert not faults(WORKFLOW, parse(text))
@@ -144,7 +144,7 @@ def test_what_only_the_reader_refuses() -> None:
         read_workflow(text)
 
 
-def test_a_branch_is_what_git_takes_for_one() -> None:
+def test_branch_pattern_matches_git() -> None:
     push = validator(WORKFLOW).schema["properties"]["triggers"]["properties"]["push"]
     assert push["propertyNames"]["pattern"] == f"^{REF.pattern}$"
     assert re.fullmatch(push["propertyNames"]["pattern"], "feature/login")

@@ -1,14 +1,14 @@
-"""ASGI layers around the control plane's application: request IDs, `HEAD`, limits of requests, and small pieces."""
+"""ASGI middleware of the control plane: request IDs, `HEAD`, request limits, and large bodies sent in chunks."""
 
 import logging
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, HTTPConnection
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from control_api.http.client_address import client_address
-from control_api.limits.request_limits import Admission, RequestLimits
+from control_api.http.error_responses import problem_response
+from control_api.limits.request_limits import Admission, RequestLimiter
 from pipeline_contracts.client_address import ClientAddresses, network_of
 from pipeline_contracts.credentials import digest_credential, parse_bearer
 from pipeline_contracts.errors import Problem
@@ -16,21 +16,15 @@ from pipeline_contracts.identifiers import choose_request_id
 
 logger = logging.getLogger(__name__)
 
-# The least number of bytes that a connection holds of an unread answer.
-_PIECE_BYTES = 32 * 1024
-# Webhooks have limits of their own, since a Git host sends for many accounts. Health is asked by the machine itself.
-_UNLIMITED = ("/health/", "/api/repositories/", "/api/git-app/", "/api/github-app/")
+# A connection buffers at least this many bytes of a response that the client does not read.
+_CHUNK_BYTES = 32 * 1024
+# Webhooks have limits of their own, since a Git host sends for many accounts. Health checks come from the machine
+# itself.
+_UNLIMITED_PATHS = ("/health/", "/api/repositories/", "/api/git-app/", "/api/github-app/")
 
 
-def problem_response(problem: Problem) -> JSONResponse:
-    """The answer that refuses a request."""
-    return JSONResponse(
-        problem.to_document(), problem.status, problem.headers, media_type="application/problem+json"
-    )
-
-
-class RequestIds:
-    """Gives each answer an `X-Request-Id`: the caller's if it is sane, else a new one."""
+class RequestIdMiddleware:
+    """Sets `X-Request-Id` on each response: the caller's ID if it is well-formed, otherwise a new one."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -39,24 +33,24 @@ class RequestIds:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-        identity = choose_request_id(given)
+        received_id = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+        request_id = choose_request_id(received_id)
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)["X-Request-Id"] = identity
+                MutableHeaders(scope=message)["X-Request-Id"] = request_id
             await send(message)
 
-        scope["state"]["request_id"] = identity
+        scope["state"]["request_id"] = request_id
         try:
             await self._app(scope, receive, send_with_id)
         except ClientDisconnect:
-            # The client hung up in mid-body: nobody reads a response, and the service did not fail.
-            logger.debug("the caller hung up", extra={"request_id": identity})
+            # Nobody reads a response, and the service did not fail.
+            logger.debug("the caller hung up", extra={"request_id": request_id})
 
 
-class HeadRequests:
-    """Answers `HEAD` wherever `GET` is taken: as `GET`, without the body."""
+class HeadRequestMiddleware:
+    """Responds to `HEAD` as to `GET`, without the body, for every path that allows `GET`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -65,7 +59,7 @@ class HeadRequests:
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return
-        # A live log never ends: it is answered as the log that ends.
+        # A live log would not end: `HEAD` gets the headers of the log as JSON.
         headers = [
             (name, value)
             for name, value in scope["headers"]
@@ -84,16 +78,16 @@ class HeadRequests:
         await self._app({**scope, "method": "GET", "headers": headers}, receive, send_head)
 
 
-class LimitedRequests:
-    """Lets each account, and each address that has proved nothing, make so many requests; the rest is 429."""
+class RequestLimitMiddleware:
+    """Limits the requests of each account and of each unauthenticated address; responds 429 to the rest."""
 
-    def __init__(self, app: ASGIApp, limits: RequestLimits, addresses: ClientAddresses) -> None:
+    def __init__(self, app: ASGIApp, limiter: RequestLimiter, addresses: ClientAddresses) -> None:
         self._app = app
-        self._limits = limits
+        self._limiter = limiter
         self._addresses = addresses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith(_UNLIMITED):
+        if scope["type"] != "http" or scope["path"].startswith(_UNLIMITED_PATHS):
             await self._app(scope, receive, send)
             return
         connection = HTTPConnection(scope)
@@ -101,34 +95,34 @@ class LimitedRequests:
         digest = None if credential is None else digest_credential(credential)
         address = network_of(client_address(connection, self._addresses))
         try:
-            admission: Admission | None = await self._limits.enter(digest, address)
+            admission: Admission | None = await self._limiter.admit(digest, address)
         except Problem as problem:
             await problem_response(problem)(scope, receive, send)
             return
 
-        def leave() -> None:
+        def release() -> None:
             nonlocal admission
             if admission is not None:
-                self._limits.leave(admission)
+                self._limiter.release(admission)
                 admission = None
 
-        async def send_and_leave(message: Message) -> None:
-            # A live log may be sent for hours: the work of a request ends where its answer begins.
+        async def send_and_release(message: Message) -> None:
+            # A live log may be sent for hours: a request counts only until its response begins.
             if message["type"] == "http.response.start":
-                leave()
+                release()
             await send(message)
 
         try:
-            await self._app(scope, receive, send_and_leave)
+            await self._app(scope, receive, send_and_release)
         finally:
-            leave()
+            release()
 
 
-class SmallPieces:
-    """Sends large bodies in pieces, each after the caller has read the former piece.
+class BodyChunkMiddleware:
+    """Sends large bodies in chunks, each after the client has read the previous one.
 
-    The server copies the bytes that the caller has not read, so this layer hands over little at a time. The pieces are
-    views of the body: a file that many callers download is in memory once.
+    The server copies bytes that the client has not read yet, so this class passes on little at a time. The chunks are
+    views of the body: a file that many clients download is in memory once.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -139,14 +133,14 @@ class SmallPieces:
             await self._app(scope, receive, send)
             return
 
-        async def send_pieces(message: Message) -> None:
-            if len(message.get("body", b"")) <= _PIECE_BYTES:
+        async def send_chunks(message: Message) -> None:
+            if len(message.get("body", b"")) <= _CHUNK_BYTES:
                 await send(message)
                 return
             body = memoryview(message["body"])
-            last = (len(body) - 1) // _PIECE_BYTES * _PIECE_BYTES
-            for start in range(0, last, _PIECE_BYTES):
-                await send({**message, "body": body[start : start + _PIECE_BYTES], "more_body": True})
+            last = (len(body) - 1) // _CHUNK_BYTES * _CHUNK_BYTES
+            for start in range(0, last, _CHUNK_BYTES):
+                await send({**message, "body": body[start : start + _CHUNK_BYTES], "more_body": True})
             await send({**message, "body": body[last:]})
 
-        await self._app(scope, receive, send_pieces)
+        await self._app(scope, receive, send_chunks)

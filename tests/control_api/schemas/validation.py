@@ -1,4 +1,4 @@
-"""Documents held against their schemas, as an editor does it."""
+"""Validates documents against their schemas, as editors do."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from control_domain.documents.strict_yaml import Node, read_yaml
 
 
 def parse(text: str) -> Any:
-    """What the YAML is, as plain data. Raises `DocumentFault`."""
+    """Parse YAML into plain data. Raises `DocumentFault`."""
     return _plain(read_yaml(text))
 
 
@@ -26,10 +26,10 @@ def _plain(node: Node) -> Any:
 
 @cache
 def validator(name: str) -> Draft7Validator:
-    """Of the schema of this name."""
+    """Return the validator of a schema."""
     return Draft7Validator(json.loads(load_schema(name)))
 
 
 def faults(name: str, document: Any) -> list[str]:
-    """What the schema of this name finds wrong."""
+    """Return the errors of a document by the schema."""
     return [f"{fault.json_path}: {fault.message}" for fault in validator(name).iter_errors(document)]

@@ -1,9 +1,9 @@
-"""What is served stands in the document, and what stands in the document is served."""
+"""The OpenAPI document lists exactly the routes that are served."""
 
 from types import SimpleNamespace
 from typing import Any, cast
 
-from control_api.app import build_control
+from control_api.app import build_control_app
 from control_api.reference.load_document import load_document
 from ingest_edge.app import build_edge
 from ingest_edge.health import Readiness
@@ -41,7 +41,7 @@ def _operations(paths: dict[str, Any], prefix: str = "") -> set[tuple[str, str]]
 
 
 def _of_control() -> set[tuple[str, str]]:
-    app = build_control(_NOTHING, _NOTHING, b"receipts", _NOTHING)
+    app = build_control_app(_NOTHING, _NOTHING, b"receipts", _NOTHING)
     return _operations(app.openapi()["paths"])
 
 
@@ -54,7 +54,7 @@ def _of_edge() -> set[tuple[str, str]]:
     return {found for found in whole if found[1] not in _SCRIPTS}.union(*_BELOW.values())
 
 
-def test_the_document_has_what_is_served_and_nothing_else() -> None:
+def test_document_lists_exactly_the_served_routes() -> None:
     control, edge = _of_control(), _of_edge()
     assert not control & edge
     paths = load_document()["paths"]

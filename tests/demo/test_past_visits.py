@@ -1,4 +1,4 @@
-"""The past of the demo's shop."""
+"""The past visits of the demo shop."""
 
 import random
 from collections import Counter, defaultdict
@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from consumers.visits import Visits
-from demo.visits import Record, demo_records
+from demo.past_visits import Record, past_visit_records
 from ingest_edge.collect.events import Client, collect_events
 from ingest_edge.collect.sources import DIRECT
 from ingest_edge.collect.visitors import BRIDGE_MS, VisitorHashes
@@ -46,7 +46,7 @@ class Received(NamedTuple):
 
 
 def records_of(seed: int, until: datetime = UNTIL, days: int = DAYS) -> list[Record]:
-    return list(demo_records(random.Random(seed), SITE, "Europe/Oslo", until, days))
+    return list(past_visit_records(random.Random(seed), SITE, "Europe/Oslo", until, days))
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def events(received: list[Received]) -> list[CollectedEvent]:
 
 @pytest.fixture(scope="module")
 def visits(events: list[CollectedEvent]) -> list[list[CollectedEvent]]:
-    """As the consumer groups them, each in the order of its times."""
+    """Visits as the consumer groups them, each in order of time."""
     known, found = Visits(), defaultdict(list)
     for event in events:
         before = (SITE, event.previous_day_hash) if event.previous_day_hash else None
@@ -83,24 +83,24 @@ def views(visit: list[CollectedEvent]) -> int:
     return sum(not event.is_event for event in visit)
 
 
-def test_the_same_generator_gives_the_same_records() -> None:
+def test_same_seed_gives_the_same_records() -> None:
     once, again, other = (records_of(seed, days=FEW_DAYS) for seed in (1, 1, 2))
     assert once == again
     assert other[:50] != once[:50]
 
 
-def test_the_past_has_three_months_by_default(records: list[Record]) -> None:
-    assert next(iter(demo_records(random.Random(1), SITE, "Europe/Oslo", UNTIL))) == records[0]
+def test_default_period_is_three_months(records: list[Record]) -> None:
+    assert next(iter(past_visit_records(random.Random(1), SITE, "Europe/Oslo", UNTIL))) == records[0]
 
 
-def test_later_on_the_same_day_there_is_only_more() -> None:
+def test_later_run_on_the_same_day_only_adds_records() -> None:
     earlier = records_of(1, days=FEW_DAYS)
     later = records_of(1, UNTIL + timedelta(hours=3), days=FEW_DAYS)
     assert later[: len(earlier)] == earlier
     assert len(later) > len(earlier)
 
 
-def test_records_come_in_the_order_of_their_receipt_and_within_the_period(
+def test_records_are_in_order_of_receipt_within_the_period(
     records: list[Record], received: list[Received]
 ) -> None:
     begin = datetime.combine(UNTIL.astimezone(OSLO).date() - timedelta(days=DAYS - 1), time(), OSLO)
@@ -113,14 +113,14 @@ def test_records_come_in_the_order_of_their_receipt_and_within_the_period(
 
 
 @pytest.mark.parametrize("until", [datetime(2026, 3, 30, tzinfo=UTC), datetime(2026, 10, 26, 12, tzinfo=UTC)])
-def test_days_of_other_lengths_and_short_periods_are_fine(until: datetime) -> None:
+def test_daylight_saving_days_and_short_periods(until: datetime) -> None:
     for days in (1, 2):
         metas = [decode_collect_meta(meta) for _, meta, _ in records_of(3, until, days)]
         assert all(a.received_ms <= b.received_ms for a, b in pairwise(metas))
         assert metas and metas[-1].received_ms <= to_epoch_ms(until)
 
 
-def test_each_record_is_what_an_edge_could_have_made(received: list[Received]) -> None:
+def test_records_are_valid_for_the_edge(received: list[Received]) -> None:
     for meta, country, events in received:
         assert (meta.site_id, meta.events, meta.kind) == (SITE, len(events), "events")
         assert 1 <= len(events) <= 5
@@ -134,7 +134,7 @@ def test_each_record_is_what_an_edge_could_have_made(received: list[Received]) -
 
 
 def sent_of(event: CollectedEvent) -> dict[str, Any]:
-    """What a tracker would have sent for it."""
+    """Return the event that a tracker would have sent."""
     sent: dict[str, Any] = {
         "id": str(event.id),
         "type": "event" if event.is_event else "pageview",
@@ -159,7 +159,7 @@ def sent_of(event: CollectedEvent) -> dict[str, Any]:
     return sent
 
 
-def test_fields_are_those_that_the_edge_makes(received: list[Received]) -> None:
+def test_fields_match_those_of_the_edge(received: list[Received]) -> None:
     day = UNTIL.date().toordinal() - datetime(1970, 1, 1).toordinal()
     salts = {number: bytes(16) for number in range(day - 100, day + 1)}
     for meta, _, events in received[::9]:
@@ -173,7 +173,7 @@ def test_fields_are_those_that_the_edge_makes(received: list[Received]) -> None:
             assert made == event
 
 
-def test_visitors_change_their_hash_with_the_day_and_are_known_by_the_one_before(
+def test_visitor_hash_changes_daily_and_links_to_the_previous_day(
     events: list[CollectedEvent],
 ) -> None:
     days = defaultdict(set)
@@ -189,7 +189,7 @@ def test_visitors_change_their_hash_with_the_day_and_are_known_by_the_one_before
         assert days[event.previous_day_hash] == {day - 1}
 
 
-def test_there_are_as_many_as_a_small_shop_has(
+def test_number_of_visits_fits_a_small_shop(
     events: list[CollectedEvent], visits: list[list[CollectedEvent]]
 ) -> None:
     assert 100_000 < len(events) < 160_000
@@ -204,7 +204,7 @@ def test_there_are_as_many_as_a_small_shop_has(
     assert sum(ordered[:28]) < sum(ordered[-28:])
 
 
-def test_visits_are_believable(visits: list[list[CollectedEvent]]) -> None:
+def test_visits_are_realistic(visits: list[list[CollectedEvent]]) -> None:
     acts = LISTED - {NOT_FOUND, WEB_VITAL, ENGAGEMENT}
     bounced = sum(
         views(visit) == 1
@@ -238,7 +238,7 @@ def test_every_kind_of_event_occurs(events: list[CollectedEvent], received: list
     assert {"NO", "SE", "DE", "GB", "US"} <= {one.country for one in received}
 
 
-def test_pages_are_as_fast_as_pages_are(events: list[CollectedEvent]) -> None:
+def test_web_vitals_are_realistic(events: list[CollectedEvent]) -> None:
     limits = {
         "LCP": (1500, 4000),
         "INP": (60, 500),

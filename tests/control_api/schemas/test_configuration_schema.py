@@ -1,5 +1,5 @@
-"""The schema of configuration documents takes what the reader takes, and refuses what it refuses but for what no schema
-can say."""
+"""The schema of configuration documents accepts what the reader accepts, and refuses what the reader refuses, except
+for rules that no schema can express."""
 
 import copy
 import json
@@ -16,8 +16,8 @@ from control_domain.configurations.resources import ConfigurationDocument
 from control_domain.documents.faults import DocumentFault
 from pipeline_contracts.git_refs import REF
 from pipeline_contracts.origins import normalize_origin
-from tests.control_api.schemas.places import change_somewhere
-from tests.control_api.schemas.validated import faults, parse, validator
+from tests.control_api.schemas.document_changes import change_somewhere
+from tests.control_api.schemas.validation import faults, parse, validator
 
 _BINDINGS = {
     "a_name": "Shop",
@@ -249,7 +249,7 @@ def _text_faults(text: str) -> DocumentFault:
 
 
 @pytest.mark.parametrize("text", _REFUSED.values(), ids=_REFUSED.keys())
-def test_both_refuse(text: str) -> None:
+def test_schema_and_reader_refuse(text: str) -> None:
     assert _text_faults(text).faults
     assert faults(CONFIGURATION, parse(text))
 
@@ -260,7 +260,7 @@ def test_only_the_reader_refuses(text: str) -> None:
     assert not faults(CONFIGURATION, parse(text))
 
 
-def test_a_branch_is_what_git_takes_for_one() -> None:
+def test_branch_pattern_matches_git() -> None:
     branch = validator(CONFIGURATION).schema["definitions"]["environment"]["properties"]["branch"]
     assert branch["pattern"].startswith(f"^{REF.pattern}$|")
 
@@ -274,13 +274,13 @@ def _faults_of(document: Any) -> list[str]:
 
 
 @given(DOCUMENTS)
-def test_both_take_what_is_good(document: Any) -> None:
+def test_schema_and_reader_accept_valid_documents(document: Any) -> None:
     _read(document)
     assert not faults(CONFIGURATION, document)
 
 
 @given(DOCUMENTS, st.data())
-def test_both_say_the_same_of_what_was_changed_anywhere(document: Any, data: st.DataObject) -> None:
+def test_schema_and_reader_agree_on_mutated_documents(document: Any, data: st.DataObject) -> None:
     changed = change_somewhere(copy.deepcopy(document), data, _VALUES)
     found, of_reader = faults(CONFIGURATION, changed), _faults_of(changed)
     if found:

@@ -1,4 +1,4 @@
-"""A port that only answers how the process is."""
+"""The health port of a process that serves nothing else."""
 
 import socket
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ async def serve_health(
     server: socket.socket,
     checks: Mapping[str, ReadinessCheck],
 ) -> Readiness:
-    """`/health/live` and `/health/ready` for a process that serves nothing else."""
+    """Serve `/health/live` and `/health/ready` on a bound socket."""
     readiness = Readiness(checks)
 
     edge = Edge(EdgeMetrics(), None)

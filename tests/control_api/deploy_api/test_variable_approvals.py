@@ -1,4 +1,4 @@
-"""A second person agrees to new variables, or does not."""
+"""A second person approves or rejects a change of variables."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ def _actor(platform: Platform, who: str) -> Actor:
 
 
 async def _change(platform: Platform, who: str = "deployer") -> int:
-    """A change of variables that this person has asked for."""
+    """Request a change of variables by this person."""
     await platform.change(NAME, variables_need_approval=True)
     path = environment_path(platform.acme.places[NAME], "variables")
     answer = await platform.call("PUT", path, {"variables": "A=2"}, token=platform.acme.token(who))
@@ -56,7 +56,7 @@ async def _place(session: AsyncSession, platform: Platform) -> Place:
 
 
 @pytest.mark.parametrize("to", [ChangeState.APPLIED, ChangeState.REJECTED])
-async def test_a_change_is_decided_once(platform: Platform, to: ChangeState) -> None:
+async def test_variable_change_is_decided_once(platform: Platform, to: ChangeState) -> None:
     number = await _change(platform)
     await _decide(platform, number, to)
     people = platform.acme.people
@@ -78,7 +78,7 @@ async def test_a_change_is_decided_once(platform: Platform, to: ChangeState) -> 
     assert await platform.contents() == before
 
 
-async def test_a_change_is_not_decided_by_who_has_asked(platform: Platform) -> None:
+async def test_requester_cannot_decide_own_variable_change(platform: Platform) -> None:
     number = await _change(platform, "maintainer")
     before = await platform.contents()
     with pytest.raises(Refused, match="somebody else"):
@@ -86,7 +86,7 @@ async def test_a_change_is_not_decided_by_who_has_asked(platform: Platform) -> N
     assert await platform.contents() == before
 
 
-async def test_a_superseded_change_is_not_applied(platform: Platform) -> None:
+async def test_superseded_variable_change_is_not_applied(platform: Platform) -> None:
     older, newer = [await _change(platform) for _ in range(2)]
     with pytest.raises(ForbiddenTransition):
         await _decide(platform, older, ChangeState.APPLIED)
@@ -94,7 +94,7 @@ async def test_a_superseded_change_is_not_applied(platform: Platform) -> None:
 
 
 @pytest.mark.both_databases
-async def test_of_many_who_decide_on_a_change_at_once_one_does(platform: Platform) -> None:
+async def test_one_of_many_concurrent_change_decisions_wins(platform: Platform) -> None:
     number = await _change(platform)
     outcomes = await asyncio.gather(
         *(_decide(platform, number, ChangeState.APPLIED) for _ in range(6)), return_exceptions=True

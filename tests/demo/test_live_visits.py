@@ -1,4 +1,4 @@
-"""The demo's visitors who are there now."""
+"""The simulated current visitors of the demo."""
 
 import asyncio
 import logging
@@ -15,8 +15,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from demo import browsing as demo_browsing
-from demo.browsing import keep_browsing
+from demo import live_visits
+from demo.live_visits import post_live_visits
 from pipeline_contracts.collected import MAX_EVENTS, SentEvent
 
 ORIGIN = "http://127.0.0.1:8080"
@@ -25,7 +25,7 @@ ENOUGH = 400
 
 @dataclass
 class Clock:
-    """Passes only when somebody sleeps."""
+    """A clock that advances only in `sleep`."""
 
     seconds: float = 0.0
 
@@ -35,7 +35,7 @@ class Clock:
 
 @dataclass
 class Recorder:
-    """Takes collect requests; `answer` gives the status of the n-th."""
+    """Records collect requests; `answer` returns the status of the n-th."""
 
     answer: Callable[[int], int] = lambda number: 202
     headers: list[dict[str, str]] = field(default_factory=list)
@@ -62,24 +62,24 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         clock.seconds += seconds
         await asyncio.sleep(0)
 
-    monkeypatch.setattr(demo_browsing, "monotonic", clock.now)
+    monkeypatch.setattr(live_visits, "monotonic", clock.now)
     # The machine may stand still for longer than visitors wait.
-    monkeypatch.setattr(demo_browsing, "_ANSWER_SECONDS", 120.0)
+    monkeypatch.setattr(live_visits, "_TIMEOUT_SECONDS", 120.0)
     # Not the sleep of the whole process: others may sleep in this loop, too.
-    monkeypatch.setattr(demo_browsing, "asyncio", SimpleNamespace(sleep=pass_time))
+    monkeypatch.setattr(live_visits, "asyncio", SimpleNamespace(sleep=pass_time))
     return clock
 
 
 @asynccontextmanager
 async def browsing(recorder: Recorder) -> AsyncIterator[None]:
-    """Until the recorder has enough."""
+    """Run the visitors until the recorder has enough requests."""
     app = web.Application()
     app.router.add_post("/api/v1/collect/the-site", recorder.collect)
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     base_url = f"http://127.0.0.1:{runner.addresses[0][1]}/api"
-    working = asyncio.create_task(keep_browsing(base_url, "the-site", ORIGIN))
+    working = asyncio.create_task(post_live_visits(base_url, "the-site", ORIGIN))
     try:
         reached = asyncio.create_task(recorder.enough.wait())
         await asyncio.wait([working, reached], return_when=asyncio.FIRST_COMPLETED)
@@ -93,7 +93,7 @@ async def browsing(recorder: Recorder) -> AsyncIterator[None]:
         await runner.cleanup()
 
 
-async def test_visitors_post_what_the_edge_takes(clock: Clock) -> None:
+async def test_visitors_post_valid_events(clock: Clock) -> None:
     recorder = Recorder()
     async with browsing(recorder):
         pass
@@ -124,22 +124,22 @@ async def test_visitors_post_what_the_edge_takes(clock: Clock) -> None:
     assert 0.1 < len(events) / clock.seconds < 0.6
 
 
-async def test_refusals_are_logged_once_and_waited_out(
-    clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_failures_are_logged_once(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     recorder = Recorder(answer=lambda number: 503 if number % 200 < 100 else 202)
-    with caplog.at_level(logging.WARNING, logger="demo.browsing"):
+    with caplog.at_level(logging.WARNING, logger="demo.live_visits"):
         async with browsing(recorder):
             pass
-    messages = [record.getMessage() for record in caplog.records if record.name == "demo.browsing"]
+    messages = [record.getMessage() for record in caplog.records if record.name == "demo.live_visits"]
     # 1-99, 200-299, and the last one is of those again.
     assert 2 <= len(messages) <= 3
     assert all("status 503" in message for message in messages)
 
 
-async def test_a_platform_that_is_away_ends_nothing(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, logger="demo.browsing"):
-        working = asyncio.create_task(keep_browsing("http://127.0.0.1:1/api", "the-site", ORIGIN))
+async def test_visits_continue_while_platform_is_unavailable(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="demo.live_visits"):
+        working = asyncio.create_task(post_live_visits("http://127.0.0.1:1/api", "the-site", ORIGIN))
         async with asyncio.timeout(60):
             while clock.seconds < 60:
                 await asyncio.sleep(0)
@@ -147,4 +147,4 @@ async def test_a_platform_that_is_away_ends_nothing(clock: Clock, caplog: pytest
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working
-    assert len([record for record in caplog.records if record.name == "demo.browsing"]) == 1
+    assert len([record for record in caplog.records if record.name == "demo.live_visits"]) == 1

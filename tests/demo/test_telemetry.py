@@ -1,4 +1,4 @@
-"""The traffic of `pharos up --demo`."""
+"""The telemetry of `pharos up --demo`."""
 
 import asyncio
 import random
@@ -11,8 +11,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from demo import traffic as demo_traffic
-from demo.traffic import DemoShop, expected_rate, send_demo_traffic
+from demo import telemetry
+from demo.telemetry import DemoShop, expected_rate, send_demo_telemetry
 from ingest_edge.decoders.telemetry import decode_batch
 from ingest_edge.limits import Limits
 from pipeline_contracts.settings import Settings
@@ -31,7 +31,7 @@ def seconds() -> list[list[dict[str, Any]]]:
     return seconds_of(1)
 
 
-def test_the_edge_takes_every_second(seconds: list[list[dict[str, Any]]]) -> None:
+def test_edge_accepts_the_events_of_every_second(seconds: list[list[dict[str, Any]]]) -> None:
     limits = Limits.from_settings(Settings())
     for events in seconds:
         batch, _ = decode_batch(orjson.dumps({"batch_id": "b", "events": events}), limits)
@@ -43,7 +43,7 @@ def test_the_same_seed_gives_the_same_events(seconds: list[list[dict[str, Any]]]
     assert seconds_of(2, 200) != seconds[:200]
 
 
-def test_all_types_come_at_the_rate_of_a_small_shop(seconds: list[list[dict[str, Any]]]) -> None:
+def test_all_types_occur_at_a_realistic_rate(seconds: list[list[dict[str, Any]]]) -> None:
     assert 20 <= sum(map(len, seconds)) / SECONDS <= 60
     assert {event["type"] for events in seconds for event in events} == {
         "request",
@@ -56,7 +56,7 @@ def test_all_types_come_at_the_rate_of_a_small_shop(seconds: list[list[dict[str,
     assert len({event["id"] for events in seconds for event in events}) == sum(map(len, seconds))
 
 
-def test_queries_and_exceptions_belong_to_the_trace_of_their_request(
+def test_queries_and_exceptions_share_the_trace_of_their_request(
     seconds: list[list[dict[str, Any]]],
 ) -> None:
     requests: dict[str, dict[str, Any]] = {}
@@ -74,18 +74,18 @@ def test_queries_and_exceptions_belong_to_the_trace_of_their_request(
         assert all(event["fingerprint"] and "Traceback" in event["details"] for event in failed)
 
 
-def test_errors_come_in_bursts(seconds: list[list[dict[str, Any]]]) -> None:
+def test_errors_occur_in_bursts(seconds: list[list[dict[str, Any]]]) -> None:
     failed = [sum(event["type"] == "exception" for event in events) for events in seconds]
     rates = sorted(sum(failed[n : n + 10]) for n in range(0, SECONDS, 10))
     assert rates[0] <= 1
     assert rates[-1] >= 10
 
 
-def test_the_afternoon_is_busier_than_the_night() -> None:
+def test_afternoon_is_busier_than_night() -> None:
     assert expected_rate(NOON.replace(hour=15)) > 1.8 * expected_rate(NOON.replace(hour=3))
 
 
-async def test_sending_survives_refusals_and_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sending_survives_errors_and_an_unavailable_server(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
     async def note_wait(seconds: float) -> None:
@@ -93,9 +93,9 @@ async def test_sending_survives_refusals_and_a_server_that_is_away(monkeypatch: 
         await asyncio.sleep(0)
 
     # The machine may stand still for longer than the demo waits.
-    monkeypatch.setattr(demo_traffic, "_ANSWER_SECONDS", 120.0)
+    monkeypatch.setattr(telemetry, "_TIMEOUT_SECONDS", 120.0)
     # Not the sleep of the whole process: others may sleep in this loop, too.
-    monkeypatch.setattr(demo_traffic, "asyncio", SimpleNamespace(sleep=note_wait))
+    monkeypatch.setattr(telemetry, "asyncio", SimpleNamespace(sleep=note_wait))
     batch_ids: list[str] = []
     enough = asyncio.Event()
 
@@ -117,7 +117,7 @@ async def test_sending_survives_refusals_and_a_server_that_is_away(monkeypatch: 
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     sending = asyncio.create_task(
-        send_demo_traffic(f"http://127.0.0.1:{runner.addresses[0][1]}/api", "the-key")
+        send_demo_telemetry(f"http://127.0.0.1:{runner.addresses[0][1]}/api", "the-key")
     )
     try:
         await enough.wait()

@@ -1,6 +1,6 @@
-"""Believable traffic of a small web shop, for `pharos up --demo`: something to look at before anything is connected.
+"""Simulates the telemetry of a small web shop, for `pharos up --demo`.
 
-`DemoShop` makes events out of a random generator and a clock; `send_demo_traffic` posts them.
+`DemoShop` generates events from a random generator and a clock; `send_demo_telemetry` posts them.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ from pipeline_contracts.times import format_time
 
 logger = logging.getLogger(__name__)
 
-_SECONDS_A_DAY = 86_400
-# Events a second: the mean and how far the day's wave goes up and down.
+_SECONDS_PER_DAY = 86_400
+# Events a second: the mean, and the amplitude of the daily wave.
 _MEAN_RATE = 34.0
-_WAVE = 13.0
-# Nobody wants to wait half a day for a quiet hour, so a ripple of ten minutes lies on the day's wave.
+_DAILY_AMPLITUDE = 13.0
+# A second wave of ten minutes makes changes of the rate visible in a short demo.
 _RIPPLE_SECONDS = 600
-_RIPPLE = 5.0
+_RIPPLE_AMPLITUDE = 5.0
 _BURST_EVERY_SECONDS = 240
-_LONGEST_WAIT_SECONDS = 30.0
-_ANSWER_SECONDS = 10.0
+_MAX_WAIT_SECONDS = 30.0
+_TIMEOUT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +79,19 @@ _FAULTS = (
 
 
 class DemoShop:
-    """The shop's telemetry, a second at a time. The same generator and times give the same events."""
+    """Generates the shop's telemetry second by second. The same generator and times give the same events."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._burst_until: datetime | None = None
 
     def events_of_second(self, now: datetime) -> list[dict[str, Any]]:
-        """The events of the second that ends at `now`, oldest first, as the public API wants them."""
+        """Return the events of the second that ends at `now`, oldest first, in the format of the public API."""
         rng = self._rng
         failing = self._is_failing(now)
-        wanted = max(8.0, expected_rate(now) + rng.gauss(0.0, 3.0))
+        target = max(8.0, expected_rate(now) + rng.gauss(0.0, 3.0))
         events: list[dict[str, Any]] = []
-        while len(events) < wanted:
+        while len(events) < target:
             at = now - timedelta(seconds=rng.random())
             draw = rng.random()
             if draw < 0.80:
@@ -123,7 +123,7 @@ class DemoShop:
         }
 
     def _visit(self, at: datetime, failing: bool) -> list[dict[str, Any]]:
-        """One request with its queries, and the exception that ended it, if one did; all of one trace."""
+        """Return the events of one trace: a request, its queries, and sometimes the exception that ended it."""
         rng = self._rng
         page = rng.choices(_PAGES, [page.weight for page in _PAGES])[0]
         trace, span = f"{rng.getrandbits(128):032x}", f"{rng.getrandbits(64):016x}"
@@ -215,16 +215,20 @@ class DemoShop:
 
 
 def expected_rate(now: datetime) -> float:
-    """Events a second around `now` (UTC): a wave over the day, highest at 15:00, and a ten-minute ripple."""
+    """Return the events a second at `now` (UTC): a daily wave with its peak at 15:00, and a wave of ten minutes."""
     seconds = (now - now.replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds()
-    day = math.sin(2 * math.pi * (seconds / _SECONDS_A_DAY - 9 / 24))
-    return _MEAN_RATE + _WAVE * day + _RIPPLE * math.sin(2 * math.pi * seconds / _RIPPLE_SECONDS)
+    day = math.sin(2 * math.pi * (seconds / _SECONDS_PER_DAY - 9 / 24))
+    return (
+        _MEAN_RATE
+        + _DAILY_AMPLITUDE * day
+        + _RIPPLE_AMPLITUDE * math.sin(2 * math.pi * seconds / _RIPPLE_SECONDS)
+    )
 
 
-async def send_demo_traffic(base_url: str, ingest_key: str) -> None:
+async def send_demo_telemetry(base_url: str, ingest_key: str) -> None:
     """Post the shop's events to `base_url` (which ends in `/api`), a batch a second, until cancelled.
 
-    Whatever goes wrong is waited out, up to half a minute at a time; nothing but the cancellation is raised.
+    Failed requests are followed by a pause of up to 30 s. Raises only `CancelledError`.
     """
     rng = random.Random()
     shop = DemoShop(rng)
@@ -232,7 +236,7 @@ async def send_demo_traffic(base_url: str, ingest_key: str) -> None:
     run = uuid.uuid4().hex
     number = failures = 0
     async with aiohttp.ClientSession(
-        headers=headers, timeout=aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+        headers=headers, timeout=aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
     ) as session:
         while True:
             number += 1
@@ -243,13 +247,13 @@ async def send_demo_traffic(base_url: str, ingest_key: str) -> None:
                 await asyncio.sleep(1.0)
                 continue
             failures += 1
-            wait = min(_LONGEST_WAIT_SECONDS, 2.0 ** min(failures, 10)) * rng.uniform(0.5, 1.0)
-            logger.warning("demo traffic was not taken (%s); going on in %.0f s", fault, wait)
+            wait = min(_MAX_WAIT_SECONDS, 2.0 ** min(failures, 10)) * rng.uniform(0.5, 1.0)
+            logger.warning("demo telemetry was not accepted (%s); continuing in %.0f s", fault, wait)
             await asyncio.sleep(wait)
 
 
 async def _post(session: aiohttp.ClientSession, url: str, batch: dict[str, Any]) -> str | None:
-    """Why the batch was not taken; None when it was."""
+    """Return why the batch failed; None if it was accepted."""
     try:
         async with session.post(url, json=batch) as response:
             await response.read()

@@ -1,4 +1,4 @@
-"""A body with a key twice is refused by every route that takes one: a proxy may have judged the other value."""
+"""Every route refuses a JSON body with a duplicate key: a proxy may have checked the other value."""
 
 import json
 
@@ -11,7 +11,7 @@ _WITH_BODY = [row for row in ROWS if row.method in ("POST", "PUT", "PATCH") and 
 
 
 @pytest.mark.parametrize("row", _WITH_BODY, ids=str)
-async def test_a_key_that_is_there_twice_is_named(shared: Platform, row: Row) -> None:
+async def test_duplicate_json_key_is_named(shared: Platform, row: Row) -> None:
     before = await shared.contents()
     body = body_of(row, shared.acme)
     assert isinstance(body, dict)

@@ -1,4 +1,4 @@
-"""A second person agrees to a deployment that waits, or does not; somebody calls one off."""
+"""A second person approves or rejects a waiting deployment; deployments are cancelled."""
 
 import asyncio
 import itertools
@@ -37,7 +37,7 @@ def _actor(platform: Platform, who: str) -> Actor:
 
 
 async def _waiting(platform: Platform, name: str = NAME, who: str = "deployer", **values: Any) -> int:
-    """A deployment that this person has asked for, of a commit that is not known yet."""
+    """Queue a deployment by this person, of a commit that is not known yet."""
     asked_by = platform.acme.people[who].id
     row = {"status": "awaiting_approval", "revision": None, "asked_by_id": asked_by, "needs_approval": True}
     async with platform.sessions() as session, session.begin():
@@ -77,8 +77,8 @@ async def _cancel(platform: Platform, number: int) -> None:
         await cancel_deployment(session, deployment, _actor(platform, "owner"), NOW)
 
 
-async def _told(platform: Platform, number: int) -> tuple[list[str], list[tuple[str, dict[str, Any]]]]:
-    """The deployment's log, and what the audit log has of it."""
+async def _read_logs(platform: Platform, number: int) -> tuple[list[str], list[tuple[str, dict[str, Any]]]]:
+    """Return the deployment's log and its audit entries."""
     async with platform.sessions() as session:
         lines = select(DeploymentLine.text).where(DeploymentLine.deployment_id == number)
         entries = (
@@ -89,7 +89,7 @@ async def _told(platform: Platform, number: int) -> tuple[list[str], list[tuple[
         ]
 
 
-async def test_an_approval_is_bound_to_the_commit_and_the_variables(platform: Platform) -> None:
+async def test_approval_is_bound_to_commit_and_variables(platform: Platform) -> None:
     path = environment_path(platform.acme.places[NAME], "variables")
     await platform.call("PUT", path, {"variables": "A=1"})
     await platform.call("PUT", path, {"variables": "A=2"})
@@ -108,7 +108,7 @@ async def test_an_approval_is_bound_to_the_commit_and_the_variables(platform: Pl
     )
     assert row.finished_at is None
     assert row.approved_digest is not None
-    assert await _told(platform, number) == (
+    assert await _read_logs(platform, number) == (
         [f"Approved by {maintainer.name}: {COMMIT}."],
         [("deployment.approve", {"revision": COMMIT, "digest": row.approved_digest})],
     )
@@ -116,27 +116,27 @@ async def test_an_approval_is_bound_to_the_commit_and_the_variables(platform: Pl
     assert (seen["status"], seen["revision"]) == ("queued", COMMIT)
 
 
-async def test_an_approval_without_variables(platform: Platform) -> None:
+async def test_approval_without_variables(platform: Platform) -> None:
     number = await _waiting(platform, revision=COMMIT)
     await _approve(platform, number)
     row = await _read(platform, number)
     assert (row.approved_revision, row.approved_variables_id) == (COMMIT, None)
 
 
-async def test_the_commit_has_to_be_named_where_it_is_not_known(platform: Platform) -> None:
+async def test_approval_must_name_an_unknown_commit(platform: Platform) -> None:
     number = await _waiting(platform)
     with pytest.raises(Refused, match="not known yet"):
         await _approve(platform, number)
     assert (await _read(platform, number)).status == "awaiting_approval"
 
 
-async def test_why_the_commit_is_not_known_is_said(platform: Platform) -> None:
+async def test_error_explains_why_the_commit_is_unknown(platform: Platform) -> None:
     number = await _waiting(platform, ref="main", commit_fault="The host did not answer.")
     with pytest.raises(Refused, match="main could not be looked up: The host did not answer. Fix that"):
         await _approve(platform, number)
 
 
-async def test_another_commit_than_the_one_that_waits_is_not_approved(platform: Platform) -> None:
+async def test_approval_of_another_commit_is_refused(platform: Platform) -> None:
     number = await _waiting(platform, revision=COMMIT)
     with pytest.raises(Refused, match=COMMIT):
         await _approve(platform, number, OTHER_COMMIT)
@@ -144,7 +144,7 @@ async def test_another_commit_than_the_one_that_waits_is_not_approved(platform: 
     await _approve(platform, number, COMMIT)
 
 
-async def test_who_has_asked_does_not_decide(platform: Platform) -> None:
+async def test_requester_cannot_decide_own_deployment(platform: Platform) -> None:
     number = await _waiting(platform, who="maintainer", revision=COMMIT)
     before = await platform.contents()
     for decide in (_approve, _reject):
@@ -156,13 +156,13 @@ async def test_who_has_asked_does_not_decide(platform: Platform) -> None:
     assert (await _read(platform, number)).status == "canceled"
 
 
-async def test_what_an_operator_has_asked_for_anybody_may_approve(platform: Platform) -> None:
+async def test_anybody_may_approve_a_deployment_of_an_operator(platform: Platform) -> None:
     number = await _waiting(platform, revision=COMMIT, asked_by_id=None)
     await _approve(platform, number)
     assert (await _read(platform, number)).status == "queued"
 
 
-async def test_an_approval_waits_for_the_active_deployment(platform: Platform) -> None:
+async def test_approval_waits_for_the_active_deployment(platform: Platform) -> None:
     number = await _waiting(platform, revision=COMMIT)
     for status in ACTIVE_STATUSES:
         async with platform.sessions() as session, session.begin():
@@ -177,7 +177,7 @@ async def test_an_approval_waits_for_the_active_deployment(platform: Platform) -
     assert (await _read(platform, number)).status == "queued"
 
 
-async def test_an_approval_asks_again_whether_the_environment_takes_deploys(platform: Platform) -> None:
+async def test_approval_checks_again_if_the_environment_accepts_deploys(platform: Platform) -> None:
     number = await _waiting(platform, revision=COMMIT)
     environment = platform.acme.environment(NAME)
     await platform.change(NAME, state="hibernated")
@@ -195,7 +195,7 @@ Decide = Callable[[Platform, int], Awaitable[None]]
 DECISIONS: dict[str, Decide] = {"approve": _approve, "reject": _reject, "cancel": _cancel}
 
 
-async def test_what_was_decided_is_not_decided_again(platform: Platform) -> None:
+async def test_decided_deployment_is_not_decided_again(platform: Platform) -> None:
     for first, second in itertools.product(DECISIONS, DECISIONS):
         number = await _waiting(platform, revision=COMMIT)
         await DECISIONS[first](platform, number)
@@ -212,7 +212,7 @@ async def test_what_was_decided_is_not_decided_again(platform: Platform) -> None
 
 
 @pytest.mark.both_databases
-async def test_what_may_be_called_off(platform: Platform) -> None:
+async def test_cancellable_statuses(platform: Platform) -> None:
     for status in DeploymentStatus:
         await platform.settle()
         number = await _waiting(platform, status=status.value)
@@ -224,26 +224,26 @@ async def test_what_may_be_called_off(platform: Platform) -> None:
         await _cancel(platform, number)
         row = await _read(platform, number)
         assert (row.status, row.finished_at) == ("canceled", NOW)
-        assert await _told(platform, number) == (["Canceled."], [("deployment.cancel", {})])
+        assert await _read_logs(platform, number) == (["Canceled."], [("deployment.cancel", {})])
         deployed = await platform.call("POST", environment_path(platform.acme.places[NAME], "deploy"))
         assert deployed.status == 202
 
 
 @pytest.mark.both_databases
-async def test_a_rejection_ends_it_and_says_why(platform: Platform) -> None:
+async def test_rejection_ends_the_deployment_with_a_reason(platform: Platform) -> None:
     number = await _waiting(platform)
     await _reject(platform, number)
     row = await _read(platform, number)
     maintainer = platform.acme.people["maintainer"]
     assert (row.status, row.finished_at, row.decided_by_id) == ("rejected", NOW, maintainer.id)
-    assert await _told(platform, number) == (
+    assert await _read_logs(platform, number) == (
         [f"Rejected by {maintainer.name}: too late."],
         [("deployment.reject", {"reason": "too late"})],
     )
 
 
 @pytest.mark.both_databases
-async def test_of_many_who_decide_at_once_one_does(platform: Platform) -> None:
+async def test_one_of_many_concurrent_decisions_wins(platform: Platform) -> None:
     number = await _waiting(platform, revision=COMMIT)
     outcomes = await asyncio.gather(
         *(decide(platform, number) for decide in (_approve, _reject) for _ in range(5)),
@@ -251,12 +251,12 @@ async def test_of_many_who_decide_at_once_one_does(platform: Platform) -> None:
     )
     assert sum(outcome is None for outcome in outcomes) == 1
     assert all(isinstance(outcome, ForbiddenTransition) for outcome in outcomes if outcome is not None)
-    lines, entries = await _told(platform, number)
+    lines, entries = await _read_logs(platform, number)
     assert (len(lines), len(entries)) == (1, 1)
 
 
 @pytest.mark.both_databases
-async def test_of_many_that_are_approved_at_once_one_is_queued(platform: Platform) -> None:
+async def test_one_of_many_concurrently_approved_deployments_is_queued(platform: Platform) -> None:
     numbers = [await _waiting(platform, revision=COMMIT) for _ in range(8)]
     outcomes = await asyncio.gather(*(_approve(platform, n) for n in numbers), return_exceptions=True)
     assert sum(outcome is None for outcome in outcomes) == 1
@@ -265,8 +265,8 @@ async def test_of_many_that_are_approved_at_once_one_is_queued(platform: Platfor
     assert sorted(statuses) == ["awaiting_approval"] * 7 + ["queued"]
 
 
-async def test_an_approval_is_all_or_nothing(platform: Platform) -> None:
-    """Nothing of it stays where what comes after it in its transaction fails."""
+async def test_approval_is_atomic(platform: Platform) -> None:
+    """A later failure in the same transaction undoes the approval."""
     number = await _waiting(platform, revision=COMMIT)
     before = await platform.contents()
     with pytest.raises(ZeroDivisionError):
@@ -279,7 +279,7 @@ async def test_an_approval_is_all_or_nothing(platform: Platform) -> None:
     assert await platform.contents() == before
 
 
-async def test_what_waits_in_an_environment_that_was_removed(platform: Platform) -> None:
+async def test_deployment_waiting_in_a_removed_environment(platform: Platform) -> None:
     number = await _waiting(platform, revision=COMMIT)
     async with platform.sessions() as session, session.begin():
         await session.execute(update(Deployment).where(Deployment.id == number).values(environment_id=None))

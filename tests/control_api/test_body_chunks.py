@@ -1,8 +1,8 @@
-"""Large bodies leave the application in views of a bounded size."""
+"""Large bodies leave the application in views of bounded size."""
 
 from typing import Any
 
-from control_api.http.layers import SmallPieces
+from control_api.http.middleware import BodyChunkMiddleware
 from control_api.reference.served_files import page_file
 
 _PIECE = 32 * 1024
@@ -23,11 +23,11 @@ async def _send_through(*bodies: bytes) -> list[dict[str, Any]]:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await SmallPieces(app)({"type": "http"}, receive, send)
+    await BodyChunkMiddleware(app)({"type": "http"}, receive, send)
     return sent[1:]
 
 
-async def test_a_large_body_is_sent_in_pieces_that_share_its_memory() -> None:
+async def test_large_body_is_sent_in_chunks_that_share_its_memory() -> None:
     body = bytes(range(256)) * 256 + b"end"
     pieces = await _send_through(body)
     assert [len(piece["body"]) for piece in pieces] == [_PIECE, _PIECE, 3]
@@ -36,7 +36,7 @@ async def test_a_large_body_is_sent_in_pieces_that_share_its_memory() -> None:
     assert all(piece["body"].obj is body for piece in pieces)
 
 
-async def test_what_is_small_or_streamed_ends_where_the_application_ends_it() -> None:
+async def test_small_and_streamed_bodies_are_passed_unchanged() -> None:
     large = bytes(2 * _PIECE)
     assert await _send_through(b"small") == [
         {"type": "http.response.body", "body": b"small", "more_body": False}
@@ -47,7 +47,7 @@ async def test_what_is_small_or_streamed_ends_where_the_application_ends_it() ->
     ]
 
 
-def test_all_callers_share_the_plain_bytes_of_a_file() -> None:
+def test_all_clients_share_the_plain_bytes_of_a_file() -> None:
     file = page_file("swagger-ui-bundle.js")
     assert file is not None
     assert file.plain() is file.plain()

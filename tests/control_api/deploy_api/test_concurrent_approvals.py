@@ -1,4 +1,4 @@
-"""A second person approves a deployment while a newer push of its branch comes: there is no deadlock."""
+"""Approvals concurrent with a newer push of the same branch."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -23,7 +23,7 @@ _PUSH = DeploymentRequest("push", ref="main", pushed_revision="c" * 40)
 
 
 async def _waiting(platform: Platform) -> int:
-    """A push that waits for a second person."""
+    """Queue a push that waits for approval."""
     await platform.change(NAME, deploys_need_approval=True)
     row = {"status": "awaiting_approval", "revision": "b" * 40, "needs_approval": True, "frozen_at": NOW}
     async with platform.sessions() as session, session.begin():
@@ -63,7 +63,7 @@ async def _goes_on(platform: Platform, task: "asyncio.Task[str]") -> None:
 
 
 @pytest.mark.both_databases
-async def test_an_approval_and_a_newer_push_do_not_deadlock(platform: Platform) -> None:
+async def test_concurrent_approval_and_newer_push_do_not_deadlock(platform: Platform) -> None:
     number = await _waiting(platform)
     async with platform.sessions() as session, session.begin():
         place = Place(
@@ -82,7 +82,7 @@ async def test_an_approval_and_a_newer_push_do_not_deadlock(platform: Platform) 
 
 
 @pytest.mark.both_databases
-async def test_nothing_waits_for_approval_behind_a_deployment_that_is_active(platform: Platform) -> None:
+async def test_deployment_that_needs_approval_is_refused_while_one_is_active(platform: Platform) -> None:
     await platform.change(NAME, deploys_need_approval=True)
     async with platform.sessions() as session, session.begin():
         active = await add_deployment(session, platform.acme, NAME, NOW, status="running")

@@ -1,4 +1,4 @@
-"""Documents that are changed in one place."""
+"""Mutates documents in one random place."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ def _places(value: Any) -> Iterator[Place]:
 
 
 def change_somewhere(document: Any, data: st.DataObject, values: Sequence[Any]) -> Any:
-    """The document, in which one value is one of these, or gone, or which has a key that nobody knows."""
+    """Return the document with one value replaced by one of `values` or removed, or with an unknown key added."""
     holder, key = data.draw(st.sampled_from([*_places(document)]), label="place")
     match data.draw(st.sampled_from(["put", "put", "put", "remove", "add"]), label="change"):
         case "remove":

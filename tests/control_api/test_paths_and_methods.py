@@ -1,4 +1,4 @@
-"""What the control plane says of addresses and methods that it does not have."""
+"""Responses to unknown paths and methods, `HEAD`, long URLs and broken bodies."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from control_api.app import build_control
+from control_api.app import build_control_app
 from control_domain.database.engine import open_engine, open_sessions
 from tests.support.serve_control import serving_control
 
@@ -18,7 +18,7 @@ _NOTHING = cast(Any, None)
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
     # Nothing reads from the database: whoever has no token is refused before.
-    app = build_control(
+    app = build_control_app(
         open_sessions(open_engine("sqlite+aiosqlite://")), _NOTHING, b"receipts", _NOTHING, git_app_secret="s"
     )
     async with serving_control(app) as url, aiohttp.ClientSession(f"{url}/api/v1/") as session:
@@ -36,7 +36,7 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
         ("HEAD", "environments/1/scale", "PATCH"),
     ],
 )
-async def test_a_wrong_method_is_told_all_that_the_address_takes(
+async def test_405_lists_all_methods_of_the_path(
     method: str, path: str, allowed: str, http: aiohttp.ClientSession
 ) -> None:
     async with http.request(method, path) as answer:
@@ -45,13 +45,13 @@ async def test_a_wrong_method_is_told_all_that_the_address_takes(
         assert answer.content_type == "application/problem+json"
 
 
-async def test_a_slash_too_much_is_another_address(http: aiohttp.ClientSession) -> None:
+async def test_trailing_slash_is_another_path(http: aiohttp.ClientSession) -> None:
     async with http.get("account/", allow_redirects=False) as answer:
         assert answer.status == 404
         assert (await answer.json(content_type=None))["type"] == "/problems/not-found"
 
 
-async def test_the_longest_filters_of_a_report_are_read(http: aiohttp.ClientSession) -> None:
+async def test_longest_report_filters_are_accepted(http: aiohttp.ClientSession) -> None:
     longest = {"path": 2048, "source": 255, "campaign": 255}
     query = {name: "\N{MUSICAL SYMBOL G CLEF}" * characters for name, characters in longest.items()}
     async with http.get("analytics/sites/1/report", params=query) as answer:
@@ -70,7 +70,7 @@ async def test_head_is_get_without_the_body(http: aiohttp.ClientSession) -> None
         assert heads[0] == heads[1], path
 
 
-async def test_a_body_is_waited_for_with_100_and_a_broken_one_is_no_fault(
+async def test_expect_continue_and_broken_bodies_are_handled(
     http: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = http._base_url

@@ -1,14 +1,14 @@
-"""The port of a process that serves nothing but its health."""
+"""The health port of a process that serves nothing else."""
 
 import socket
 from contextlib import AsyncExitStack
 
 import aiohttp
 
-from wiring.processes.listening import serve_health
+from wiring.processes.health_server import serve_health
 
 
-async def test_it_answers_as_the_other_ports_do() -> None:
+async def test_health_port_responds_like_other_ports() -> None:
     async with AsyncExitStack() as stack:
         server = socket.create_server(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{server.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""Visitors of the demo's shop who are there now, for `pharos up --demo`: they post what their trackers would."""
+"""Simulates current visitors of the demo shop: posts the events that their trackers would send."""
 
 import asyncio
 import heapq
@@ -13,82 +13,82 @@ from uuid import UUID
 import aiohttp
 import orjson
 
-from demo.audience import BROWSERS, LEADS, Browser, Lead
-from demo.journeys import Step, in_requests, plan_visit
+from demo.audience import BROWSERS, TRAFFIC_SOURCES, Browser, TrafficSource
+from demo.journeys import Step, group_into_requests, plan_visit
 from pipeline_contracts.collected import MAX_EVENTS
 from pipeline_contracts.times import format_time
 
 logger = logging.getLogger(__name__)
 
-# A visit brings about five events.
+# A visit has about five events.
 _VISITS_A_SECOND = 0.05
-_TOGETHER_MS = 1_000
-_ANSWER_SECONDS = 10.0
-# While the platform hangs, no more visits begin than these requests belong to.
-_MOST_WAITING = 300
+_REQUEST_SPAN_MS = 1_000
+_TIMEOUT_SECONDS = 10.0
+# No new visits start while this many requests are pending, as when the platform hangs.
+_MAX_PENDING = 300
 
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
     visitor: str
     browser: Browser
-    lead: Lead
+    source: TrafficSource
 
 
 @dataclass(order=True, slots=True)
 class _Request:
-    """What one visitor sends at `due`, seconds of the monotonic clock."""
+    """A request that a visitor sends at `due`, seconds of the monotonic clock."""
 
     due: float
     number: int
-    """Of the request within its visit."""
+    """Position of the request in its visit."""
     visit: _Visit = field(compare=False)
     steps: list[Step] = field(compare=False)
 
 
-async def keep_browsing(base_url: str, tracker_id: str, origin: str) -> None:
+async def post_live_visits(base_url: str, tracker_id: str, origin: str) -> None:
     """Post the visitors' events to `base_url` (which ends in `/api`), one or two a second, until cancelled.
 
-    `origin` is the site's. What is refused or cannot be sent is lost, and logged once until something is taken again;
-    nothing but the cancellation is raised.
+    `origin` is the origin of the shop. Failed requests are dropped, with one warning until a request succeeds again.
+    Raises only `CancelledError`.
     """
     rng = random.Random()
     url = f"{base_url}/v1/collect/{tracker_id}"
-    waiting: list[_Request] = []
+    pending: list[_Request] = []
     next_visit = monotonic()
     failing = False
-    timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+    timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
         while True:
             now = monotonic()
             if now >= next_visit:
                 next_visit = now + rng.expovariate(_VISITS_A_SECOND)
-                if len(waiting) < _MOST_WAITING:
+                if len(pending) < _MAX_PENDING:
                     for request in _new_visit(rng, now):
-                        heapq.heappush(waiting, request)
-            if waiting and waiting[0].due <= now:
-                fault = await _post(session, url, origin, heapq.heappop(waiting), rng)
+                        heapq.heappush(pending, request)
+            if pending and pending[0].due <= now:
+                fault = await _post(session, url, origin, heapq.heappop(pending), rng)
                 if fault is not None and not failing:
-                    logger.warning("demo visitors are not taken (%s); they go on trying", fault)
+                    logger.warning("demo page views are not accepted (%s); trying on", fault)
                 failing = fault is not None
                 continue
-            wake = min(next_visit, waiting[0].due) if waiting else next_visit
+            wake = min(next_visit, pending[0].due) if pending else next_visit
             await asyncio.sleep(max(0.01, wake - now))
 
 
 def _new_visit(rng: random.Random, now: float) -> list[_Request]:
-    """The requests of somebody who comes now."""
-    browser, lead = BROWSERS.pick(rng), LEADS.pick(rng)
-    visit = _Visit(f"demo-{rng.getrandbits(64):016x}", browser, lead)
-    steps = plan_visit(rng, lead.entry, is_phone=browser.device == "Mobile")
+    """Return the requests of a visit that starts now."""
+    browser, source = BROWSERS.pick(rng), TRAFFIC_SOURCES.pick(rng)
+    visit = _Visit(f"demo-{rng.getrandbits(64):016x}", browser, source)
+    steps = plan_visit(rng, source.entry, is_phone=browser.device == "Mobile")
     return [
         _Request(now + request[-1].at_ms / 1000, number, visit, request)
-        for number, request in enumerate(in_requests(steps, MAX_EVENTS, _TOGETHER_MS))
+        for number, request in enumerate(group_into_requests(steps, MAX_EVENTS, _REQUEST_SPAN_MS))
     ]
 
 
 def _events(request: _Request, rng: random.Random, now: datetime) -> list[dict[str, Any]]:
-    """The events of the body; the last one happens at `now`."""
+    """Return the events of the body; the last one occurs at `now`."""
     last_ms = request.steps[-1].at_ms
     events = []
     for number, step in enumerate(request.steps):
@@ -99,19 +99,19 @@ def _events(request: _Request, rng: random.Random, now: datetime) -> list[dict[s
             "occurred_at": format_time(now - timedelta(milliseconds=last_ms - step.at_ms)),
             "visitor": request.visit.visitor,
         }
-        if request.visit.browser.says_tablet:
+        if request.visit.browser.reports_tablet:
             event["device"] = "Tablet"
         if step.name:
             event["properties"] = step.properties(f"v5-{rng.getrandbits(52)}")
         elif number == request.number == 0:
-            lead = request.visit.lead
-            told = {
-                "referrer_host": lead.referrer_host,
-                "utm_source": lead.utm_source,
-                "utm_medium": lead.utm_medium,
-                "utm_campaign": lead.utm_campaign,
+            source = request.visit.source
+            fields = {
+                "referrer_host": source.referrer_host,
+                "utm_source": source.utm_source,
+                "utm_medium": source.utm_medium,
+                "utm_campaign": source.utm_campaign,
             }
-            event |= {name: value for name, value in told.items() if value}
+            event |= {name: value for name, value in fields.items() if value}
         events.append(event)
     return events
 
@@ -119,7 +119,7 @@ def _events(request: _Request, rng: random.Random, now: datetime) -> list[dict[s
 async def _post(
     session: aiohttp.ClientSession, url: str, origin: str, request: _Request, rng: random.Random
 ) -> str | None:
-    """Why the request was not taken; None when it was."""
+    """Return why the request failed; None if it was accepted."""
     headers = {
         "Origin": origin,
         "Content-Type": "text/plain",

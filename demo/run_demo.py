@@ -1,0 +1,70 @@
+"""Runs the demo of `pharos up --demo`: a shop with the real tracker, its telemetry, past visits and live ones."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from demo.live_visits import post_live_visits
+from demo.past_visits import past_visit_records
+from demo.site import running_demo_site
+from demo.telemetry import send_demo_telemetry
+from operator_actions.door import ACTIONS, Engines
+from pipeline_contracts import topics
+from storage_backends.end_task import end_task
+from storage_backends.event_log.interface import EventLog
+from wiring.embedded.platform import Platform
+
+_SEED = 7
+# Records appended concurrently share writes to disk.
+_CONCURRENT_APPENDS = 2000
+_GOALS = ({"name": "Purchase", "event": "purchase"}, {"name": "Signup", "event": "signup"})
+
+
+@asynccontextmanager
+async def running_demo(platform: Platform, data: Path) -> AsyncIterator[str]:
+    """Run the demo on the platform's first site, and yield the address of the demo shop. A file in `data` marks that
+    the past visits exist."""
+    site = platform.credentials["site"]
+    host = platform.base_url.removesuffix("/api")
+    async with running_demo_site(f"{host}/tracker/v1.js", site["tracker_id"]) as origin:
+        await _prepare_site(platform.engines, site["id"], origin)
+        marker = data / "demo-visits"
+        if not marker.exists():
+            await _append_past_visits(platform.log, site["id"])
+            marker.touch()
+        tasks = [
+            asyncio.create_task(send_demo_telemetry(platform.base_url, platform.credentials["ingest_key"])),
+            asyncio.create_task(post_live_visits(platform.base_url, site["tracker_id"], origin)),
+        ]
+        try:
+            yield origin
+        finally:
+            for task in tasks:
+                await end_task(task)
+
+
+async def _prepare_site(engines: Engines, site_id: int, origin: str) -> None:
+    """Allow the demo shop's origins on the site, and add its goals."""
+    now = datetime.now(UTC)
+    origins = [origin, origin.replace("127.0.0.1", "localhost")]
+    await ACTIONS["sites/domains"](engines, {"id": site_id, "add": origins, "remove": []}, now)
+    site = await ACTIONS["sites/show"](engines, {"id": site_id}, now)
+    known = {goal["name"] for goal in site["goals"]}
+    for goal in _GOALS:
+        if goal["name"] not in known:
+            await ACTIONS["sites/goals-add"](engines, {"id": site_id, **goal}, now)
+
+
+async def _append_past_visits(log: EventLog, site_id: int) -> None:
+    """Append the page views of 90 days. An interrupted run may be repeated on the same day: the events have the same
+    IDs, so none is stored twice."""
+    appends = []
+    for key, meta, value in past_visit_records(random.Random(_SEED), site_id, "UTC", datetime.now(UTC)):
+        appends.append(log.append(topics.PAGEVIEWS, key, meta, value))
+        if len(appends) == _CONCURRENT_APPENDS:
+            await asyncio.gather(*appends)
+            appends.clear()
+    await asyncio.gather(*appends)
