@@ -8,9 +8,9 @@ from fastapi import Request
 from control_api.http.client_address import client_address
 from control_api.limits.request_limits import RequestLimiter
 from control_api.request_session import Session, end_transaction
-from control_domain.accounts.operations import Caller, find_caller, note_use
+from control_domain.accounts.operations import Caller, find_caller, record_token_use
 from control_domain.audit import Actor
-from control_domain.projects.operations import UNKNOWN_KEY, OpenedEnvironment, find_by_ingest_key
+from control_domain.projects.operations import UNKNOWN_KEY, KeyEnvironment, find_environment_by_key
 from pipeline_contracts.client_address import ClientAddresses
 from pipeline_contracts.credentials import (
     CredentialKind,
@@ -43,7 +43,7 @@ def api_token(scope: str) -> Callable[[Request, Session], Awaitable[Caller]]:
             _forget_owner(request, digest)
             raise InvalidCredential("This token is not known, has expired, or was revoked.")
         _remember_owner(request, digest, f"account {caller.account.id}")
-        if await note_use(session, caller, now):
+        if await record_token_use(session, caller, now):
             # Commit now: while a slow body arrives, an open write transaction would block all other writers on SQLite.
             await end_transaction(session)
         if scope not in caller.scopes:
@@ -53,10 +53,10 @@ def api_token(scope: str) -> Callable[[Request, Session], Awaitable[Caller]]:
     return authenticate
 
 
-async def ingest_key(request: Request, session: Session) -> OpenedEnvironment:
+async def ingest_key(request: Request, session: Session) -> KeyEnvironment:
     """Dependency: the environment of the ingest key. 401 without a valid key."""
     digest = _credential_digest(request, CredentialKind.INGEST_KEY, "an ingest key")
-    environment = await find_by_ingest_key(session, digest, datetime.now(UTC))
+    environment = await find_environment_by_key(session, digest, datetime.now(UTC))
     if environment is None:
         _forget_owner(request, digest)
         raise InvalidCredential(UNKNOWN_KEY)

@@ -10,8 +10,8 @@ from fastapi import Request, Response
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.database.engine import insert_unless_there
-from control_domain.tables.idempotency import RETENTION, IdempotentAnswer
+from control_domain.database.engine import insert_if_absent
+from control_domain.tables.idempotency import RETENTION, IdempotentResponse
 from pipeline_contracts.errors import FieldError, InvalidInput, Unavailable
 
 _HEADER = "Idempotency-Key"
@@ -48,8 +48,8 @@ async def respond_idempotently(
         return await _stored_response(session, caller, key, digest)
     status, document = await make()
     content = orjson.dumps(document)
-    row = (IdempotentAnswer.caller == caller) & (IdempotentAnswer.key == key)
-    await session.execute(update(IdempotentAnswer).where(row).values(status=status, body=content))
+    row = (IdempotentResponse.caller == caller) & (IdempotentResponse.key == key)
+    await session.execute(update(IdempotentResponse).where(row).values(status=status, body=content))
     return _json_response(status, content)
 
 
@@ -71,15 +71,19 @@ def _invalid_key(message: str) -> InvalidInput:
 async def _claim_key(session: AsyncSession, caller: str, key: str, digest: bytes, now: datetime) -> bool:
     """Return True if this is the first request with the key."""
     # Deletes this key only: a busy caller has tens of thousands, which `forget_old` deletes.
-    row = (IdempotentAnswer.caller == caller) & (IdempotentAnswer.key == key)
-    await session.execute(delete(IdempotentAnswer).where(row, IdempotentAnswer.created_at < now - RETENTION))
+    row = (IdempotentResponse.caller == caller) & (IdempotentResponse.key == key)
+    await session.execute(
+        delete(IdempotentResponse).where(row, IdempotentResponse.created_at < now - RETENTION)
+    )
     values = {"caller": caller, "key": key, "request_digest": digest, "created_at": now}
-    claimed = insert_unless_there(session, IdempotentAnswer, values).returning(IdempotentAnswer.key)
+    claimed = insert_if_absent(session, IdempotentResponse, values).returning(IdempotentResponse.key)
     return (await session.execute(claimed)).scalar_one_or_none() is not None
 
 
 async def _stored_response(session: AsyncSession, caller: str, key: str, digest: bytes) -> Response:
-    query = select(IdempotentAnswer).where(IdempotentAnswer.caller == caller, IdempotentAnswer.key == key)
+    query = select(IdempotentResponse).where(
+        IdempotentResponse.caller == caller, IdempotentResponse.key == key
+    )
     row = (await session.execute(query)).scalar_one_or_none()
     if row is None:
         # `forget_old` deleted the row after `_claim_key` had found it.

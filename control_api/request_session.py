@@ -10,7 +10,12 @@ from sqlalchemy.exc import TimeoutError as PoolExhausted
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.engine import Sessions
-from control_domain.database.errors import BrokenReference, DatabaseAway, is_behind, reason
+from control_domain.database.errors import (
+    BrokenReference,
+    DatabaseUnavailable,
+    driver_message,
+    is_schema_outdated,
+)
 from pipeline_contracts.errors import NotFound, Unavailable
 
 logger = logging.getLogger(__name__)
@@ -23,7 +28,7 @@ async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
         async with sessions() as session:
             yield session
             await session.commit()
-    except DatabaseAway as error:
+    except DatabaseUnavailable as error:
         logger.warning("%s", error)
         raise Unavailable("The database does not answer now.") from error
     except BrokenReference as error:
@@ -33,10 +38,11 @@ async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
         logger.warning("every connection to the database is in use")
         raise Unavailable("The database has too much to do now.") from error
     except ProgrammingError as error:
-        if not is_behind(error):
+        if not is_schema_outdated(error):
             raise
         logger.warning(
-            "the database is behind this version, run `pharos migrate`: %s", reason(error.orig or error)
+            "the database is behind this version, run `pharos migrate`: %s",
+            driver_message(error.orig or error),
         )
         raise Unavailable("The database is being brought to this version.") from error
 

@@ -25,13 +25,13 @@ class Actor:
     request_id: str | None = None
 
 
-def operator(wanted: Mapping[str, Any], person_id: int | None = None) -> Actor:
+def make_operator(wanted: Mapping[str, Any], person_id: int | None = None) -> Actor:
     """The operator who runs a command: `wanted["operator"]` is the user's name on that machine."""
     user = "".join(c for c in str(wanted.get("operator") or "") if c.isprintable())
     return Actor(source=f"operator {user}".strip()[:100], person_id=person_id)
 
 
-def record(
+def record_audit_entry(
     session: AsyncSession,
     actor: Actor,
     account_id: int | None,
@@ -57,7 +57,7 @@ def record(
     )
 
 
-async def newest_entries(
+async def list_newest_entries(
     session: AsyncSession, limit: int, subject: str | None = None
 ) -> Sequence[dict[str, Any]]:
     """The newest entries of all accounts, newest first; of one `subject` where it is given, a kind and an ID or the

@@ -30,7 +30,7 @@ def is_live(key: KeyRow, now: datetime) -> bool:
     return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
 
 
-def key_entry(
+def make_key_entry(
     key: KeyRow,
     kind: CredentialKind,
     account: Account,
@@ -51,7 +51,7 @@ def key_entry(
     )
 
 
-async def end_key(
+async def revoke_key(
     session: AsyncSession, table: type[KeyRow], key_id: int, now: datetime, *conditions: ColumnElement[bool]
 ) -> bytes | None:
     """Mark the key as revoked; gives its digest, or None where there is no such key. Again changes nothing."""
@@ -65,7 +65,7 @@ async def end_key(
 
 
 @contextmanager
-def telling_edges(told: dict[str, Any]) -> Iterator[None]:
+def warn_if_unpublished(told: dict[str, Any]) -> Iterator[None]:
     """For telling the key directory, after the commit: where it cannot be told now, `told` gets a `warning`."""
     try:
         yield
@@ -76,8 +76,10 @@ def telling_edges(told: dict[str, Any]) -> Iterator[None]:
         )
 
 
-async def forget_keys(directory: KeyDirectory, digests: Sequence[bytes], told: dict[str, Any]) -> None:
+async def revoke_published_keys(
+    directory: KeyDirectory, digests: Sequence[bytes], told: dict[str, Any]
+) -> None:
     """After the commit: they work nowhere within 5 s. Where that cannot be told now, `told` gets a `warning`."""
-    with telling_edges(told):
+    with warn_if_unpublished(told):
         for digest in digests:
             await directory.revoke(digest)

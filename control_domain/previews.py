@@ -10,19 +10,19 @@ from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import Actor, record
+from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.errors import BrokenReference
 from control_domain.deployments.decisions import cancel_deployment
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
-from control_domain.environments.gate_copies import add_gate
-from control_domain.environments.hold import hold_environment, hold_off_deployer
-from control_domain.environments.operations import change_state
-from control_domain.projects.find import Place
+from control_domain.environments.gate_copies import require_approval
+from control_domain.environments.hold import lock_deployer_lease, lock_environment_row
+from control_domain.environments.operations import change_environment_state
+from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment
 from control_domain.refusals import Refused
-from control_domain.removals.remove_environment import Removed, remove_environment
+from control_domain.removals.remove_environment import RemovedEnvironment, remove_environment
 from control_domain.sealing import CannotOpen, SealingKeys
-from control_domain.slugs import LONGEST_NAME, LONGEST_SLUG, make_slug
+from control_domain.slugs import MAX_NAME_LENGTH, MAX_SLUG_LENGTH, make_slug
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.webhooks import ClosingPreview
@@ -40,7 +40,7 @@ class StillStarting(Refused):
 
 async def open_preview(
     session: AsyncSession, project: Project, branch: str, actor: Actor, now: datetime
-) -> Place:
+) -> DeployTarget:
     """The environment of the branch, made where there is none yet, and awake. Nothing is deployed by this.
 
     Raises `Refused` where somebody else makes the same at this moment.
@@ -50,9 +50,9 @@ async def open_preview(
     slug = await _free_slug(session, project, branch)
     found = await find_previews(session, project, branch)
     if found:
-        place = Place(found[0], project)
-        await _use_again(session, place, branch, actor, now)
-        return place
+        target = DeployTarget(found[0], project)
+        await _use_again(session, target, branch, actor, now)
+        return target
     made = await _make(session, project, _shorten(f"Preview of {branch}"), slug, branch, actor, now)
     if made is None:
         raise Refused(f"Somebody else has just made the environment {project.slug}/{slug}: try again.")
@@ -64,11 +64,11 @@ async def open_pull_request_preview(
     project: Project,
     number: int,
     ref: str,
-    source: Place,
+    source: DeployTarget,
     keys: SealingKeys,
     actor: Actor,
     now: datetime,
-) -> tuple[Place, bool]:
+) -> tuple[DeployTarget, bool]:
     """The environment `pr-<number>`, to which `ref` is deployed, awake; True with it where there was none and it was
     made, with the variables of `source` that are not protected. Nothing is deployed by this.
 
@@ -83,8 +83,8 @@ async def open_pull_request_preview(
         )
     if found is not None:
         try:
-            await _use_again(session, Place(found, project), ref, actor, now)
-            return Place(found, project), False
+            await _use_again(session, DeployTarget(found, project), ref, actor, now)
+            return DeployTarget(found, project), False
         except NotFound:
             # It was closed since it was looked for. The next one may get its number.
             session.expunge(found)
@@ -114,7 +114,9 @@ async def _find_by_slug(session: AsyncSession, project: Project, slug: str) -> E
     return (await session.execute(query)).scalar_one_or_none()
 
 
-async def _open_for_pull_request(session: AsyncSession, keys: SealingKeys, source: Place) -> dict[str, str]:
+async def _open_for_pull_request(
+    session: AsyncSession, keys: SealingKeys, source: DeployTarget
+) -> dict[str, str]:
     try:
         return await open_for_preview(session, keys, source.environment)
     except CannotOpen:
@@ -124,25 +126,27 @@ async def _open_for_pull_request(session: AsyncSession, keys: SealingKeys, sourc
         ) from None
 
 
-async def _use_again(session: AsyncSession, place: Place, branch: str, actor: Actor, now: datetime) -> None:
+async def _use_again(
+    session: AsyncSession, target: DeployTarget, branch: str, actor: Actor, now: datetime
+) -> None:
     """Let a preview run that is there, of this branch; one that was about to be closed stays. Raises `NotFound` where
     it was removed meanwhile."""
-    environment = place.environment
-    await hold_environment(session, environment)
+    environment = target.environment
+    await lock_environment_row(session, environment)
     closing = ClosingPreview.environment_id == environment.id
     await session.execute(delete(ClosingPreview).where(closing).execution_options(synchronize_session=False))
     if environment.branch != branch:
         details = {"branch": {"from": environment.branch, "to": branch}}
         environment.branch = branch
-        account, subject = place.project.account_id, f"environment {environment.public_id}"
-        record(session, actor, account, "environment.set", subject, now, details)
+        account, subject = target.project.account_id, f"environment {environment.public_id}"
+        record_audit_entry(session, actor, account, "environment.set", subject, now, details)
         await session.flush()
-    await change_state(session, place, EnvironmentState.RUNNING, actor, now)
+    await change_environment_state(session, target, EnvironmentState.RUNNING, actor, now)
 
 
 async def _make(
     session: AsyncSession, project: Project, name: str, slug: str, branch: str, actor: Actor, now: datetime
-) -> Place | None:
+) -> DeployTarget | None:
     """None where somebody else has just made one of this slug."""
     try:
         # A savepoint: on Postgres a statement that fails would end the transaction.
@@ -163,9 +167,9 @@ async def _make(
         "type": PREVIEW,
         "branch": branch,
     }
-    record(session, actor, project.account_id, "environment.create", subject, now, details)
+    record_audit_entry(session, actor, project.account_id, "environment.create", subject, now, details)
     await session.flush()
-    return Place(made, project)
+    return DeployTarget(made, project)
 
 
 async def find_previews(session: AsyncSession, project: Project, branch: str) -> Sequence[Environment]:
@@ -188,34 +192,39 @@ async def _free_slug(session: AsyncSession, project: Project, branch: str) -> st
     words = make_slug(branch)
     slug = f"{PREVIEW}-{words}" if words else f"{PREVIEW}-{digest}"
     taken = select(Environment.id).where(Environment.project_id == project.id, Environment.slug == slug)
-    if len(slug) <= LONGEST_SLUG and await session.scalar(taken) is None:
+    if len(slug) <= MAX_SLUG_LENGTH and await session.scalar(taken) is None:
         return slug
-    return f"{slug[: LONGEST_SLUG - len(digest) - 1].rstrip('-')}-{digest}"
+    return f"{slug[: MAX_SLUG_LENGTH - len(digest) - 1].rstrip('-')}-{digest}"
 
 
 def _shorten(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+    return name if len(name) <= MAX_NAME_LENGTH else f"{name[: MAX_NAME_LENGTH - 1]}…"
 
 
 async def copy_variables(
-    session: AsyncSession, keys: SealingKeys, source: Place, place: Place, actor: Actor, now: datetime
+    session: AsyncSession,
+    keys: SealingKeys,
+    source: DeployTarget,
+    target: DeployTarget,
+    actor: Actor,
+    now: datetime,
 ) -> int:
     """Copy the current variables of `source`, except protected ones, to the next release of `place`; return how many.
 
     The copy decrypts and encrypts each variable again: a sealed variable opens only for its own environment. Call
-    `keep_source` before creating or locking `place`. Raises `CannotOpen`.
+    `lock_variables_source` before creating or locking `place`. Raises `CannotOpen`.
     """
     values = await open_for_preview(session, keys, source.environment)
-    await replace_variables(session, keys, place, values, actor, now)
-    await _note_source(session, place, values, source, actor, now)
+    await replace_variables(session, keys, target, values, actor, now)
+    await _note_source(session, target, values, source, actor, now)
     return len(values)
 
 
 async def _note_source(
     session: AsyncSession,
-    place: Place,
+    target: DeployTarget,
     values: Mapping[str, str],
-    source: Place,
+    source: DeployTarget,
     actor: Actor,
     now: datetime,
 ) -> None:
@@ -223,26 +232,30 @@ async def _note_source(
     gets the variables only after an approval."""
     if not values:
         return
-    place.environment.variables_of_id = source.environment.id
+    target.environment.variables_of_id = source.environment.id
     gated = select(Environment.deploys_need_approval).where(Environment.id == source.environment.id)
-    if await session.scalar(gated) and not place.environment.deploys_need_approval:
-        add_gate(session, place, source, actor, now)
+    if await session.scalar(gated) and not target.environment.deploys_need_approval:
+        require_approval(session, target, source, actor, now)
     await session.flush()
 
 
 async def deploy_preview(
-    session: AsyncSession, place: Place, actor: Actor, now: datetime, request: DeploymentRequest | None = None
+    session: AsyncSession,
+    target: DeployTarget,
+    actor: Actor,
+    now: datetime,
+    request: DeploymentRequest | None = None,
 ) -> Deployment:
     """Queue a deployment of the preview's branch, or what is wished for. One of the same branch that is queued already
     serves: it takes what the branch has when it is taken up. Raises what `queue_deployment` raises."""
     request = DeploymentRequest("api") if request is None else request
     query = select(Deployment).where(
-        Deployment.environment_id == place.environment.id, Deployment.status == DeploymentStatus.QUEUED
+        Deployment.environment_id == target.environment.id, Deployment.status == DeploymentStatus.QUEUED
     )
     queued = (await session.execute(query)).scalar_one_or_none()
-    if queued is not None and _is_served(request, queued, place.environment):
+    if queued is not None and _is_served(request, queued, target.environment):
         return queued
-    return await queue_deployment(session, place, request, actor, now)
+    return await queue_deployment(session, target, request, actor, now)
 
 
 def _is_served(request: DeploymentRequest, queued: Deployment, environment: Environment) -> bool:
@@ -253,11 +266,11 @@ def _is_served(request: DeploymentRequest, queued: Deployment, environment: Envi
 
 async def close_preview(
     session: AsyncSession,
-    place: Place,
+    target: DeployTarget,
     actor: Actor,
     now: datetime,
     agreed: Mapping[str, Any] | None = None,
-) -> Removed:
+) -> RemovedEnvironment:
     """Cancel what is queued or being built for it, and remove it.
 
     `agreed`: see `remove_environment`.
@@ -265,18 +278,18 @@ async def close_preview(
     Raises `StillStarting` while a deployment of it is past that, and `NotFound` and `ForbiddenTransition` where
     somebody else was quicker.
     """
-    environment = place.environment
-    await hold_off_deployer(session, environment)
-    await hold_environment(session, environment)
+    environment = target.environment
+    await lock_deployer_lease(session, environment)
+    await lock_environment_row(session, environment)
     query = select(Deployment).where(
         Deployment.environment_id == environment.id, Deployment.status.in_(ACTIVE_STATUSES)
     )
     active = (await session.execute(query.with_for_update())).scalar_one_or_none()
     if active is not None and active.status == DeploymentStatus.RUNNING:
         raise StillStarting(
-            f"Deployment {active.id} of {place.project.slug}/{environment.slug} is past its build and is being "
+            f"Deployment {active.id} of {target.project.slug}/{environment.slug} is past its build and is being "
             "started: wait until it is finished, then close the preview."
         )
     if active is not None:
         await cancel_deployment(session, active, actor, now)
-    return await remove_environment(session, place, actor, now, agreed)
+    return await remove_environment(session, target, actor, now, agreed)

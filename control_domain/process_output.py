@@ -19,7 +19,7 @@ class OutputPart:
     """Whole lines."""
     rest: str
     """The beginning of a line that has no end yet."""
-    is_cut: bool
+    is_truncated: bool
     """Whether older output was moved away since the last read: lines may be missing."""
 
     @property

@@ -99,7 +99,7 @@ class SealingKeys:
         text = f"{owner}\0{value}".encode("utf-8", "surrogatepass")
         return hmac.digest(self._digest_key, text, "sha256").hex()[:_DIGEST_DIGITS]
 
-    def as_of(self, key_id: str) -> "SealingKeys":
+    def with_current_key(self, key_id: str) -> "SealingKeys":
         """These keys as they were while that one sealed: for its digests. Raises `CannotOpen`."""
         if key_id not in self._keys:
             raise CannotOpen(

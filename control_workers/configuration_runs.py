@@ -25,8 +25,8 @@ from control_domain.configurations.sealed_actions import open_with_current_diges
 from control_domain.configurations.steps.apply_step import apply_step
 from control_domain.configurations.steps.step_context import Publications, StepFailed
 from control_domain.database.engine import Sessions
-from control_domain.database.errors import DatabaseAway, is_behind
-from control_domain.projects.hold import hold_project
+from control_domain.database.errors import DatabaseUnavailable, is_schema_outdated
+from control_domain.projects.hold import lock_project_row
 from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.sites.operations import live_sites
 from control_domain.tables.configuration import RunStep
@@ -56,8 +56,8 @@ async def no_checkpoint(checkpoint: Checkpoint, position: int) -> None:
 def _is_transient(error: Exception) -> bool:
     """True if a retry may succeed without any fix."""
     # An error of the key directory may be one of the database at the same time.
-    is_away = isinstance(error, LeaseLost | DatabaseAway | PoolExhausted)
-    return is_away or (isinstance(error, ProgrammingError) and is_behind(error))
+    is_away = isinstance(error, LeaseLost | DatabaseUnavailable | PoolExhausted)
+    return is_away or (isinstance(error, ProgrammingError) and is_schema_outdated(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class ConfigurationRunWorker:
                 raise StepFailed("The project was removed.")
             try:
                 # Before the run, in the same order as a request to cancel a step.
-                await hold_project(session, project)
+                await lock_project_row(session, project)
             except NotFound:
                 raise StepFailed("The project was removed.") from None
             run = await self._holder.renew(session, run_id)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from sqlalchemy import delete
 
 from control_domain.database.engine import Sessions
-from control_domain.tables.idempotency import RETENTION, IdempotentAnswer
+from control_domain.tables.idempotency import RETENTION, IdempotentResponse
 from control_workers.run_periodically import run_periodically
 
 logger = logging.getLogger(__name__)
@@ -18,7 +18,9 @@ _EVERY_SECONDS = 3600.0
 async def forget_old(sessions: Sessions, now: datetime) -> None:
     """Delete keys older than `RETENTION`. Only this deletes the keys of callers who never return."""
     async with sessions() as session, session.begin():
-        await session.execute(delete(IdempotentAnswer).where(IdempotentAnswer.created_at < now - RETENTION))
+        await session.execute(
+            delete(IdempotentResponse).where(IdempotentResponse.created_at < now - RETENTION)
+        )
 
 
 async def forget_keys_periodically(

@@ -15,10 +15,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor
 from control_domain.database.engine import Sessions
-from control_domain.environments.hold import hold_environment, hold_off_deployer
-from control_domain.keys import forget_keys
+from control_domain.environments.hold import lock_deployer_lease, lock_environment_row
+from control_domain.keys import revoke_published_keys
 from control_domain.previews import close_preview
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project
@@ -97,14 +97,14 @@ class WaitingPushWorker:
                 found = await _find_preview(session, environment_id)
                 if found is None:
                     return
-                place, actor = found
-                if not await _claim_closing(session, place):
+                target, actor = found
+                if not await _claim_closing(session, target):
                     return
-                removed = await close_preview(session, place, actor, now)
+                removed = await close_preview(session, target, actor, now)
         except (Refused, Problem, ForbiddenTransition) as error:
             logger.info("a preview cannot be removed yet: %s", error)
             return
-        await forget_keys(self._directory, removed.digests, {})
+        await revoke_published_keys(self._directory, removed.digests, {})
 
     async def _delete_old_deliveries(self) -> None:
         async with self._sessions() as session, session.begin():
@@ -128,21 +128,21 @@ async def _find_closing(session: AsyncSession) -> list[int]:
     return list((await session.execute(query)).scalars())
 
 
-async def _claim_closing(session: AsyncSession, place: Place) -> bool:
+async def _claim_closing(session: AsyncSession, target: DeployTarget) -> bool:
     """Return True if the preview must still be closed. Reopening its pull request takes the same locks in the same
     order."""
-    await hold_off_deployer(session, place.environment)
-    await hold_environment(session, place.environment)
+    await lock_deployer_lease(session, target.environment)
+    await lock_environment_row(session, target.environment)
     claimed = await session.execute(
         delete(ClosingPreview)
-        .where(ClosingPreview.environment_id == place.environment.id)
+        .where(ClosingPreview.environment_id == target.environment.id)
         .returning(ClosingPreview.environment_id)
         .execution_options(synchronize_session=False)
     )
     return claimed.first() is not None
 
 
-async def _find_preview(session: AsyncSession, environment_id: int) -> tuple[Place, Actor] | None:
+async def _find_preview(session: AsyncSession, environment_id: int) -> tuple[DeployTarget, Actor] | None:
     row = (
         await session.execute(
             select(Environment, Project, ClosingPreview.source)
@@ -151,7 +151,7 @@ async def _find_preview(session: AsyncSession, environment_id: int) -> tuple[Pla
             .where(Environment.id == environment_id)
         )
     ).one_or_none()
-    return None if row is None else (Place(row[0], row[1]), Actor(row[2]))
+    return None if row is None else (DeployTarget(row[0], row[1]), Actor(row[2]))
 
 
 @asynccontextmanager

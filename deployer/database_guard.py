@@ -14,7 +14,7 @@ from sqlalchemy.exc import ProgrammingError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.engine import Sessions
-from control_domain.database.errors import is_behind
+from control_domain.database.errors import is_schema_outdated
 from control_domain.database.migrations.upgrade import newest_revision
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment, LiveRelease
@@ -74,7 +74,11 @@ class DatabaseGuard:
             if environment_id is not None:
                 await self._check_lost(session, {environment_id}, known.live)
         except SQLAlchemyError as error:
-            if "no such table" in str(error) or isinstance(error, ProgrammingError) and is_behind(error):
+            if (
+                "no such table" in str(error)
+                or isinstance(error, ProgrammingError)
+                and is_schema_outdated(error)
+            ):
                 raise DatabaseRefused(
                     "The database does not have the tables of this version: run `pharos migrate`, or correct "
                     f"PHAROS_DATABASE_URL. {_LEFT_ALONE}"

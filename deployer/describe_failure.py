@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 from sqlalchemy.exc import DatabaseError, InternalError, SQLAlchemyError
 
-from control_domain.database.errors import DatabaseAway, reason
+from control_domain.database.errors import DatabaseUnavailable, driver_message
 
 
 def describe_database_error(error: SQLAlchemyError) -> str:
     """Return the driver's message without the statements and values that most error texts contain."""
-    if isinstance(error, DatabaseAway):
+    if isinstance(error, DatabaseUnavailable):
         return str(error)
     # SQLite raises these general errors for a damaged file.
     if type(error) in (DatabaseError, InternalError) and isinstance(error, DatabaseError) and error.orig:
-        return f"The database does not work ({reason(error.orig)})."
+        return f"The database does not work ({driver_message(error.orig)})."
     if isinstance(error, DatabaseError):
         return "The database refused a statement: the deployer's log says which."
     return "The database does not answer."

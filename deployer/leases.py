@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.clock import database_now
-from control_domain.database.engine import Sessions, insert_unless_there, read_as_of_now
+from control_domain.database.engine import Sessions, insert_if_absent, use_snapshot
 from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease, Instance
 from deployer.identity import Identity
@@ -70,7 +70,7 @@ async def take_lease(
     try:
         async with sessions() as session, session.begin():
             first = {"environment_id": environment_id, "fence": above + 1, **held}
-            made = insert_unless_there(session, EnvironmentLease, first).returning(EnvironmentLease.fence)
+            made = insert_if_absent(session, EnvironmentLease, first).returning(EnvironmentLease.fence)
             fence = (await session.execute(made)).scalar_one_or_none()
             if fence is None:
                 fence = await _take_row(
@@ -211,7 +211,7 @@ async def is_lost(sessions: Sessions, lease: Lease, check: Check | None = None) 
     )
     async with sessions() as session:
         if check is not None:
-            await read_as_of_now(session)
+            await use_snapshot(session)
             await check(session)
         row = (await session.execute(query)).one_or_none()
     if row is None:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from control_domain.database.errors import DatabaseAway
+from control_domain.database.errors import DatabaseUnavailable
 from deployer.leases import Lease
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ async def retry_while_leased(lease: Lease, attempt: Callable[[], Awaitable[T]]) 
     while True:
         try:
             return await attempt()
-        except (DatabaseAway, PoolTimeout) as error:
+        except (DatabaseUnavailable, PoolTimeout) as error:
             if time.monotonic() + pause >= lease.ends_at:
                 raise
             if pause == _FIRST_PAUSE:

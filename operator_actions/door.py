@@ -45,7 +45,7 @@ async def _create_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 async def _revoke_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await keys.revoke_key(engines.sessions, engines.directory, read_id(wanted, "id"), now)
+    return await keys.revoke_ingest_key(engines.sessions, engines.directory, read_id(wanted, "id"), now)
 
 
 async def _list_heartbeats(engines: Engines, wanted: Wanted, now: datetime) -> Any:

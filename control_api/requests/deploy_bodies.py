@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from control_api.requests.json_body import JsonFields, read_json_body
 from control_domain.documents.strict_yaml import MAX_CHARACTERS
-from control_domain.environments.operations import MOST_REPLICAS
+from control_domain.environments.operations import MAX_REPLICAS
 from pipeline_contracts.deploy_states import EnvironmentState
 from pipeline_contracts.git_refs import LONGEST_REF, is_ref
 
@@ -50,8 +50,8 @@ _PROMOTE = _fields(
 _SCALE = _fields(
     {
         "replicas": (
-            Annotated[int, Meta(ge=1, le=MOST_REPLICAS)],
-            f"must be a whole number from 1 to {MOST_REPLICAS}",
+            Annotated[int, Meta(ge=1, le=MAX_REPLICAS)],
+            f"must be a whole number from 1 to {MAX_REPLICAS}",
             True,
         )
     }

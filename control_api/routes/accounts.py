@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends
 
 from control_api.authentication import api_token
-from control_domain.accounts.describe import name_account, name_person
+from control_domain.accounts.describe import summarize_account, summarize_person
 from control_domain.accounts.operations import Caller
 
 router = APIRouter(tags=["Account"])
@@ -14,7 +14,7 @@ router = APIRouter(tags=["Account"])
 @router.get("/v1/account")
 async def read_account(caller: Annotated[Caller, Depends(api_token("account:read"))]) -> dict[str, Any]:
     """The account that the token belongs to."""
-    return {"data": name_account(caller.account)}
+    return {"data": summarize_account(caller.account)}
 
 
 @router.get("/v1/me")
@@ -24,9 +24,9 @@ async def read_me(caller: Annotated[Caller, Depends(api_token("deploy:read"))]) 
     limits = {"ingest_events_per_second": account.ingest_rate, "ingest_burst": account.ingest_burst}
     return {
         "data": {
-            "person": name_person(caller.person),
+            "person": summarize_person(caller.person),
             "organization": {
-                **name_account(account),
+                **summarize_account(account),
                 "plan": {"name": account.plan, "limits": limits},
             },
         }

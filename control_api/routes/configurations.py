@@ -31,7 +31,7 @@ from control_domain.configurations.runs import (
     list_steps,
 )
 from control_domain.configurations.start_run import start_run
-from control_domain.database.public_ids import read_number
+from control_domain.database.public_ids import parse_number
 from control_domain.projects.find import find_project
 from pipeline_contracts.errors import DeployNotAllowed, FieldError, InvalidInput
 
@@ -76,7 +76,7 @@ async def review(project: str, request: Request, caller: _Writer, session: Sessi
 async def apply(project: str, review: str, request: Request, caller: _Writer, session: Session) -> Response:
     """Start the configuration run of a review: 409 unless the review is open and the project unchanged."""
     found = await find_project(session, caller, project, Right.DEPLOY)
-    number = read_number(review)
+    number = parse_number(review)
     approved_by_id = None
     if requires_right_to_decide(read_planned_actions(await find_review(session, found, number))):
         await find_project(session, caller, project, Right.DECIDE)
@@ -103,7 +103,7 @@ async def read_application(
 ) -> dict[str, Any]:
     """Return a configuration run with its steps."""
     found = await find_project(session, caller, project, Right.READ)
-    run = await find_run(session, found, read_number(application))
+    run = await find_run(session, found, parse_number(application))
     return {"data": describe_run(run, await list_steps(session, run.id))}
 
 
@@ -125,7 +125,7 @@ async def operate(
             errors=[FieldError("action", f"must be {' or '.join(sorted(STEP_TRANSITIONS))}")],
         )
 
-    run_id, step_id = read_number(application), read_number(operation)
+    run_id, step_id = parse_number(application), parse_number(operation)
     run = await find_run(session, found, run_id)
     approved_by_id = None
     try:

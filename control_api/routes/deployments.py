@@ -13,7 +13,7 @@ from control_api.request_session import Session, end_transaction
 from control_api.requests.deploy_bodies import read_promote
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import Right
-from control_domain.database.public_ids import read_number
+from control_domain.database.public_ids import parse_number
 from control_domain.deployments import operations
 from control_domain.deployments.describe import describe_deployment, describe_log
 from control_domain.deployments.listing import list_deployments
@@ -41,7 +41,7 @@ async def read_deployments(request: Request, caller: _Reader, session: Session) 
 @router.get("/v1/deployments/{build}")
 async def read_deployment(build: str, caller: _Reader, session: Session) -> dict[str, Any]:
     """One deployment."""
-    found, _ = await operations.find_deployment(session, caller, read_number(build), Right.READ)
+    found, _ = await operations.find_deployment(session, caller, parse_number(build), Right.READ)
     return {"data": describe_deployment(*found)}
 
 
@@ -49,7 +49,7 @@ async def read_deployment(build: str, caller: _Reader, session: Session) -> dict
 async def read_log(build: str, request: Request, caller: _Reader, session: Session) -> Response:
     """The last 1,000 lines of a deployment's log; as an event stream also new lines until the deployment is
     finished."""
-    (deployment, _), _ = await operations.find_deployment(session, caller, read_number(build), Right.READ)
+    (deployment, _), _ = await operations.find_deployment(session, caller, parse_number(build), Right.READ)
     if accepts_event_stream(request):
         await end_transaction(session)
         return stream_log(request, deployment)
@@ -61,7 +61,7 @@ async def read_log(build: str, request: Request, caller: _Reader, session: Sessi
 @router.post("/v1/deployments/{build}/rollback", status_code=202)
 async def roll_back(build: str, request: Request, caller: _Writer, session: Session) -> Response:
     """Queue a rollback to the deployment's release."""
-    number = read_number(build)
+    number = parse_number(build)
     await operations.find_deployment(session, caller, number, Right.DEPLOY)
 
     async def queue() -> RouteResponse:
@@ -76,7 +76,7 @@ async def roll_back(build: str, request: Request, caller: _Writer, session: Sess
 @router.post("/v1/deployments/{build}/promote", status_code=202)
 async def promote(build: str, request: Request, caller: _Writer, session: Session) -> Response:
     """Queue a deployment of the same build to a later environment."""
-    number = read_number(build)
+    number = parse_number(build)
     await operations.find_deployment(session, caller, number, Right.DEPLOY)
     await end_transaction(session)
     body, target, note = await read_promote(request)

@@ -27,15 +27,15 @@ _Writer = Annotated[Caller, Depends(api_token("deploy:write"))]
 @router.post("/v1/environments/{environment}/deploy", status_code=202)
 async def deploy(environment: str, request: Request, caller: _Writer, session: Session) -> Response:
     """Queue a deploy: 409 while another deploy of the environment is not finished."""
-    place = await find_environment(session, caller, environment, Right.DEPLOY)
+    target = await find_environment(session, caller, environment, Right.DEPLOY)
     await end_transaction(session)
     body, ref = await read_deploy(request)
 
     async def queue() -> RouteResponse:
         deployment = await queue_deployment(
-            session, place, DeploymentRequest("api", ref=ref), actor_of(request, caller), datetime.now(UTC)
+            session, target, DeploymentRequest("api", ref=ref), actor_of(request, caller), datetime.now(UTC)
         )
-        return 202, {"data": describe_deployment(deployment, place.environment.public_id)}
+        return 202, {"data": describe_deployment(deployment, target.environment.public_id)}
 
     return await respond_idempotently(request, session, caller.key, body, queue)
 
@@ -43,11 +43,13 @@ async def deploy(environment: str, request: Request, caller: _Writer, session: S
 @router.patch("/v1/environments/{environment}/scale", status_code=202)
 async def scale(environment: str, request: Request, caller: _Writer, session: Session) -> dict[str, Any]:
     """Set the number of replicas."""
-    place = await find_environment(session, caller, environment, Right.DEPLOY)
+    target = await find_environment(session, caller, environment, Right.DEPLOY)
     await end_transaction(session)
     replicas = await read_scale(request)
-    await operations.scale(session, place, replicas, actor_of(request, caller), datetime.now(UTC))
-    return {"data": describe_environment(place.environment)}
+    await operations.scale_environment(
+        session, target, replicas, actor_of(request, caller), datetime.now(UTC)
+    )
+    return {"data": describe_environment(target.environment)}
 
 
 @router.patch("/v1/environments/{environment}/runtime", status_code=202)
@@ -55,11 +57,13 @@ async def change_state(
     environment: str, request: Request, caller: _Writer, session: Session
 ) -> dict[str, Any]:
     """Hibernate the environment, or wake it."""
-    place = await find_environment(session, caller, environment, Right.DEPLOY)
+    target = await find_environment(session, caller, environment, Right.DEPLOY)
     await end_transaction(session)
     state = await read_runtime(request)
-    await operations.change_state(session, place, state, actor_of(request, caller), datetime.now(UTC))
-    return {"data": describe_environment(place.environment)}
+    await operations.change_environment_state(
+        session, target, state, actor_of(request, caller), datetime.now(UTC)
+    )
+    return {"data": describe_environment(target.environment)}
 
 
 @router.put("/v1/environments/{environment}/variables")
@@ -67,13 +71,13 @@ async def set_variables(
     environment: str, request: Request, response: Response, caller: _Writer, session: Session
 ) -> dict[str, Any]:
     """Replace all variables: 200, or 202 if a second person has to approve the change."""
-    place = await find_environment(session, caller, environment, Right.DEPLOY)
+    target = await find_environment(session, caller, environment, Right.DEPLOY)
     await end_transaction(session)
     values = read_dotenv(await read_variables(request))
     change_id = await replace_variables(
         session,
         request.app.state.variable_keys,
-        place,
+        target,
         values,
         actor_of(request, caller),
         datetime.now(UTC),

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Request
 
 from analytics_queries.receipt_status import receipt_status
 from control_api.authentication import ingest_key
-from control_domain.projects.operations import OpenedEnvironment
+from control_domain.projects.operations import KeyEnvironment
 from pipeline_contracts.errors import NotFound, StorageUnavailable, Unavailable
 from pipeline_contracts.identifiers import open_receipt
 from pipeline_contracts.times import format_time
@@ -16,7 +16,7 @@ router = APIRouter(tags=["Monitoring"])
 
 @router.get("/v1/ingest/receipts/{receipt}")
 async def read_receipt(
-    receipt: str, request: Request, environment: Annotated[OpenedEnvironment, Depends(ingest_key)]
+    receipt: str, request: Request, environment: Annotated[KeyEnvironment, Depends(ingest_key)]
 ) -> dict[str, Any]:
     """The processing status of a batch.
 

@@ -10,7 +10,7 @@ from control_api.idempotency import RouteResponse, respond_idempotently
 from control_api.request_session import Session, end_transaction
 from control_api.requests.deployment_report import read_report
 from control_api.requests.json_body import read_json_body
-from control_domain.projects.operations import OpenedEnvironment
+from control_domain.projects.operations import KeyEnvironment
 from control_domain.recorded_deployments.operations import describe_recorded, record_deployment
 
 router = APIRouter(tags=["Monitoring"])
@@ -18,7 +18,7 @@ router = APIRouter(tags=["Monitoring"])
 
 @router.post("/v1/deployments", status_code=201)
 async def record(
-    request: Request, environment: Annotated[OpenedEnvironment, Depends(ingest_key)], session: Session
+    request: Request, environment: Annotated[KeyEnvironment, Depends(ingest_key)], session: Session
 ) -> Response:
     """Record a deployment on the environment's timeline: 201 if it is new; 200 if its ID was reported before, with the
     first report unchanged."""

@@ -10,7 +10,7 @@ from control_api.authentication import api_token
 from control_api.limits.report_queue import run_queued_report
 from control_api.request_session import Session, end_transaction
 from control_domain.accounts.operations import Caller
-from control_domain.database.public_ids import read_number
+from control_domain.database.public_ids import parse_number
 from control_domain.sites.operations import describe_site, find_account_site, list_account_sites, list_goals
 from control_domain.sites.reports import make_report, read_report_query
 from pipeline_contracts.errors import NotFound, StorageUnavailable, Unavailable
@@ -42,7 +42,7 @@ async def read_sites(request: Request, caller: _Reader, session: Session) -> dic
 async def read_report(site: str, request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
     """Visits of a site: figures, series, lists, goals and page speed. 404 for another account's site, 422 for an
     invalid query, 429 if too many reports of the account wait."""
-    number = read_number(site)
+    number = parse_number(site)
     seen = None if number is None else await find_account_site(session, caller.account, number)
     if seen is None:
         raise NotFound("The account has no such site.")

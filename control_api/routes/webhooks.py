@@ -16,8 +16,8 @@ from control_api.limits.webhook_limits import WebhookSenders
 from control_api.request_session import Session, end_transaction
 from control_api.requests.webhook_body import read_delivery
 from control_domain.audit import Actor
-from control_domain.database.public_ids import read_number
-from control_domain.keys import forget_keys
+from control_domain.database.public_ids import parse_number
+from control_domain.keys import revoke_published_keys
 from control_domain.repositories.webhook_secrets import open_secret
 from control_domain.sealing import CannotOpen
 from control_domain.tables.projects import Project
@@ -83,7 +83,7 @@ def _is_exempt(request: Request) -> bool:
 async def receive_repository_webhook(repository: str, request: Request, session: Session) -> Response:
     """Receive a push or a pull request of a repository."""
     senders: WebhookSenders = request.app.state.webhook_bodies.senders
-    number, network = read_number(repository), _network(request)
+    number, network = parse_number(repository), _network(request)
     is_exempt = _is_exempt(request) or senders.is_verified(_hook_name(number), network)
     # Checked before the database query: guessed numbers cost nothing.
     with senders.attempt(_NO_WEBHOOK, network, (NotFound,), is_exempt=is_exempt):
@@ -144,7 +144,7 @@ async def _handle_delivery(request: Request, session: AsyncSession, hook: _Hook)
         outcome = await receive_delivery(session, delivery, request.app.state.variable_keys, actor, now)
     if outcome.removed_key_digests and request.app.state.key_directory is not None:
         # If this fails, the edges learn it from the next publication of all keys.
-        await forget_keys(request.app.state.key_directory, outcome.removed_key_digests, {})
+        await revoke_published_keys(request.app.state.key_directory, outcome.removed_key_digests, {})
     body = orjson.dumps(outcome.to_document())
     return Response(body, outcome.http_status, media_type="application/json")
 

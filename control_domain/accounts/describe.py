@@ -9,7 +9,7 @@ from control_domain.tables.accounts import Account, ApiToken, Person
 from pipeline_contracts.times import format_time
 
 
-def name_account(account: Account) -> dict[str, Any]:
+def summarize_account(account: Account) -> dict[str, Any]:
     """The account as other documents name it."""
     return {"id": account.public_id, "name": account.name, "slug": account.slug}
 
@@ -17,7 +17,7 @@ def name_account(account: Account) -> dict[str, Any]:
 def describe_account(account: Account) -> dict[str, Any]:
     """An account; `number` is its numeric ID."""
     return {
-        **name_account(account),
+        **summarize_account(account),
         "number": account.id,
         "plan": account.plan,
         "limits": {
@@ -28,7 +28,7 @@ def describe_account(account: Account) -> dict[str, Any]:
     }
 
 
-def name_person(person: Person) -> dict[str, Any]:
+def summarize_person(person: Person) -> dict[str, Any]:
     """The person as other documents name them."""
     return {"id": person.public_id, "name": person.name, "email": person.email}
 
@@ -36,10 +36,10 @@ def name_person(person: Person) -> dict[str, Any]:
 def describe_member(member: Member) -> dict[str, Any]:
     """A person in an account; `number` is the person's numeric ID."""
     return {
-        **name_person(member.person),
+        **summarize_person(member.person),
         "number": member.person.id,
         "role": member.role,
-        "account": name_account(member.account),
+        "account": summarize_account(member.account),
     }
 
 
@@ -49,8 +49,8 @@ def describe_token(token: ApiToken, account: Account, person: Person, now: datet
     return {
         "id": token.id,
         "name": token.name,
-        "account": name_account(account),
-        "person": name_person(person),
+        "account": summarize_account(account),
+        "person": summarize_person(person),
         "scopes": token.scopes.split(),
         "state": state,
         "created_at": format_time(token.created_at),

@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.accounts.operations import add_membership, create_person, lock_account
-from control_domain.database.public_ids import named
+from control_domain.accounts.operations import add_membership, create_person, lock_account_row
+from control_domain.database.public_ids import matches_id
 from control_domain.refusals import Refused
 from control_domain.tables.accounts import Account, ApiToken, Membership, Person
 from control_domain.tables.projects import Project, ProjectRole
@@ -27,7 +27,7 @@ class Member(NamedTuple):
     """In the account: owner, admin or member."""
 
 
-class Left(NamedTuple):
+class RemovedAccess(NamedTuple):
     """What somebody had who has left an account."""
 
     project_roles: int
@@ -35,11 +35,11 @@ class Left(NamedTuple):
     """Those that worked until then."""
 
 
-async def choose_person(session: AsyncSession, called: str) -> Person:
+async def resolve_person(session: AsyncSession, called: str) -> Person:
     """The person of this e-mail address, number or ID. Raises `Refused`."""
     # Addresses are kept in lower case.
     query = select(Person).where(
-        or_(named(Person.id, Person.public_id, called), Person.email == called.lower())
+        or_(matches_id(Person.id, Person.public_id, called), Person.email == called.lower())
     )
     person = (await session.execute(query)).scalars().first()
     if person is None:
@@ -60,12 +60,12 @@ async def list_members(session: AsyncSession, account: Account | None = None) ->
     return [Member(*row) for row in await session.execute(query)]
 
 
-async def admit(
+async def add_member(
     session: AsyncSession, account: Account, email: str, name: str | None, role: str, now: datetime
 ) -> Person:
     """Give whoever has this address, in lower case, a place in the account; who is known keeps the name. Raises
     `Refused` for a member, and for somebody new without a name."""
-    await lock_account(session, account)
+    await lock_account_row(session, account)
     person = (await session.execute(select(Person).where(Person.email == email))).scalar_one_or_none()
     if person is not None and await role_in(session, account, person) is not None:
         raise Refused(
@@ -91,11 +91,11 @@ async def role_in(session: AsyncSession, account: Account, person: Person) -> st
     return (await session.execute(role)).scalar_one_or_none()
 
 
-async def hold_member(session: AsyncSession, account: Account, called: str) -> Member:
+async def lock_member(session: AsyncSession, account: Account, called: str) -> Member:
     """The person of this e-mail address, number or ID, who is in the account and stays so until the end of the
     transaction. Raises `Refused`."""
-    await lock_account(session, account)
-    person = await choose_person(session, called)
+    await lock_account_row(session, account)
+    person = await resolve_person(session, called)
     role = await role_in(session, account, person)
     if role is None:
         raise Refused(
@@ -112,7 +112,7 @@ async def change_role(session: AsyncSession, member: Member, role: str) -> None:
     await session.execute(update(Membership).where(*_place(member)).values(role=role))
 
 
-async def remove_member(session: AsyncSession, member: Member, now: datetime) -> Left:
+async def remove_member(session: AsyncSession, member: Member, now: datetime) -> RemovedAccess:
     """Let a member, who is held, leave: the roles in the account's projects and the tokens for it end too. Raises
     `Refused` for the last owner."""
     await _check_other_owner(session, member)
@@ -133,7 +133,7 @@ async def remove_member(session: AsyncSession, member: Member, now: datetime) ->
     )
     await session.execute(delete(Membership).where(*_place(member)))
     ended = [row for row in tokens if row.expires_at is None or row.expires_at > now]
-    return Left(len(roles.all()), len(ended))
+    return RemovedAccess(len(roles.all()), len(ended))
 
 
 def _place(member: Member) -> tuple[ColumnElement[bool], ColumnElement[bool]]:

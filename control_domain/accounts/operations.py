@@ -94,7 +94,7 @@ async def revoke_api_token(session: AsyncSession, token_id: int, now: datetime) 
     return (await session.execute(revoked)).scalar_one_or_none() is not None
 
 
-async def lock_account(session: AsyncSession, account: Account) -> None:
+async def lock_account_row(session: AsyncSession, account: Account) -> None:
     """Let nobody else change the account and who is in it until the end of the transaction.
 
     An update, because SQLite locks nothing when it reads. It gives `account` the present settings.
@@ -161,7 +161,7 @@ async def find_caller(session: AsyncSession, digest: bytes, now: datetime) -> Ca
     return Caller(account, person, role, frozenset(token.scopes.split()), token.id, token.last_used_at)
 
 
-async def note_use(session: AsyncSession, caller: Caller, now: datetime) -> bool:
+async def record_token_use(session: AsyncSession, caller: Caller, now: datetime) -> bool:
     """Write down that the caller's token is used now, once a minute; whether anything was written."""
     if caller.last_used_at is not None and now < caller.last_used_at + _LAST_USED_STEP:
         return False

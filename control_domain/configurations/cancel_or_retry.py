@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain import next_steps
-from control_domain.audit import Actor, record
+from control_domain.audit import Actor, record_audit_entry
 from control_domain.configurations.lowered_gates import (
     check_gates_approved,
     encode_approved_gates,
@@ -25,7 +25,7 @@ from control_domain.configurations.runs import (
     update_run_status,
 )
 from control_domain.configurations.sealed_actions import open_actions
-from control_domain.projects.hold import hold_project
+from control_domain.projects.hold import lock_project_row
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.projects import Project
@@ -52,7 +52,7 @@ async def cancel_or_retry_step(
     the project and is not the author of the review. Raises `NotFound`, `ConfigurationStepConflict` if the step's status
     does not allow it or a later run has started, `DeployNotAllowed` and `CannotOpen`.
     """
-    await hold_project(session, project)
+    await lock_project_row(session, project)
     run = await find_run(session, project, run_id)
     await lock_run(session, run.id)
     step = await find_step(session, run, step_id)
@@ -74,7 +74,9 @@ async def cancel_or_retry_step(
     details: dict[str, Any] = {"application": run.id, "operation": step.id}
     if lowered:
         details |= {"lowered": list(lowered), "approved_by_id": approved_by_id}
-    record(session, actor, project.account_id, f"configuration.{transition}", subject, now, details)
+    record_audit_entry(
+        session, actor, project.account_id, f"configuration.{transition}", subject, now, details
+    )
     await session.flush()
     return step
 

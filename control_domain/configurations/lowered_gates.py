@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from control_domain.configurations.addresses import write_address
 from control_domain.configurations.plan import Action
 from control_domain.configurations.resources import ProjectState
-from control_domain.environments.gates import find_lowered, gate_in
+from control_domain.environments.gates import find_lowered, read_gate_fields
 from control_domain.tables.configuration import Review
 from pipeline_contracts.errors import DeployNotAllowed
 
@@ -19,9 +19,11 @@ def find_lowered_gates(actions: Sequence[Action], state: ProjectState) -> Sequen
         if action.kind != "environment" or resource is None:
             continue
         after = {**resource.fields, **{change.field: change.after for change in action.changes}}
-        gate = None if action.verb == "delete" else gate_in(after)
+        gate = None if action.verb == "delete" else read_gate_fields(after)
         name = write_address(action.address)
-        lowered += [f"{gate_name} of {name}" for gate_name in find_lowered(gate_in(resource.fields), gate)]
+        lowered += [
+            f"{gate_name} of {name}" for gate_name in find_lowered(read_gate_fields(resource.fields), gate)
+        ]
     return lowered
 
 

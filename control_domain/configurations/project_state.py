@@ -12,7 +12,7 @@ from sqlalchemy.orm import aliased
 
 from control_domain.configurations.addresses import GOALS, PROJECT, VARIABLES, Address, write_address
 from control_domain.configurations.resources import CurrentResource, ProjectState, Secret, Value
-from control_domain.environments.windows import window_of
+from control_domain.environments.windows import load_window
 from control_domain.previews import PREVIEW
 from control_domain.sealing import SealingKeys
 from control_domain.sites.operations import list_domains
@@ -33,7 +33,7 @@ def build_project_fields(project: Project) -> dict[str, Value]:
 
 def build_environment_fields(environment: Environment, is_locked: bool) -> dict[str, Value]:
     """Return the environment's fields except for its variables."""
-    window = window_of(environment.deploy_window)
+    window = load_window(environment.deploy_window)
     return {
         "name": environment.name,
         "type": environment.type,

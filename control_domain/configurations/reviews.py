@@ -8,12 +8,12 @@ from typing import Any
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import Actor, record
+from control_domain.audit import Actor, record_audit_entry
 from control_domain.configurations.documents.read_document import collect_configuration
 from control_domain.configurations.plan import Plan, find_project_faults, make_plan
 from control_domain.configurations.project_state import read_project_state
 from control_domain.configurations.sealed_actions import seal_actions
-from control_domain.projects.hold import hold_project
+from control_domain.projects.hold import lock_project_row
 from control_domain.sealing import SealingKeys
 from control_domain.tables.configuration import Review
 from control_domain.tables.projects import Project
@@ -51,7 +51,7 @@ async def create_review(
 ) -> Review:
     """Freeze the plan. Its secrets are stored sealed, until the review is applied or expires. Raises `NotFound` if the
     project was removed in the meantime."""
-    await hold_project(session, project)
+    await lock_project_row(session, project)
     sealed = seal_actions(keys, plan.actions, project.public_id)
     review = Review(
         project_id=project.id,
@@ -66,7 +66,7 @@ async def create_review(
     session.add(review)
     await session.flush()
     subject, details = f"project {project.public_id}", {"review": review.id, **plan.to_json()["summary"]}
-    record(session, actor, project.account_id, "configuration.review", subject, now, details)
+    record_audit_entry(session, actor, project.account_id, "configuration.review", subject, now, details)
     await session.flush()
     return review
 

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.database.engine import hold_row
+from control_domain.database.engine import lock_row
 from control_domain.database.move_status import move_status
 from control_domain.tables.configuration import ConfigurationRun, RunStep
 from control_domain.tables.projects import Project
@@ -95,7 +95,7 @@ async def find_step(session: AsyncSession, run: ConfigurationRun, number: int | 
 async def lock_run(session: AsyncSession, run_id: int) -> None:
     """Lock the run and its steps until the end of the transaction. A caller that also locks the project locks the
     project first."""
-    await hold_row(session, ConfigurationRun.source, ConfigurationRun.id == run_id)
+    await lock_row(session, ConfigurationRun.source, ConfigurationRun.id == run_id)
 
 
 async def move_step(

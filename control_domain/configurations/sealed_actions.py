@@ -113,7 +113,7 @@ async def read_digest_translation(
     current = await read_project_state(session, keys, project)
     old = current
     if not keys.is_current(key_id):
-        old = await read_project_state(session, keys.as_of(key_id), project)
+        old = await read_project_state(session, keys.with_current_key(key_id), project)
     return DigestTranslation(old, current, lambda value: keys.digest(value, project.public_id))
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain import next_steps
-from control_domain.audit import Actor, record
+from control_domain.audit import Actor, record_audit_entry
 from control_domain.configurations.lowered_gates import (
     check_gates_approved,
     encode_approved_gates,
@@ -20,7 +20,7 @@ from control_domain.configurations.resources import ProjectState
 from control_domain.configurations.reviews import find_review
 from control_domain.configurations.runs import ConfigurationRunStatus, move_step
 from control_domain.configurations.sealed_actions import open_actions, read_digest_translation, seal_actions
-from control_domain.projects.hold import hold_project
+from control_domain.projects.hold import lock_project_row
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.projects import Project
@@ -52,7 +52,7 @@ async def start_run(
     succeeds. Raises `NotFound`, `ReviewExpired`, `ReviewApplied`, `ConfigurationRunInProgress`, `ProjectChanged`,
     `DeployNotAllowed` and `CannotOpen`.
     """
-    await hold_project(session, project)
+    await lock_project_row(session, project)
     review = await find_review(session, project, review_id)
     sealed = await _check_open(session, review, now)
     await _check_idle(session, project)
@@ -83,7 +83,7 @@ async def start_run(
     details: dict[str, Any] = {"review": review.id, "application": run.id}
     if lowered:
         details |= {"lowered": list(lowered), "approved_by_id": approved_by_id}
-    record(session, actor, project.account_id, "configuration.apply", subject, now, details)
+    record_audit_entry(session, actor, project.account_id, "configuration.apply", subject, now, details)
     await session.flush()
     return run
 

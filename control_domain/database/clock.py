@@ -8,7 +8,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from control_domain.database.engine import Moment
+from control_domain.database.engine import UtcDateTime
 
 
 class database_now(FunctionElement[datetime]):
@@ -17,7 +17,7 @@ class database_now(FunctionElement[datetime]):
     Not the time of the transaction, which may have waited for a lock since.
     """
 
-    type = Moment()
+    type = UtcDateTime()
     inherit_cache = True
     name = "database_now"
 

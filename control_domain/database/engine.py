@@ -53,7 +53,7 @@ class Base(DeclarativeBase):
     metadata = MetaData(naming_convention=_NAMING)
 
 
-class Moment(TypeDecorator[datetime]):
+class UtcDateTime(TypeDecorator[datetime]):
     """A point in time, in UTC when it is read. SQLite keeps no zone: a time of another one is changed to UTC.
 
     Refuses a time without a zone (`ValueError`), which Postgres and SQLite would take for different ones.
@@ -144,7 +144,7 @@ def _begin_on_sqlite(connection: Connection, _name: str) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def insert_unless_there(
+def insert_if_absent(
     session: AsyncSession, table: type[Base], values: Mapping[str, Any] | Sequence[Mapping[str, Any]]
 ) -> Any:
     """An `INSERT` of one or several rows, that does nothing where a row is in the way, and then returns none. Where
@@ -162,7 +162,7 @@ def insert_into(session: AsyncSession, table: type[Base]) -> Any:
     return sqlite.insert(table)
 
 
-async def hold_row(
+async def lock_row(
     session: AsyncSession, kept: InstrumentedAttribute[Any], *conditions: ColumnElement[bool]
 ) -> bool:
     """Let nobody else change the row that meets the conditions until the end of the transaction; False where there is
@@ -180,7 +180,7 @@ async def hold_row(
     return held.first() is not None
 
 
-async def read_as_of_now(session: AsyncSession) -> None:
+async def use_snapshot(session: AsyncSession) -> None:
     """Give all reads of the session one snapshot, taken at the first read. Call this before any other statement, and do
     not write in the session."""
     if session.get_bind().dialect.name == "postgresql":

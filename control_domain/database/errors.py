@@ -16,7 +16,7 @@ _FOREIGN_KEY_STATE = "23503"
 _BEHIND_STATES = ("42P01", "42703")
 
 
-class DatabaseAway(SQLAlchemyError, StorageUnavailable):
+class DatabaseUnavailable(SQLAlchemyError, StorageUnavailable):
     """The database does not answer now, or has given up; nothing was changed unless a commit was under way."""
 
 
@@ -33,24 +33,24 @@ def translate_errors(engine: AsyncEngine) -> None:
     event.listen(engine.sync_engine, "handle_error", _translate)
 
 
-def is_behind(error: ProgrammingError) -> bool:
+def is_schema_outdated(error: ProgrammingError) -> bool:
     """Whether a table or column is missing in Postgres. (SQLite tells this as an `OperationalError`.)"""
     return getattr(error.orig, "sqlstate", None) in _BEHIND_STATES
 
 
-def _translate(context: ExceptionContext) -> DatabaseAway | BrokenReference | None:
+def _translate(context: ExceptionContext) -> DatabaseUnavailable | BrokenReference | None:
     found, wrapped = context.original_exception, context.sqlalchemy_exception
     if isinstance(found, OSError):
         # asyncpg's limit on a call (a TimeoutError), which SQLAlchemy does not know as the driver's. What the
         # server does with the statement is open: this connection cannot be used again, others may.
         context.is_disconnect = True
         context.invalidate_pool_on_disconnect = False
-        return DatabaseAway(f"The database does not answer now ({reason(found)}).")
+        return DatabaseUnavailable(f"The database does not answer now ({driver_message(found)}).")
     if isinstance(wrapped, DBAPIError) and (
         context.is_disconnect or isinstance(wrapped, OperationalError) or _is_away_in_postgres(found)
     ):
         # Not the text of `wrapped`: it holds the statement and its values.
-        return DatabaseAway(f"The database does not answer now ({reason(found)}).")
+        return DatabaseUnavailable(f"The database does not answer now ({driver_message(found)}).")
     if isinstance(wrapped, IntegrityError) and _is_of_foreign_key(found):
         # Without the statement and its values, which are in the text of `wrapped`.
         return BrokenReference(None, None, found)
@@ -71,7 +71,7 @@ def _is_away_in_postgres(error: BaseException) -> bool:
     return state is not None and (state[:2] in _AWAY_CLASSES or state in _AWAY_STATES)
 
 
-def reason(error: BaseException) -> str:
+def driver_message(error: BaseException) -> str:
     """The error in one line, in the driver's own words."""
     # SQLAlchemy puts asyncpg's errors, which have no `pgcode`, under its own.
     told = error.__cause__ if error.__cause__ is not None and hasattr(error, "pgcode") else error

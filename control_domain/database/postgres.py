@@ -7,7 +7,7 @@ from sqlalchemy import URL, NullPool, event
 from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from control_domain.database.errors import DatabaseAway, reason
+from control_domain.database.errors import DatabaseUnavailable, driver_message
 from pipeline_contracts.errors import StorageUnavailable
 
 _POOL_SIZE = 5
@@ -79,7 +79,7 @@ async def _connect(*arguments: Any, **options: Any) -> Any:
         return await asyncpg.connect(*arguments, **options)
     except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         # SQLAlchemy would let a refused connection and a time-out through as they are, as an OSError.
-        raise DatabaseAway(f"The database cannot be reached ({reason(error)}).") from error
+        raise DatabaseUnavailable(f"The database cannot be reached ({driver_message(error)}).") from error
 
 
 def _ping(connection: Any, _record: Any, _proxy: Any) -> None:
@@ -89,4 +89,4 @@ def _ping(connection: Any, _record: Any, _proxy: Any) -> None:
         connection.run_async(lambda driver: driver.execute("SELECT 1", timeout=_PING_SECONDS))
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         # The pool drops all its connections and makes a new one in this place.
-        raise InvalidatePoolError(reason(error)) from error
+        raise InvalidatePoolError(driver_message(error)) from error

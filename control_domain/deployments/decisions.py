@@ -8,7 +8,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain import next_steps
-from control_domain.audit import Actor, record
+from control_domain.audit import Actor, record_audit_entry
 from control_domain.deployments.inputs import (
     DeploymentInputs,
     check_reviewed_inputs,
@@ -18,7 +18,7 @@ from control_domain.deployments.inputs import (
 from control_domain.deployments.queue_deployment import deploy_running_error
 from control_domain.deployments.transitions import add_log_line, transition_deployment
 from control_domain.environments.check_open import check_open
-from control_domain.projects.members import check_second
+from control_domain.projects.members import check_second_person
 from control_domain.refusals import Refused
 from control_domain.repositories.operations import is_disconnected
 from control_domain.tables.accounts import Person
@@ -48,7 +48,7 @@ async def approve_deployment(
     the requester nor the author of a change since. Raises `Refused`, `ForbiddenTransition`, `DeployRunning`, and
     the errors of `check_open`.
     """
-    check_second(deployment.asked_by_id, person)
+    check_second_person(deployment.asked_by_id, person)
     if deployment.revision is None and revision is None:
         raise Refused(_explain_unknown_commit(deployment))
     if deployment.revision is not None and revision not in (None, deployment.revision):
@@ -80,7 +80,7 @@ async def approve_deployment(
     add_log_line(session, deployment.id, f"Approved by {person.name}: {deployment.revision}.", now)
     details = {"revision": deployment.revision, "digest": inputs.digest()}
     subject = f"deployment {deployment.id}"
-    record(session, actor, deployment.account_id, "deployment.approve", subject, now, details)
+    record_audit_entry(session, actor, deployment.account_id, "deployment.approve", subject, now, details)
 
 
 def _explain_unknown_commit(deployment: Deployment) -> str:
@@ -138,12 +138,12 @@ async def reject_deployment(
     session: AsyncSession, deployment: Deployment, person: Person, reason: str, actor: Actor, now: datetime
 ) -> None:
     """Reject a deployment that waits for approval. Raises `Refused` and `ForbiddenTransition`."""
-    check_second(deployment.asked_by_id, person)
+    check_second_person(deployment.asked_by_id, person)
     decided = {"decided_by_id": person.id, "decided_at": now}
     await transition_deployment(session, deployment, DeploymentStatus.REJECTED, now, **decided)
     add_log_line(session, deployment.id, f"Rejected by {person.name}: {reason}.", now)
     subject, details = f"deployment {deployment.id}", {"reason": reason}
-    record(session, actor, deployment.account_id, "deployment.reject", subject, now, details)
+    record_audit_entry(session, actor, deployment.account_id, "deployment.reject", subject, now, details)
 
 
 async def cancel_deployment(
@@ -153,4 +153,4 @@ async def cancel_deployment(
     await transition_deployment(session, deployment, DeploymentStatus.CANCELED, now)
     add_log_line(session, deployment.id, "Canceled.", now)
     subject = f"deployment {deployment.id}"
-    record(session, actor, deployment.account_id, "deployment.cancel", subject, now)
+    record_audit_entry(session, actor, deployment.account_id, "deployment.cancel", subject, now)

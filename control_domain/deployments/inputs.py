@@ -10,7 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain import next_steps
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
@@ -48,14 +48,14 @@ class DeploymentInputs:
 
 async def read_current_inputs(
     session: AsyncSession,
-    place: Place,
+    target: DeployTarget,
     repository_id: int,
     revision: str | None,
     release_source_id: int | None,
 ) -> DeploymentInputs:
     """Return what a deployment to this environment would run now."""
     return await _read_inputs(
-        session, place.environment.id, place.project.id, repository_id, revision, release_source_id
+        session, target.environment.id, target.project.id, repository_id, revision, release_source_id
     )
 
 

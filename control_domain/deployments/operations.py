@@ -10,9 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import Right
 from control_domain.audit import Actor
-from control_domain.database.public_ids import named
+from control_domain.database.public_ids import matches_id
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
-from control_domain.projects.find import Place, require, role_of
+from control_domain.projects.find import DeployTarget, is_callers_role, require_right
 from control_domain.tables.deployments import Deployment, DeploymentLine, Release
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from pipeline_contracts.deploy_states import DeploymentStatus
@@ -42,7 +42,7 @@ LOG_LINE_COLUMNS = (DeploymentLine.id, DeploymentLine.at, DeploymentLine.stream,
 
 async def find_deployment(
     session: AsyncSession, caller: Caller, build: int | None, right: Right
-) -> tuple[DeploymentWithEnvironment, Place | None]:
+) -> tuple[DeploymentWithEnvironment, DeployTarget | None]:
     """Return the deployment and its environment, None if that was removed. Raises `NotFound`, also for a deployment of
     another account, and `DeployNotAllowed`."""
     row = (
@@ -50,17 +50,17 @@ async def find_deployment(
             select(Deployment, Environment, Project, ProjectRole.role)
             .join(Project, Project.id == Deployment.project_id)
             .outerjoin(Environment, Environment.id == Deployment.environment_id)
-            .outerjoin(ProjectRole, role_of(caller))
+            .outerjoin(ProjectRole, is_callers_role(caller))
             .where(Deployment.account_id == caller.account.id, Deployment.id == build)
         )
     ).one_or_none()
     if row is None:
         raise NotFound("The account has no such deployment.")
     deployment, environment, project, role = row
-    require(caller, role, right)
+    require_right(caller, role, right)
     if environment is None:
         return DeploymentWithEnvironment(deployment, None), None
-    return DeploymentWithEnvironment(deployment, environment.public_id), Place(environment, project)
+    return DeploymentWithEnvironment(deployment, environment.public_id), DeployTarget(environment, project)
 
 
 async def tail_log(session: AsyncSession, deployment_id: int) -> tuple[Sequence[LogLine], bool]:
@@ -79,18 +79,22 @@ async def roll_back(
     session: AsyncSession, caller: Caller, build: int | None, actor: Actor, now: datetime
 ) -> DeploymentWithEnvironment:
     """Call `queue_rollback` for a caller who may deploy to the environment."""
-    found, place = await find_deployment(session, caller, build, Right.DEPLOY)
-    queued = await queue_rollback(session, found.deployment, place, actor, now)
+    found, deploy_target = await find_deployment(session, caller, build, Right.DEPLOY)
+    queued = await queue_rollback(session, found.deployment, deploy_target, actor, now)
     return DeploymentWithEnvironment(queued, found.environment_id)
 
 
 async def queue_rollback(
-    session: AsyncSession, deployment: Deployment, place: Place | None, actor: Actor, now: datetime
+    session: AsyncSession,
+    deployment: Deployment,
+    deploy_target: DeployTarget | None,
+    actor: Actor,
+    now: datetime,
 ) -> Deployment:
     """Queue the release of this deployment again, in its environment and without a build. `place` is None if the
     environment was removed. Raises `NotRetained`, and the errors of `queue_deployment`."""
     release = await _find_retained_release(session, deployment)
-    if release is None or place is None:
+    if release is None or deploy_target is None:
         message = "has no release that is retained; the newest five of an environment are"
         raise NotRetained(f"Deployment {deployment.id} {message}.", errors=[FieldError("build", message)])
     request = DeploymentRequest(
@@ -99,7 +103,7 @@ async def queue_rollback(
         revision=release.revision,
         rolled_back_to_id=release.deployment_id,
     )
-    return await queue_deployment(session, place, request, actor, now)
+    return await queue_deployment(session, deploy_target, request, actor, now)
 
 
 async def promote(
@@ -112,28 +116,28 @@ async def promote(
     now: datetime,
 ) -> DeploymentWithEnvironment:
     """Call `queue_promotion` for a caller who may deploy to the environment of the deployment."""
-    found, place = await find_deployment(session, caller, build, Right.DEPLOY)
-    queued, to = await queue_promotion(session, found.deployment, place, target, note, actor, now)
+    found, deploy_target = await find_deployment(session, caller, build, Right.DEPLOY)
+    queued, to = await queue_promotion(session, found.deployment, deploy_target, target, note, actor, now)
     return DeploymentWithEnvironment(queued, to.environment.public_id)
 
 
 async def queue_promotion(
     session: AsyncSession,
     deployment: Deployment,
-    place: Place | None,
+    deploy_target: DeployTarget | None,
     target: str,
     note: str | None,
     actor: Actor,
     now: datetime,
-) -> tuple[Deployment, Place]:
+) -> tuple[Deployment, DeployTarget]:
     """Queue the release of this deployment in a later environment of its project. `target` is an ID of that; `place` is
     the deployment's own environment, None if it was removed. Raises `NotPromotable`, and the errors of
     `queue_deployment`."""
     release = await _find_retained_release(session, deployment)
-    if release is None or place is None:
+    if release is None or deploy_target is None:
         message = "has not succeeded, or its release is not retained any more"
         raise NotPromotable(f"Deployment {deployment.id} {message}.", errors=[FieldError("build", message)])
-    to = await _find_later_environment(session, place, target)
+    to = await _find_later_environment(session, deploy_target, target)
     request = DeploymentRequest(
         "promotion",
         repository_id=deployment.repository_id,
@@ -144,17 +148,20 @@ async def queue_promotion(
     return await queue_deployment(session, to, request, actor, now), to
 
 
-async def _find_later_environment(session: AsyncSession, place: Place, target: str) -> Place:
+async def _find_later_environment(
+    session: AsyncSession, deploy_target: DeployTarget, target: str
+) -> DeployTarget:
     query = select(Environment).where(
-        Environment.project_id == place.project.id, named(Environment.id, Environment.public_id, target)
+        Environment.project_id == deploy_target.project.id,
+        matches_id(Environment.id, Environment.public_id, target),
     )
     to = (await session.execute(query)).scalar_one_or_none()
     if to is None:
         message = "is no environment of the deployment's project"
-    elif to.position <= place.environment.position:
-        message = f"comes no later than {place.environment.slug}, where the deployment went"
+    elif to.position <= deploy_target.environment.position:
+        message = f"comes no later than {deploy_target.environment.slug}, where the deployment went"
     else:
-        return Place(to, place.project)
+        return DeployTarget(to, deploy_target.project)
     raise NotPromotable(
         "A deployment is promoted to a later environment of its project.",
         errors=[FieldError("target_environment_id", message)],

@@ -9,13 +9,13 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain import next_steps
-from control_domain.audit import Actor, record
-from control_domain.database.engine import insert_unless_there
+from control_domain.audit import Actor, record_audit_entry
+from control_domain.database.engine import insert_if_absent
 from control_domain.deployments.inputs import input_columns, read_current_inputs
 from control_domain.deployments.transitions import add_log_line
 from control_domain.environments.check_open import check_open
-from control_domain.environments.hold import hold_environment
-from control_domain.projects.find import Place
+from control_domain.environments.hold import lock_environment_row
+from control_domain.projects.find import DeployTarget
 from control_domain.repositories.operations import find_connected_repository
 from control_domain.tables.deployments import Deployment
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
@@ -45,7 +45,7 @@ class DeploymentRequest:
 
 
 async def queue_deployment(
-    session: AsyncSession, place: Place, request: DeploymentRequest, actor: Actor, now: datetime
+    session: AsyncSession, target: DeployTarget, request: DeploymentRequest, actor: Actor, now: datetime
 ) -> Deployment:
     """Queue a new deployment. In an environment with a gate, the deployment waits for approval instead.
 
@@ -53,7 +53,7 @@ async def queue_deployment(
     `check_open`, `EnvironmentNotReady` if the project has no repository, `DeployRunning`, and `NotFound` if the
     environment was removed meanwhile.
     """
-    environment, project = place
+    environment, project = target
     await check_open(session, environment, now)
     repository_id, branch = request.repository_id, environment.branch
     if repository_id is None:
@@ -68,16 +68,16 @@ async def queue_deployment(
     if needs_approval:
         # Lock until the end of the transaction: a push cancels older deployments of its branch, and two concurrent
         # pushes would not see each other. Read the settings again: the gate may be off by now.
-        await hold_environment(session, environment)
+        await lock_environment_row(session, environment)
         needs_approval = environment.deploys_need_approval
-    deployment = await _insert(session, place, repository_id, request, needs_approval, actor, now)
+    deployment = await _insert(session, target, repository_id, request, needs_approval, actor, now)
     details = {
         "environment": environment.public_id,
         "trigger": request.trigger,
         "ref": request.ref,
         "note": request.note,
     }
-    record(
+    record_audit_entry(
         session, actor, project.account_id, "deployment.queue", f"deployment {deployment.id}", now, details
     )
     add_log_line(
@@ -116,7 +116,7 @@ def choose_revision_to_approve(revision: str | None, pushed_revision: str | None
 
 async def _insert(
     session: AsyncSession,
-    place: Place,
+    target: DeployTarget,
     repository_id: int,
     request: DeploymentRequest,
     needs_approval: bool,
@@ -131,14 +131,14 @@ async def _insert(
         # Insert with this status: as an active deployment it would lock an entry of the index of active deployments.
         # The approval of an older one waits for that entry, while this transaction waits to cancel the older one.
         status = DeploymentStatus.AWAITING_APPROVAL
-        if await _find_active(session, place.environment.id) is not None:
-            raise await deploy_running_error(session, place.environment.id)
+        if await _find_active(session, target.environment.id) is not None:
+            raise await deploy_running_error(session, target.environment.id)
         revision = choose_revision_to_approve(revision, request.pushed_revision)
     values = {
-        "account_id": place.project.account_id,
-        "project_id": place.project.id,
+        "account_id": target.project.account_id,
+        "project_id": target.project.id,
         "repository_id": repository_id,
-        "environment_id": place.environment.id,
+        "environment_id": target.environment.id,
         "status": status.value,
         "trigger": request.trigger,
         "ref": request.ref,
@@ -154,17 +154,17 @@ async def _insert(
     }
     if needs_approval:
         inputs = await read_current_inputs(
-            session, place, repository_id, revision, request.promoted_from_id or request.rolled_back_to_id
+            session, target, repository_id, revision, request.promoted_from_id or request.rolled_back_to_id
         )
         values |= input_columns(inputs, now)
-    insert = insert_unless_there(session, Deployment, values).returning(Deployment)
+    insert = insert_if_absent(session, Deployment, values).returning(Deployment)
     try:
         deployment: Deployment | None = (await session.execute(insert)).scalar_one_or_none()
     except IntegrityError:
         # Foreign key: the environment was removed since it was read.
         raise NotFound("The account has no such environment.") from None
     if deployment is None:
-        raise await deploy_running_error(session, place.environment.id)
+        raise await deploy_running_error(session, target.environment.id)
     return deployment
 
 

@@ -15,7 +15,7 @@ from control_domain.documents.faults import (
 )
 from control_domain.documents.strict_yaml import Node, Unreadable
 from control_domain.refusals import Refused
-from control_domain.slugs import LONGEST_SLUG, read_slug
+from control_domain.slugs import MAX_SLUG_LENGTH, read_slug
 
 # Escapes can make them. PyYAML without libyaml accepts half a surrogate pair, which UTF-8 cannot encode.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -130,7 +130,7 @@ class Field:
 
     def slug(self) -> str | None:
         """Return the slug of an environment."""
-        slug = self.text(LONGEST_SLUG)
+        slug = self.text(MAX_SLUG_LENGTH)
         if slug is None or is_slug(slug):
             return slug
         self.refuse("must be the slug of an environment: a-z, 0-9 and single hyphens, with a letter")

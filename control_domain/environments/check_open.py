@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.environments.windows import window_of
+from control_domain.environments.windows import load_window
 from control_domain.tables.accounts import Person
 from control_domain.tables.projects import Environment, EnvironmentLock
 from pipeline_contracts.deploy_states import EnvironmentState
@@ -39,7 +39,7 @@ async def check_open(session: AsyncSession, environment: Environment, now: datet
     if reason is not None:
         held = f"is locked by {name or 'an operator'}: {reason}"
         raise EnvironmentLocked(f"The environment {held}", errors=[FieldError("locked", held)])
-    window = window_of(environment.deploy_window)
+    window = load_window(environment.deploy_window)
     if window is not None and not window.is_open(now):
         raise OutsideWindow(
             f"The environment takes deploys {window} only.", errors=[FieldError("window", f"is {window}")]

@@ -6,12 +6,12 @@ from datetime import datetime
 from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import Actor, record
-from control_domain.projects.find import Place
-from control_domain.tables.projects import SOURCE_NOT_KNOWN, Environment
+from control_domain.audit import Actor, record_audit_entry
+from control_domain.projects.find import DeployTarget
+from control_domain.tables.projects import UNKNOWN_SOURCE_ID, Environment
 
 
-async def keep_source(session: AsyncSession, source: Environment) -> None:
+async def lock_variables_source(session: AsyncSession, source: Environment) -> None:
     """Lock the environment and its variables until the end of the transaction, which copies the variables.
 
     Call this before locking the preview: the transaction that turns a gate on locks the two in this order. SQLite does
@@ -21,18 +21,20 @@ async def keep_source(session: AsyncSession, source: Environment) -> None:
     await session.execute(query)
 
 
-async def gate_copies(session: AsyncSession, source: Place, actor: Actor, now: datetime) -> Sequence[str]:
+async def require_approval_of_copies(
+    session: AsyncSession, source: DeployTarget, actor: Actor, now: datetime
+) -> Sequence[str]:
     """Turn approvals on in every environment that has a copy of the variables of `source`, or whose source is unknown;
     return their slugs. The caller has locked `source` and turned its gate on."""
     gated: list[str] = []
     sources = [source]
     while sources:
-        place = sources.pop()
-        for copy in await _find_copies(session, place.environment):
-            add_gate(session, Place(copy, place.project), place, actor, now)
+        target = sources.pop()
+        for copy in await _find_copies(session, target.environment):
+            require_approval(session, DeployTarget(copy, target.project), target, actor, now)
             gated.append(copy.slug)
             # A preview can be opened with the variables of another preview.
-            sources.append(Place(copy, place.project))
+            sources.append(DeployTarget(copy, target.project))
         await session.flush()
     return sorted(gated)
 
@@ -42,7 +44,7 @@ async def _find_copies(session: AsyncSession, source: Environment) -> Sequence[E
         select(Environment)
         .where(
             Environment.project_id == source.project_id,
-            or_(Environment.variables_of_id == source.id, Environment.variables_of_id == SOURCE_NOT_KNOWN),
+            or_(Environment.variables_of_id == source.id, Environment.variables_of_id == UNKNOWN_SOURCE_ID),
             Environment.deploys_need_approval.is_(False),
             Environment.id != source.id,
         )
@@ -52,10 +54,12 @@ async def _find_copies(session: AsyncSession, source: Environment) -> Sequence[E
     return (await session.execute(query.execution_options(populate_existing=True))).scalars().all()
 
 
-def add_gate(session: AsyncSession, place: Place, source: Place, actor: Actor, now: datetime) -> None:
+def require_approval(
+    session: AsyncSession, target: DeployTarget, source: DeployTarget, actor: Actor, now: datetime
+) -> None:
     """Make deploys wait for approval in an environment that has variables of `source`."""
-    environment = place.environment
+    environment = target.environment
     environment.deploys_need_approval = True
     details = {"deploys_need_approval": {"from": False, "to": True}, "variables_of": source.environment.slug}
-    account, subject = place.project.account_id, f"environment {environment.public_id}"
-    record(session, actor, account, "environment.set", subject, now, details)
+    account, subject = target.project.account_id, f"environment {environment.public_id}"
+    record_audit_entry(session, actor, account, "environment.set", subject, now, details)

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.roles import Right
-from control_domain.environments.windows import DeployWindow, read_window, window_of
-from control_domain.projects.members import check_second, choose_member
+from control_domain.environments.windows import DeployWindow, load_window, read_window
+from control_domain.projects.members import check_second_person, resolve_member
 from control_domain.refusals import Refused
 from control_domain.tables.projects import Environment, Project
 
@@ -26,21 +26,21 @@ class Gate:
     window: DeployWindow | None
 
     @property
-    def wants_second(self) -> bool:
+    def needs_second_person(self) -> bool:
         """Whether anything there waits for a second person."""
         return self.deploys or self.variables
 
 
-def gate_of(environment: Environment) -> Gate:
+def read_gate(environment: Environment) -> Gate:
     """Return the gate that the environment has now."""
     return Gate(
         environment.deploys_need_approval,
         environment.variables_need_approval,
-        window_of(environment.deploy_window),
+        load_window(environment.deploy_window),
     )
 
 
-def gate_in(fields: Mapping[str, Any]) -> Gate:
+def read_gate_fields(fields: Mapping[str, Any]) -> Gate:
     """Return the gate of an environment whose fields are as a configuration has them."""
     window = fields.get("window")
     return Gate(
@@ -53,7 +53,7 @@ def gate_in(fields: Mapping[str, Any]) -> Gate:
 def find_lowered(before: Gate, after: Gate | None) -> Sequence[str]:
     """Name what is taken away or widened; `after` is None where the environment is removed, which could be made anew
     without a gate. Empty where the gate is not lowered, and where nothing there wanted a second person."""
-    if not before.wants_second:
+    if not before.needs_second_person:
         return []
     if after is None:
         return [REMOVED]
@@ -67,7 +67,7 @@ def find_lowered(before: Gate, after: Gate | None) -> Sequence[str]:
     return lowered
 
 
-async def choose_second(
+async def require_second_person(
     session: AsyncSession, project: Project, called: str, lowered: Sequence[str], wanted: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what the audit log is to say of who agreed; empty where nothing is lowered.
@@ -82,7 +82,7 @@ async def choose_second(
             f"{called} wants a second person, and this would take away {' and '.join(lowered)}: say who asks for it "
             "with --by EMAIL, and who agrees with --approved-by EMAIL."
         )
-    asker = await choose_member(session, project, str(wanted["by"]), Right.DEPLOY)
-    second = await choose_member(session, project, str(wanted["approved_by"]), Right.DECIDE)
-    check_second(asker.id, second)
+    asker = await resolve_member(session, project, str(wanted["by"]), Right.DEPLOY)
+    second = await resolve_member(session, project, str(wanted["approved_by"]), Right.DECIDE)
+    check_second_person(asker.id, second)
     return {"lowered": list(lowered), "asked_by": asker.email, "approved_by": second.email}

@@ -6,15 +6,15 @@ from datetime import datetime
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import Actor, record
-from control_domain.database.engine import insert_unless_there
-from control_domain.projects.find import Place
+from control_domain.audit import Actor, record_audit_entry
+from control_domain.database.engine import insert_if_absent
+from control_domain.projects.find import DeployTarget
 from control_domain.tables.accounts import Person
 from control_domain.tables.projects import Environment, EnvironmentLock
 
 
 @dataclass(frozen=True, slots=True)
-class HeldLock:
+class DeployLock:
     """Why an environment is locked, by whom (an e-mail address; None: an operator), and since when."""
 
     reason: str
@@ -22,7 +22,7 @@ class HeldLock:
     since: datetime
 
 
-async def find_lock(session: AsyncSession, environment: Environment) -> HeldLock | None:
+async def find_lock(session: AsyncSession, environment: Environment) -> DeployLock | None:
     """The environment's lock; None where there is none."""
     row = (
         await session.execute(
@@ -31,36 +31,38 @@ async def find_lock(session: AsyncSession, environment: Environment) -> HeldLock
             .where(EnvironmentLock.environment_id == environment.id)
         )
     ).one_or_none()
-    return None if row is None else HeldLock(*row)
+    return None if row is None else DeployLock(*row)
 
 
 async def lock_environment(
-    session: AsyncSession, place: Place, reason: str, actor: Actor, now: datetime
+    session: AsyncSession, target: DeployTarget, reason: str, actor: Actor, now: datetime
 ) -> bool:
     """Let nobody deploy to the environment; False where somebody has locked it already, which changes nothing."""
     values = {
-        "environment_id": place.environment.id,
+        "environment_id": target.environment.id,
         "reason": reason,
         "person_id": actor.person_id,
         "locked_at": now,
     }
-    made = insert_unless_there(session, EnvironmentLock, values).returning(EnvironmentLock.environment_id)
+    made = insert_if_absent(session, EnvironmentLock, values).returning(EnvironmentLock.environment_id)
     if (await session.execute(made)).scalar_one_or_none() is None:
         return False
-    subject = f"environment {place.environment.public_id}"
-    record(session, actor, place.project.account_id, "environment.lock", subject, now, {"reason": reason})
+    subject = f"environment {target.environment.public_id}"
+    record_audit_entry(
+        session, actor, target.project.account_id, "environment.lock", subject, now, {"reason": reason}
+    )
     await session.flush()
     return True
 
 
 async def unlock_environment(
-    session: AsyncSession, place: Place, actor: Actor, now: datetime
-) -> HeldLock | None:
+    session: AsyncSession, target: DeployTarget, actor: Actor, now: datetime
+) -> DeployLock | None:
     """Let people deploy again; gives the lock that was there. Where there was none nothing is changed."""
     # What is removed is what is told: somebody else may have locked it anew since it was looked at.
     removed = await session.execute(
         delete(EnvironmentLock)
-        .where(EnvironmentLock.environment_id == place.environment.id)
+        .where(EnvironmentLock.environment_id == target.environment.id)
         .returning(EnvironmentLock.reason, EnvironmentLock.person_id, EnvironmentLock.locked_at)
         .execution_options(synchronize_session=False)
     )
@@ -69,7 +71,7 @@ async def unlock_environment(
         return None
     reason, person_id, since = row
     by = (await session.execute(select(Person.email).where(Person.id == person_id))).scalar_one_or_none()
-    subject, details = f"environment {place.environment.public_id}", {"reason": reason, "by": by}
-    record(session, actor, place.project.account_id, "environment.unlock", subject, now, details)
+    subject, details = f"environment {target.environment.public_id}", {"reason": reason, "by": by}
+    record_audit_entry(session, actor, target.project.account_id, "environment.unlock", subject, now, details)
     await session.flush()
-    return HeldLock(reason, by, since)
+    return DeployLock(reason, by, since)

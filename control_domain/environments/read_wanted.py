@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from control_domain.environments.operations import MOST_REPLICAS
-from control_domain.environments.windows import BadWindow, parse_window, stored_window
+from control_domain.environments.operations import MAX_REPLICAS
+from control_domain.environments.windows import BadWindow, dump_window, parse_window
 from control_domain.projects.operations import POSITIONS
 from control_domain.refusals import Refused
 from control_domain.slugs import read_name
@@ -48,8 +48,8 @@ def check_branch(given: Any) -> str:
 def read_replicas(wanted: Mapping[str, Any]) -> int:
     """`replicas`."""
     replicas = wanted.get("replicas")
-    if not isinstance(replicas, int) or not 1 <= replicas <= MOST_REPLICAS:
-        raise Refused(f"The number of replicas is 1 to {MOST_REPLICAS}.")
+    if not isinstance(replicas, int) or not 1 <= replicas <= MAX_REPLICAS:
+        raise Refused(f"The number of replicas is 1 to {MAX_REPLICAS}.")
     return replicas
 
 
@@ -81,6 +81,6 @@ def _read_window(given: Any) -> str | None:
     if given is None:
         return None
     try:
-        return stored_window(parse_window(str(given)))
+        return dump_window(parse_window(str(given)))
     except BadWindow as error:
         raise Refused(f"{given!r} is no window: {error}") from error

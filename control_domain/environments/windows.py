@@ -111,11 +111,11 @@ def _read_time(given: Any) -> time:
     return time(int(found[1]), int(found[2]))
 
 
-def window_of(stored: str | None) -> DeployWindow | None:
+def load_window(stored: str | None) -> DeployWindow | None:
     """The window in an environment's column."""
     return None if stored is None else read_window(json.loads(stored))
 
 
-def stored_window(window: DeployWindow | None) -> str | None:
+def dump_window(window: DeployWindow | None) -> str | None:
     """What the column holds."""
     return None if window is None else json.dumps(window.to_document())

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.database.engine import hold_row
+from control_domain.database.engine import lock_row
 from control_domain.monitors.operations import HeartbeatSettings, get_settings
 from control_domain.refusals import Refused
 from control_domain.tables.monitors import Heartbeat, HeartbeatState
@@ -21,7 +21,7 @@ async def lock_heartbeat(session: AsyncSession, heartbeat: Heartbeat) -> Heartbe
 
     Returns the present state, and refreshes `heartbeat`. Raises `Refused` if the heartbeat was removed meanwhile.
     """
-    if not await hold_row(session, HeartbeatState.version, HeartbeatState.heartbeat_id == heartbeat.id):
+    if not await lock_row(session, HeartbeatState.version, HeartbeatState.heartbeat_id == heartbeat.id):
         raise Refused(f"Heartbeat {heartbeat.id} was removed by somebody else just now.")
     await session.refresh(heartbeat)
     return await session.get_one(HeartbeatState, heartbeat.id, populate_existing=True)

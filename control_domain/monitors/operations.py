@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.keys import is_live, key_entry
+from control_domain.keys import is_live, make_key_entry
 from control_domain.tables.accounts import Account
 from control_domain.tables.monitors import (
     Heartbeat,
@@ -127,7 +127,7 @@ async def live_monitor_keys(
     if account_id is not None:
         query = query.where(Account.id == account_id)
     return [
-        key_entry(
+        make_key_entry(
             key,
             CredentialKind.MONITOR_KEY if key.sealed is None else CredentialKind.PING_KEY,
             account,

@@ -6,7 +6,7 @@ from typing import Any
 from control_domain import next_steps
 from control_domain.monitors.operations import HeartbeatSettings
 from control_domain.refusals import Refused
-from control_domain.slugs import LONGEST_NAME, is_name
+from control_domain.slugs import MAX_NAME_LENGTH, is_name
 from pipeline_contracts.schedules import BadSchedule, Schedule, check_schedule
 
 _MAX_SECONDS = 366 * 86_400
@@ -18,7 +18,7 @@ def read_monitor_name(params: Mapping[str, Any]) -> str:
     """Read `name`."""
     name = str(params.get("name") or "").strip()
     if not is_name(name):
-        raise Refused(f"A name has 1 to {LONGEST_NAME} printable characters.")
+        raise Refused(f"A name has 1 to {MAX_NAME_LENGTH} printable characters.")
     return name
 
 

@@ -5,8 +5,8 @@ from typing import TypeVar
 from sqlalchemy import Select, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.database.public_ids import named
-from control_domain.projects.find import Place
+from control_domain.database.public_ids import matches_id
+from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.tables.accounts import Account
 from control_domain.tables.projects import Environment, Project
@@ -14,25 +14,25 @@ from control_domain.tables.projects import Environment, Project
 T = TypeVar("T", Account, Project, Environment)
 
 
-async def choose_account(session: AsyncSession, called: str | None) -> Account:
+async def resolve_account(session: AsyncSession, called: str | None) -> Account:
     """The account of this number, ID or slug; it may be left out where there is only one. Raises `Refused`."""
     # Account scope: an operator may name an object of any account.
     query = select(Account)
     if called is not None:
-        query = query.where(or_(named(Account.id, Account.public_id, called), Account.slug == called))
+        query = query.where(or_(matches_id(Account.id, Account.public_id, called), Account.slug == called))
     return await _the_one(session, query, "account", called)
 
 
-async def choose_project(session: AsyncSession, called: str | None) -> Project:
+async def resolve_project(session: AsyncSession, called: str | None) -> Project:
     """The same for a project."""
     # Account scope: an operator may name an object of any account.
     query = select(Project)
     if called is not None:
-        query = query.where(or_(named(Project.id, Project.public_id, called), Project.slug == called))
+        query = query.where(or_(matches_id(Project.id, Project.public_id, called), Project.slug == called))
     return await _the_one(session, query, "project", called)
 
 
-async def choose_environment(
+async def resolve_environment(
     session: AsyncSession, called: str | None, among: Project | None = None
 ) -> Environment:
     """The same for an environment; its slug may have its project's before it: `shop/production`. `among`: of this
@@ -47,16 +47,16 @@ async def choose_environment(
             query = query.where(Project.slug == project, Environment.slug == slug)
         else:
             query = query.where(
-                or_(named(Environment.id, Environment.public_id, called), Environment.slug == called)
+                or_(matches_id(Environment.id, Environment.public_id, called), Environment.slug == called)
             )
     where = "" if among is None else f" in the project {among.slug}"
     return await _the_one(session, query, "environment", called, where)
 
 
-async def choose_place(session: AsyncSession, called: str | None) -> Place:
+async def resolve_target(session: AsyncSession, called: str | None) -> DeployTarget:
     """The same, with the project that the environment is of."""
-    environment = await choose_environment(session, called)
-    return Place(environment, await session.get_one(Project, environment.project_id))
+    environment = await resolve_environment(session, called)
+    return DeployTarget(environment, await session.get_one(Project, environment.project_id))
 
 
 async def _the_one(

@@ -3,6 +3,6 @@
 from control_domain.tables.projects import Project
 
 
-def name_project(project: Project) -> dict[str, str]:
+def summarize_project(project: Project) -> dict[str, str]:
     """The public ID, the name and the slug."""
     return {"id": project.public_id, "name": project.name, "slug": project.slug}

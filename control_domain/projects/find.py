@@ -7,19 +7,19 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import Right, is_allowed
-from control_domain.database.public_ids import named
+from control_domain.database.public_ids import matches_id
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from pipeline_contracts.errors import DeployNotAllowed, NotFound
 
 _CAN = {Right.READ: "use Deploy", Right.DEPLOY: "deploy", Right.DECIDE: "decide"}
 
 
-def role_of(caller: Caller) -> ColumnElement[bool]:
+def is_callers_role(caller: Caller) -> ColumnElement[bool]:
     """That a role is the caller's in the project of the query."""
     return (ProjectRole.project_id == Project.id) & (ProjectRole.person_id == caller.person.id)
 
 
-def require(caller: Caller, project_role: str | None, right: Right) -> None:
+def require_right(caller: Caller, project_role: str | None, right: Right) -> None:
     """Raises `DeployNotAllowed` unless the person has the right."""
     if not is_allowed(caller.role, project_role, right):
         raise DeployNotAllowed(
@@ -33,37 +33,37 @@ async def find_project(session: AsyncSession, caller: Caller, given: str, right:
     row = (
         await session.execute(
             select(Project, ProjectRole.role)
-            .outerjoin(ProjectRole, role_of(caller))
-            .where(Project.account_id == caller.account.id, named(Project.id, Project.public_id, given))
+            .outerjoin(ProjectRole, is_callers_role(caller))
+            .where(Project.account_id == caller.account.id, matches_id(Project.id, Project.public_id, given))
         )
     ).one_or_none()
     if row is None:
         raise NotFound("The account has no such project.")
-    require(caller, row[1], right)
+    require_right(caller, row[1], right)
     return row[0]
 
 
-class Place(NamedTuple):
+class DeployTarget(NamedTuple):
     """An environment and the project that it is of."""
 
     environment: Environment
     project: Project
 
 
-async def find_environment(session: AsyncSession, caller: Caller, given: str, right: Right) -> Place:
+async def find_environment(session: AsyncSession, caller: Caller, given: str, right: Right) -> DeployTarget:
     """The environment. Raises `NotFound` for one of another account too, and `DeployNotAllowed`."""
     row = (
         await session.execute(
             select(Environment, Project, ProjectRole.role)
             .join(Project, Project.id == Environment.project_id)
-            .outerjoin(ProjectRole, role_of(caller))
+            .outerjoin(ProjectRole, is_callers_role(caller))
             .where(
                 Project.account_id == caller.account.id,
-                named(Environment.id, Environment.public_id, given),
+                matches_id(Environment.id, Environment.public_id, given),
             )
         )
     ).one_or_none()
     if row is None:
         raise NotFound("The account has no such environment.")
-    require(caller, row[2], right)
-    return Place(row[0], row[1])
+    require_right(caller, row[2], right)
+    return DeployTarget(row[0], row[1])

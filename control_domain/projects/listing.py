@@ -41,15 +41,15 @@ async def list_projects(
             query = query.where(Project.id < page.before)
     projects = (await session.execute(query)).scalars().all()
     shown = projects if page is None else projects[: page.limit]
-    return await with_environments(session, shown), len(projects) > len(shown)
+    return await read_environments(session, shown), len(projects) > len(shown)
 
 
 async def read_project(session: AsyncSession, project: Project) -> Listed:
     """A project with its environments."""
-    return (await with_environments(session, [project]))[0]
+    return (await read_environments(session, [project]))[0]
 
 
-async def with_environments(session: AsyncSession, projects: Sequence[Project]) -> Sequence[Listed]:
+async def read_environments(session: AsyncSession, projects: Sequence[Project]) -> Sequence[Listed]:
     """These projects with their environments, in the order in which deployments are promoted."""
     of: dict[int, list[ListedEnvironment]] = {project.id: [] for project in projects}
     query = (

@@ -6,9 +6,9 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.accounts.members import choose_person
+from control_domain.accounts.members import resolve_person
 from control_domain.accounts.roles import PROJECT_ROLES, Right, is_allowed
-from control_domain.audit import Actor, operator
+from control_domain.audit import Actor, make_operator
 from control_domain.refusals import Refused
 from control_domain.tables.accounts import Membership, Person
 from control_domain.tables.projects import Project, ProjectRole
@@ -21,9 +21,9 @@ _MAY_NOT = {
 _ROLES = {right: role for role, right in PROJECT_ROLES.items()}
 
 
-async def choose_member(session: AsyncSession, project: Project, called: str, right: Right) -> Person:
+async def resolve_member(session: AsyncSession, project: Project, called: str, right: Right) -> Person:
     """The person of this e-mail address, number or ID, who has the right in the project. Raises `Refused`."""
-    person = await choose_person(session, called)
+    person = await resolve_person(session, called)
     row = (
         await session.execute(
             select(Membership.role, ProjectRole.role)
@@ -42,16 +42,16 @@ async def choose_member(session: AsyncSession, project: Project, called: str, ri
     return person
 
 
-async def choose_asker(session: AsyncSession, project: Project, wanted: Mapping[str, Any]) -> Actor:
+async def resolve_requester(session: AsyncSession, project: Project, wanted: Mapping[str, Any]) -> Actor:
     """The operator who runs a command, for the person whom `by` names, where it is given. Raises `Refused` for one who
     may not deploy in the project."""
     by = wanted.get("by")
     if by is None:
-        return operator(wanted)
-    return operator(wanted, (await choose_member(session, project, str(by), Right.DEPLOY)).id)
+        return make_operator(wanted)
+    return make_operator(wanted, (await resolve_member(session, project, str(by), Right.DEPLOY)).id)
 
 
-def check_second(asked_by_id: int | None, person: Person) -> None:
+def check_second_person(asked_by_id: int | None, person: Person) -> None:
     """Raises `Refused` for the one who asked: a second person has to decide."""
     if asked_by_id == person.id:
         raise Refused(f"{person.name} has asked for it: somebody else has to decide.")

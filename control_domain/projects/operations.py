@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.keys import is_live, key_entry
+from control_domain.keys import is_live, make_key_entry
 from control_domain.tables.accounts import Account, Person
 from control_domain.tables.projects import Environment, IngestKey, Project, ProjectRole
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
@@ -35,7 +35,7 @@ async def create_project(
     return project
 
 
-async def give_role(session: AsyncSession, project: Project, person: Person, role: str) -> str | None:
+async def grant_role(session: AsyncSession, project: Project, person: Person, role: str) -> str | None:
     """Give the person this role in the project; gives the one before, None where there was none."""
     held = await session.get(ProjectRole, (project.id, person.id))
     was = None if held is None else held.role
@@ -47,7 +47,7 @@ async def give_role(session: AsyncSession, project: Project, person: Person, rol
     return was
 
 
-async def take_role(session: AsyncSession, project: Project, person: Person) -> str | None:
+async def revoke_role(session: AsyncSession, project: Project, person: Person) -> str | None:
     """Take the person's role in the project; gives it, None where there was none."""
     mine = (ProjectRole.project_id == project.id) & (ProjectRole.person_id == person.id)
     taken = await session.execute(delete(ProjectRole).where(mine).returning(ProjectRole.role))
@@ -85,14 +85,16 @@ UNKNOWN_KEY = "This key is not known, has expired, or was revoked."
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedEnvironment:
+class KeyEnvironment:
     """The environment that an ingest key opens."""
 
     public_id: str
     account_id: int
 
 
-async def find_by_ingest_key(session: AsyncSession, digest: bytes, now: datetime) -> OpenedEnvironment | None:
+async def find_environment_by_key(
+    session: AsyncSession, digest: bytes, now: datetime
+) -> KeyEnvironment | None:
     """The environment that this key opens now; None for a key unknown, expired or revoked."""
     # Account scope: the key decides which account calls.
     row = (
@@ -105,7 +107,7 @@ async def find_by_ingest_key(session: AsyncSession, digest: bytes, now: datetime
     ).one_or_none()
     if row is None or not is_live(row[0], now):
         return None
-    return OpenedEnvironment(public_id=row[1], account_id=row[2])
+    return KeyEnvironment(public_id=row[1], account_id=row[2])
 
 
 async def live_ingest_keys(
@@ -125,7 +127,7 @@ async def live_ingest_keys(
     if account_id is not None:
         query = query.where(Account.id == account_id)
     return [
-        key_entry(key, CredentialKind.INGEST_KEY, account, project_id, environment_id)
+        make_key_entry(key, CredentialKind.INGEST_KEY, account, project_id, environment_id)
         for key, environment_id, project_id, account in await session.execute(query)
         if is_live(key, now)
     ]

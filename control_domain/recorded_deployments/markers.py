@@ -9,7 +9,7 @@ from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.database.engine import insert_unless_there
+from control_domain.database.engine import insert_if_absent
 from control_domain.tables.recorded_deployments import RecordedDeployment
 
 _OWN_PREFIX = "pharos/"
@@ -30,7 +30,7 @@ async def mark_deployment(
         "deployed_at": now,
         "recorded_at": now,
     }
-    await session.execute(insert_unless_there(session, RecordedDeployment, values))
+    await session.execute(insert_if_absent(session, RecordedDeployment, values))
 
 
 def version_at(recorded: Sequence[RecordedDeployment], moment: datetime) -> str | None:

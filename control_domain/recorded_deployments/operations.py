@@ -9,7 +9,7 @@ from msgspec import Struct
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.database.engine import insert_unless_there
+from control_domain.database.engine import insert_if_absent
 from control_domain.database.errors import BrokenReference
 from control_domain.projects.operations import UNKNOWN_KEY
 from control_domain.tables.projects import Environment
@@ -57,7 +57,7 @@ async def record_deployment(
         "deployed_at": report.deployed_at or now,
         "recorded_at": now,
     }
-    statement = insert_unless_there(session, RecordedDeployment, values)
+    statement = insert_if_absent(session, RecordedDeployment, values)
     try:
         result = await session.execute(statement.returning(RecordedDeployment.id))
     except BrokenReference:

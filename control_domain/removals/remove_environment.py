@@ -8,11 +8,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import Actor, record
+from control_domain.audit import Actor, record_audit_entry
 from control_domain.deployments.transitions import add_log_line, transition_deployment
-from control_domain.environments.hold import hold_environment, hold_off_deployer
+from control_domain.environments.hold import lock_deployer_lease, lock_environment_row
 from control_domain.monitors.remove_monitors import remove_monitors
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment, EnvironmentLock, IngestKey
@@ -24,7 +24,7 @@ from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedEnvironment:
     """What went with an environment."""
 
     digests: Sequence[bytes]
@@ -35,11 +35,11 @@ class Removed:
 
 async def remove_environment(
     session: AsyncSession,
-    place: Place,
+    target: DeployTarget,
     actor: Actor,
     now: datetime,
     agreed: Mapping[str, Any] | None = None,
-) -> Removed:
+) -> RemovedEnvironment:
     """Delete the environment, its keys, monitors with their states, recorded deployments, variables, releases, lock,
     and the pushes that wait for it. Deployments stay without it; those that wait for a second person are canceled.
 
@@ -47,7 +47,7 @@ async def remove_environment(
 
     Raises `Refused` while a deployment of it is active, and `NotFound` where it was removed since it was looked for.
     """
-    environment = place.environment
+    environment = target.environment
     await _close(session, environment)
     canceled = await _end_deployments(session, environment, now)
     digests, counts = await _remove_monitors_and_keys(session, environment)
@@ -56,16 +56,16 @@ async def remove_environment(
     await session.execute(delete(Environment).where(Environment.id == environment.id))
     counts = {**counts, "canceled": canceled}
     details = {
-        "project": place.project.public_id,
+        "project": target.project.public_id,
         "name": environment.name,
         "slug": environment.slug,
         **counts,
         **(agreed or {}),
     }
     subject = f"environment {environment.public_id}"
-    record(session, actor, place.project.account_id, "environment.remove", subject, now, details)
+    record_audit_entry(session, actor, target.project.account_id, "environment.remove", subject, now, details)
     await session.flush()
-    return Removed(digests, counts)
+    return RemovedEnvironment(digests, counts)
 
 
 async def _close(session: AsyncSession, environment: Environment) -> None:
@@ -74,8 +74,8 @@ async def _close(session: AsyncSession, environment: Environment) -> None:
     On Postgres a row that refers to it waits for this. SQLite lets one transaction write at a time, and this one is the
     one from here on.
     """
-    await hold_off_deployer(session, environment)
-    await hold_environment(session, environment)
+    await lock_deployer_lease(session, environment)
+    await lock_environment_row(session, environment)
     await session.execute(select(Environment.id).where(Environment.id == environment.id).with_for_update())
 
 

@@ -7,10 +7,10 @@ from sqlalchemy import ColumnElement, Delete, delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.accounts.operations import lock_account
-from control_domain.audit import Actor, record
+from control_domain.accounts.operations import lock_account_row
+from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.engine import Base
-from control_domain.projects.hold import hold_project
+from control_domain.projects.hold import lock_project_row
 from control_domain.refusals import Refused
 from control_domain.tables.accounts import Account
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
@@ -35,10 +35,10 @@ async def remove_project(
     Raises `Refused` for one that has environments or sites, and names them.
     """
     # Roles are given and taken while the account is held.
-    await lock_account(session, account)
+    await lock_account_row(session, account)
     try:
         # Before its applications, as by those who carry them out.
-        await hold_project(session, project)
+        await lock_project_row(session, project)
     except NotFound:
         raise Refused("The project is removed already.") from None
     await _check_empty(session, project)
@@ -60,7 +60,9 @@ async def remove_project(
     except IntegrityError:
         raise Refused("Something was added to the project meanwhile: run the command again.") from None
     details = {"name": project.name, "slug": project.slug, "deployments": count}
-    record(session, actor, project.account_id, "project.remove", f"project {project.public_id}", now, details)
+    record_audit_entry(
+        session, actor, project.account_id, "project.remove", f"project {project.public_id}", now, details
+    )
     return count
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import Actor, record
-from control_domain.projects.describe import name_project
+from control_domain.audit import Actor, record_audit_entry
+from control_domain.projects.describe import summarize_project
 from control_domain.refusals import Refused
 from control_domain.tables.accounts import Account
 from control_domain.tables.projects import Project
@@ -135,7 +135,7 @@ async def remove_site(
         "domains": found.domains,
         "goals": count,
     }
-    record(session, actor, project.account_id, "site.remove", f"site {site.id}", now, details)
+    record_audit_entry(session, actor, project.account_id, "site.remove", f"site {site.id}", now, details)
     await session.flush()
     return [digest_credential(site.public_id)]
 
@@ -207,7 +207,7 @@ def describe_site(found: SiteWithProject, last_event: datetime | None) -> dict[s
     return {
         "id": site.id,
         "name": site.name,
-        "project": name_project(project),
+        "project": summarize_project(project),
         "tracker_id": site.public_id,
         "domains": found.domains,
         "timezone": site.timezone,

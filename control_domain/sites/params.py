@@ -9,7 +9,7 @@ from zoneinfo import available_timezones
 from control_domain import next_steps
 from control_domain.refusals import Refused
 from control_domain.sites.reports import ReportQuery, read_report_query
-from control_domain.slugs import LONGEST_NAME, is_name
+from control_domain.slugs import MAX_NAME_LENGTH, is_name
 from pipeline_contracts.errors import InvalidInput
 from pipeline_contracts.origins import normalize_origin
 
@@ -24,13 +24,15 @@ def read_name(params: Mapping[str, Any], default: str = "") -> str:
     """Read `name`, or `default` if it is missing."""
     name = str(params.get("name") or "").strip() or default
     if not is_name(name):
-        raise Refused(f"A name has 1 to {LONGEST_NAME} printable characters; {next_steps.CHOOSE_SITE_NAME}")
+        raise Refused(
+            f"A name has 1 to {MAX_NAME_LENGTH} printable characters; {next_steps.CHOOSE_SITE_NAME}"
+        )
     return name
 
 
 def make_default_name(origin: str) -> str:
     """Return the host of a registered origin, the default name of a site."""
-    return (urlsplit(origin.replace("*.", "", 1)).hostname or "")[:LONGEST_NAME]
+    return (urlsplit(origin.replace("*.", "", 1)).hostname or "")[:MAX_NAME_LENGTH]
 
 
 def read_timezone(params: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import Float, ForeignKey, LargeBinary, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, Moment
+from control_domain.database.engine import Base, UtcDateTime
 
 
 class Account(Base):
@@ -20,7 +20,7 @@ class Account(Base):
     plan: Mapped[str] = mapped_column(String(40))
     ingest_rate: Mapped[float] = mapped_column(Float)
     ingest_burst: Mapped[int]
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class Person(Base):
@@ -32,7 +32,7 @@ class Person(Base):
     public_id: Mapped[str] = mapped_column(String(40), unique=True)
     name: Mapped[str] = mapped_column(String(100))
     email: Mapped[str] = mapped_column(String(254), unique=True)
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class Membership(Base):
@@ -59,7 +59,7 @@ class ApiToken(Base):
     digest: Mapped[bytes] = mapped_column(LargeBinary(32), unique=True)
     scopes: Mapped[str] = mapped_column(String(200))
     """Space-separated, as OAuth writes them."""
-    created_at: Mapped[datetime] = mapped_column(Moment)
-    expires_at: Mapped[datetime | None] = mapped_column(Moment)
-    revoked_at: Mapped[datetime | None] = mapped_column(Moment)
-    last_used_at: Mapped[datetime | None] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, Moment
+from control_domain.database.engine import Base, UtcDateTime
 
 
 class AuditEntry(Base):
@@ -16,7 +16,7 @@ class AuditEntry(Base):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     account_id: Mapped[int | None] = mapped_column(ForeignKey("accounts.id"))
-    at: Mapped[datetime] = mapped_column(Moment)
+    at: Mapped[datetime] = mapped_column(UtcDateTime)
     person_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     """Null: an operator who named nobody."""
     token_id: Mapped[int | None] = mapped_column(ForeignKey("api_tokens.id"))

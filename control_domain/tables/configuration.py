@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, Moment, partial_index
+from control_domain.database.engine import Base, UtcDateTime, partial_index
 
 
 class Review(Base):
@@ -30,9 +30,9 @@ class Review(Base):
     sealed: Mapped[bytes | None] = mapped_column(LargeBinary)
     """The actions with their secrets; null once the review is applied or expired."""
     made_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
-    created_at: Mapped[datetime] = mapped_column(Moment)
-    expires_at: Mapped[datetime] = mapped_column(Moment)
-    applied_at: Mapped[datetime | None] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    expires_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    applied_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
 class ConfigurationRun(Base):
@@ -59,11 +59,11 @@ class ConfigurationRun(Base):
     person_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     token_id: Mapped[int | None] = mapped_column(ForeignKey("api_tokens.id"))
     request_id: Mapped[str | None] = mapped_column(String(128))
-    created_at: Mapped[datetime] = mapped_column(Moment)
-    finished_at: Mapped[datetime | None] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     holder: Mapped[str | None] = mapped_column(String(40))
     """The worker that has leased the run until `leased_until`."""
-    leased_until: Mapped[datetime | None] = mapped_column(Moment)
+    leased_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
 class RunStep(Base):
@@ -88,7 +88,7 @@ class RunStep(Base):
     error: Mapped[str | None] = mapped_column(Text)
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
     """How often the step was started: more than once after a failure or the end of a worker."""
-    started_at: Mapped[datetime | None] = mapped_column(Moment)
-    finished_at: Mapped[datetime | None] = mapped_column(Moment)
+    started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     approved_gates: Mapped[str | None] = mapped_column("agreed", Text)
     """JSON list of the gates that the step lowers with a second person's approval; null: none."""

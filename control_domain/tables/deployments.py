@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import BigInteger, ForeignKey, Index, Integer, String, Text, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, Moment, partial_index
+from control_domain.database.engine import Base, UtcDateTime, partial_index
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES
 
 _IS_ACTIVE = f"status IN ({', '.join(repr(status.value) for status in ACTIVE_STATUSES)})"
@@ -63,12 +63,12 @@ class Deployment(Base):
     """Whether a second person had to agree when it was asked for."""
     decided_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     """Who approved or rejected it."""
-    decided_at: Mapped[datetime | None] = mapped_column(Moment)
+    decided_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     approved_revision: Mapped[str | None] = mapped_column(String(64))
     approved_variables_id: Mapped[int | None] = mapped_column(ForeignKey("variable_sets.id"))
     """The environment's variables when it was approved: others need another approval."""
-    created_at: Mapped[datetime] = mapped_column(Moment)
-    finished_at: Mapped[datetime | None] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     step: Mapped[str | None] = mapped_column(String(12))
     """A `DeploymentStep`: how far the deployer is. Whoever takes the work over goes on from it."""
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
@@ -82,7 +82,7 @@ class Deployment(Base):
     reported_context: Mapped[str | None] = mapped_column(String(300))
     """The name (context) of the commit status at the host. With `reported` null, the host may have received one under
     this name. It outlives the environment, because the end of a removed environment is reported as well."""
-    frozen_at: Mapped[datetime | None] = mapped_column(Moment)
+    frozen_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """When the next two were written down; null: not yet."""
     frozen_variables_id: Mapped[int | None]
     """The `VariableSet` that it runs with, whatever is set later; null: none. Goes with its environment."""
@@ -93,7 +93,7 @@ class Deployment(Base):
     commit_subject: Mapped[str | None] = mapped_column(String(200))
     """The first line of the commit's message, for the person who approves it."""
     commit_author: Mapped[str | None] = mapped_column(String(200))
-    commit_looked_up_at: Mapped[datetime | None] = mapped_column(Moment)
+    commit_looked_up_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """When a deployer last began to look the commit up."""
     commit_fault: Mapped[str | None] = mapped_column(String(500))
     """Why the last look-up failed; null: it did not."""
@@ -130,8 +130,8 @@ class Release(Base):
     artefact: Mapped[str] = mapped_column(String(500))
     """Where the driver keeps what was built."""
     variables_id: Mapped[int | None] = mapped_column(ForeignKey("variable_sets.id"))
-    created_at: Mapped[datetime] = mapped_column(Moment)
-    removed_at: Mapped[datetime | None] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    removed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """When the artefact was given up; null: retained."""
     workflow: Mapped[str] = mapped_column(Text, server_default="{}")
     """JSON of the workflow document that it was built by, which says how it is run."""
@@ -146,7 +146,7 @@ class LiveRelease(Base):
         ForeignKey("environments.id"), primary_key=True, autoincrement=False
     )
     release_id: Mapped[int] = mapped_column(ForeignKey("releases.id"), unique=True)
-    since: Mapped[datetime] = mapped_column(Moment)
+    since: Mapped[datetime] = mapped_column(UtcDateTime)
     held: Mapped[bool] = mapped_column(server_default=false())
     """Whether somebody rolled back to it: pushes do not deploy over it."""
     deployment_id: Mapped[int | None] = mapped_column(ForeignKey("deployments.id"), index=True)

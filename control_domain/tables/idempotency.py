@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 from sqlalchemy import Index, LargeBinary, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, Moment
+from control_domain.database.engine import Base, UtcDateTime
 
 RETENTION = timedelta(hours=24)
 """How long a key's first answer is repeated."""
 
 
-class IdempotentAnswer(Base):
+class IdempotentResponse(Base):
     """What a key's first request was, by its digest, and what it was answered."""
 
     __tablename__ = "idempotent_answers"
@@ -24,4 +24,4 @@ class IdempotentAnswer(Base):
     status: Mapped[int | None]
     """Null only inside the transaction of the first request."""
     body: Mapped[bytes | None] = mapped_column(LargeBinary)
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, LargeBinary, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, Moment
+from control_domain.database.engine import Base, UtcDateTime
 
 
 class Heartbeat(Base):
@@ -31,7 +31,7 @@ class Heartbeat(Base):
     max_runtime_seconds: Mapped[int]
     failures_before_down: Mapped[int]
     paused: Mapped[bool]
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class HeartbeatState(Base):
@@ -93,7 +93,7 @@ class Queue(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"))
     name: Mapped[str] = mapped_column(String(100))
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class QueueState(Base):
@@ -151,8 +151,8 @@ class MonitorKey(Base):
     heartbeat_id: Mapped[int | None] = mapped_column(ForeignKey("heartbeats.id"), index=True)
     queue_id: Mapped[int | None] = mapped_column(ForeignKey("queues.id"), index=True)
     digest: Mapped[bytes] = mapped_column(LargeBinary(32), unique=True)
-    created_at: Mapped[datetime] = mapped_column(Moment)
-    expires_at: Mapped[datetime | None] = mapped_column(Moment)
-    revoked_at: Mapped[datetime | None] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     sealing_key_id: Mapped[str | None] = mapped_column(String(8))
     sealed: Mapped[bytes | None] = mapped_column(LargeBinary)

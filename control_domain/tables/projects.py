@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, LargeBinary, String, Text, UniqueConstraint, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, Moment
+from control_domain.database.engine import Base, UtcDateTime
 
 
 class Project(Base):
@@ -19,7 +19,7 @@ class Project(Base):
     account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"))
     name: Mapped[str] = mapped_column(String(100))
     slug: Mapped[str] = mapped_column(String(100))
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class ProjectRole(Base):
@@ -34,7 +34,7 @@ class ProjectRole(Base):
     role: Mapped[str] = mapped_column(String(20))
 
 
-SOURCE_NOT_KNOWN = 0
+UNKNOWN_SOURCE_ID = 0
 """No environment has this number."""
 
 
@@ -50,7 +50,7 @@ class Environment(Base):
     name: Mapped[str] = mapped_column(String(100))
     slug: Mapped[str] = mapped_column(String(100))
     type: Mapped[str] = mapped_column(String(20))
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     # Columns that came later: rows of before have the defaults.
     position: Mapped[int] = mapped_column(server_default=text("1"))
     """A deployment is promoted to environments of a higher one only."""
@@ -66,7 +66,7 @@ class Environment(Base):
     wake_on_request: Mapped[bool] = mapped_column(server_default=false())
     """Whether the first request wakes it when it hibernates."""
     variables_of_id: Mapped[int | None]
-    """The environment whose variables were copied here last; `SOURCE_NOT_KNOWN` where an earlier version did that."""
+    """The environment whose variables were copied here last; `UNKNOWN_SOURCE_ID` where an earlier version did that."""
 
 
 class EnvironmentLock(Base):
@@ -79,7 +79,7 @@ class EnvironmentLock(Base):
     )
     reason: Mapped[str] = mapped_column(String(500))
     person_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
-    locked_at: Mapped[datetime] = mapped_column(Moment)
+    locked_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class IngestKey(Base):
@@ -91,6 +91,6 @@ class IngestKey(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"), index=True)
     digest: Mapped[bytes] = mapped_column(LargeBinary(32), unique=True)
-    created_at: Mapped[datetime] = mapped_column(Moment)
-    expires_at: Mapped[datetime | None] = mapped_column(Moment)
-    revoked_at: Mapped[datetime | None] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)

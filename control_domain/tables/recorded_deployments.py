@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, Moment
+from control_domain.database.engine import Base, UtcDateTime
 
 
 class RecordedDeployment(Base):
@@ -26,5 +26,5 @@ class RecordedDeployment(Base):
     service_namespace: Mapped[str | None] = mapped_column(String(100))
     commit_sha: Mapped[str | None] = mapped_column(String(64))
     note: Mapped[str | None] = mapped_column(String(1000))
-    deployed_at: Mapped[datetime] = mapped_column(Moment)
-    recorded_at: Mapped[datetime] = mapped_column(Moment)
+    deployed_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    recorded_at: Mapped[datetime] = mapped_column(UtcDateTime)

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, String, false, true
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, Moment, partial_index
+from control_domain.database.engine import Base, UtcDateTime, partial_index
 
 
 class Repository(Base):
@@ -26,8 +26,8 @@ class Repository(Base):
     url: Mapped[str] = mapped_column(String(500))
     branch: Mapped[str] = mapped_column(String(200))
     """What is deployed where neither a deploy nor its environment names another."""
-    created_at: Mapped[datetime] = mapped_column(Moment)
-    disconnected_at: Mapped[datetime | None] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    disconnected_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     # Columns that came later: rows of before have the defaults.
     full_name: Mapped[str | None] = mapped_column(String(500), index=True)
     """`owner/name` on its host, in small letters; null: its address is of a machine's own folder."""

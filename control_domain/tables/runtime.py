@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import BigInteger, ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, Moment
+from control_domain.database.engine import Base, UtcDateTime
 
 
 class EnvironmentLease(Base):
@@ -23,7 +23,7 @@ class EnvironmentLease(Base):
     fence: Mapped[int] = mapped_column(BigInteger)
     """Grows with each taking. What a deployer writes names the one that it took: a former holder that was only slow
     changes nothing."""
-    leased_until: Mapped[datetime] = mapped_column(Moment)
+    leased_until: Mapped[datetime] = mapped_column(UtcDateTime)
     address: Mapped[str | None] = mapped_column(String(300))
     """Where the environment answers: `http://production.shop.localhost:8090`."""
     doing: Mapped[str | None] = mapped_column(String(200))
@@ -50,7 +50,7 @@ class Instance(Base):
     restarts: Mapped[int]
     last_exit: Mapped[str | None] = mapped_column(String(300))
     """How it last ended; null: it has not."""
-    started_at: Mapped[datetime | None] = mapped_column(Moment)
+    started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
 class DatabaseToken(Base):

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import CheckConstraint, ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, Moment
+from control_domain.database.engine import Base, UtcDateTime
 
 
 class Site(Base):
@@ -22,7 +22,7 @@ class Site(Base):
     timezone: Mapped[str] = mapped_column(String(64))
     domains: Mapped[str] = mapped_column(Text)
     """A JSON list of origins, each as `pipeline_contracts.origins.normalize_origin` gives it."""
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class Goal(Base):
@@ -40,4 +40,4 @@ class Goal(Base):
     name: Mapped[str] = mapped_column(String(100))
     event: Mapped[str | None] = mapped_column(String(255))
     path: Mapped[str | None] = mapped_column(String(2048))
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, Index, LargeBinary, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, Moment, partial_index
+from control_domain.database.engine import Base, UtcDateTime, partial_index
 from pipeline_contracts.deploy_states import ChangeState
 
 _IS_PENDING = f"state = {ChangeState.PENDING.value!r}"
@@ -27,7 +27,7 @@ class VariableSet(Base):
     """Which key sealed it."""
     sealed: Mapped[bytes] = mapped_column(LargeBinary)
     set_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class VariableChange(Base):
@@ -50,8 +50,8 @@ class VariableChange(Base):
     """Null once it was decided."""
     asked_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     decided_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
-    created_at: Mapped[datetime] = mapped_column(Moment)
-    decided_at: Mapped[datetime | None] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    decided_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
 class ProtectedVariable(Base):

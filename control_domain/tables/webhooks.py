@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, Moment, partial_index
+from control_domain.database.engine import Base, UtcDateTime, partial_index
 
 
 class SealedWebhookSecret(Base):
@@ -20,7 +20,7 @@ class SealedWebhookSecret(Base):
     """`hmac`, `signing` or `plain`: see `WebhookSecret`."""
     key_id: Mapped[str] = mapped_column(String(8))
     sealed: Mapped[bytes] = mapped_column(LargeBinary)
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class WebhookDelivery(Base):
@@ -67,7 +67,7 @@ class WebhookDelivery(Base):
     """Why nothing was done, for people."""
     replay_of: Mapped[int | None]
     """The ID of the delivery that was run again."""
-    received_at: Mapped[datetime] = mapped_column(Moment)
+    received_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class WaitingPush(Base):
@@ -88,7 +88,7 @@ class WaitingPush(Base):
     note: Mapped[str | None] = mapped_column(String(500))
     source: Mapped[str] = mapped_column(String(100))
     """Who the audit log says has done it."""
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class ClosingPreview(Base):
@@ -101,7 +101,7 @@ class ClosingPreview(Base):
         ForeignKey("environments.id"), primary_key=True, autoincrement=False
     )
     source: Mapped[str] = mapped_column(String(100))
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class GitInstallation(Base):
@@ -112,8 +112,8 @@ class GitInstallation(Base):
     id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     login: Mapped[str] = mapped_column(String(200))
     """Whose account it is installed in."""
-    suspended_at: Mapped[datetime | None] = mapped_column(Moment)
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    suspended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class InstalledRepository(Base):

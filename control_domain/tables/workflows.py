@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, Moment
+from control_domain.database.engine import Base, UtcDateTime
 
 
 class Workflow(Base):
@@ -22,4 +22,4 @@ class Workflow(Base):
     text: Mapped[str] = mapped_column(Text)
     """YAML as submitted."""
     set_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)

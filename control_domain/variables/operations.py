@@ -6,10 +6,10 @@ from datetime import datetime
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import Actor, record
-from control_domain.environments.hold import hold_environment
-from control_domain.projects.find import Place
-from control_domain.projects.members import check_second
+from control_domain.audit import Actor, record_audit_entry
+from control_domain.environments.hold import lock_environment_row
+from control_domain.projects.find import DeployTarget
+from control_domain.projects.members import check_second_person
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.accounts import Person
 from control_domain.tables.projects import Environment
@@ -20,22 +20,22 @@ from pipeline_contracts.deploy_states import ChangeState, ForbiddenTransition, c
 async def replace_variables(
     session: AsyncSession,
     keys: SealingKeys,
-    place: Place,
+    target: DeployTarget,
     values: Mapping[str, str],
     actor: Actor,
     now: datetime,
 ) -> int | None:
     """Replace all variables of the environment, from the next release on, and return None. If the environment requires
     approval, return the ID of the pending change instead; it supersedes an earlier pending one."""
-    environment, project = place
+    environment, project = target
     sealed = keys.seal(values, environment.public_id)
     subject, details = f"environment {environment.public_id}", {"names": sorted(values)}
-    await hold_environment(session, environment)
+    await lock_environment_row(session, environment)
     # A pending change must not bring back older variables later.
     await _supersede(session, environment, now)
     if not environment.variables_need_approval:
         await _add_version(session, environment, sealed, len(values), actor.person_id, now)
-        record(session, actor, project.account_id, "variables.replace", subject, now, details)
+        record_audit_entry(session, actor, project.account_id, "variables.replace", subject, now, details)
         await session.flush()
         return None
     change = VariableChange(
@@ -48,7 +48,7 @@ async def replace_variables(
         created_at=now,
     )
     session.add(change)
-    record(session, actor, project.account_id, "variables.propose", subject, now, details)
+    record_audit_entry(session, actor, project.account_id, "variables.propose", subject, now, details)
     await session.flush()
     return change.id
 
@@ -93,7 +93,7 @@ async def _add_version(
 async def decide_variable_change(
     session: AsyncSession,
     change: VariableChange,
-    place: Place,
+    target: DeployTarget,
     to: ChangeState,
     person: Person,
     actor: Actor,
@@ -102,11 +102,11 @@ async def decide_variable_change(
 ) -> None:
     """Apply a pending change, or reject it for a reason. Raises `Refused` for the requester, and `ForbiddenTransition`
     for a change that is no longer pending."""
-    environment, project = place
-    await hold_environment(session, environment)
+    environment, project = target
+    await lock_environment_row(session, environment)
     # Lock the change: a key rotation must not seal it under another key meanwhile.
     await session.refresh(change, with_for_update=True)
-    check_second(change.asked_by_id, person)
+    check_second_person(change.asked_by_id, person)
     sealed = change.sealed
     check_transition(ChangeState(change.state), to)
     if sealed is None or change.key_id is None:
@@ -121,7 +121,7 @@ async def decide_variable_change(
     change.decided_at = now
     action = "variables.approve" if to is ChangeState.APPLIED else "variables.reject"
     subject, details = f"environment {environment.public_id}", {"change": change.id, "reason": reason}
-    record(session, actor, project.account_id, action, subject, now, details)
+    record_audit_entry(session, actor, project.account_id, action, subject, now, details)
     await session.flush()
 
 

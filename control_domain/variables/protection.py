@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import Actor, record
-from control_domain.database.engine import insert_unless_there
-from control_domain.environments.hold import hold_environment
-from control_domain.projects.find import Place
+from control_domain.audit import Actor, record_audit_entry
+from control_domain.database.engine import insert_if_absent
+from control_domain.environments.hold import lock_environment_row
+from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Environment
@@ -39,24 +39,24 @@ def read_names(params: Mapping[str, Any]) -> Sequence[str]:
 
 
 async def protect_variables(
-    session: AsyncSession, place: Place, names: Sequence[str], actor: Actor, now: datetime
+    session: AsyncSession, target: DeployTarget, names: Sequence[str], actor: Actor, now: datetime
 ) -> Sequence[str]:
     """Protect the variables of these names, and return those that were not protected before. Raises `NotFound` if the
     environment was removed meanwhile."""
-    await hold_environment(session, place.environment)
+    await lock_environment_row(session, target.environment)
     added = []
     for name in names:
-        values = {"environment_id": place.environment.id, "name": name}
-        insert = insert_unless_there(session, ProtectedVariable, values).returning(ProtectedVariable.name)
+        values = {"environment_id": target.environment.id, "name": name}
+        insert = insert_if_absent(session, ProtectedVariable, values).returning(ProtectedVariable.name)
         if (await session.execute(insert)).scalar_one_or_none() is not None:
             added.append(name)
-    await _record_names(session, place, "variables.protect", added, actor, now)
+    await _record_names(session, target, "variables.protect", added, actor, now)
     return added
 
 
 async def unprotect_variables(
     session: AsyncSession,
-    place: Place,
+    target: DeployTarget,
     names: Sequence[str],
     actor: Actor,
     now: datetime,
@@ -64,8 +64,8 @@ async def unprotect_variables(
 ) -> Sequence[str]:
     """Unprotect the variables of these names, and return those that were protected. `approval_details` about the second
     person go into the audit log. Raises `NotFound` if the environment was removed meanwhile."""
-    await hold_environment(session, place.environment)
-    mine = ProtectedVariable.environment_id == place.environment.id
+    await lock_environment_row(session, target.environment)
+    mine = ProtectedVariable.environment_id == target.environment.id
     removed = await session.execute(
         delete(ProtectedVariable)
         .where(mine, ProtectedVariable.name.in_(names))
@@ -73,13 +73,13 @@ async def unprotect_variables(
         .execution_options(synchronize_session=False)
     )
     unprotected = sorted(removed.scalars())
-    await _record_names(session, place, "variables.unprotect", unprotected, actor, now, approval_details)
+    await _record_names(session, target, "variables.unprotect", unprotected, actor, now, approval_details)
     return unprotected
 
 
 async def _record_names(
     session: AsyncSession,
-    place: Place,
+    target: DeployTarget,
     action: str,
     names: Sequence[str],
     actor: Actor,
@@ -89,10 +89,10 @@ async def _record_names(
     if not names:
         return
     subject, details = (
-        f"environment {place.environment.public_id}",
+        f"environment {target.environment.public_id}",
         {"names": names, **(approval_details or {})},
     )
-    record(session, actor, place.project.account_id, action, subject, now, details)
+    record_audit_entry(session, actor, target.project.account_id, action, subject, now, details)
     await session.flush()
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain import next_steps
-from control_domain.database.engine import insert_unless_there
+from control_domain.database.engine import insert_if_absent
 from control_domain.refusals import Refused
 from control_domain.tables.webhooks import WebhookDelivery
 from control_domain.webhooks.outcome import Outcome
@@ -93,7 +93,7 @@ async def claim_delivery(session: AsyncSession, delivery: Delivery, now: datetim
     Of concurrent duplicates one is inserted; the others wait for the end of its transaction.
     """
     pending = {**delivery.to_row(now), "is_first": True, "http_status": 0, "answer": ""}
-    claimed = insert_unless_there(session, WebhookDelivery, pending).returning(WebhookDelivery.id)
+    claimed = insert_if_absent(session, WebhookDelivery, pending).returning(WebhookDelivery.id)
     number: int | None = (await session.execute(claimed)).scalar_one_or_none()
     if number is None and await _delete_expired(session, pending["scope"], pending["delivery"], now):
         number = (await session.execute(claimed)).scalar_one_or_none()

@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import Delete, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.database.engine import insert_unless_there
+from control_domain.database.engine import insert_if_absent
 from control_domain.tables.webhooks import GitInstallation, InstalledRepository
 from control_domain.webhooks.outcome import Outcome
 from git_hosts.webhook_events import HostedRepository, Installation
@@ -40,7 +40,7 @@ async def process_installation(session: AsyncSession, installation: Installation
 async def _insert_installation(session: AsyncSession, installation: Installation, now: datetime) -> None:
     """Insert the installation unless it exists: hosts may send events out of order."""
     values = {"id": installation.id, "login": installation.login[:_MAX_LOGIN_LENGTH], "created_at": now}
-    await session.execute(insert_unless_there(session, GitInstallation, values))
+    await session.execute(insert_if_absent(session, GitInstallation, values))
 
 
 async def find_installed_repository(
@@ -89,7 +89,7 @@ async def _connect(session: AsyncSession, number: int, repositories: Sequence[Ho
             {"installation_id": number, "full_name": name, "host_id": host_id}
             for name, host_id in ids.items()
         ]
-        await session.execute(insert_unless_there(session, InstalledRepository, values))
+        await session.execute(insert_if_absent(session, InstalledRepository, values))
 
 
 async def _release_name(

@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain import next_steps
 from control_domain.audit import Actor
-from control_domain.database.engine import insert_unless_there
+from control_domain.database.engine import insert_if_absent
 from control_domain.deployments.queue_deployment import DeploymentRequest
 from control_domain.previews import (
     StillStarting,
@@ -16,7 +16,7 @@ from control_domain.previews import (
     find_pull_request_preview,
     open_pull_request_preview,
 )
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
@@ -50,24 +50,24 @@ async def process_pull_request(
     if is_skipped(triggers, pull.message):
         return Outcome("skipped", reason=f"The head commit has {triggers.skip}.")
     source = await find_trigger_environment(session, target.project, triggers.pull_requests.from_)
-    place, is_new = await open_pull_request_preview(
+    deploy_target, is_new = await open_pull_request_preview(
         session, target.project, pull.number, ref, source, keys, actor, now
     )
     is_opened = is_new or pull.action == "opened"
-    return await _deploy(session, target, pull, place, ref, is_opened, actor, now)
+    return await _deploy(session, target, pull, deploy_target, ref, is_opened, actor, now)
 
 
 async def _deploy(
     session: AsyncSession,
     target: Target,
     pull: PullRequest,
-    place: Place,
+    deploy_target: DeployTarget,
     ref: str,
     is_opened: bool,
     actor: Actor,
     now: datetime,
 ) -> Outcome:
-    existing = await _find_deployment_of(session, place.environment, pull.revision)
+    existing = await _find_deployment_of(session, deploy_target.environment, pull.revision)
     if existing is not None:
         return Outcome("preview_updated", existing.id, reason="This commit is there already.")
     sender = "" if pull.sender is None else f" by {pull.sender}"
@@ -79,16 +79,18 @@ async def _deploy(
         pushed_revision=pull.revision if pull.revision is not None and is_commit(pull.revision) else None,
     )
     status: Status = "preview_queued" if is_opened else "preview_updated"
-    await drop_waiting_pushes(session, place.environment, ref)
+    await drop_waiting_pushes(session, deploy_target.environment, ref)
     try:
-        with raising_not_ready(place.environment):
-            deployment = await deploy_preview(session, place, actor, now, request)
+        with raising_not_ready(deploy_target.environment):
+            deployment = await deploy_preview(session, deploy_target, actor, now, request)
         # A deployment that was already queued builds this commit too.
         deployment.pushed_revision = request.pushed_revision
         await cancel_superseded(session, deployment, now)
     except DeployRunning:
-        await store_waiting_push(session, place, request, ref, actor, now)
-        return Outcome(status, reason=f"{place.environment.slug} is being deployed to.", is_accepted=True)
+        await store_waiting_push(session, deploy_target, request, ref, actor, now)
+        return Outcome(
+            status, reason=f"{deploy_target.environment.slug} is being deployed to.", is_accepted=True
+        )
     return Outcome(status, deployment.id, is_accepted=True)
 
 
@@ -120,9 +122,9 @@ async def _close(
         return ignored("It has no preview.")
     if await _keeps_closed_previews(session, target):
         return ignored("The workflow keeps previews of closed pull requests.")
-    place = Place(environment, target.project)
+    deploy_target = DeployTarget(environment, target.project)
     try:
-        removed = await close_preview(session, place, actor, now)
+        removed = await close_preview(session, deploy_target, actor, now)
     except (StillStarting, ForbiddenTransition):
         await _close_later(session, environment, actor, now)
         reason = "A deployment of it is being started; it is removed behind that."
@@ -144,4 +146,4 @@ async def _keeps_closed_previews(session: AsyncSession, target: Target) -> bool:
 async def _close_later(session: AsyncSession, environment: Environment, actor: Actor, now: datetime) -> None:
     await drop_waiting_pushes(session, environment)
     values = {"environment_id": environment.id, "source": actor.source[:100], "created_at": now}
-    await session.execute(insert_unless_there(session, ClosingPreview, values))
+    await session.execute(insert_if_absent(session, ClosingPreview, values))

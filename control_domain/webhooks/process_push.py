@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain import next_steps
 from control_domain.audit import Actor
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
 from control_domain.webhooks.outcome import Outcome, ignored, merge_outcomes
@@ -73,10 +73,10 @@ async def _process_change(
     slug = triggers.push.get(branch)
     if slug is None:
         return ignored(f"No trigger of the workflow follows the branch {branch}.")
-    place = await find_trigger_environment(session, target.project, slug, to_deploy=True)
+    deploy_target = await find_trigger_environment(session, target.project, slug, to_deploy=True)
     if is_skipped(triggers, change.message):
         return Outcome("skipped", reason=f"The head commit of {branch} has {triggers.skip}.")
-    if await is_rolled_back(session, place.environment):
+    if await is_rolled_back(session, deploy_target.environment):
         return ignored(f"{slug} was rolled back: {next_steps.resume_pushes(target.project.slug, slug)}")
     request = DeploymentRequest(
         "push",
@@ -86,13 +86,13 @@ async def _process_change(
         pushed_revision=change.after,
         pushed_from=change.before,
     )
-    active = await _find_active(session, place.environment, request)
+    active = await _find_active(session, deploy_target.environment, request)
     if active is not None:
         return Outcome("queued", active.id, reason="A deployment brings this commit.", is_accepted=True)
     try:
-        deployment = await queue_push(session, place, request, actor, now)
+        deployment = await queue_push(session, deploy_target, request, actor, now)
     except DeployRunning:
-        await store_waiting_push(session, place, request, branch, actor, now)
+        await store_waiting_push(session, deploy_target, request, branch, actor, now)
         return Outcome("waiting", reason=f"{slug} is being deployed to.", is_accepted=True)
     return Outcome("queued", deployment.id, is_accepted=True)
 
@@ -124,7 +124,11 @@ def is_skipped(triggers: Triggers, message: str | None) -> bool:
 
 
 async def queue_push(
-    session: AsyncSession, place: Place, request: DeploymentRequest, actor: Actor, now: datetime
+    session: AsyncSession,
+    deploy_target: DeployTarget,
+    request: DeploymentRequest,
+    actor: Actor,
+    now: datetime,
 ) -> Deployment:
     """Queue a deployment of a push. If it waits for approval, older waiting ones of the same branch are canceled.
 
@@ -132,8 +136,8 @@ async def queue_push(
     """
     # Drop older waiting pushes before inserting the deployment, in the same order as the worker that queues waiting
     # pushes: otherwise the two could deadlock on Postgres. If this push is refused, the caller rolls both back.
-    await drop_waiting_pushes(session, place.environment, request.ref)
-    with raising_not_ready(place.environment):
-        deployment = await queue_deployment(session, place, request, actor, now)
+    await drop_waiting_pushes(session, deploy_target.environment, request.ref)
+    with raising_not_ready(deploy_target.environment):
+        deployment = await queue_deployment(session, deploy_target, request, actor, now)
     await cancel_superseded(session, deployment, now)
     return deployment

@@ -5,9 +5,9 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import Actor, record
+from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.engine import Sessions
-from control_domain.keys import forget_keys
+from control_domain.keys import revoke_published_keys
 from control_domain.refusals import Refused
 from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Project
@@ -64,8 +64,8 @@ async def replay_delivery(
         row = await store_replayed_delivery(session, delivery, outcome, now)
         account_id = await _account_of(session, original.repository_id)
         details = {"delivery": original.id, "status": outcome.status}
-        record(session, actor, account_id, "webhook.replay", f"delivery {row.id}", now, details)
-    await forget_keys(directory, outcome.removed_key_digests, {})
+        record_audit_entry(session, actor, account_id, "webhook.replay", f"delivery {row.id}", now, details)
+    await revoke_published_keys(directory, outcome.removed_key_digests, {})
     return row
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain import next_steps
 from control_domain.documents.faults import DocumentFault
 from control_domain.previews import PREVIEW
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.repositories import Repository
@@ -142,7 +142,7 @@ async def find_triggers(session: AsyncSession, project: Project) -> Triggers:
 
 async def find_trigger_environment(
     session: AsyncSession, project: Project, slug: str, *, to_deploy: bool = False
-) -> Place:
+) -> DeployTarget:
     """Return the environment that a trigger names, locked against changes until the end of the transaction.
 
     `to_deploy`: also lock out deployments of other pushes until then. Raises `RepositoryNotReady` if the project has no
@@ -157,7 +157,7 @@ async def find_trigger_environment(
         raise RepositoryNotReady(
             f"The workflow's triggers name the environment {slug}, which the project {project.slug} does not have."
         )
-    return Place(environment, project)
+    return DeployTarget(environment, project)
 
 
 @contextmanager

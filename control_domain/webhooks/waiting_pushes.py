@@ -7,12 +7,12 @@ from datetime import datetime
 from sqlalchemy import delete, exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import Actor, record
+from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.engine import insert_into
 from control_domain.deployments.queue_deployment import DeploymentRequest, Trigger, queue_deployment
 from control_domain.deployments.transitions import add_log_line, transition_deployment
 from control_domain.environments.check_open import check_open
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.repositories import Repository
@@ -25,11 +25,16 @@ logger = logging.getLogger(__name__)
 
 
 async def store_waiting_push(
-    session: AsyncSession, place: Place, request: DeploymentRequest, branch: str, actor: Actor, now: datetime
+    session: AsyncSession,
+    target: DeployTarget,
+    request: DeploymentRequest,
+    branch: str,
+    actor: Actor,
+    now: datetime,
 ) -> None:
     """Store this push until the environment has no active deployment. It replaces an older one of the branch."""
     values = {
-        "environment_id": place.environment.id,
+        "environment_id": target.environment.id,
         "repository_id": request.repository_id,
         "branch": branch,
         "trigger": request.trigger,
@@ -91,24 +96,24 @@ async def queue_waiting_push(session: AsyncSession, number: int, now: datetime) 
     found = await _lock_push(session, number)
     if found is None:
         return None
-    waiting, place, repository = found
+    waiting, target, repository = found
     try:
         # Check before any write: an environment may be locked for days.
-        await check_open(session, place.environment, now)
+        await check_open(session, target.environment, now)
     except (InvalidInput, NotFound):
         return None
     if not await _claim_push(session, waiting):
         return None
     actor = Actor(waiting.source)
-    reason = await _find_obstacle(session, place, repository)
+    reason = await _find_obstacle(session, target, repository)
     if reason is not None:
         branch = waiting.branch
-        details = {"environment": place.environment.public_id, "branch": branch, "reason": reason}
+        details = {"environment": target.environment.public_id, "branch": branch, "reason": reason}
         subject = f"repository {repository.id}"
-        record(session, actor, place.project.account_id, "push.give_up", subject, now, details)
+        record_audit_entry(session, actor, target.project.account_id, "push.give_up", subject, now, details)
         logger.info("dropped the waiting push of %s: %s", branch, reason)
         return None
-    deployment = await queue_deployment(session, place, _wish(waiting), actor, now)
+    deployment = await queue_deployment(session, target, _wish(waiting), actor, now)
     await cancel_superseded(session, deployment, now)
     return deployment
 
@@ -125,7 +130,9 @@ def _wish(waiting: WaitingPush) -> DeploymentRequest:
     )
 
 
-async def _lock_push(session: AsyncSession, number: int) -> tuple[WaitingPush, Place, Repository] | None:
+async def _lock_push(
+    session: AsyncSession, number: int
+) -> tuple[WaitingPush, DeployTarget, Repository] | None:
     """Return a waiting push, its environment and its repository. Locks the latter two against removal, and the
     environment against deployments of other pushes, until the end of the transaction."""
     # Account scope: the worker has found the push in its poll.
@@ -144,7 +151,7 @@ async def _lock_push(session: AsyncSession, number: int) -> tuple[WaitingPush, P
             .with_for_update(read=True, key_share=True, of=Repository)
         )
     ).one_or_none()
-    return None if row is None else (row[0], Place(row[1], row[2]), row[3])
+    return None if row is None else (row[0], DeployTarget(row[1], row[2]), row[3])
 
 
 async def cancel_superseded(session: AsyncSession, newest: Deployment, now: datetime) -> None:
@@ -176,9 +183,9 @@ async def _claim_push(session: AsyncSession, waiting: WaitingPush) -> bool:
     return claimed.first() is not None
 
 
-async def _find_obstacle(session: AsyncSession, place: Place, repository: Repository) -> str | None:
-    if await is_rolled_back(session, place.environment):
-        return f"{place.environment.slug} was rolled back"
+async def _find_obstacle(session: AsyncSession, target: DeployTarget, repository: Repository) -> str | None:
+    if await is_rolled_back(session, target.environment):
+        return f"{target.environment.slug} was rolled back"
     if repository.disconnected_at is not None or not repository.push_deploys:
         return "push deploys were turned off"
     return None

@@ -5,8 +5,8 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import Actor, record
-from control_domain.projects.hold import hold_project
+from control_domain.audit import Actor, record_audit_entry
+from control_domain.projects.hold import lock_project_row
 from control_domain.tables.projects import Project
 from control_domain.tables.workflows import Workflow
 from control_domain.workflows.document import WorkflowDocument
@@ -23,7 +23,7 @@ async def set_workflow(
     """
     document = read_workflow(text)
     # Lock: the next version number depends on the newest one.
-    await hold_project(session, project)
+    await lock_project_row(session, project)
     newest = await find_newest_workflow(session, project.id)
     if newest is not None and newest.text == text:
         return newest.version, document
@@ -32,7 +32,7 @@ async def set_workflow(
         Workflow(project_id=project.id, version=version, text=text, set_by_id=actor.person_id, created_at=now)
     )
     subject = f"project {project.public_id}"
-    record(session, actor, project.account_id, "workflow.set", subject, now, {"version": version})
+    record_audit_entry(session, actor, project.account_id, "workflow.set", subject, now, {"version": version})
     await session.flush()
     return version, document
 

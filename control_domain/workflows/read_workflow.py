@@ -25,7 +25,7 @@ from pipeline_contracts.git_refs import is_ref
 LONGEST_COMMAND = 4096
 MOST_STEPS = 50
 MOST_PROCESSES = 20
-MOST_REPLICAS = 20
+MAX_REPLICAS = 20
 MOST_RETAINED = 50
 MOST_STEPS_SECONDS = 7200
 MOST_HEALTH_SECONDS = 3600
@@ -109,7 +109,7 @@ def _read_process(key: str, field: Field) -> Process:
     return Process(
         name=key,
         command=command or "",
-        replicas=1 if key == WEB or replicas is None else replicas.integer(1, MOST_REPLICAS) or 1,
+        replicas=1 if key == WEB or replicas is None else replicas.integer(1, MAX_REPLICAS) or 1,
         health=None if key != WEB or health is None else _read_health(health),
     )
 

@@ -8,7 +8,7 @@ from sqlalchemy import Select, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.clock import database_now
-from control_domain.database.engine import Sessions, read_as_of_now
+from control_domain.database.engine import Sessions, use_snapshot
 from control_domain.tables.accounts import Account
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment, Project
@@ -95,7 +95,7 @@ async def read_desired_states(
     query = _QUERY if environment_id is None else _QUERY.where(Environment.id == environment_id)
     async with sessions() as session:
         if check is not None:
-            await read_as_of_now(session)
+            await use_snapshot(session)
             await check(session)
         rows = (await session.execute(query)).all()
     elsewhere = {row.id for row in rows if row.holder not in (None, holder) and row.is_leased}
@@ -170,7 +170,7 @@ async def read_retained(
     `check`: as for `read_desired_states`.
     """
     async with sessions() as session:
-        await read_as_of_now(session)
+        await use_snapshot(session)
         if check is not None:
             await check(session)
         active = select(Deployment).where(Deployment.status.in_(ACTIVE_STATUSES))

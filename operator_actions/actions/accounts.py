@@ -8,13 +8,18 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.accounts.describe import describe_account, name_person
-from control_domain.accounts.members import admit, list_members
-from control_domain.accounts.operations import DEFAULT_LIMIT, create_account, lock_account, set_ingest_limit
-from control_domain.audit import operator, record
-from control_domain.keys import telling_edges
-from control_domain.projects.choose import choose_account
-from control_domain.projects.describe import name_project
+from control_domain.accounts.describe import describe_account, summarize_person
+from control_domain.accounts.members import add_member, list_members
+from control_domain.accounts.operations import (
+    DEFAULT_LIMIT,
+    create_account,
+    lock_account_row,
+    set_ingest_limit,
+)
+from control_domain.audit import make_operator, record_audit_entry
+from control_domain.keys import warn_if_unpublished
+from control_domain.projects.choose import resolve_account
+from control_domain.projects.describe import summarize_project
 from control_domain.published_keys import republish_account
 from control_domain.refusals import Refused
 from control_domain.slugs import read_name, read_slug
@@ -49,13 +54,13 @@ async def _count(session: AsyncSession, table: type[Membership] | type[Project])
 async def _show_account(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
     """One account with its people and projects. `wanted`: id (may be left out where there is one)."""
     async with engines.sessions() as session:
-        account = await choose_account(session, wanted.get("id"))
+        account = await resolve_account(session, wanted.get("id"))
         people = [
-            {**name_person(member.person), "role": member.role}
+            {**summarize_person(member.person), "role": member.role}
             for member in await list_members(session, account)
         ]
         found = select(Project).where(Project.account_id == account.id).order_by(Project.id)
-        projects = [name_project(project) for project in (await session.execute(found)).scalars()]
+        projects = [summarize_project(project) for project in (await session.execute(found)).scalars()]
     return {**describe_account(account), "people": people, "projects": projects}
 
 
@@ -72,11 +77,13 @@ async def _create_account(engines: Engines, wanted: Wanted, now: datetime) -> di
             raise Refused(
                 f"There is an account of the slug {slug!r} already: choose another with --slug."
             ) from None
-        person = await admit(session, account, email, owner_name, "owner", now)
+        person = await add_member(session, account, email, owner_name, "owner", now)
         details = {"slug": slug, "owner": person.public_id}
         subject = f"account {account.public_id}"
-        record(session, operator(wanted), account.id, "account.create", subject, now, details)
-    told = {**describe_account(account), "owner": name_person(person)}
+        record_audit_entry(
+            session, make_operator(wanted), account.id, "account.create", subject, now, details
+        )
+    told = {**describe_account(account), "owner": summarize_person(person)}
     return told if person.name == owner_name else {**told, "warning": known_as(email, person.name)}
 
 
@@ -89,8 +96,8 @@ async def _set_limit(engines: Engines, wanted: Wanted, now: datetime) -> dict[st
     """Another limit, at every edge within 5 s. `wanted`: id, rate, burst."""
     limit = read_limit(wanted)
     async with engines.sessions() as session, session.begin():
-        account = await choose_account(session, wanted.get("id"))
-        await lock_account(session, account)
+        account = await resolve_account(session, wanted.get("id"))
+        await lock_account_row(session, account)
         details = {
             "from": {"rate": account.ingest_rate, "burst": account.ingest_burst},
             "to": {"rate": limit.rate, "burst": limit.burst},
@@ -98,9 +105,9 @@ async def _set_limit(engines: Engines, wanted: Wanted, now: datetime) -> dict[st
         await set_ingest_limit(session, account.public_id, limit)
         await session.refresh(account)
         subject = f"account {account.public_id}"
-        record(session, operator(wanted), account.id, "account.limit", subject, now, details)
+        record_audit_entry(session, make_operator(wanted), account.id, "account.limit", subject, now, details)
     told = describe_account(account)
-    with telling_edges(told):
+    with warn_if_unpublished(told):
         await republish_account(engines.sessions, engines.directory, account.id, now)
     return told
 

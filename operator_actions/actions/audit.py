@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from control_domain.audit import newest_entries
+from control_domain.audit import list_newest_entries
 from control_domain.refusals import Refused
 from operator_actions.actions.engines import Action, Engines, Wanted
 
@@ -18,7 +18,7 @@ async def _list_entries(engines: Engines, wanted: Wanted, now: datetime) -> Sequ
     if not 1 <= limit <= _MOST:
         raise Refused(f"{limit} entries cannot be shown: ask for 1 to {_MOST:,} with --limit.")
     async with engines.sessions() as session:
-        return await newest_entries(session, limit, wanted.get("subject"))
+        return await list_newest_entries(session, limit, wanted.get("subject"))
 
 
 ACTIONS: Mapping[str, Action] = {"audit/list": _list_entries}

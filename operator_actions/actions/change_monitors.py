@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import operator, record
-from control_domain.keys import forget_keys
+from control_domain.audit import make_operator, record_audit_entry
+from control_domain.keys import revoke_published_keys
 from control_domain.monitors.change_heartbeat import change_heartbeat, lock_heartbeat
 from control_domain.monitors.operations import get_settings
 from control_domain.monitors.params import read_heartbeat_changes
@@ -70,7 +70,9 @@ async def _record(
     project = await session.get_one(Project, environment.project_id)
     subject = f"{action.partition('.')[0]} {monitor.id}"
     where = {"environment": environment.public_id}
-    record(session, operator(wanted), project.account_id, action, subject, now, {**where, **details})
+    record_audit_entry(
+        session, make_operator(wanted), project.account_id, action, subject, now, {**where, **details}
+    )
 
 
 async def _tell_removed(
@@ -78,7 +80,7 @@ async def _tell_removed(
 ) -> dict[str, Any]:
     """Tell the edges, after the commit."""
     told = {"id": monitor.id, "name": monitor.name, "removed": True}
-    await forget_keys(engines.directory, digests, told)
+    await revoke_published_keys(engines.directory, digests, told)
     return told
 
 

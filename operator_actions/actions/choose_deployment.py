@@ -6,7 +6,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.deployments.describe import describe_deployment
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project
@@ -21,8 +21,8 @@ class Chosen(NamedTuple):
     project: Project
 
     @property
-    def place(self) -> Place | None:
-        return None if self.environment is None else Place(self.environment, self.project)
+    def target(self) -> DeployTarget | None:
+        return None if self.environment is None else DeployTarget(self.environment, self.project)
 
 
 async def choose_deployment(session: AsyncSession, number: int) -> Chosen:

@@ -21,9 +21,9 @@ from control_domain.configurations.reviews import create_review, describe_review
 from control_domain.configurations.runs import STEP_TRANSITIONS, describe_run, describe_step, list_steps
 from control_domain.configurations.start_run import start_run
 from control_domain.documents.faults import DocumentFault
-from control_domain.projects.choose import choose_project
-from control_domain.projects.describe import name_project
-from control_domain.projects.members import check_second, choose_asker, choose_member
+from control_domain.projects.choose import resolve_project
+from control_domain.projects.describe import summarize_project
+from control_domain.projects.members import check_second_person, resolve_member, resolve_requester
 from control_domain.refusals import Refused, refusing
 from control_domain.sealing import CannotOpen
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
@@ -37,10 +37,10 @@ async def _plan(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """`wanted`: project_id (may be left out where there is one), document (YAML), bindings."""
     keys = engines.sealing_keys()
     async with engines.sessions() as session:
-        project = await choose_project(session, wanted.get("project_id"))
+        project = await resolve_project(session, wanted.get("project_id"))
         with _refusing():
             plan = await plan_project(session, keys, project, *_read(wanted))
-    return {"project": name_project(project), "plan": plan.to_json()}
+    return {"project": summarize_project(project), "plan": plan.to_json()}
 
 
 async def _review(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -48,12 +48,12 @@ async def _review(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     left out)."""
     keys = engines.sealing_keys()
     async with engines.sessions() as session, session.begin():
-        project = await choose_project(session, wanted.get("project_id"))
-        actor = await choose_asker(session, project, wanted)
+        project = await resolve_project(session, wanted.get("project_id"))
+        actor = await resolve_requester(session, project, wanted)
         with _refusing():
             plan = await plan_project(session, keys, project, *_read(wanted))
         review = await create_review(session, keys, project, plan, actor, now)
-        return {"project": name_project(project), "review": describe_review(review, now)}
+        return {"project": summarize_project(project), "review": describe_review(review, now)}
 
 
 def _read(wanted: Wanted) -> tuple[str, Mapping[str, Any]]:
@@ -87,7 +87,7 @@ async def _apply(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     number = read_id(wanted, "review_id")
     async with engines.sessions() as session, session.begin():
         project, review = await _find(session, Review, number, "review")
-        actor = await choose_asker(session, project, wanted)
+        actor = await resolve_requester(session, project, wanted)
         if actor.person_id is None:
             await _check_askable(session, engines, project, review)
         with _refusing(), refusing("The review", "make a new one."):
@@ -100,8 +100,8 @@ async def _choose_second(session: AsyncSession, project: Project, actor: Actor, 
     called = wanted.get("approved_by")
     if called is None:
         return None
-    second = await choose_member(session, project, str(called), Right.DECIDE)
-    check_second(actor.person_id, second)
+    second = await resolve_member(session, project, str(called), Right.DECIDE)
+    check_second_person(actor.person_id, second)
     return second.id
 
 
@@ -134,7 +134,7 @@ async def _described(
     session: AsyncSession, project: Project, application: ConfigurationRun
 ) -> dict[str, Any]:
     operations = await list_steps(session, application.id)
-    return {"project": name_project(project), **describe_run(application, operations)}
+    return {"project": summarize_project(project), **describe_run(application, operations)}
 
 
 async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -150,7 +150,7 @@ async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     async with engines.sessions() as session:
         newest = select(ConfigurationRun, Project).join(Project, Project.id == ConfigurationRun.project_id)
         if (called := wanted.get("project_id")) is not None:
-            newest = newest.where(Project.id == (await choose_project(session, called)).id)
+            newest = newest.where(Project.id == (await resolve_project(session, called)).id)
         rows = (await session.execute(newest.order_by(ConfigurationRun.id.desc()).limit(_MOST_LISTED))).all()
         counts: dict[int, dict[str, int]] = {application.id: {} for application, _ in rows}
         by_status = (
@@ -162,7 +162,7 @@ async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
             counts[number][status] = count
     listed = []
     for application, project in rows:
-        told = {"project": name_project(project), **describe_run(application, [])}
+        told = {"project": summarize_project(project), **describe_run(application, [])}
         del told["operations"]
         listed.append({**told, "counts": counts[application.id]})
     return listed
@@ -177,7 +177,7 @@ async def _operate(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     numbers = read_id(wanted, "application_id"), read_id(wanted, "operation_id")
     async with engines.sessions() as session, session.begin():
         project, _ = await _find(session, ConfigurationRun, numbers[0], "application")
-        actor: Actor = await choose_asker(session, project, wanted)
+        actor: Actor = await resolve_requester(session, project, wanted)
         keys = engines.sealing_keys() if wish == "retry" else None
         approved_by_id = await _find_decider(session, project, wanted)
         with _refusing(), refusing("The operation", "`pharos config show` says how it is."):
@@ -192,7 +192,7 @@ async def _find_decider(session: AsyncSession, project: Project, wanted: Wanted)
     if wanted.get("by") is None:
         return None
     try:
-        return (await choose_member(session, project, str(wanted["by"]), Right.DECIDE)).id
+        return (await resolve_member(session, project, str(wanted["by"]), Right.DECIDE)).id
     except Refused:
         return None
 
@@ -202,7 +202,7 @@ async def _export(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     more in a project than a document may say; else it is null."""
     keys = engines.sealing_keys()
     async with engines.sessions() as session:
-        project = await choose_project(session, wanted.get("project_id"))
+        project = await resolve_project(session, wanted.get("project_id"))
         with _refusing():
             document = write_document(await read_project_state(session, keys, project))
     fault = None
@@ -210,7 +210,7 @@ async def _export(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         read_configuration(document, {}, lambda value: keys.digest(value, project.public_id))
     except DocumentFault as error:
         fault = f"The document would not be taken as it is: {error}."
-    return {"project": name_project(project), "document": document, "fault": fault}
+    return {"project": summarize_project(project), "document": document, "fault": fault}
 
 
 ACTIONS: Mapping[str, Action] = {

@@ -10,10 +10,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from control_domain.accounts.roles import Right
-from control_domain.audit import Actor, operator
+from control_domain.audit import Actor, make_operator
 from control_domain.deployments import decisions as decide
-from control_domain.projects.choose import choose_environment, choose_project
-from control_domain.projects.members import choose_member
+from control_domain.projects.choose import resolve_environment, resolve_project
+from control_domain.projects.members import resolve_member
 from control_domain.refusals import Refused, refusing
 from control_domain.tables.accounts import Person
 from control_domain.tables.deployments import Deployment
@@ -36,9 +36,11 @@ async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     async with engines.sessions() as session:
         newest = select(Deployment.id)
         if (called := wanted.get("environment_id")) is not None:
-            newest = newest.where(Deployment.environment_id == (await choose_environment(session, called)).id)
+            newest = newest.where(
+                Deployment.environment_id == (await resolve_environment(session, called)).id
+            )
         if (called := wanted.get("project_id")) is not None:
-            newest = newest.where(Deployment.project_id == (await choose_project(session, called)).id)
+            newest = newest.where(Deployment.project_id == (await resolve_project(session, called)).id)
         return await _described(session, newest.order_by(Deployment.id.desc()).limit(limit))
 
 
@@ -117,7 +119,7 @@ async def _cancel(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     async with engines.sessions() as session, session.begin():
         seen = await choose_deployment(session, read_id(wanted, "id"))
         with _refusing(seen, "only what is queued, waits or is being built can be canceled."):
-            await decide.cancel_deployment(session, seen.deployment, operator(wanted), now)
+            await decide.cancel_deployment(session, seen.deployment, make_operator(wanted), now)
         await session.flush()
         return describe_chosen(seen)
 
@@ -128,8 +130,8 @@ def _refusing(seen: Chosen, advice: str) -> Any:
 
 async def _second(session: AsyncSession, seen: Chosen, wanted: Wanted) -> tuple[Person, Actor]:
     """Who decides. Raises `Refused` for somebody who may not."""
-    person = await choose_member(session, seen.project, str(wanted.get("by") or ""), Right.DECIDE)
-    return person, operator(wanted, person.id)
+    person = await resolve_member(session, seen.project, str(wanted.get("by") or ""), Right.DECIDE)
+    return person, make_operator(wanted, person.id)
 
 
 ACTIONS: Mapping[str, Action] = {

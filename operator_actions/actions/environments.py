@@ -9,17 +9,17 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import operator, record
+from control_domain.audit import make_operator, record_audit_entry
 from control_domain.database.errors import BrokenReference
 from control_domain.environments import operations, read_wanted
-from control_domain.environments.gate_copies import gate_copies
-from control_domain.environments.gates import choose_second, find_lowered, gate_of
-from control_domain.environments.hold import hold_environment, hold_off_deployer
-from control_domain.environments.locks import HeldLock, find_lock, lock_environment, unlock_environment
-from control_domain.keys import forget_keys
-from control_domain.projects.choose import choose_place, choose_project
-from control_domain.projects.find import Place
-from control_domain.projects.members import choose_asker
+from control_domain.environments.gate_copies import require_approval_of_copies
+from control_domain.environments.gates import find_lowered, read_gate, require_second_person
+from control_domain.environments.hold import lock_deployer_lease, lock_environment_row
+from control_domain.environments.locks import DeployLock, find_lock, lock_environment, unlock_environment
+from control_domain.keys import revoke_published_keys
+from control_domain.projects.choose import resolve_project, resolve_target
+from control_domain.projects.find import DeployTarget
+from control_domain.projects.members import resolve_requester
 from control_domain.projects.operations import create_environment
 from control_domain.refusals import Refused, refusing
 from control_domain.removals.remove_environment import remove_environment
@@ -28,8 +28,8 @@ from operator_actions.actions.engines import Action, Engines, Wanted
 from operator_actions.actions.reasons import read_reason
 from operator_actions.actions.show_environment import (
     describe_lock,
-    describe_place,
     describe_settings,
+    describe_target,
     list_environments,
     show_environment,
 )
@@ -41,14 +41,14 @@ async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """`wanted`: project_id, which may be left out."""
     async with engines.sessions() as session:
         called = wanted.get("project_id")
-        project = None if called is None else await choose_project(session, called)
+        project = None if called is None else await resolve_project(session, called)
         return list(await list_environments(session, project))
 
 
 async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """`wanted`: id."""
     async with engines.sessions() as session:
-        return await show_environment(session, await choose_place(session, str(wanted["id"])))
+        return await show_environment(session, await resolve_target(session, str(wanted["id"])))
 
 
 async def _create(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -58,16 +58,24 @@ async def _create(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     position, branch = read_wanted.read_position(wanted), read_wanted.read_branch(wanted)
     try:
         async with engines.sessions() as session, session.begin():
-            project = await choose_project(session, wanted.get("project_id"))
+            project = await resolve_project(session, wanted.get("project_id"))
             environment = await create_environment(session, project, name, slug, type_, now)
             environment.branch = branch
             if position is not None:
                 environment.position = position
             details = {"project": project.public_id, "name": name, "slug": slug, "type": type_}
             subject = f"environment {environment.public_id}"
-            record(session, operator(wanted), project.account_id, "environment.create", subject, now, details)
+            record_audit_entry(
+                session,
+                make_operator(wanted),
+                project.account_id,
+                "environment.create",
+                subject,
+                now,
+                details,
+            )
             await session.flush()
-            return describe_place(Place(environment, project), None)
+            return describe_target(DeployTarget(environment, project), None)
     except BrokenReference:
         raise
     except IntegrityError:
@@ -79,19 +87,19 @@ async def _create(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 @asynccontextmanager
 async def _changing(
     engines: Engines, wanted: Wanted, *, what_is_deployed: bool = False
-) -> AsyncIterator[tuple[AsyncSession, Place]]:
+) -> AsyncIterator[tuple[AsyncSession, DeployTarget]]:
     """The environment that `wanted["id"]` names, held for one transaction, and its deployer held off first where
     `what_is_deployed` is to change. What operations refuse is `Refused`."""
     async with engines.sessions() as session, session.begin():
-        place = await choose_place(session, str(wanted["id"]))
+        target = await resolve_target(session, str(wanted["id"]))
         if what_is_deployed:
-            await hold_off_deployer(session, place.environment)
+            await lock_deployer_lease(session, target.environment)
         try:
-            await hold_environment(session, place.environment)
+            await lock_environment_row(session, target.environment)
         except NotFound:
-            raise Refused(f"{_called(place)} was removed by somebody else just now.") from None
-        with refusing(_called(place), "run the command again."):
-            yield session, place
+            raise Refused(f"{_called(target)} was removed by somebody else just now.") from None
+        with refusing(_called(target), "run the command again."):
+            yield session, target
 
 
 async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -99,97 +107,102 @@ async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     approved_by. If deploys wait for approval from now on, the result lists as `gated_previews` the slugs of the
     previews with copies of the environment's variables, whose deploys then wait as well."""
     changes = read_wanted.read_changes(wanted)
-    async with _changing(engines, wanted) as (session, place):
-        before, gate = describe_settings(place.environment), gate_of(place.environment)
+    async with _changing(engines, wanted) as (session, target):
+        before, gate = describe_settings(target.environment), read_gate(target.environment)
         for column, value in changes.items():
-            setattr(place.environment, column, value)
-        after = describe_settings(place.environment)
-        lowered = find_lowered(gate, gate_of(place.environment))
-        agreed = await choose_second(session, place.project, _called(place), lowered, wanted)
+            setattr(target.environment, column, value)
+        after = describe_settings(target.environment)
+        lowered = find_lowered(gate, read_gate(target.environment))
+        agreed = await require_second_person(session, target.project, _called(target), lowered, wanted)
         details: dict[str, Any] = {
             name: {"from": was, "to": after[name]} for name, was in before.items() if was != after[name]
         }
         details |= agreed
         if details:
-            account, subject = place.project.account_id, f"environment {place.environment.public_id}"
-            record(session, operator(wanted), account, "environment.set", subject, now, details)
+            account, subject = target.project.account_id, f"environment {target.environment.public_id}"
+            record_audit_entry(
+                session, make_operator(wanted), account, "environment.set", subject, now, details
+            )
         await session.flush()
-        described = await _described(session, place)
-        if gate.deploys or not place.environment.deploys_need_approval:
+        described = await _described(session, target)
+        if gate.deploys or not target.environment.deploys_need_approval:
             return described
-        return {**described, "gated_previews": await gate_copies(session, place, operator(wanted), now)}
+        return {
+            **described,
+            "gated_previews": await require_approval_of_copies(session, target, make_operator(wanted), now),
+        }
 
 
 async def _scale(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """`wanted`: id, replicas."""
     replicas = read_wanted.read_replicas(wanted)
-    async with _changing(engines, wanted) as (session, place):
-        await operations.scale(session, place, replicas, operator(wanted), now)
-        return await _described(session, place)
+    async with _changing(engines, wanted) as (session, target):
+        await operations.scale_environment(session, target, replicas, make_operator(wanted), now)
+        return await _described(session, target)
 
 
 async def _change_state(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """`wanted`: id, state (`running` or `hibernated`)."""
     state = EnvironmentState(wanted["state"])
-    async with _changing(engines, wanted) as (session, place):
-        await operations.change_state(session, place, state, operator(wanted), now)
-        return await _described(session, place)
+    async with _changing(engines, wanted) as (session, target):
+        await operations.change_environment_state(session, target, state, make_operator(wanted), now)
+        return await _described(session, target)
 
 
 async def _lock(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """`wanted`: id, reason, by (an e-mail address, which may be left out). Where it is locked already, that is told
     and nothing changed."""
     reason = read_reason(wanted)
-    async with _changing(engines, wanted) as (session, place):
-        actor = await choose_asker(session, place.project, wanted)
-        if not await lock_environment(session, place, reason, actor, now):
-            raise Refused(_told_locked(place, await find_lock(session, place.environment)))
-        return await _described(session, place)
+    async with _changing(engines, wanted) as (session, target):
+        actor = await resolve_requester(session, target.project, wanted)
+        if not await lock_environment(session, target, reason, actor, now):
+            raise Refused(_told_locked(target, await find_lock(session, target.environment)))
+        return await _described(session, target)
 
 
 async def _unlock(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """`wanted`: id. `was` is the lock that was there; null where there was none."""
-    async with _changing(engines, wanted) as (session, place):
-        held = await unlock_environment(session, place, operator(wanted), now)
-        told = await _described(session, place)
+    async with _changing(engines, wanted) as (session, target):
+        held = await unlock_environment(session, target, make_operator(wanted), now)
+        told = await _described(session, target)
     return {**told, "was": None if held is None else describe_lock(held)}
 
 
 async def _resume(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """Let pushes deploy again after a rollback. `wanted`: id. `resumed`: false where nothing was held."""
-    async with _changing(engines, wanted, what_is_deployed=True) as (session, place):
-        resumed = await operations.resume_pushes(session, place, operator(wanted), now)
-        return {**await _described(session, place), "held": False, "resumed": resumed}
+    async with _changing(engines, wanted, what_is_deployed=True) as (session, target):
+        resumed = await operations.resume_pushes(session, target, make_operator(wanted), now)
+        return {**await _described(session, target), "held": False, "resumed": resumed}
 
 
 async def _remove(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """Remove an environment with all that belongs to it. `wanted`: id, and where a second person is wanted there, by
     and approved_by. Its keys work nowhere within 5 s."""
-    async with _changing(engines, wanted, what_is_deployed=True) as (session, place):
-        lowered = find_lowered(gate_of(place.environment), None)
-        agreed = await choose_second(session, place.project, _called(place), lowered, wanted)
-        removed = await remove_environment(session, place, operator(wanted), now, agreed)
-    told = {"id": place.environment.public_id, "slug": place.environment.slug, "removed": removed.counts}
-    await forget_keys(engines.directory, removed.digests, told)
+    async with _changing(engines, wanted, what_is_deployed=True) as (session, target):
+        lowered = find_lowered(read_gate(target.environment), None)
+        agreed = await require_second_person(session, target.project, _called(target), lowered, wanted)
+        removed = await remove_environment(session, target, make_operator(wanted), now, agreed)
+    told = {"id": target.environment.public_id, "slug": target.environment.slug, "removed": removed.counts}
+    await revoke_published_keys(engines.directory, removed.digests, told)
     return told
 
 
-def _called(place: Place) -> str:
-    return f"Environment {place.project.slug}/{place.environment.slug}"
+def _called(target: DeployTarget) -> str:
+    return f"Environment {target.project.slug}/{target.environment.slug}"
 
 
-def _told_locked(place: Place, held: HeldLock | None) -> str:
+def _told_locked(target: DeployTarget, held: DeployLock | None) -> str:
     if held is None:
-        return f"{_called(place)} was unlocked by somebody else just now: run the command again."
+        return f"{_called(target)} was unlocked by somebody else just now: run the command again."
     by, since = held.by or "an operator", f"{held.since:%Y-%m-%d %H:%M} UTC"
     return (
-        f"{_called(place)} is locked already, by {by} since {since}: {held.reason}; "
-        f"`pharos unlock {place.environment.id}` ends that."
+        f"{_called(target)} is locked already, by {by} since {since}: {held.reason}; "
+        f"`pharos unlock {target.environment.id}` ends that."
     )
 
 
-async def _described(session: AsyncSession, place: Place) -> dict[str, Any]:
-    return describe_place(place, await find_lock(session, place.environment))
+async def _described(session: AsyncSession, target: DeployTarget) -> dict[str, Any]:
+    return describe_target(target, await find_lock(session, target.environment))
 
 
 ACTIONS: Mapping[str, Action] = {

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import select
 
 from control_domain.database.engine import Sessions
-from control_domain.keys import end_key, telling_edges
-from control_domain.projects.choose import choose_environment
+from control_domain.keys import revoke_key, warn_if_unpublished
+from control_domain.projects.choose import resolve_environment
 from control_domain.projects.operations import create_ingest_key, live_ingest_keys
 from control_domain.refusals import Refused
 from control_domain.tables.projects import Environment, IngestKey
@@ -46,18 +46,18 @@ async def create_key(
     `Refused`. When the edges cannot be told the key is made all the same, and `warning` says so.
     """
     async with sessions() as session, session.begin():
-        environment = await choose_environment(session, environment_id)
+        environment = await resolve_environment(session, environment_id)
         secret = await create_ingest_key(session, environment, now)
         digest = digest_credential(secret)
         (key,) = (await session.execute(select(IngestKey.id).where(IngestKey.digest == digest))).one()
         (entry,) = await live_ingest_keys(session, now, key)
         told = {"id": key, "environment_id": environment.public_id, "ingest_key": secret}
-    with telling_edges(told):
+    with warn_if_unpublished(told):
         await directory.publish(entry)
     return told
 
 
-async def revoke_key(
+async def revoke_ingest_key(
     sessions: Sessions, directory: KeyDirectory, key_id: int, now: datetime
 ) -> dict[str, Any]:
     """Revoke a key: no edge takes it any more within 5 s. Doing it again changes nothing.
@@ -65,10 +65,10 @@ async def revoke_key(
     Raises `Refused` for an ID that is none.
     """
     async with sessions() as session, session.begin():
-        digest = await end_key(session, IngestKey, key_id, now)
+        digest = await revoke_key(session, IngestKey, key_id, now)
         if digest is None:
             raise Refused(f"There is no key {key_id}; `pharos keys list` shows all.")
     told: dict[str, Any] = {"id": key_id, "revoked": True}
-    with telling_edges(told):
+    with warn_if_unpublished(told):
         await directory.revoke(digest)
     return told

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.clock import database_now
 from control_domain.environments.describe import describe_environment
-from control_domain.projects.describe import name_project
+from control_domain.projects.describe import summarize_project
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.runtime import EnvironmentLease, Instance
@@ -80,7 +80,7 @@ def _describe(row: Any, instances: Sequence[Instance]) -> dict[str, Any]:
     return {
         **describe_environment(environment),
         "number": environment.id,
-        "project": name_project(project),
+        "project": summarize_project(project),
         "address": None if lease is None else lease.address,
         "live": None if live is None else _describe_live(live, release),
         "active_deployment": None if active is None else _describe_active(active),

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.engine import Sessions
 from control_domain.database.errors import BrokenReference
-from control_domain.keys import end_key, telling_edges
+from control_domain.keys import revoke_key, warn_if_unpublished
 from control_domain.monitors.change_heartbeat import set_paused
 from control_domain.monitors.operations import (
     applied_through_ms,
@@ -23,7 +23,7 @@ from control_domain.monitors.operations import (
     live_monitor_keys,
 )
 from control_domain.monitors.params import read_heartbeat_settings, read_monitor_name
-from control_domain.projects.choose import choose_environment
+from control_domain.projects.choose import resolve_environment
 from control_domain.refusals import Refused
 from control_domain.tables.monitors import MonitorKey
 from control_domain.tables.projects import Environment
@@ -77,7 +77,7 @@ async def _add(
 ) -> dict[str, Any]:
     try:
         async with sessions() as session, session.begin():
-            environment = await choose_environment(session, wanted.get("environment_id"))
+            environment = await resolve_environment(session, wanted.get("environment_id"))
             told = await make(session, environment)
             entries = await live_monitor_keys(session, now, told["key_id"])
     except BrokenReference:
@@ -91,7 +91,7 @@ async def _publish(
     directory: KeyDirectory, told: dict[str, Any], entries: Sequence[KeyEntry]
 ) -> dict[str, Any]:
     """Tell the edges of the new key, after the commit."""
-    with telling_edges(told):
+    with warn_if_unpublished(told):
         for entry in entries:
             await directory.publish(entry)
     return told
@@ -177,12 +177,12 @@ async def revoke_monitor_key(
     """Revoke a key of a monitor: no edge takes it any more within 5 s. Raises `Refused`."""
     column = MonitorKey.heartbeat_id if kind == "heartbeat" else MonitorKey.queue_id
     async with sessions() as session, session.begin():
-        digest = await end_key(session, MonitorKey, key_id, now, column == monitor_id)
+        digest = await revoke_key(session, MonitorKey, key_id, now, column == monitor_id)
         if digest is None:
             raise Refused(
                 f"{kind.title()} {monitor_id} has no key {key_id}; `pharos {kind} show` lists them."
             )
     told: dict[str, Any] = {"id": key_id, "revoked": True}
-    with telling_edges(told):
+    with warn_if_unpublished(told):
         await directory.revoke(digest)
     return told

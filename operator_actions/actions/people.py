@@ -7,14 +7,14 @@ from typing import Any
 from control_domain.accounts.describe import describe_member
 from control_domain.accounts.members import (
     Member,
-    admit,
+    add_member,
     change_role,
-    hold_member,
     list_members,
+    lock_member,
     remove_member,
 )
-from control_domain.audit import operator, record
-from control_domain.projects.choose import choose_account
+from control_domain.audit import make_operator, record_audit_entry
+from control_domain.projects.choose import resolve_account
 from control_domain.slugs import read_name
 from operator_actions.actions.accounts import known_as
 from operator_actions.actions.engines import Action, Engines, Wanted
@@ -25,7 +25,7 @@ async def _list_people(engines: Engines, wanted: Wanted, now: datetime) -> Seque
     """Who is in the account, or everybody with each of their accounts. `wanted`: account_id."""
     called = wanted.get("account_id")
     async with engines.sessions() as session:
-        account = None if called is None else await choose_account(session, called)
+        account = None if called is None else await resolve_account(session, called)
         return [describe_member(member) for member in await list_members(session, account)]
 
 
@@ -35,10 +35,12 @@ async def _add_person(engines: Engines, wanted: Wanted, now: datetime) -> dict[s
     email, role = read_email(wanted, "email"), read_role(wanted, "member")
     name = None if wanted.get("name") is None else read_name(wanted)
     async with engines.sessions() as session, session.begin():
-        account = await choose_account(session, wanted.get("account_id"))
-        person = await admit(session, account, email, name, role, now)
+        account = await resolve_account(session, wanted.get("account_id"))
+        person = await add_member(session, account, email, name, role, now)
         subject = f"person {person.public_id}"
-        record(session, operator(wanted), account.id, "person.add", subject, now, {"role": role})
+        record_audit_entry(
+            session, make_operator(wanted), account.id, "person.add", subject, now, {"role": role}
+        )
     told = describe_member(Member(person, account, role))
     return told if name in (None, person.name) else {**told, "warning": known_as(email, person.name)}
 
@@ -47,24 +49,26 @@ async def _set_role(engines: Engines, wanted: Wanted, now: datetime) -> dict[str
     """Another role in an account; the same one changes nothing. `wanted`: email, role, account_id."""
     role = read_role(wanted)
     async with engines.sessions() as session, session.begin():
-        account = await choose_account(session, wanted.get("account_id"))
-        member = await hold_member(session, account, str(wanted["email"]))
+        account = await resolve_account(session, wanted.get("account_id"))
+        member = await lock_member(session, account, str(wanted["email"]))
         if member.role != role:
             await change_role(session, member, role)
             subject, details = f"person {member.person.public_id}", {"from": member.role, "to": role}
-            record(session, operator(wanted), account.id, "person.role", subject, now, details)
+            record_audit_entry(
+                session, make_operator(wanted), account.id, "person.role", subject, now, details
+            )
     return describe_member(member._replace(role=role))
 
 
 async def _remove_person(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
     """Take somebody out of an account, with all that they have in it. `wanted`: email, account_id."""
     async with engines.sessions() as session, session.begin():
-        account = await choose_account(session, wanted.get("account_id"))
-        member = await hold_member(session, account, str(wanted["email"]))
+        account = await resolve_account(session, wanted.get("account_id"))
+        member = await lock_member(session, account, str(wanted["email"]))
         left = await remove_member(session, member, now)
         subject = f"person {member.person.public_id}"
         details = {"role": member.role, "project_roles": left.project_roles, "tokens": left.tokens}
-        record(session, operator(wanted), account.id, "person.remove", subject, now, details)
+        record_audit_entry(session, make_operator(wanted), account.id, "person.remove", subject, now, details)
     ended = {"project_roles_removed": left.project_roles, "tokens_revoked": left.tokens}
     return {**describe_member(member), "removed": True, **ended}
 

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.keys import is_live, telling_edges
+from control_domain.keys import is_live, warn_if_unpublished
 from control_domain.monitors.operations import live_monitor_keys, ping_key_owner
 from control_domain.refusals import Refused
 from control_domain.sealing import CannotOpen, Sealed, SealingKeys
@@ -42,7 +42,7 @@ async def add_ping_key(engines: Engines, heartbeat_id: int, now: datetime) -> di
     except IntegrityError:
         raise Refused(f"Heartbeat {heartbeat_id} was removed by somebody else just now.") from None
     told: dict[str, Any] = {"id": heartbeat_id, "ping_key_id": key.id, "ping_key": secret}
-    with telling_edges(told):
+    with warn_if_unpublished(told):
         for entry in entries:
             await engines.directory.publish(entry)
     return told

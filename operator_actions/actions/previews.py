@@ -8,15 +8,15 @@ from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain import previews
-from control_domain.audit import operator
-from control_domain.database.public_ids import named
-from control_domain.environments.gate_copies import keep_source
-from control_domain.environments.gates import choose_second, find_lowered, gate_of
+from control_domain.audit import make_operator
+from control_domain.database.public_ids import matches_id
+from control_domain.environments.gate_copies import lock_variables_source
+from control_domain.environments.gates import find_lowered, read_gate, require_second_person
 from control_domain.environments.read_wanted import check_branch
-from control_domain.keys import forget_keys
-from control_domain.projects.choose import choose_environment, choose_project
-from control_domain.projects.find import Place
-from control_domain.projects.members import choose_asker
+from control_domain.keys import revoke_published_keys
+from control_domain.projects.choose import resolve_environment, resolve_project
+from control_domain.projects.find import DeployTarget
+from control_domain.projects.members import resolve_requester
 from control_domain.refusals import Refused, refusing
 from control_domain.sealing import CannotOpen
 from control_domain.tables.projects import Environment, Project
@@ -32,23 +32,25 @@ async def _open(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     project_id, from (an environment of the project whose variables it gets) and by, which may be left out."""
     branch = check_branch(wanted.get("branch"))
     async with engines.sessions() as session, session.begin():
-        project = await choose_project(session, wanted.get("project_id"))
-        actor = await choose_asker(session, project, wanted)
+        project = await resolve_project(session, wanted.get("project_id"))
+        actor = await resolve_requester(session, project, wanted)
         with refusing(f"The preview of {branch}", "run the command again."):
             source = None
             if wanted.get("from") is not None:
-                source = Place(await choose_environment(session, str(wanted["from"]), project), project)
-                await keep_source(session, source.environment)
-            place = await previews.open_preview(session, project, branch, actor, now)
+                source = DeployTarget(
+                    await resolve_environment(session, str(wanted["from"]), project), project
+                )
+                await lock_variables_source(session, source.environment)
+            target = await previews.open_preview(session, project, branch, actor, now)
             if source is not None:
                 try:
-                    await previews.copy_variables(session, engines.sealing_keys(), source, place, actor, now)
+                    await previews.copy_variables(session, engines.sealing_keys(), source, target, actor, now)
                 except CannotOpen as error:
                     raise Refused(str(error)) from error
-            deployment = await previews.deploy_preview(session, place, actor, now)
+            deployment = await previews.deploy_preview(session, target, actor, now)
         check_asked(deployment)
         await session.flush()
-        return describe_chosen(Chosen(deployment, *place))
+        return describe_chosen(Chosen(deployment, *target))
 
 
 async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -56,7 +58,7 @@ async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     async with engines.sessions() as session:
         query = select(Environment).where(Environment.type == previews.PREVIEW)
         if (called := wanted.get("project_id")) is not None:
-            query = query.where(Environment.project_id == (await choose_project(session, called)).id)
+            query = query.where(Environment.project_id == (await resolve_project(session, called)).id)
         found = {environment.public_id: environment for environment in (await session.scalars(query)).all()}
         running = await list_runtime(session, [environment.id for environment in found.values()])
         return [{**describe_settings(found[one["id"]]), **one} for one in running]
@@ -66,24 +68,24 @@ async def _close(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """Remove a preview; what is queued or being built for it is canceled. `wanted`: what (an environment, or its
     branch), project_id, which may be left out; where a second person is wanted there, by and approved_by."""
     async with engines.sessions() as session, session.begin():
-        place = await _choose_preview(session, str(wanted["what"]), wanted.get("project_id"))
-        called = f"{place.project.slug}/{place.environment.slug}"
-        lowered = find_lowered(gate_of(place.environment), None)
-        agreed = await choose_second(session, place.project, called, lowered, wanted)
+        target = await _choose_preview(session, str(wanted["what"]), wanted.get("project_id"))
+        called = f"{target.project.slug}/{target.environment.slug}"
+        lowered = find_lowered(read_gate(target.environment), None)
+        agreed = await require_second_person(session, target.project, called, lowered, wanted)
         with refusing("Its deployment", "run the command again."):
-            removed = await previews.close_preview(session, place, operator(wanted), now, agreed)
+            removed = await previews.close_preview(session, target, make_operator(wanted), now, agreed)
     told = {
-        "id": place.environment.public_id,
-        "slug": place.environment.slug,
-        "branch": place.environment.branch,
-        "project": place.project.slug,
+        "id": target.environment.public_id,
+        "slug": target.environment.slug,
+        "branch": target.environment.branch,
+        "project": target.project.slug,
         "removed": removed.counts,
     }
-    await forget_keys(engines.directory, removed.digests, told)
+    await revoke_published_keys(engines.directory, removed.digests, told)
     return told
 
 
-async def _choose_preview(session: AsyncSession, what: str, project: str | None) -> Place:
+async def _choose_preview(session: AsyncSession, what: str, project: str | None) -> DeployTarget:
     """Raises `Refused` for no preview, and for several."""
     in_project, _, slug = what.rpartition("/")
     environment, of = Environment, Project
@@ -93,7 +95,7 @@ async def _choose_preview(session: AsyncSession, what: str, project: str | None)
         .where(
             or_(
                 (environment.type == previews.PREVIEW) & (environment.branch == what),
-                named(environment.id, environment.public_id, what),
+                matches_id(environment.id, environment.public_id, what),
                 environment.slug == what,
                 (of.slug == in_project) & (environment.slug == slug),
             )
@@ -102,11 +104,11 @@ async def _choose_preview(session: AsyncSession, what: str, project: str | None)
         .limit(10)
     )
     if project is not None:
-        query = query.where(of.id == (await choose_project(session, project)).id)
-    places = [Place(*row) for row in await session.execute(query)]
-    found = [place for place in places if place.environment.type == previews.PREVIEW]
+        query = query.where(of.id == (await resolve_project(session, project)).id)
+    places = [DeployTarget(*row) for row in await session.execute(query)]
+    found = [target for target in places if target.environment.type == previews.PREVIEW]
     if len(found) > 1:
-        ids = ", ".join(place.environment.public_id for place in found)
+        ids = ", ".join(target.environment.public_id for target in found)
         raise Refused(f"Several previews are called {what!r}: name one by its ID ({ids}).")
     if found:
         return found[0]

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import select
 
 from control_domain.process_output import OutputPart, OutputUnreadable, ProcessOutput
-from control_domain.projects.choose import choose_environment, choose_place
-from control_domain.projects.find import Place
+from control_domain.projects.choose import resolve_environment, resolve_target
+from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.tables.runtime import EnvironmentLease, Instance
 from operator_actions.actions.engines import Action, Engines, Wanted
@@ -19,7 +19,7 @@ async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """See `list_runtime`. `wanted`: environment_id, which may be left out."""
     async with engines.sessions() as session:
         called = wanted.get("environment_id")
-        numbers = None if called is None else [(await choose_environment(session, str(called))).id]
+        numbers = None if called is None else [(await resolve_environment(session, str(called))).id]
         return list(await list_runtime(session, numbers))
 
 
@@ -28,29 +28,29 @@ async def _read_output(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     what was read of it; one without is read from its end)."""
     offsets = {str(name): max(0, int(offset)) for name, offset in (wanted.get("offsets") or {}).items()}
     async with engines.sessions() as session:
-        place = await choose_place(session, wanted.get("environment_id"))
-        lease = await session.get(EnvironmentLease, place.environment.id)
+        target = await resolve_target(session, wanted.get("environment_id"))
+        lease = await session.get(EnvironmentLease, target.environment.id)
         outputs = None
         if engines.process_output is not None:
             columns = (Instance.deployment_id, Instance.process, Instance.number)
-            mine = Instance.environment_id == place.environment.id
+            mine = Instance.environment_id == target.environment.id
             # What nothing writes to any more is of no interest, unless there is nothing else.
             running: dict[int, set[str]] = {}
             for deployment_id, process, number in await session.execute(select(*columns).where(mine)):
                 running.setdefault(deployment_id, set()).add(f"{process}.{number}")
             try:
-                outputs = await engines.process_output.read(place.environment.public_id, offsets, running)
+                outputs = await engines.process_output.read(target.environment.public_id, offsets, running)
             except OutputUnreadable as error:
                 raise Refused(str(error)) from error
         if outputs is None:
-            raise _elsewhere(place, lease, engines.process_output)
-    called = f"{place.project.slug}/{place.environment.slug}"
+            raise _elsewhere(target, lease, engines.process_output)
+    called = f"{target.project.slug}/{target.environment.slug}"
     return {"environment": called, "outputs": [_describe(output) for output in outputs]}
 
 
-def _elsewhere(place: Place, lease: EnvironmentLease | None, output: ProcessOutput | None) -> Refused:
+def _elsewhere(target: DeployTarget, lease: EnvironmentLease | None, output: ProcessOutput | None) -> Refused:
     """Why there is no output here, and where it is."""
-    called = f"{place.project.slug}/{place.environment.slug}"
+    called = f"{target.project.slug}/{target.environment.slug}"
     is_here = output is not None and lease is not None and output.is_of(lease.holder_name)
     if lease is None or is_here:
         return Refused(f"Nothing of {called} has run yet: `pharos deploy {called}` deploys it.")
@@ -68,7 +68,7 @@ def _describe(output: OutputPart) -> dict[str, Any]:
         "offset": output.offset,
         "text": output.text,
         "rest": output.rest,
-        "cut": output.is_cut,
+        "cut": output.is_truncated,
     }
 
 

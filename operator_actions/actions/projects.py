@@ -8,15 +8,15 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.accounts.describe import name_account, name_person
-from control_domain.accounts.members import Member, hold_member
+from control_domain.accounts.describe import summarize_account, summarize_person
+from control_domain.accounts.members import Member, lock_member
 from control_domain.accounts.roles import PROJECT_ROLES, sees_all_projects
-from control_domain.audit import operator, record
+from control_domain.audit import make_operator, record_audit_entry
 from control_domain.environments.describe import describe_project
-from control_domain.projects.choose import choose_account, choose_project
-from control_domain.projects.describe import name_project
-from control_domain.projects.listing import ListedEnvironment, read_project, with_environments
-from control_domain.projects.operations import create_project, give_role, take_role
+from control_domain.projects.choose import resolve_account, resolve_project
+from control_domain.projects.describe import summarize_project
+from control_domain.projects.listing import ListedEnvironment, read_environments, read_project
+from control_domain.projects.operations import create_project, grant_role, revoke_role
 from control_domain.refusals import Refused
 from control_domain.removals.remove_project import remove_project
 from control_domain.repositories.operations import find_connected_repository
@@ -34,9 +34,9 @@ async def _list_projects(engines: Engines, wanted: Wanted, now: datetime) -> Seq
     query = select(Project, Account).join(Account, Account.id == Project.account_id).order_by(Project.id)
     async with engines.sessions() as session:
         if called is not None:
-            query = query.where(Project.account_id == (await choose_account(session, called)).id)
+            query = query.where(Project.account_id == (await resolve_account(session, called)).id)
         accounts = dict((await session.execute(query)).all())
-        listed = await with_environments(session, list(accounts))
+        listed = await read_environments(session, list(accounts))
     return [_describe(project, environments, accounts[project]) for project, environments in listed]
 
 
@@ -47,7 +47,7 @@ def _describe(
     return {
         **describe_project(project, environments),
         "number": project.id,
-        "account": name_account(account),
+        "account": summarize_account(account),
         "created_at": format_time(project.created_at),
     }
 
@@ -56,7 +56,7 @@ async def _show_project(engines: Engines, wanted: Wanted, now: datetime) -> dict
     """One project with its `repository` (null where none is connected), its sites, and the people who have a role in
     it. `wanted`: id."""
     async with engines.sessions() as session:
-        project = await choose_project(session, wanted.get("id"))
+        project = await resolve_project(session, wanted.get("id"))
         account = await session.get_one(Account, project.account_id)
         _, environments = await read_project(session, project)
         repository = await find_connected_repository(session, project.id)
@@ -86,7 +86,7 @@ async def _people(session: AsyncSession, project: Project) -> Sequence[dict[str,
         .where(ProjectRole.project_id == project.id)
         .order_by(Person.email)
     )
-    return [{**name_person(person), "role": role} for person, role in await session.execute(query)]
+    return [{**summarize_person(person), "role": role} for person, role in await session.execute(query)]
 
 
 async def _create_project(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
@@ -95,7 +95,7 @@ async def _create_project(engines: Engines, wanted: Wanted, now: datetime) -> di
     slug = read_slug(wanted, name)
     try:
         async with engines.sessions() as session, session.begin():
-            account = await choose_account(session, wanted.get("account_id"))
+            account = await resolve_account(session, wanted.get("account_id"))
             project = await create_project(session, account, name, slug, now)
             _record(session, wanted, project, "project.create", now, {"slug": slug})
     except IntegrityError:
@@ -114,7 +114,7 @@ def _record(
     details: Mapping[str, Any],
 ) -> None:
     subject = f"project {project.public_id}"
-    record(session, operator(wanted), project.account_id, action, subject, now, details)
+    record_audit_entry(session, make_operator(wanted), project.account_id, action, subject, now, details)
 
 
 async def _grant(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
@@ -124,11 +124,11 @@ async def _grant(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, A
         raise Refused(f"{role!r} is no role in a project: choose one of {', '.join(PROJECT_ROLES)}.")
     async with engines.sessions() as session, session.begin():
         project, member = await _hold(session, wanted)
-        was = await give_role(session, project, member.person, role)
+        was = await grant_role(session, project, member.person, role)
         if was != role:
             details = {"person": member.person.public_id, "from": was, "to": role}
             _record(session, wanted, project, "project.grant", now, details)
-    told = {**name_project(project), "person": name_person(member.person), "role": role}
+    told = {**summarize_project(project), "person": summarize_person(member.person), "role": role}
     if not sees_all_projects(member.role):
         return told
     anyway = f"{member.person.email} is {member.role} of the account and may do everything in it anyway."
@@ -137,17 +137,17 @@ async def _grant(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, A
 
 async def _hold(session: AsyncSession, wanted: Wanted) -> tuple[Project, Member]:
     """The project and the member of its account: neither leaves until the end of the transaction."""
-    project = await choose_project(session, wanted.get("id"))
+    project = await resolve_project(session, wanted.get("id"))
     account = await session.get_one(Account, project.account_id)
-    member = await hold_member(session, account, str(wanted["email"]))
-    return await choose_project(session, project.public_id), member
+    member = await lock_member(session, account, str(wanted["email"]))
+    return await resolve_project(session, project.public_id), member
 
 
 async def _revoke(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
     """Take somebody's role in a project. `wanted`: id, email."""
     async with engines.sessions() as session, session.begin():
         project, member = await _hold(session, wanted)
-        was = await take_role(session, project, member.person)
+        was = await revoke_role(session, project, member.person)
         if was is None:
             raise Refused(
                 f"{member.person.email} has no role in the project {project.slug}: "
@@ -155,16 +155,16 @@ async def _revoke(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, 
             )
         details = {"person": member.person.public_id, "from": was}
         _record(session, wanted, project, "project.revoke", now, details)
-    return {**name_project(project), "person": name_person(member.person), "role": None}
+    return {**summarize_project(project), "person": summarize_person(member.person), "role": None}
 
 
 async def _remove_project(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
     """Remove a project that has neither environments nor sites. `wanted`: id."""
     async with engines.sessions() as session, session.begin():
-        project = await choose_project(session, wanted.get("id"))
+        project = await resolve_project(session, wanted.get("id"))
         account = await session.get_one(Account, project.account_id)
-        count = await remove_project(session, account, project, operator(wanted), now)
-    return {**name_project(project), "removed": True, "deployments_removed": count}
+        count = await remove_project(session, account, project, make_operator(wanted), now)
+    return {**summarize_project(project), "removed": True, "deployments_removed": count}
 
 
 ACTIONS: Mapping[str, Action] = {

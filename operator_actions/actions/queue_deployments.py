@@ -9,9 +9,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.deployments.operations import queue_promotion, queue_rollback
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
-from control_domain.projects.choose import choose_environment, choose_place
-from control_domain.projects.find import Place
-from control_domain.projects.members import choose_asker
+from control_domain.projects.choose import resolve_environment, resolve_target
+from control_domain.projects.find import DeployTarget
+from control_domain.projects.members import resolve_requester
 from control_domain.refusals import Refused, refusing
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment
@@ -30,11 +30,11 @@ async def _deploy(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     out."""
     ref = _read_ref(wanted)
     async with engines.sessions() as session, session.begin():
-        place = await choose_place(session, wanted.get("environment_id"))
-        actor = await choose_asker(session, place.project, wanted)
-        with refusing(_called(place), _ADVICE):
-            made = await queue_deployment(session, place, DeploymentRequest("api", ref=ref), actor, now)
-        return await _queued(session, Chosen(made, *place))
+        target = await resolve_target(session, wanted.get("environment_id"))
+        actor = await resolve_requester(session, target.project, wanted)
+        with refusing(_called(target), _ADVICE):
+            made = await queue_deployment(session, target, DeploymentRequest("api", ref=ref), actor, now)
+        return await _queued(session, Chosen(made, *target))
 
 
 async def _roll_back(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -42,9 +42,9 @@ async def _roll_back(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     the release before the live one), by."""
     async with engines.sessions() as session, session.begin():
         chosen = await _what_to_bring_back(session, wanted)
-        actor = await choose_asker(session, chosen.project, wanted)
+        actor = await resolve_requester(session, chosen.project, wanted)
         with refusing(f"Deployment {chosen.deployment.id}", _ADVICE):
-            made = await queue_rollback(session, chosen.deployment, chosen.place, actor, now)
+            made = await queue_rollback(session, chosen.deployment, chosen.target, actor, now)
         return await _queued(session, Chosen(made, chosen.environment, chosen.project))
 
 
@@ -54,16 +54,16 @@ async def _promote(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     note = _read_note(wanted)
     async with engines.sessions() as session, session.begin():
         chosen = await _what_to_promote(session, str(wanted["what"]))
-        to = await choose_environment(session, str(wanted["to"]), chosen.project)
-        actor = await choose_asker(session, chosen.project, wanted)
+        to = await resolve_environment(session, str(wanted["to"]), chosen.project)
+        actor = await resolve_requester(session, chosen.project, wanted)
         try:
             with refusing(f"Deployment {chosen.deployment.id}", _ADVICE):
-                made, place = await queue_promotion(
-                    session, chosen.deployment, chosen.place, to.public_id, note, actor, now
+                made, target = await queue_promotion(
+                    session, chosen.deployment, chosen.target, to.public_id, note, actor, now
                 )
         except Refused as refusal:
             raise _told(refusal, to) from refusal.__cause__
-        return await _queued(session, Chosen(made, *place))
+        return await _queued(session, Chosen(made, *target))
 
 
 async def _queued(session: AsyncSession, made: Chosen) -> dict[str, Any]:
@@ -84,28 +84,28 @@ def check_asked(deployment: Deployment) -> None:
 async def _what_to_bring_back(session: AsyncSession, wanted: Wanted) -> Chosen:
     called = wanted.get("environment_id")
     if wanted.get("to") is None:
-        place = await choose_place(session, called)
-        return await choose_deployment(session, await _before_the_live_one(session, place))
+        target = await resolve_target(session, called)
+        return await choose_deployment(session, await _before_the_live_one(session, target))
     chosen = await choose_deployment(session, read_id(wanted, "to"))
     if called is not None:
-        place = await choose_place(session, called)
-        if chosen.deployment.environment_id != place.environment.id:
-            went = "an environment that was removed" if chosen.place is None else _called(chosen.place)
+        target = await resolve_target(session, called)
+        if chosen.deployment.environment_id != target.environment.id:
+            went = "an environment that was removed" if chosen.target is None else _called(chosen.target)
             raise Refused(
-                f"Deployment {chosen.deployment.id} went to {went}, not to {_called(place)}: `pharos deployments "
-                f"--environment {_called(place)}` shows those that did."
+                f"Deployment {chosen.deployment.id} went to {went}, not to {_called(target)}: `pharos deployments "
+                f"--environment {_called(target)}` shows those that did."
             )
     return chosen
 
 
-async def _before_the_live_one(session: AsyncSession, place: Place) -> int:
+async def _before_the_live_one(session: AsyncSession, target: DeployTarget) -> int:
     """The deployment whose release was made last before the one that is live. Raises `Refused` where none is kept."""
-    live = await _live_release(session, place)
+    live = await _live_release(session, target)
     query = (
         select(Release.deployment_id)
         .join(Deployment, Deployment.id == Release.deployment_id)
         .where(
-            Release.environment_id == place.environment.id,
+            Release.environment_id == target.environment.id,
             Release.id < live.id,
             Release.removed_at.is_(None),
             Deployment.status == DeploymentStatus.SUCCEEDED,
@@ -116,22 +116,22 @@ async def _before_the_live_one(session: AsyncSession, place: Place) -> int:
     number = (await session.execute(query)).scalar_one_or_none()
     if number is None:
         raise Refused(
-            f"{_called(place)} has no release that is kept and older than the live one, which deployment "
+            f"{_called(target)} has no release that is kept and older than the live one, which deployment "
             f"{live.deployment_id} has built: there is nothing to go back to."
         )
     return number
 
 
-async def _live_release(session: AsyncSession, place: Place) -> Release:
+async def _live_release(session: AsyncSession, target: DeployTarget) -> Release:
     query = (
         select(Release)
         .join(LiveRelease, LiveRelease.release_id == Release.id)
-        .where(LiveRelease.environment_id == place.environment.id)
+        .where(LiveRelease.environment_id == target.environment.id)
     )
     live = (await session.execute(query)).scalar_one_or_none()
     if live is None:
         raise Refused(
-            f"Nothing is live in {_called(place)}: `pharos deploy {_called(place)}` brings something there."
+            f"Nothing is live in {_called(target)}: `pharos deploy {_called(target)}` brings something there."
         )
     return live
 
@@ -139,8 +139,8 @@ async def _live_release(session: AsyncSession, place: Place) -> Release:
 async def _what_to_promote(session: AsyncSession, what: str) -> Chosen:
     if what.isdecimal():
         return await choose_deployment(session, read_id({"what": what}, "what"))
-    place = await choose_place(session, what)
-    return await choose_deployment(session, (await _live_release(session, place)).deployment_id)
+    target = await resolve_target(session, what)
+    return await choose_deployment(session, (await _live_release(session, target)).deployment_id)
 
 
 def _told(refusal: Refused, to: Environment) -> Refused:
@@ -153,8 +153,8 @@ def _told(refusal: Refused, to: Environment) -> Refused:
     return refusal
 
 
-def _called(place: Place) -> str:
-    return f"{place.project.slug}/{place.environment.slug}"
+def _called(target: DeployTarget) -> str:
+    return f"{target.project.slug}/{target.environment.slug}"
 
 
 def _read_ref(wanted: Wanted) -> str | None:

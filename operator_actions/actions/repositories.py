@@ -10,11 +10,11 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import operator, record
+from control_domain.audit import make_operator, record_audit_entry
 from control_domain.deployments.transitions import add_log_line, transition_deployment
 from control_domain.environments.read_wanted import check_branch
-from control_domain.projects.choose import choose_project
-from control_domain.projects.describe import name_project
+from control_domain.projects.choose import resolve_project
+from control_domain.projects.describe import summarize_project
 from control_domain.refusals import Refused
 from control_domain.repositories import operations
 from control_domain.repositories.urls import read_url
@@ -67,7 +67,7 @@ async def _connect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     secret = _read_secret(kind, wanted)
     try:
         async with engines.sessions() as session, session.begin():
-            project = await choose_project(session, wanted.get("project_id"))
+            project = await resolve_project(session, wanted.get("project_id"))
             await _clear_sample(session, wanted, project, now)
             repository = await operations.connect_repository(session, project.id, kind, url, branch, now)
             chosen = _Chosen(repository, project, None if secret is None else secret.kind)
@@ -85,7 +85,7 @@ async def _connect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 async def _told_connected(engines: Engines, wanted: Wanted) -> str:
     async with engines.sessions() as session:
-        project = await choose_project(session, wanted.get("project_id"))
+        project = await resolve_project(session, wanted.get("project_id"))
         before = await operations.find_connected_repository(session, project.id)
     if before is None:
         return f"The project {project.slug} was changed by somebody else meanwhile; run the command again."
@@ -294,7 +294,9 @@ def _record(
     details: Mapping[str, Any],
 ) -> None:
     subject = f"repository {chosen.repository.id}"
-    record(session, operator(wanted), chosen.project.account_id, action, subject, now, details)
+    record_audit_entry(
+        session, make_operator(wanted), chosen.project.account_id, action, subject, now, details
+    )
 
 
 def _describe(chosen: _Chosen) -> dict[str, Any]:
@@ -302,7 +304,7 @@ def _describe(chosen: _Chosen) -> dict[str, Any]:
     repository = chosen.repository
     return {
         "id": repository.id,
-        "project": name_project(chosen.project),
+        "project": summarize_project(chosen.project),
         "kind": repository.kind,
         "url": repository.url,
         "branch": repository.branch,

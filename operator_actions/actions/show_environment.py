@@ -7,10 +7,10 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.environments.describe import describe_environment
-from control_domain.environments.locks import HeldLock, find_lock
-from control_domain.environments.windows import window_of
-from control_domain.projects.describe import name_project
-from control_domain.projects.find import Place
+from control_domain.environments.locks import DeployLock, find_lock
+from control_domain.environments.windows import load_window
+from control_domain.projects.describe import summarize_project
+from control_domain.projects.find import DeployTarget
 from control_domain.tables.accounts import Person
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment, EnvironmentLock, Project
@@ -33,32 +33,33 @@ async def list_environments(session: AsyncSession, project: Project | None) -> S
     if project is not None:
         query = query.where(Project.id == project.id)
     return [
-        describe_place(
-            Place(environment, project), None if lock is None else HeldLock(lock.reason, by, lock.locked_at)
+        describe_target(
+            DeployTarget(environment, project),
+            None if lock is None else DeployLock(lock.reason, by, lock.locked_at),
         )
         for environment, project, lock, by in await session.execute(query)
     ]
 
 
-async def show_environment(session: AsyncSession, place: Place) -> dict[str, Any]:
+async def show_environment(session: AsyncSession, target: DeployTarget) -> dict[str, Any]:
     """All of one: `live` is the release that it serves, `variables` its newest version, `active_deployment` the one
     that is not finished; each null where there is none. `held`: whether somebody rolled back to what is live."""
     return {
-        **describe_place(place, await find_lock(session, place.environment)),
-        **await _live(session, place.environment),
-        "variables": await _variables(session, place.environment),
-        "active_deployment": await _active(session, place.environment),
-        "awaiting_approval": await _awaiting(session, place.environment),
+        **describe_target(target, await find_lock(session, target.environment)),
+        **await _live(session, target.environment),
+        "variables": await _variables(session, target.environment),
+        "active_deployment": await _active(session, target.environment),
+        "awaiting_approval": await _awaiting(session, target.environment),
     }
 
 
-def describe_place(place: Place, lock: HeldLock | None) -> dict[str, Any]:
+def describe_target(target: DeployTarget, lock: DeployLock | None) -> dict[str, Any]:
     """An environment as the public API has it, and how it is set."""
-    environment, project = place
+    environment, project = target
     return {
         **describe_environment(environment),
         "number": environment.id,
-        "project": name_project(project),
+        "project": summarize_project(project),
         **describe_settings(environment),
         "lock": None if lock is None else describe_lock(lock),
         "created_at": format_time(environment.created_at),
@@ -67,7 +68,7 @@ def describe_place(place: Place, lock: HeldLock | None) -> dict[str, Any]:
 
 def describe_settings(environment: Environment) -> dict[str, Any]:
     """What `pharos environment set` changes."""
-    window = window_of(environment.deploy_window)
+    window = load_window(environment.deploy_window)
     return {
         "name": environment.name,
         "order": environment.position,
@@ -81,7 +82,7 @@ def describe_settings(environment: Environment) -> dict[str, Any]:
     }
 
 
-def describe_lock(lock: HeldLock) -> dict[str, Any]:
+def describe_lock(lock: DeployLock) -> dict[str, Any]:
     """`by` is an e-mail address; null: an operator who named nobody."""
     return {"reason": lock.reason, "by": lock.by, "since": format_time(lock.since)}
 

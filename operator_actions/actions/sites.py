@@ -9,11 +9,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from analytics_queries.visits.dropped_events import dropped_events
 from analytics_queries.visits.last_events import last_events
-from control_domain.audit import operator
+from control_domain.audit import make_operator
 from control_domain.database.engine import Sessions
 from control_domain.database.errors import BrokenReference
-from control_domain.keys import forget_keys, telling_edges
-from control_domain.projects.choose import choose_project
+from control_domain.keys import revoke_published_keys, warn_if_unpublished
+from control_domain.projects.choose import resolve_project
 from control_domain.refusals import Refused
 from control_domain.sites import operations, params
 from control_domain.sites.operations import (
@@ -93,7 +93,7 @@ async def add_site(
     timezone = params.read_timezone(wanted)
     try:
         async with sessions() as session, session.begin():
-            project = await choose_project(session, wanted.get("project_id"))
+            project = await resolve_project(session, wanted.get("project_id"))
             site = await operations.create_site(session, project.id, name, timezone, domains, now)
             told = describe_site(SiteWithProject(site, project), None)
             entries = await live_sites(session, site.id)
@@ -117,7 +117,7 @@ async def _publish(
     directory: KeyDirectory, told: dict[str, Any], entries: Sequence[KeyEntry]
 ) -> dict[str, Any]:
     """Tell the edges of the site, after the commit."""
-    with telling_edges(told):
+    with warn_if_unpublished(told):
         for entry in entries:
             await directory.publish(entry)
     return told
@@ -191,9 +191,9 @@ async def remove_site(
     its time is over. `wanted`: who asks. Raises `Refused`."""
     async with sessions() as session, session.begin():
         seen = await _the_one(session, site_id)
-        digests = await operations.remove_site(session, seen, operator(wanted), now)
+        digests = await operations.remove_site(session, seen, make_operator(wanted), now)
     told = {"id": site_id, "name": seen.site.name, "tracker_id": seen.site.public_id, "removed": True}
-    await forget_keys(directory, digests, told)
+    await revoke_published_keys(directory, digests, told)
     return told
 
 

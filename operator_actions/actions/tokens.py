@@ -7,10 +7,10 @@ from typing import Any
 from sqlalchemy import select
 
 from control_domain.accounts.describe import describe_token
-from control_domain.accounts.members import hold_member
+from control_domain.accounts.members import lock_member
 from control_domain.accounts.operations import create_api_token, revoke_api_token
-from control_domain.audit import operator, record
-from control_domain.projects.choose import choose_account
+from control_domain.audit import make_operator, record_audit_entry
+from control_domain.projects.choose import resolve_account
 from control_domain.refusals import Refused
 from control_domain.slugs import read_name
 from control_domain.tables.accounts import Account, ApiToken, Person
@@ -31,7 +31,7 @@ async def _list_tokens(engines: Engines, wanted: Wanted, now: datetime) -> Seque
     async with engines.sessions() as session:
         query = _SEEN.order_by(ApiToken.id.desc())
         if called is not None:
-            account = await choose_account(session, called)
+            account = await resolve_account(session, called)
             query = query.where(ApiToken.account_id == account.id)
         return [describe_token(*row, now) for row in await session.execute(query)]
 
@@ -42,8 +42,8 @@ async def _create_token(engines: Engines, wanted: Wanted, now: datetime) -> dict
     scopes, expires_at = read_scopes(wanted), read_expiry(wanted, now)
     name = f"made {now:%Y-%m-%d}" if wanted.get("name") is None else read_name(wanted)
     async with engines.sessions() as session, session.begin():
-        account = await choose_account(session, wanted.get("account_id"))
-        member = await hold_member(session, account, str(wanted["person"]))
+        account = await resolve_account(session, wanted.get("account_id"))
+        member = await lock_member(session, account, str(wanted["person"]))
         secret = await create_api_token(session, account, member.person, name, scopes, now, expires_at)
         made = select(ApiToken).where(ApiToken.digest == digest_credential(secret))
         token = (await session.execute(made)).scalar_one()
@@ -54,7 +54,9 @@ async def _create_token(engines: Engines, wanted: Wanted, now: datetime) -> dict
             "scopes": scopes,
             "expires_at": told["expires_at"],
         }
-        record(session, operator(wanted), account.id, "token.create", f"token {token.id}", now, details)
+        record_audit_entry(
+            session, make_operator(wanted), account.id, "token.create", f"token {token.id}", now, details
+        )
     return {**told, "api_token": secret}
 
 
@@ -69,7 +71,9 @@ async def _revoke_token(engines: Engines, wanted: Wanted, now: datetime) -> dict
         token, account, person = row
         if is_revoked:
             details = {"person": person.public_id, "name": token.name}
-            record(session, operator(wanted), account.id, "token.revoke", f"token {number}", now, details)
+            record_audit_entry(
+                session, make_operator(wanted), account.id, "token.revoke", f"token {number}", now, details
+            )
         return {**describe_token(token, account, person, now), "revoked": True}
 
 

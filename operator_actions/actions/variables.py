@@ -10,13 +10,13 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.roles import Right
-from control_domain.audit import operator, record
-from control_domain.environments.gates import UNPROTECTED, choose_second, gate_of
-from control_domain.environments.hold import hold_environment
+from control_domain.audit import make_operator, record_audit_entry
+from control_domain.environments.gates import UNPROTECTED, read_gate, require_second_person
+from control_domain.environments.hold import lock_environment_row
 from control_domain.key_rotation import reseal
-from control_domain.projects.choose import choose_place
-from control_domain.projects.find import Place
-from control_domain.projects.members import choose_member
+from control_domain.projects.choose import resolve_target
+from control_domain.projects.find import DeployTarget
+from control_domain.projects.members import resolve_member
 from control_domain.refusals import Refused, refusing
 from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.tables.accounts import Person
@@ -46,16 +46,16 @@ async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     whether or not they are set. `not_live`: a release is live that has another version. `wanted`: environment_id."""
     keys = engines.sealing_keys()
     async with engines.sessions() as session:
-        place = await choose_place(session, wanted.get("environment_id"))
-        present = await operations.find_newest_variables(session, place.environment)
+        target = await resolve_target(session, wanted.get("environment_id"))
+        present = await operations.find_newest_variables(session, target.environment)
         by = None if present is None else await _email(session, present.set_by_id)
-        pending_id = await _pending_id(session, place.environment)
-        protected = await list_protected_names(session, place.environment)
-        not_live = await _is_not_live(session, place.environment, present)
+        pending_id = await _pending_id(session, target.environment)
+        protected = await list_protected_names(session, target.environment)
+        not_live = await _is_not_live(session, target.environment, present)
     with _opening():
-        names = list(operations.open_variables(keys, present, place.environment.public_id))
+        names = list(operations.open_variables(keys, present, target.environment.public_id))
     return {
-        **_called(place),
+        **_called(target),
         "version": None if present is None else present.version,
         "names": names,
         "protected": list(protected),
@@ -72,11 +72,11 @@ async def _is_not_live(session: AsyncSession, environment: Environment, present:
     return row is not None and row.variables_id != (None if present is None else present.id)
 
 
-def _called(place: Place) -> dict[str, Any]:
+def _called(target: DeployTarget) -> dict[str, Any]:
     return {
-        "environment_id": place.environment.public_id,
-        "environment": place.environment.slug,
-        "project": place.project.slug,
+        "environment_id": target.environment.public_id,
+        "environment": target.environment.slug,
+        "project": target.project.slug,
     }
 
 
@@ -85,15 +85,15 @@ async def _protect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     protected before; `missing`: those that the environment does not have yet."""
     names, keys = read_names(wanted), engines.sealing_keys()
     async with engines.sessions() as session, session.begin():
-        place = await choose_place(session, wanted.get("environment_id"))
+        target = await resolve_target(session, wanted.get("environment_id"))
         with refusing("The environment", "run the command again."):
-            added = await protect_variables(session, place, names, operator(wanted), now)
-        protected = await list_protected_names(session, place.environment)
-        present = await operations.find_newest_variables(session, place.environment)
+            added = await protect_variables(session, target, names, make_operator(wanted), now)
+        protected = await list_protected_names(session, target.environment)
+        present = await operations.find_newest_variables(session, target.environment)
         with _opening():
-            known = operations.open_variables(keys, present, place.environment.public_id)
+            known = operations.open_variables(keys, present, target.environment.public_id)
     missing = [name for name in names if name not in known]
-    return {**_called(place), "protected": list(protected), "added": list(added), "missing": missing}
+    return {**_called(target), "protected": list(protected), "added": list(added), "missing": missing}
 
 
 async def _unprotect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -101,15 +101,15 @@ async def _unprotect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     approved_by. `removed`: those that were protected."""
     names = read_names(wanted)
     async with engines.sessions() as session, session.begin():
-        place = await choose_place(session, wanted.get("environment_id"))
+        target = await resolve_target(session, wanted.get("environment_id"))
         with refusing("The environment", "run the command again."):
-            await hold_environment(session, place.environment)
-        lowered = [UNPROTECTED] if gate_of(place.environment).wants_second else []
-        called = f"{place.project.slug}/{place.environment.slug}"
-        agreed = await choose_second(session, place.project, called, lowered, wanted)
-        removed = await unprotect_variables(session, place, names, operator(wanted), now, agreed)
-        protected = await list_protected_names(session, place.environment)
-    return {**_called(place), "protected": list(protected), "removed": list(removed)}
+            await lock_environment_row(session, target.environment)
+        lowered = [UNPROTECTED] if read_gate(target.environment).needs_second_person else []
+        called = f"{target.project.slug}/{target.environment.slug}"
+        agreed = await require_second_person(session, target.project, called, lowered, wanted)
+        removed = await unprotect_variables(session, target, names, make_operator(wanted), now, agreed)
+        protected = await list_protected_names(session, target.environment)
+    return {**_called(target), "protected": list(protected), "removed": list(removed)}
 
 
 async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -118,18 +118,18 @@ async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     keys = engines.sealing_keys()
     values = _read_values(str(wanted.get("text") or ""))
     async with engines.sessions() as session, session.begin():
-        place = await choose_place(session, wanted.get("environment_id"))
+        target = await resolve_target(session, wanted.get("environment_id"))
         by = wanted.get("by")
-        person = None if by is None else await choose_member(session, place.project, by, Right.DEPLOY)
-        actor = operator(wanted, None if person is None else person.id)
+        person = None if by is None else await resolve_member(session, target.project, by, Right.DEPLOY)
+        actor = make_operator(wanted, None if person is None else person.id)
         with refusing("The change", "run the command again."):
-            change_id = await operations.replace_variables(session, keys, place, values, actor, now)
+            change_id = await operations.replace_variables(session, keys, target, values, actor, now)
         if change_id is not None and person is None:
             # Whoever asks must not be the one who agrees.
             raise Refused(
                 "A second person has to agree to variables of this environment: say who asks for them with --by EMAIL."
             )
-    return {**_called(place), "count": len(values), "change_id": change_id}
+    return {**_called(target), "count": len(values), "change_id": change_id}
 
 
 def _read_values(text: str) -> dict[str, str]:
@@ -154,7 +154,7 @@ async def _list_waiting(engines: Engines, wanted: Wanted, now: datetime) -> Any:
             present = await operations.find_newest_variables(session, environment)
             told = {
                 "id": change.id,
-                **_called(Place(environment, project)),
+                **_called(DeployTarget(environment, project)),
                 "count": change.count,
                 "asked_by": email,
                 "created_at": format_time(change.created_at),
@@ -208,14 +208,14 @@ async def _decide(
             raise Refused(
                 f"There is no change {number} of variables; `pharos approvals` shows those that wait."
             )
-        change, place = row[0], Place(row[1], row[2])
-        person = await choose_member(session, place.project, str(wanted.get("by") or ""), Right.DECIDE)
+        change, target = row[0], DeployTarget(row[1], row[2])
+        person = await resolve_member(session, target.project, str(wanted.get("by") or ""), Right.DECIDE)
         advice = "only one that waits can be decided on; `pharos approvals` shows those that do."
         with refusing(f"Change {number} of variables", advice):
             await operations.decide_variable_change(
-                session, change, place, to, person, operator(wanted, person.id), now, reason
+                session, change, target, to, person, make_operator(wanted, person.id), now, reason
             )
-        return {"id": number, "status": to.value, **_called(place), "count": change.count}
+        return {"id": number, "status": to.value, **_called(target), "count": change.count}
 
 
 async def _rotate_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -226,7 +226,9 @@ async def _rotate_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
             resealed = await reseal(session, keys, MOST_RESEALED)
         if resealed.done:
             details = {"sets": resealed.done}
-            record(session, operator(wanted), None, "variables.reseal", f"key {keys.key_id}", now, details)
+            record_audit_entry(
+                session, make_operator(wanted), None, "variables.reseal", f"key {keys.key_id}", now, details
+            )
     return {"resealed": resealed.done, "left": resealed.left, "key_id": keys.key_id}
 
 

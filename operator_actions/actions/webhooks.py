@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
-from control_domain.audit import operator
+from control_domain.audit import make_operator
 from control_domain.refusals import Refused
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.repositories import Repository
@@ -65,7 +65,7 @@ async def _replay(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         engines.directory,
         engines.sealing_keys(),
         read_id(wanted, "id"),
-        operator(wanted),
+        make_operator(wanted),
         now,
     )
     async with engines.sessions() as session:

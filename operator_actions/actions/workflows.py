@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from control_domain.documents.faults import DocumentFault
-from control_domain.projects.choose import choose_project
-from control_domain.projects.describe import name_project
-from control_domain.projects.members import choose_asker
+from control_domain.projects.choose import resolve_project
+from control_domain.projects.describe import summarize_project
+from control_domain.projects.members import resolve_requester
 from control_domain.refusals import Refused, refusing
 from control_domain.tables.accounts import Person
 from control_domain.workflows import operations
@@ -23,25 +23,25 @@ async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     e-mail address; optional)."""
     text = str(wanted.get("text") or "")
     async with engines.sessions() as session, session.begin():
-        project = await choose_project(session, wanted.get("project_id"))
-        actor = await choose_asker(session, project, wanted)
+        project = await resolve_project(session, wanted.get("project_id"))
+        actor = await resolve_requester(session, project, wanted)
         with _reading(), refusing("The project", "run the command again."):
             version, document = await operations.set_workflow(session, project, text, actor, now)
-        return {"project": name_project(project), "version": version, "document": to_json(document)}
+        return {"project": summarize_project(project), "version": version, "document": to_json(document)}
 
 
 async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """`wanted`: project_id. Without a workflow yet, all but `project` is null. Where `document` alone is null, `fault`
     says why: this version of Pharos is stricter than the one that took the text."""
     async with engines.sessions() as session:
-        project = await choose_project(session, wanted.get("project_id"))
+        project = await resolve_project(session, wanted.get("project_id"))
         present = await operations.find_newest_workflow(session, project.id)
         if present is None:
             nothing = dict.fromkeys(("version", "text", "document", "fault", "created_at", "set_by"))
-            return {"project": name_project(project), **nothing}
+            return {"project": summarize_project(project), **nothing}
         by = None if present.set_by_id is None else await session.get_one(Person, present.set_by_id)
     return {
-        "project": name_project(project),
+        "project": summarize_project(project),
         "version": present.version,
         "text": present.text,
         **_read_stored(present.text),

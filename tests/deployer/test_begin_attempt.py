@@ -13,7 +13,7 @@ from control_domain.deployments.decisions import approve_deployment
 from control_domain.deployments.inputs import read_deployment_inputs
 from control_domain.deployments.queue_deployment import DeploymentRequest, Trigger, queue_deployment
 from control_domain.environments.locks import lock_environment
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment
@@ -51,8 +51,8 @@ async def _queue_push(
     """Queue the deployment of a webhook."""
     request = DeploymentRequest(trigger, ref="main", pushed_revision=revision, pushed_from=before)
     async with platform.sessions() as session, session.begin():
-        place = await _read_place(session, platform, NAME)
-        return (await queue_deployment(session, place, request, ACTOR, datetime.now(UTC))).id
+        target = await _read_place(session, platform, NAME)
+        return (await queue_deployment(session, target, request, ACTOR, datetime.now(UTC))).id
 
 
 async def _lease(platform: Platform, name: str = NAME) -> Lease:
@@ -68,17 +68,17 @@ async def _begin(
     return await begin_attempt(platform.sessions, await _lease(platform, name), keys, number)
 
 
-async def _read_place(session: AsyncSession, platform: Platform, name: str) -> Place:
+async def _read_place(session: AsyncSession, platform: Platform, name: str) -> DeployTarget:
     """Return the environment as an object of this session."""
     found = await session.get_one(Environment, platform.acme.environment(name).id)
-    return Place(found, platform.acme.places[name].project)
+    return DeployTarget(found, platform.acme.places[name].project)
 
 
 async def _set_variables(platform: Platform, name: str = NAME, **values: str) -> None:
     async with platform.sessions() as session, session.begin():
-        place = await _read_place(session, platform, name)
+        target = await _read_place(session, platform, name)
         actor = Actor("operator test", platform.acme.people["deployer"].id)
-        await replace_variables(session, VARIABLE_KEYS, place, values, actor, datetime.now(UTC))
+        await replace_variables(session, VARIABLE_KEYS, target, values, actor, datetime.now(UTC))
 
 
 async def _approve(platform: Platform, number: int, revision: str | None = COMMIT) -> None:
@@ -111,11 +111,11 @@ async def test_a_lock_set_since_the_request_cancels_the_deployment_and_names_its
 ) -> None:
     number = await _queue(platform)
     async with platform.sessions() as session, session.begin():
-        place, actor = (
+        target, actor = (
             await _read_place(session, platform, NAME),
             Actor("test", platform.acme.people["owner"].id),
         )
-        await lock_environment(session, place, "end of quarter", actor, NOW)
+        await lock_environment(session, target, "end of quarter", actor, NOW)
     assert await _begin(platform, number) is None
     status, line = await read_outcome(platform, number)
     assert status == "canceled"

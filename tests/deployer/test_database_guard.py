@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.removals.remove_project import remove_project
 from control_domain.tables.accounts import Account
 from control_domain.tables.audit import AuditEntry
@@ -45,10 +45,10 @@ async def _poll(guard: DatabaseGuard, stage: Stage) -> set[int]:
     return set(guard.last_live)
 
 
-async def _bring_live(stage: Stage, slug: str) -> dict[str, Place]:
+async def _bring_live(stage: Stage, slug: str) -> dict[str, DeployTarget]:
     places = await stage.add_project(slug, f"https://git.example/{slug}.git")
-    for place in places.values():
-        number, now = await stage.deploy(place), datetime.now(UTC)
+    for target in places.values():
+        number, now = await stage.deploy(target), datetime.now(UTC)
         async with stage.sessions() as session, session.begin():
             await begin(session, number, now)
             await bring_live(session, number, now)
@@ -78,19 +78,19 @@ async def test_the_last_environments_and_their_project_may_be_removed(
     """Between polls, or all while the deployer is stopped."""
     places = await _bring_live(stage, "shop")
     guard = _guard(stage, tmp_path)
-    live = {place.environment.id for place in places.values()}
+    live = {target.environment.id for target in places.values()}
     assert await _poll(guard, stage) == live
-    for place in places.values():
-        await stage.remove(place)
-        live.remove(place.environment.id)
+    for target in places.values():
+        await stage.remove(target)
+        live.remove(target.environment.id)
         if polls_between:
-            await guard.check(place.environment.id)
+            await guard.check(target.environment.id)
             assert await _poll(guard, stage) == live
     await _remove_project(stage, places["staging"].project)
     guard = _guard(stage, tmp_path)
     assert await _poll(guard, stage) == set()
     blog = await _bring_live(stage, "blog")
-    assert await _poll(guard, stage) == {place.environment.id for place in blog.values()}
+    assert await _poll(guard, stage) == {target.environment.id for target in blog.values()}
 
 
 async def test_missing_environments_without_a_recorded_removal_are_refused(
@@ -119,8 +119,8 @@ async def test_a_missing_project_without_a_recorded_removal_is_refused(stage: St
     places = await _bring_live(stage, "shop")
     guard = _guard(stage, tmp_path)
     await _poll(guard, stage)
-    for place in places.values():
-        await stage.remove(place)
+    for target in places.values():
+        await stage.remove(target)
     await _remove_project(stage, places["staging"].project)
     await _delete_removals(stage, "project")
     with pytest.raises(DatabaseRefused, match="older than what runs here"):
@@ -135,8 +135,8 @@ async def test_the_check_and_the_read_of_retained_data_use_one_snapshot(stage: S
 
     async def check(session: AsyncSession) -> None:
         await guard.check_in(session)
-        for place in places.values():
-            await stage.remove(place)
+        for target in places.values():
+            await stage.remove(target)
 
     assert set((await read_retained(stage.sessions, "dpl_test", check)).environments) == live
     await _delete_removals(stage, "environment")
@@ -157,10 +157,10 @@ async def _check_without_file(stage: Stage, folder: Path) -> None:
 async def test_without_its_file_the_homes_identify_the_database(stage: Stage, tmp_path: Path) -> None:
     """On the first start after an upgrade, each environment with a home is in the database, or was removed."""
     places = await _bring_live(stage, "shop")
-    for place in places.values():
-        (tmp_path / "homes" / place.environment.public_id).mkdir(parents=True)
+    for target in places.values():
+        (tmp_path / "homes" / target.environment.public_id).mkdir(parents=True)
     file = tmp_path / "database.json"
-    live = {place.environment.id for place in places.values()}
+    live = {target.environment.id for target in places.values()}
     assert await _poll(_guard(stage, tmp_path), stage) == live
     await stage.remove(places["staging"])
     live.remove(places["staging"].environment.id)
@@ -192,7 +192,7 @@ async def test_without_its_file_the_newest_artefact_identifies_an_older_backup(
         DatabaseRefused, match=f"does not have deployment {newest + 1}, which has an artefact"
     ):
         await _check_without_file(stage, tmp_path)
-    for place in places.values():
-        await stage.remove(place)
+    for target in places.values():
+        await stage.remove(target)
     await _remove_project(stage, places["staging"].project)
     await _check_without_file(stage, tmp_path)

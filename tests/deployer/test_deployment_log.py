@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import event, select
 from sqlalchemy.orm import Session
 
-from control_domain.database.errors import DatabaseAway
+from control_domain.database.errors import DatabaseUnavailable
 from control_domain.deployments.transitions import add_log_line
 from control_domain.tables.deployments import DeploymentLine
 from deployer.deployments import log as log_module
@@ -98,7 +98,7 @@ async def test_a_connection_lost_during_a_commit_stores_each_line_once(
         nonlocal faults
         if faults:
             faults -= 1
-            raise DatabaseAway("the connection was lost")
+            raise DatabaseUnavailable("the connection was lost")
 
     before = await written.lines()
     await log.write("stdout", b"same\nsame\nlast\n")
@@ -107,7 +107,7 @@ async def test_a_connection_lost_during_a_commit_stores_each_line_once(
     try:
         if is_given_up:
             faults = 1
-            with pytest.raises(DatabaseAway):
+            with pytest.raises(DatabaseUnavailable):
                 await log.flush()
             async with written.platform.sessions() as session, session.begin():
                 add_log_line(session, written.number, "somebody else's", datetime.now(UTC))

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from control_domain.database.errors import DatabaseAway
+from control_domain.database.errors import DatabaseUnavailable
 from deployer.describe_failure import describe_database_error
 
 _STATEMENT = ("SELECT secret", ("value",))
@@ -15,7 +15,7 @@ _STATEMENT = ("SELECT secret", ("value",))
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (DatabaseAway("The database does not answer now (database or disk is full)."), "disk is full"),
+        (DatabaseUnavailable("The database does not answer now (database or disk is full)."), "disk is full"),
         (
             DatabaseError(*_STATEMENT, sqlite3.DatabaseError("database disk image is malformed")),
             "database disk image is malformed",

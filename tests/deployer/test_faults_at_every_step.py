@@ -10,20 +10,20 @@ from itertools import cycle
 import pytest
 from sqlalchemy import update
 
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.tables.projects import Environment
 from tests.support import suites
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import open_stage
 from tests.support.faulty_deployer import FAULTS, FaultyDeployer, faulty_deployer
 
-Begin = Callable[[FaultyDeployer, dict[str, Place]], Awaitable[tuple[Place, int | None]]]
+Begin = Callable[[FaultyDeployer, dict[str, DeployTarget]], Awaitable[tuple[DeployTarget, int | None]]]
 
 
 @pytest.fixture(scope="module")
 async def faulty(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[tuple[FaultyDeployer, dict[str, Place]]]:
+) -> AsyncIterator[tuple[FaultyDeployer, dict[str, DeployTarget]]]:
     folder = tmp_path_factory.mktemp("faulty")
     async with (
         migrated_database("sqlite", request, folder) as url,
@@ -31,42 +31,46 @@ async def faulty(
         faulty_deployer(stage, folder / "deployer") as at_work,
     ):
         places = await stage.add_project("shop", "https://git.example/shop.git")
-        for place in (places["staging"], places["staging"], places["production"]):
-            assert await stage.wait_final(await stage.deploy(place)) == "succeeded"
+        for target in (places["staging"], places["staging"], places["production"]):
+            assert await stage.wait_final(await stage.deploy(target)) == "succeeded"
         yield at_work, places
 
 
-async def _deploy(faulty: FaultyDeployer, places: dict[str, Place]) -> tuple[Place, int | None]:
+async def _deploy(faulty: FaultyDeployer, places: dict[str, DeployTarget]) -> tuple[DeployTarget, int | None]:
     return places["staging"], await faulty.stage.deploy(places["staging"])
 
 
-async def _roll_back(faulty: FaultyDeployer, places: dict[str, Place]) -> tuple[Place, int | None]:
+async def _roll_back(
+    faulty: FaultyDeployer, places: dict[str, DeployTarget]
+) -> tuple[DeployTarget, int | None]:
     to = await faulty.stage.former(places["staging"])
     return places["staging"], await faulty.stage.roll_back(places["staging"], to)
 
 
-async def _promote(faulty: FaultyDeployer, places: dict[str, Place]) -> tuple[Place, int | None]:
+async def _promote(
+    faulty: FaultyDeployer, places: dict[str, DeployTarget]
+) -> tuple[DeployTarget, int | None]:
     source = (await faulty.live(places["staging"]))[0]
     return places["production"], await faulty.stage.promote(source, places["staging"], places["production"])
 
 
-async def _scale(faulty: FaultyDeployer, places: dict[str, Place]) -> tuple[Place, int | None]:
-    place = places["production"]
-    replicas = (await faulty.live(place))[3]
+async def _scale(faulty: FaultyDeployer, places: dict[str, DeployTarget]) -> tuple[DeployTarget, int | None]:
+    target = places["production"]
+    replicas = (await faulty.live(target))[3]
     async with faulty.stage.sessions() as session, session.begin():
-        mine = update(Environment).where(Environment.id == place.environment.id)
+        mine = update(Environment).where(Environment.id == target.environment.id)
         await session.execute(mine.values(desired_replicas=3 - replicas))
-    return place, None
+    return target, None
 
 
-async def _fail_once(faulty: FaultyDeployer, places: dict[str, Place], begin: Begin) -> None:
-    place, number = await begin(faulty, places)
+async def _fail_once(faulty: FaultyDeployer, places: dict[str, DeployTarget], begin: Begin) -> None:
+    target, number = await begin(faulty, places)
     if number is not None:
-        former = (await faulty.live(place))[0]
+        former = (await faulty.live(target))[0]
         status = await faulty.finish(number)
-        live = (await faulty.live(place))[0]
+        live = (await faulty.live(target))[0]
         assert (status, live) in {("succeeded", number), ("failed", former)}, faulty.points.met
-    await faulty.settle(place)
+    await faulty.settle(target)
     await faulty.restart_if_stopped()
 
 
@@ -74,7 +78,10 @@ async def _fail_once(faulty: FaultyDeployer, places: dict[str, Place], begin: Be
 @pytest.mark.longer_in_full
 @pytest.mark.parametrize(("begin", "faults"), [(_deploy, 6), (_roll_back, 3), (_promote, 3), (_scale, 2)])
 async def test_a_fault_at_any_point_leaves_a_consistent_state(
-    faulty: tuple[FaultyDeployer, dict[str, Place]], begin: Begin, faults: int, pytestconfig: pytest.Config
+    faulty: tuple[FaultyDeployer, dict[str, DeployTarget]],
+    begin: Begin,
+    faults: int,
+    pytestconfig: pytest.Config,
 ) -> None:
     deployer, places = faulty
     deployer.points.begin(None, "defect")

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.audit import Actor
 from control_domain.deployments.decisions import approve_deployment
 from control_domain.deployments.inputs import read_deployment_inputs
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment, Release
 from control_domain.tables.projects import Environment, Project
@@ -55,10 +55,10 @@ async def _set_workflow(platform: Platform, text: str) -> None:
 async def _set_variables(platform: Platform, values: Mapping[str, str]) -> None:
     async with platform.sessions() as session, session.begin():
         environment = await session.get_one(Environment, platform.acme.environment(NAME).id)
-        place = Place(environment, await session.get_one(Project, environment.project_id))
+        target = DeployTarget(environment, await session.get_one(Project, environment.project_id))
         now = datetime.now(UTC)
         actor = Actor("operator test", platform.acme.people["deployer"].id)
-        await replace_variables(session, VARIABLE_KEYS, place, values, actor, now)
+        await replace_variables(session, VARIABLE_KEYS, target, values, actor, now)
 
 
 async def _queue(platform: Platform) -> int:
@@ -86,8 +86,8 @@ async def _digest(platform: Platform, number: int) -> str:
 
 
 async def _begin(platform: Platform, number: int) -> Job | None:
-    place = platform.acme.environment(NAME).id
-    lease = await take_lease(platform.sessions, IDENTITY, place, "http://here")
+    target = platform.acme.environment(NAME).id
+    lease = await take_lease(platform.sessions, IDENTITY, target, "http://here")
     assert lease is not None
     return await begin_attempt(platform.sessions, lease, VARIABLE_KEYS, number)
 
@@ -150,10 +150,10 @@ async def test_an_interrupted_deployment_runs_what_was_approved(gated: Platform,
     assert first is not None
     if status == "running":
         async with gated.sessions() as session, session.begin():
-            place = gated.acme.environment(NAME).id
+            target = gated.acme.environment(NAME).id
             columns = {"artefact": str(number), "variables_id": first.variables_id}
             row = {"deployment_id": number, "revision": COMMIT, "created_at": datetime.now(UTC)}
-            session.add(Release(environment_id=place, **row, **columns))
+            session.add(Release(environment_id=target, **row, **columns))
         await change_deployment(gated, number, status="running", step="start")
     await _change_everything(gated)
     again = await _begin(gated, number)

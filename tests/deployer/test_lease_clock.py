@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Boolean, literal, select, update
 
 from control_domain.database.clock import database_now
-from control_domain.database.engine import Moment
+from control_domain.database.engine import UtcDateTime
 from control_domain.tables.configuration import ConfigurationRun
 from control_domain.tables.runtime import EnvironmentLease
 from control_workers import configuration_leases as application_leases
@@ -51,7 +51,7 @@ async def test_the_database_clock_has_fractions_of_a_second_and_compares_with_st
     assert timedelta(seconds=90) < later - first < timedelta(seconds=91)
     assert timedelta(seconds=3599) < first - earlier < timedelta(seconds=3601)
     for seconds in (-30.0, 30.0):
-        at = literal(datetime.now(UTC) + timedelta(seconds=seconds), Moment())
+        at = literal(datetime.now(UTC) + timedelta(seconds=seconds), UtcDateTime())
         assert await _is(platform, at < database_now()) == (seconds < 0)
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import delete, select, text, update
 
 from control_domain.database.clock import database_now
 from control_domain.database.engine import Sessions
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease
 from deployer import database_memory, run_deployer, sweeper
@@ -31,14 +31,14 @@ class Site(NamedTuple):
     """A deployer and the environment that it runs."""
 
     faulty: FaultyDeployer
-    place: Place
-    idle: Place
+    target: DeployTarget
+    idle: DeployTarget
     """An environment with nothing to run."""
 
     async def change(self, **values: Any) -> None:
         """Change the row of the environment's lease without the deployer."""
         async with self.faulty.stage.sessions() as session, session.begin():
-            mine = EnvironmentLease.environment_id == self.place.environment.id
+            mine = EnvironmentLease.environment_id == self.target.environment.id
             await session.execute(update(EnvironmentLease).where(mine).values(**values))
 
     async def restart(self) -> None:
@@ -52,7 +52,7 @@ class Site(NamedTuple):
 
     async def lease(self) -> EnvironmentLease | None:
         async with self.faulty.stage.sessions() as session:
-            return await session.get(EnvironmentLease, self.place.environment.id)
+            return await session.get(EnvironmentLease, self.target.environment.id)
 
     async def fence(self) -> int:
         lease = await self.lease()
@@ -62,7 +62,7 @@ class Site(NamedTuple):
         """Wait for an answer of the application, and return its processes."""
         answer = await asyncio.to_thread(ask, self.faulty.port, _HOST)
         assert isinstance(answer, dict), (answer, self.faulty.deployer.failing)
-        return await self.faulty.pids(self.place)
+        return await self.faulty.pids(self.target)
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +76,9 @@ async def site(
         faulty_deployer(stage, folder / "deployer") as faulty,
     ):
         places = await stage.add_project("shop", "https://git.example/shop.git")
-        place = places["production"]
-        assert await stage.wait_final(await stage.deploy(place)) == "succeeded"
-        yield Site(faulty, place, places["staging"])
+        target = places["production"]
+        assert await stage.wait_final(await stage.deploy(target)) == "succeeded"
+        yield Site(faulty, target, places["staging"])
 
 
 async def _shorten_nothing(_sessions: Sessions) -> None:
@@ -100,7 +100,7 @@ async def test_the_lease_is_taken_again_after_a_restore(
     await site.restart()
     pids, before = await site.serving(), await site.fence()
     async with site.faulty.stage.sessions() as session, session.begin():
-        mine = EnvironmentLease.environment_id == site.place.environment.id
+        mine = EnvironmentLease.environment_id == site.target.environment.id
         if has_row:
             await session.execute(update(EnvironmentLease).where(mine).values(fence=before - 1))
         else:
@@ -111,7 +111,7 @@ async def test_the_lease_is_taken_again_after_a_restore(
 
     await _until(is_taken)
     assert await site.serving() == pids
-    assert await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.place)) == "succeeded"
+    assert await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.target)) == "succeeded"
 
 
 async def test_a_write_with_an_outdated_fence_after_a_restore_ends_no_instances(
@@ -132,7 +132,7 @@ async def test_a_write_with_an_outdated_fence_after_a_restore_ends_no_instances(
 
     monkeypatch.setattr(LocalDriver, "reconcile", reconcile)
     await site.change(fence=await site.fence() - 1)
-    assert await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.place)) == "succeeded"
+    assert await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.target)) == "succeeded"
     assert await site.serving() and not ended
 
 
@@ -175,7 +175,7 @@ async def test_instances_of_a_lost_environment_are_ended_once(
     may_end.set()
 
     async def is_ended() -> bool:
-        return not await site.faulty.pids(site.place)
+        return not await site.faulty.pids(site.target)
 
     await _until(is_ended)
     await site.change(leased_until=database_now())
@@ -188,7 +188,7 @@ async def test_instances_of_a_lost_environment_are_ended_once(
 
 async def _set_state(site: Site, state: str) -> None:
     async with site.faulty.stage.sessions() as session, session.begin():
-        mine = update(Environment).where(Environment.id == site.place.environment.id)
+        mine = update(Environment).where(Environment.id == site.target.environment.id)
         await session.execute(mine.values(state=state))
 
 
@@ -199,8 +199,8 @@ async def test_local_instances_are_served_until_another_deployer_runs_or_hiberna
     """The other deployer took the environment while this one was stopped, and may lack its artefact."""
     monkeypatch.setattr(run_deployer, "shorten_leases", _shorten_nothing)
     monkeypatch.setattr(sweeper, "_SWEEP_SECONDS", 0.05)
-    pids, live = await site.serving(), (await site.faulty.live(site.place))[0]
-    number, sessions = site.place.environment.id, site.faulty.stage.sessions
+    pids, live = await site.serving(), (await site.faulty.live(site.target))[0]
+    number, sessions = site.target.environment.id, site.faulty.stage.sessions
 
     async def is_remembered() -> bool:
         return number in site.faulty.deployer._guard.last_live
@@ -236,7 +236,7 @@ async def test_local_instances_are_served_until_another_deployer_runs_or_hiberna
         await write_instances(sessions, lease, [status])
 
     async def is_ended() -> bool:
-        return not await site.faulty.pids(site.place)
+        return not await site.faulty.pids(site.target)
 
     await _until(is_ended)
     assert await asyncio.to_thread(ask, site.faulty.port, _HOST) == 404
@@ -346,7 +346,7 @@ async def test_leases_are_renewed_while_the_disk_does_not_respond(
     monkeypatch.setattr(database_memory, "write_atomically", write_late)
     monkeypatch.setattr(run_deployer, "renew_leases", count)
     try:
-        number = await site.faulty.stage.deploy(site.place)
+        number = await site.faulty.stage.deploy(site.target)
         await _until(was_renewed)
         assert await site.faulty.stage.wait_final(number) == "succeeded"
     finally:

@@ -14,7 +14,7 @@ from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from control_domain.database.engine import open_engine, open_sessions
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment
 from control_domain.variables.operations import replace_variables
@@ -34,7 +34,7 @@ class Site(NamedTuple):
     """A deployer, an application that it runs, and files of databases."""
 
     faulty: FaultyDeployer
-    place: Place
+    deploy_target: DeployTarget
     database: Path
     empty: str
     folder: Path
@@ -46,7 +46,7 @@ class Site(NamedTuple):
 
     @property
     def home(self) -> Path:
-        return self.faulty.folder / "homes" / self.place.environment.public_id
+        return self.faulty.folder / "homes" / self.deploy_target.environment.public_id
 
     def copy(self, *changes: str) -> Path:
         """Return a copy of the database with these changes."""
@@ -78,16 +78,18 @@ async def site(
         open_stage(url, folder) as stage,
         faulty_deployer(stage, folder / "deployer") as faulty,
     ):
-        place = (await stage.add_project("shop", "https://git.example/shop.git"))["production"]
+        deploy_target = (await stage.add_project("shop", "https://git.example/shop.git"))["production"]
         async with stage.sessions() as session, session.begin():
-            of = Place(await session.merge(place.environment), await session.merge(place.project))
+            of = DeployTarget(
+                await session.merge(deploy_target.environment), await session.merge(deploy_target.project)
+            )
             await replace_variables(session, VARIABLE_KEYS, of, {"KEY": "value"}, ACTOR, datetime.now(UTC))
-        assert await stage.wait_final(await stage.deploy(place)) == "succeeded"
+        assert await stage.wait_final(await stage.deploy(deploy_target)) == "succeeded"
         with sqlite3.connect(empty.partition("///")[2]) as connection:
             # Tests copy one database, whose token this is.
             connection.execute("UPDATE database_token SET token = 'another'")
         connection.close()
-        yield Site(faulty, place, Path(url.partition("///")[2]), empty, folder, [])
+        yield Site(faulty, deploy_target, Path(url.partition("///")[2]), empty, folder, [])
 
 
 def _wrong_key(site: Site) -> None:
@@ -150,10 +152,12 @@ async def _heal(site: Site) -> None:
     while site.engines:
         await site.engines.pop().dispose()
     site.faulty.keys, site.faulty.sessions = VARIABLE_KEYS, site.faulty.stage.sessions
-    for aside, place in (("artefacts aside", site.artefact), ("home aside", site.home)):
+    for aside, deploy_target in (("artefacts aside", site.artefact), ("home aside", site.home)):
         if (site.folder / aside).exists():
-            place.unlink() if place.is_file() else shutil.rmtree(place, ignore_errors=True)
-            (site.folder / aside).rename(place)
+            deploy_target.unlink() if deploy_target.is_file() else shutil.rmtree(
+                deploy_target, ignore_errors=True
+            )
+            (site.folder / aside).rename(deploy_target)
     if (site.folder / "database.json").exists():
         (site.folder / "database.json").rename(site.faulty.folder / "database.json")
 
@@ -214,7 +218,7 @@ async def _serving(site: Site) -> frozenset[int]:
     """Check that the application responds, and return its processes."""
     answer = await asyncio.to_thread(ask, site.faulty.port, _HOST)
     assert isinstance(answer, dict), (answer, site.faulty.deployer.failing)
-    return await site.faulty.pids(site.place)
+    return await site.faulty.pids(site.deploy_target)
 
 
 async def _wait_reported(site: Site, problem: str | None) -> None:
@@ -253,7 +257,7 @@ async def test_running_applications_survive_a_misconfiguration(
     assert await _serving(site) == pids
     # One deployment after all of them is enough for every run.
     if suites.is_thorough(pytestconfig) or wrong == list(_WRONG)[-1]:
-        assert await faulty.stage.wait_final(await faulty.stage.deploy(site.place)) == "succeeded"
+        assert await faulty.stage.wait_final(await faulty.stage.deploy(site.deploy_target)) == "succeeded"
 
 
 async def test_an_empty_database_on_the_first_start_of_this_version_ends_no_instances(site: Site) -> None:
@@ -269,7 +273,11 @@ async def test_an_empty_database_on_the_first_start_of_this_version_ends_no_inst
         await _wait_reported(site, "does not know 1 of the 1 environments")
         # Several polls, and their effects.
         await asyncio.sleep(_POLLS_SECONDS)
-        assert await faulty.pids(site.place) == pids and site.home.is_dir() and any(site.artefact.iterdir())
+        assert (
+            await faulty.pids(site.deploy_target) == pids
+            and site.home.is_dir()
+            and any(site.artefact.iterdir())
+        )
         assert not (faulty.folder / "database.json").exists()
     finally:
         await faulty.stop()
@@ -282,7 +290,7 @@ async def test_an_empty_database_on_the_first_start_of_this_version_ends_no_inst
 async def test_a_resumed_switch_without_the_artefact_does_not_block_the_environment(site: Site) -> None:
     faulty = site.faulty
     await _wait_reported(site, None)
-    pids, number = await _serving(site), (await faulty.live(site.place))[0]
+    pids, number = await _serving(site), (await faulty.live(site.deploy_target))[0]
     await faulty.stop()
     async with faulty.stage.sessions() as session, session.begin():
         interrupted = update(Deployment).where(Deployment.id == number)
@@ -318,7 +326,9 @@ async def test_a_database_replaced_under_a_running_deployer_ends_no_instances(
     # Not earlier: a connection in use would never be closed.
     await other.dispose()
     assert await _serving(site) == pids
-    assert await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.place)) == "succeeded"
+    assert (
+        await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.deploy_target)) == "succeeded"
+    )
 
 
 async def test_a_deployer_with_another_folder_takes_the_environment_and_ends_no_instances(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import ACTOR, Stage, ask, open_stage
 from tests.support.deployer_process import DeployerProcess, deployer_process
@@ -21,7 +21,7 @@ class Pushing:
 
     stage: Stage
     deployer: DeployerProcess
-    place: Place
+    target: DeployTarget
     slug: str
 
     def commit(self) -> str:
@@ -39,7 +39,7 @@ class Pushing:
         """Deploy the push of a webhook; return the running commit, and the log's lines about the host."""
         wish = DeploymentRequest("push", ref="main", pushed_revision=revision, pushed_from=before)
         async with self.stage.sessions() as session, session.begin():
-            number = (await queue_deployment(session, self.place, wish, ACTOR, datetime.now(UTC))).id
+            number = (await queue_deployment(session, self.target, wish, ACTOR, datetime.now(UTC))).id
         assert await self.stage.wait_final(number) == "succeeded", await self.stage.lines(number)
         deployed = await self.stage.read(number)
         assert deployed.revision is not None

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from control_domain.database.errors import DatabaseAway
+from control_domain.database.errors import DatabaseUnavailable
 from deployer.leases import Lease
 from deployer.retry_while_leased import retry_while_leased
 from deployer.shield import shield
@@ -20,7 +20,7 @@ async def _count_attempts(run: Callable[[Callable[[], Awaitable[None]]], Awaitab
         attempts += 1
         begun.set()
         await may_fail.wait()
-        raise DatabaseAway("a moment without the database")
+        raise DatabaseUnavailable("a moment without the database")
 
     async def shielded_attempt() -> None:
         await shield(attempt())

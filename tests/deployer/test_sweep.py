@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.tables.deployments import Release
 from deployer import sweeper
 from deployer.drivers.interface import Retained, Run
@@ -25,7 +25,7 @@ from tests.support.faulty_deployer import FaultyDeployer, faulty_deployer
 @asynccontextmanager
 async def _deployed(
     request: pytest.FixtureRequest, folder: Path
-) -> AsyncIterator[tuple[FaultyDeployer, LocalDriver, dict[str, Place]]]:
+) -> AsyncIterator[tuple[FaultyDeployer, LocalDriver, dict[str, DeployTarget]]]:
     async with (
         migrated_database("sqlite", request, folder) as url,
         open_stage(url, folder) as stage,

@@ -85,9 +85,9 @@ def _configuration(platform: PlatformProcess, tenant: Tenant) -> str:
     shop, blog = (
         [
             str(named)
-            for place in tenant.places.values()
-            if place.project is project
-            for named in (place.environment.public_id, place.environment.id)
+            for target in tenant.places.values()
+            if target.project is project
+            for named in (target.environment.public_id, target.environment.id)
         ]
         for project in tenant.projects.values()
     )

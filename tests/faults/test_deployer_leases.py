@@ -97,15 +97,15 @@ async def test_a_deployer_that_lost_its_lease_changes_nothing(
         open_stage(url, tmp_path) as stage,
         deployer_process(tmp_path / "first", url, *short) as first,
     ):
-        place = (await stage.add_project("shop"))["production"]
+        target = (await stage.add_project("shop"))["production"]
         stage.commit("shop")
-        assert await stage.wait_final(await stage.deploy(place)) == "succeeded"
+        assert await stage.wait_final(await stage.deploy(target)) == "succeeded"
         await stage.settle(first)
-        home = first.folder / "homes" / place.environment.public_id / "build"
+        home = first.folder / "homes" / target.environment.public_id / "build"
         (home / "wait").touch()
         (home / "hang").touch()
         stage.commit("shop", build=_BUILD)
-        number = await stage.deploy(place)
+        number = await stage.deploy(target)
         await _wait_for_line(stage, number, "building")
         first.send(signal.SIGSTOP)
         await until_equal(lambda: first.is_stopped, True)

@@ -13,9 +13,9 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from control_domain.database.engine import open_sessions
-from control_domain.database.errors import DatabaseAway
+from control_domain.database.errors import DatabaseUnavailable
 from control_workers.publish_keys import publish_keys_periodically
-from operator_actions.actions.ingest_keys import create_key, revoke_key
+from operator_actions.actions.ingest_keys import create_key, revoke_ingest_key
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.key_directory.redis import RedisKeyDirectory, open_redis_key_directory
@@ -41,7 +41,7 @@ class Database:
 
     def __call__(self) -> AsyncSession:
         if self.away:
-            raise DatabaseAway("The database does not answer now.")
+            raise DatabaseUnavailable("The database does not answer now.")
         return self._sessions()
 
 
@@ -113,7 +113,7 @@ async def test_all_keys_are_published_again_after_redis_was_emptied(
     await until(lambda: _is(control.accepts_key(revoked), True))
     server.stop()
     # Revoked while Redis was unavailable.
-    response = await revoke_key(control.database, control.directory, revoked_id, NOW)
+    response = await revoke_ingest_key(control.database, control.directory, revoked_id, NOW)
     assert "could not be told" in response["warning"]
     server.start()
     # Never refused meanwhile: missing keys are not the same as unknown keys.
@@ -139,13 +139,13 @@ async def test_a_key_revoked_during_an_outage_is_removed_when_redis_returns_with
     await control.directory._connection.client.save()
     if outage == "away":
         server.stop()
-        response = await revoke_key(control.database, control.directory, revoked_id, NOW)
+        response = await revoke_ingest_key(control.database, control.directory, revoked_id, NOW)
         assert (
             "They go on as before until a control plane has published all keys again" in response["warning"]
         )
     else:
         # As after a failover to a replica without the last changes.
-        response = await revoke_key(control.database, control.directory, revoked_id, NOW)
+        response = await revoke_ingest_key(control.database, control.directory, revoked_id, NOW)
         assert "warning" not in response
         server.stop()
     server.start()

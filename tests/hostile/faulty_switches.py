@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from control_domain.database import engine as database
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.sealing import SealingKeys
 from control_domain.variables.operations import replace_variables
 from deployer.deployments import run_deployment as run_deployment
@@ -50,8 +50,8 @@ class Site:
 
     faulty: FaultyDeployer
     database: Path
-    shop: Place
-    blog: Place
+    shop: DeployTarget
+    blog: DeployTarget
 
     @property
     def stage(self) -> Stage:
@@ -146,12 +146,14 @@ async def open_site(folder: Path, release: str) -> AsyncIterator[Site]:
             for name in ("shop", "blog")
         ]
         site = Site(faulty, path, shop, blog)
-        for place in (shop, blog):
+        for target in (shop, blog):
             async with stage.sessions() as session, session.begin():
-                of = Place(await session.merge(place.environment), await session.merge(place.project))
+                of = DeployTarget(
+                    await session.merge(target.environment), await session.merge(target.project)
+                )
                 now = datetime.now(UTC)
                 await replace_variables(session, VARIABLE_KEYS, of, {"KEY": "value"}, ACTOR, now)
-            number = await stage.deploy(place)
+            number = await stage.deploy(target)
             final = asyncio.create_task(stage.wait_final(number))
             while not final.done():
                 site.let_steps_end()

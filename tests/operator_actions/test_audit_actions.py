@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select
 
-from control_domain.audit import Actor, record
+from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.engine import Sessions
 from control_domain.tables.accounts import Account
 from tests.support.operator import NOW, Operator, operator_of
@@ -34,7 +34,7 @@ async def test_entries_of_a_subject(operator: Operator) -> None:
     async with operator.engines.sessions() as session, session.begin():
         account = (await session.execute(select(Account))).scalar_one()
         for subject in ("deployment 7", "deployment 17", "deployment 70", "token 7", "project prj_7"):
-            record(session, Actor("10.0.0.1"), account.id, "x", subject, NOW)
+            record_audit_entry(session, Actor("10.0.0.1"), account.id, "x", subject, NOW)
     for subject, found in (
         ("deployment 7", ["deployment 7"]),
         ("7", ["token 7", "deployment 7"]),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.projects.choose import choose_environment
+from control_domain.projects.choose import resolve_environment
 from tests.support import carried_out
 from tests.support.commands import Run, ask, refused, run_in, tell
 from tests.support.followed import (
@@ -40,7 +40,7 @@ def environment_path(on_engines: Run, write: Write) -> str:
     created = make_place(on_engines)
 
     async def hold_lease(session: AsyncSession, now: datetime) -> None:
-        await carried_out.hold_lease(session, (await choose_environment(session, created)).id, now)
+        await carried_out.hold_lease(session, (await resolve_environment(session, created)).id, now)
 
     write(hold_lease)
     return created

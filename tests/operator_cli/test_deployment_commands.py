@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from control_domain.accounts.members import choose_person
+from control_domain.accounts.members import resolve_person
 from control_domain.audit import Actor
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
-from control_domain.projects.choose import choose_place
+from control_domain.projects.choose import resolve_target
 from tests.support.commands import Run, ask, refused, run_in, tell
 from tests.support.platform_process import PlatformProcess
 
@@ -63,8 +63,8 @@ def deploy(request: pytest.FixtureRequest, pharos: Run, environment_path: str) -
 async def _queue(url: str, environment_path: str, ref: str) -> int:
     engine = open_engine(url)
     async with open_sessions(engine)() as session, session.begin():
-        actor = Actor("127.0.0.1", (await choose_person(session, ASKER)).id)
-        found = await choose_place(session, environment_path)
+        actor = Actor("127.0.0.1", (await resolve_person(session, ASKER)).id)
+        found = await resolve_target(session, environment_path)
         number = (
             await queue_deployment(
                 session, found, DeploymentRequest("api", ref=ref), actor, datetime.now(UTC)

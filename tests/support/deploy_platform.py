@@ -19,7 +19,7 @@ from yarl import URL
 from control_domain.accounts.operations import create_account, create_person
 from control_domain.accounts.roles import SCOPES
 from control_domain.database.engine import Sessions, open_engine, open_sessions
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment, create_ingest_key, create_project
 from control_domain.repositories.operations import connect_repository
 from control_domain.sites.operations import create_site
@@ -96,7 +96,7 @@ class Tenant:
     people: dict[str, Person] = field(default_factory=dict)
     tokens: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
     projects: dict[str, Project] = field(default_factory=dict)
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, DeployTarget] = field(default_factory=dict)
     """`shop/production` and the like."""
     deployments: dict[str, Deployment] = field(default_factory=dict)
     """The succeeded deployment of each environment of `shop`, by the environment's slug."""
@@ -172,9 +172,9 @@ class Platform:
             )
 
 
-def environment_path(place: Place, operation: str) -> str:
+def environment_path(target: DeployTarget, operation: str) -> str:
     """`/v1/environments/env_…/deploy` and the like."""
-    return f"/v1/environments/{place.environment.public_id}/{operation}"
+    return f"/v1/environments/{target.environment.public_id}/{operation}"
 
 
 async def make_tenant(session: AsyncSession, name: str, now: datetime) -> Tenant:
@@ -193,7 +193,7 @@ async def make_tenant(session: AsyncSession, name: str, now: datetime) -> Tenant
         made.projects[project_slug] = project
         for type_ in TYPES:
             environment = await create_environment(session, project, type_.title(), type_, type_, now)
-            made.places[f"{project_slug}/{type_}"] = Place(environment, project)
+            made.places[f"{project_slug}/{type_}"] = DeployTarget(environment, project)
     shop = made.projects["shop"]
     for who, (_, role_there) in PEOPLE.items():
         if role_there is not None:

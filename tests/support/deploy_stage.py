@@ -21,7 +21,7 @@ from control_domain.database.engine import Sessions, open_engine, open_sessions
 from control_domain.deployments.decisions import cancel_deployment
 from control_domain.deployments.operations import queue_promotion, queue_rollback
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment, create_project
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.repositories.operations import connect_repository
@@ -114,7 +114,7 @@ class Stage:
         )
         return done.stdout.strip()
 
-    async def add_project(self, slug: str, url: str | None = None) -> dict[str, Place]:
+    async def add_project(self, slug: str, url: str | None = None) -> dict[str, DeployTarget]:
         """With `staging` and `production`."""
         now = datetime.now(UTC)
         async with self.sessions() as session, session.begin():
@@ -122,39 +122,41 @@ class Stage:
             address = url or f"{self.folder / slug}.git"
             await connect_repository(session, project.id, "git", address, "main", now)
             return {
-                type_: Place(
+                type_: DeployTarget(
                     await create_environment(session, project, type_.title(), type_, type_, now), project
                 )
                 for type_ in ("staging", "production")
             }
 
-    async def deploy(self, place: Place) -> int:
+    async def deploy(self, deploy_target: DeployTarget) -> int:
         """Queue what the branch has; gives the number of the deployment."""
         async with self.sessions() as session, session.begin():
             return (
-                await queue_deployment(session, place, DeploymentRequest("api"), ACTOR, datetime.now(UTC))
+                await queue_deployment(
+                    session, deploy_target, DeploymentRequest("api"), ACTOR, datetime.now(UTC)
+                )
             ).id
 
-    async def roll_back(self, place: Place, to: int) -> int:
+    async def roll_back(self, deploy_target: DeployTarget, to: int) -> int:
         async with self.sessions() as session, session.begin():
             deployment = await session.get_one(Deployment, to)
-            return (await queue_rollback(session, deployment, place, ACTOR, datetime.now(UTC))).id
+            return (await queue_rollback(session, deployment, deploy_target, ACTOR, datetime.now(UTC))).id
 
-    async def promote(self, what: int, place: Place, to: Place) -> int:
+    async def promote(self, what: int, deploy_target: DeployTarget, to: DeployTarget) -> int:
         async with self.sessions() as session, session.begin():
             deployment = await session.get_one(Deployment, what)
             target = to.environment.public_id
             made, _ = await queue_promotion(
-                session, deployment, place, target, None, ACTOR, datetime.now(UTC)
+                session, deployment, deploy_target, target, None, ACTOR, datetime.now(UTC)
             )
             return made.id
 
-    async def former(self, place: Place) -> int:
+    async def former(self, deploy_target: DeployTarget) -> int:
         """A deployment that can be brought back: retained, and not live."""
         async with self.sessions() as session:
             live = select(LiveRelease.release_id)
             query = select(Release.deployment_id).where(
-                Release.environment_id == place.environment.id,
+                Release.environment_id == deploy_target.environment.id,
                 Release.removed_at.is_(None),
                 Release.id.not_in(live),
             )
@@ -162,9 +164,11 @@ class Stage:
             newest = query.order_by(Release.id.desc()).limit(1)
             return (await session.execute(newest)).scalar_one()
 
-    async def remove(self, place: Place) -> None:
+    async def remove(self, deploy_target: DeployTarget) -> None:
         async with self.sessions() as session, session.begin():
-            merged = Place(await session.merge(place.environment), await session.merge(place.project))
+            merged = DeployTarget(
+                await session.merge(deploy_target.environment), await session.merge(deploy_target.project)
+            )
             await remove_environment(session, merged, ACTOR, datetime.now(UTC))
 
     async def cancel(self, number: int) -> None:
@@ -201,15 +205,17 @@ class Stage:
             rows = (await session.execute(query)).all()
             kept = select(Release.artefact).where(Release.removed_at.is_(None)).distinct()
             artefacts = sorted((await session.execute(kept)).scalars())
-        live = {f"{place.slug}.{slug}.localhost": one.deployment_id for one, _, place, slug in rows}
+        live = {
+            f"{environment.slug}.{slug}.localhost": one.deployment_id for one, _, environment, slug in rows
+        }
         answering = {
-            f"{place.slug}.{slug}.localhost": (one.deployment_id, self.versions[release.revision])
-            for one, release, place, slug in rows
+            f"{environment.slug}.{slug}.localhost": (one.deployment_id, self.versions[release.revision])
+            for one, release, environment, slug in rows
         }
         marks = sorted(
-            f"{place.id}/{one.deployment_id}/web/{number}"
-            for one, _, place, _ in rows
-            for number in range(1, place.desired_replicas + 1)
+            f"{environment.id}/{one.deployment_id}/web/{number}"
+            for one, _, environment, _ in rows
+            for number in range(1, environment.desired_replicas + 1)
         )
         return State(live, answering, marks, marks, set(), artefacts, [])
 

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.engine import Sessions
-from control_domain.database.errors import DatabaseAway
+from control_domain.database.errors import DatabaseUnavailable
 from control_domain.tables.configuration import RunStep
 from control_domain.tables.sites import Site
 from pipeline_contracts.credentials import digest_credential
@@ -89,7 +89,7 @@ class Database:
     def __call__(self) -> AsyncSession:
         if self.away > 0:
             self.away -= 1
-            raise DatabaseAway("The database does not answer now.")
+            raise DatabaseUnavailable("The database does not answer now.")
         return self._sessions()
 
 

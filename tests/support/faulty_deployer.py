@@ -21,8 +21,8 @@ from sqlalchemy import Engine, event, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from control_domain.database.errors import DatabaseAway
-from control_domain.projects.find import Place
+from control_domain.database.errors import DatabaseUnavailable
+from control_domain.projects.find import DeployTarget
 from control_domain.tables.deployments import LiveRelease, Release
 from control_domain.tables.projects import Environment
 from control_domain.workflows.document import WorkflowDocument
@@ -101,7 +101,7 @@ class Points:
         if self.fault == "stop":
             self.stop()
         elif self.fault == "away":
-            raise DatabaseAway("a moment without the database")
+            raise DatabaseUnavailable("a moment without the database")
         elif self.fault == "database":
             raise SQLAlchemyError("the database has failed")
         else:
@@ -218,25 +218,25 @@ class FaultyDeployer:
             self._stopping.clear()
             await self.restart()
 
-    async def live(self, place: Place) -> tuple[int, str, str, int]:
+    async def live(self, target: DeployTarget) -> tuple[int, str, str, int]:
         """Of what the database calls live: the deployment, its version, its artefact, and the replicas."""
         async with self.stage.sessions() as session:
             query = (
                 select(LiveRelease.deployment_id, Release.revision, Release.artefact, Environment)
                 .join(Release, Release.id == LiveRelease.release_id)
                 .join(Environment, Environment.id == LiveRelease.environment_id)
-                .where(LiveRelease.environment_id == place.environment.id)
+                .where(LiveRelease.environment_id == target.environment.id)
             )
             number, revision, artefact, environment = (await session.execute(query)).one()
         return number, self.stage.versions[revision], artefact, environment.desired_replicas
 
-    async def settle(self, place: Place) -> None:
+    async def settle(self, target: DeployTarget) -> None:
         """Until what is live is served, runs as often as it has to, and nothing else runs or is on the disk; then until
         it is served again after its process was killed."""
-        number, version, artefact, replicas = await self.live(place)
-        whose = f"{self.identity.id}/{place.environment.id}/"
+        number, version, artefact, replicas = await self.live(target)
+        whose = f"{self.identity.id}/{target.environment.id}/"
         marks = {f"{whose}{number}/web/{one}" for one in range(1, replicas + 1)}
-        host = f"{place.environment.slug}.{place.project.slug}.localhost"
+        host = f"{target.environment.slug}.{target.project.slug}.localhost"
         await self._until(host, lambda answer: answer == (number, version))
         kept = (await read_retained(self.stage.sessions)).artefacts
 
@@ -251,16 +251,16 @@ class FaultyDeployer:
             await asyncio.sleep(0.05)
         assert found == (marks, kept), (found, marks, kept, self.points.met)
         assert (self.folder / "artefacts" / artefact / "built").read_text() == version
-        pids = await self.pids(place)
+        pids = await self.pids(target)
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         await self._until(host, lambda answer: answer == (number, version))
-        assert not pids & await self.pids(place)
+        assert not pids & await self.pids(target)
 
-    async def pids(self, place: Place) -> frozenset[int]:
+    async def pids(self, target: DeployTarget) -> frozenset[int]:
         """The processes of the environment, as the machine numbers them: a process may have a number of its own."""
-        found = await asyncio.to_thread(find_marked, f"{self.identity.id}/{place.environment.id}/")
+        found = await asyncio.to_thread(find_marked, f"{self.identity.id}/{target.environment.id}/")
         return frozenset(each.pid for processes in found.values() for each in processes)
 
     async def _until(self, host: str, is_so: Callable[[tuple[int, str]], bool]) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import create_person
-from control_domain.audit import Actor, newest_entries
+from control_domain.audit import Actor, list_newest_entries
 from control_domain.configurations.project_state import read_project_state
 from control_domain.configurations.resources import ProjectState
 from control_domain.configurations.reviews import create_review, plan_project
@@ -290,7 +290,7 @@ async def read_outcome(sessions: Sessions, fifty: Fifty) -> Outcome:
         run = await session.get_one(ConfigurationRun, fifty.run_id)
         steps = await list_steps(session, run.id)
         result = describe_run(run, steps)
-        entries = await newest_entries(session, 1000)
+        entries = await list_newest_entries(session, 1000)
         return Outcome(
             await read_project_state(session, VARIABLE_KEYS, project),
             [

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from tests.support.deploy_stage import Stage
 from tests.support.deployer_process import DeployerProcess
 
@@ -23,10 +23,10 @@ class Killed:
 
     stage: Stage
     deployer: DeployerProcess
-    staging: Place
-    production: Place
+    staging: DeployTarget
+    production: DeployTarget
 
-    async def survive(self, number: int, told: str | None, place: Place) -> None:
+    async def survive(self, number: int, told: str | None, target: DeployTarget) -> None:
         """Once it has killed itself, start it again, and see to it that the deployment ends as it has to where this
         line is told, that one release is live, and that nothing else is left."""
         await self.deployer.wait_killed()
@@ -43,5 +43,5 @@ class Killed:
         assert lines[-1] == told if is_lost else lines[-1].startswith("Live after ")
         await self.stage.settle(self.deployer)
         live = (await self.stage.wanted_state()).live
-        host = f"{place.environment.slug}.{place.project.slug}.localhost"
+        host = f"{target.environment.slug}.{target.project.slug}.localhost"
         assert (live.get(host) == number) == (not is_lost)

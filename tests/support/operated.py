@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import func, select, update
 
 from control_domain.accounts.operations import create_account, create_person
-from control_domain.audit import Actor, newest_entries
+from control_domain.audit import Actor, list_newest_entries
 from control_domain.database.engine import Sessions
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.repositories.operations import connect_repository
 from control_domain.sealing import SealingKeys
@@ -43,17 +43,17 @@ class Operated:
 
     engines: Engines
     account: Account
-    place: Place
+    target: DeployTarget
     repository: Repository
     people: dict[str, Person]
 
     @property
     def project(self) -> Project:
-        return self.place.project
+        return self.target.project
 
     @property
     def environment(self) -> Environment:
-        return self.place.environment
+        return self.target.environment
 
     def on(self, sessions: Sessions) -> "Operated":
         """The same in a copy of the database, with a key directory of its own."""
@@ -89,7 +89,7 @@ class Operated:
             actor = Actor("203.0.113.7", self.people[by].id)
             made = await queue_deployment(
                 session,
-                Place(environment, self.project),
+                DeployTarget(environment, self.project),
                 DeploymentRequest(**{"trigger": "api", **request}),
                 actor,
                 NOW,
@@ -108,7 +108,7 @@ class Operated:
     async def audited(self) -> list[tuple[str, str, str | None, str, Any]]:
         """What the audit log has, newest first: action, subject, person, source, details."""
         async with self.engines.sessions() as session:
-            entries = await newest_entries(session, 1000)
+            entries = await list_newest_entries(session, 1000)
         names = ("action", "subject", "person", "source", "details")
         return [tuple(entry[name] for name in names) for entry in entries]  # type: ignore[misc]
 
@@ -119,9 +119,9 @@ async def make_operated(sessions: Sessions) -> Operated:
         account, project, environment = await make_acme(session, NOW)
         people = {}
         for name, role in PEOPLE.items():
-            place = "owner" if name == "owner" else "member"
+            target = "owner" if name == "owner" else "member"
             people[name] = await create_person(
-                session, account, name.title(), f"{name}@acme.example", place, NOW
+                session, account, name.title(), f"{name}@acme.example", target, NOW
             )
             if role is not None:
                 session.add(ProjectRole(project_id=project.id, person_id=people[name].id, role=role))
@@ -133,4 +133,4 @@ async def make_operated(sessions: Sessions) -> Operated:
             session, project.id, "git", "https://git.example/shop.git", "main", NOW
         )
     engines = Engines(sessions, InProcessKeyDirectory(), variable_keys=SealingKeys([b"k" * 32]))
-    return Operated(engines, account, Place(environment, project), repository, people)
+    return Operated(engines, account, DeployTarget(environment, project), repository, people)

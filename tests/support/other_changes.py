@@ -16,7 +16,7 @@ from control_domain.monitors.operations import (
 )
 from control_domain.monitors.remove_monitors import remove_heartbeat
 from control_domain.previews import open_preview
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment, create_ingest_key
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.sites.operations import (
@@ -70,7 +70,7 @@ def _in_place(do: Callable[..., Awaitable[Any]]) -> Change:
         async with platform.sessions() as session, session.begin():
             project = await session.get_one(Project, platform.acme.projects["shop"].id)
             environment = await session.get_one(Environment, platform.acme.environment(_NAME).id)
-            await do(session, Place(environment, project))
+            await do(session, DeployTarget(environment, project))
 
     return change
 
@@ -96,10 +96,10 @@ def _decides(to: ChangeState) -> Change:
     async def change(platform: Platform) -> None:
         async with platform.sessions() as session, session.begin():
             environment = await session.get_one(Environment, platform.acme.environment(_NAME).id)
-            place = Place(environment, await session.get_one(Project, environment.project_id))
+            target = DeployTarget(environment, await session.get_one(Project, environment.project_id))
             pending = (await session.execute(select(VariableChange))).scalar_one()
             person = platform.acme.people["maintainer"]
-            await decide_variable_change(session, pending, place, to, person, _ACTOR, _now())
+            await decide_variable_change(session, pending, target, to, person, _ACTOR, _now())
 
     return change
 
@@ -109,7 +109,7 @@ _SETTINGS = HeartbeatSettings("nightly", Schedule(period_seconds=3600))
 
 async def make_before(platform: Platform) -> None:
     """What some of the changes need: a heartbeat, and variables that wait for a second person."""
-    await _in_place(lambda session, place: create_heartbeat(session, place.environment, _SETTINGS, _now()))(
+    await _in_place(lambda session, target: create_heartbeat(session, target.environment, _SETTINGS, _now()))(
         platform
     )
     await platform.change(_NAME, variables_need_approval=True)
@@ -124,9 +124,9 @@ async def _remove_goals(session: Any, site: Site) -> None:
         await remove_goal(session, site, goal)
 
 
-async def _lock_and_unlock(session: Any, place: Place) -> None:
-    await lock_environment(session, place, "x", _ACTOR, _now())
-    await unlock_environment(session, place, _ACTOR, _now())
+async def _lock_and_unlock(session: Any, target: DeployTarget) -> None:
+    await lock_environment(session, target, "x", _ACTOR, _now())
+    await unlock_environment(session, target, _ACTOR, _now())
 
 
 async def _scale_and_back(platform: Platform) -> None:
@@ -147,7 +147,7 @@ CHANGES: Mapping[str, Change] = {
     "variables that wait": _asks("PUT", "variables", {"variables": "A=2"}, 202),
     "an approval": _decides(ChangeState.APPLIED),
     "a rejection": _decides(ChangeState.REJECTED),
-    "a lock": _in_place(lambda session, place: lock_environment(session, place, "x", _ACTOR, _now())),
+    "a lock": _in_place(lambda session, target: lock_environment(session, target, "x", _ACTOR, _now())),
     "a window": _sets(deploy_window='{"days":["mon"],"from":"09:00","to":"16:00","timezone":"UTC"}'),
     "a name": _sets(name="Test"),
     "a type": _sets(type="development"),
@@ -157,29 +157,31 @@ CHANGES: Mapping[str, Change] = {
     "approval of variables": _sets(variables_need_approval=False),
     "waking": _sets(wake_on_request=True),
     "an environment": _in_place(
-        lambda session, place: create_environment(session, place.project, "New", "new", "staging", _now())
+        lambda session, target: create_environment(session, target.project, "New", "new", "staging", _now())
     ),
     "an environment less": _in_place(
-        lambda session, place: remove_environment(session, place, _ACTOR, _now())
+        lambda session, target: remove_environment(session, target, _ACTOR, _now())
     ),
     "a heartbeat": _in_place(
-        lambda session, place: create_heartbeat(
-            session, place.environment, HeartbeatSettings("other", _SETTINGS.schedule), _now()
+        lambda session, target: create_heartbeat(
+            session, target.environment, HeartbeatSettings("other", _SETTINGS.schedule), _now()
         )
     ),
     "a heartbeat less": _on_heartbeat(remove_heartbeat),
     "a heartbeat's grace": _on_heartbeat(
         lambda session, heartbeat: session.execute(update(Heartbeat).values(grace_seconds=1))
     ),
-    "a queue": _in_place(lambda session, place: create_queue(session, place.environment, "default", _now())),
+    "a queue": _in_place(
+        lambda session, target: create_queue(session, target.environment, "default", _now())
+    ),
     "a project's name": _in_place(
-        lambda session, place: session.execute(
-            update(Project).where(Project.id == place.project.id).values(name="The shop")
+        lambda session, target: session.execute(
+            update(Project).where(Project.id == target.project.id).values(name="The shop")
         )
     ),
     "a site": _in_place(
-        lambda session, place: create_site(
-            session, place.project.id, "docs", "UTC", ["https://docs.example"], _now()
+        lambda session, target: create_site(
+            session, target.project.id, "docs", "UTC", ["https://docs.example"], _now()
         )
     ),
     "a site's domains": _on_site(
@@ -209,12 +211,14 @@ NO_CHANGES: Mapping[str, Change] = {
     "a monitor's key": _on_heartbeat(
         lambda session, heartbeat: create_monitor_key(session, _now(), heartbeat_id=heartbeat.id)
     ),
-    "an ingest key": _in_place(lambda session, place: create_ingest_key(session, place.environment, _now())),
+    "an ingest key": _in_place(
+        lambda session, target: create_ingest_key(session, target.environment, _now())
+    ),
     "another project's scale": _asks("PATCH", "scale", {"replicas": 7}, 202, "blog/staging"),
     "a preview": _in_place(
-        lambda session, place: open_preview(session, place.project, "feature", _ACTOR, _now())
+        lambda session, target: open_preview(session, target.project, "feature", _ACTOR, _now())
     ),
-    "a role": _in_place(lambda session, place: session.execute(update(ProjectRole).values(role="viewer"))),
+    "a role": _in_place(lambda session, target: session.execute(update(ProjectRole).values(role="viewer"))),
     "a workflow": _call_workflow,
 }
 """What a plan does not see."""

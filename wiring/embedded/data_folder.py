@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError
 
-from control_domain.database.errors import reason
+from control_domain.database.errors import driver_message
 from control_domain.first_account.account import ensure_secret
 from pipeline_contracts.errors import StorageUnavailable
 
@@ -107,7 +107,7 @@ def explain_file_errors(path: Path) -> Iterator[None]:
         raise DataFolderUnusable(f"{at} cannot be used: {why}. {advice}") from error
     except (UnicodeDecodeError, JSONDecodeError, DBAPIError) as error:
         found = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-        why = "it is not text" if isinstance(error, UnicodeDecodeError) else reason(found)
+        why = "it is not text" if isinstance(error, UnicodeDecodeError) else driver_message(found)
         raise DataFolderUnusable(f"{path} cannot be read: {why}. {_advice_for_damage(path)}") from error
     except StorageUnavailable as error:
         # Engines report a full disk in many ways ("disk I/O error").

@@ -17,7 +17,7 @@ from control_domain.configurations.resources import DesiredResource, Keep, Secre
 from control_domain.documents.field import Field, is_slug
 from control_domain.environments import read_wanted as environment_rules
 from control_domain.environments import windows
-from control_domain.environments.operations import MOST_REPLICAS
+from control_domain.environments.operations import MAX_REPLICAS
 from control_domain.environments.windows import DAYS
 from control_domain.variables.dotenv import (
     BAD_NAME,
@@ -146,7 +146,7 @@ _SETTINGS: Mapping[str, Read] = {
     "type": lambda field: field.choice(_TYPES),
     "order": _read_order,
     "branch": _read_branch,
-    "replicas": lambda field: field.integer(1, MOST_REPLICAS),
+    "replicas": lambda field: field.integer(1, MAX_REPLICAS),
     "state": lambda field: field.choice(_STATES),
     "locked": Field.boolean,
     "window": read_window,

@@ -8,14 +8,14 @@ from control_domain.configurations.resources import Value
 from control_domain.documents.field import Field
 from control_domain.refusals import Refused
 from control_domain.sites import params as site_rules
-from control_domain.slugs import LONGEST_NAME, is_name
+from control_domain.slugs import MAX_NAME_LENGTH, is_name
 
 T = TypeVar("T")
 V = TypeVar("V")
 Read = Callable[[Field], Value]
 
 _LONGEST_TIMEZONE = 64
-BAD_NAME = f"a name has 1 to {LONGEST_NAME} printable characters, and no blanks around them"
+BAD_NAME = f"a name has 1 to {MAX_NAME_LENGTH} printable characters, and no blanks around them"
 
 
 def read_settings(members: Mapping[str, Field], readers: Mapping[str, Read]) -> dict[str, Value]:
@@ -46,7 +46,7 @@ def apply_rule(
 
 def read_name(field: Field) -> str | None:
     """Return the name without surrounding blanks, as the command line does."""
-    name = field.text(LONGEST_NAME)
+    name = field.text(MAX_NAME_LENGTH)
     if name is None or is_name(name.strip()):
         return name and name.strip()
     field.refuse(BAD_NAME)

@@ -21,7 +21,7 @@ from control_domain.configurations.steps.step_context import (
     describe_changes,
     find_remaining_changes,
 )
-from control_domain.projects.hold import hold_project
+from control_domain.projects.hold import lock_project_row
 from control_domain.refusals import Refused
 from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.tables.projects import Project
@@ -34,7 +34,7 @@ async def apply_project_step(context: StepContext) -> Publications:
     project = context.project
     if context.action.verb == "delete":
         raise StepFailed(f"A configuration removes no project: {next_steps.REMOVE_PROJECT_AS_OPERATOR}")
-    await hold_project(context.session, project)
+    await lock_project_row(context.session, project)
     await context.session.refresh(project)
     changes = find_remaining_changes(context, build_project_fields(project))
     if changes:

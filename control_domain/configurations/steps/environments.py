@@ -23,15 +23,15 @@ from control_domain.configurations.steps.variables import (
     read_newest_variables,
     set_variables,
 )
-from control_domain.environments.gate_copies import gate_copies
-from control_domain.environments.gates import find_lowered, gate_in
-from control_domain.environments.hold import hold_environment, hold_off_deployer
+from control_domain.environments.gate_copies import require_approval_of_copies
+from control_domain.environments.gates import find_lowered, read_gate_fields
+from control_domain.environments.hold import lock_deployer_lease, lock_environment_row
 from control_domain.environments.locks import find_lock, lock_environment, unlock_environment
-from control_domain.environments.operations import change_state, scale
-from control_domain.environments.windows import read_window, stored_window
+from control_domain.environments.operations import change_environment_state, scale_environment
+from control_domain.environments.windows import dump_window, read_window
 from control_domain.previews import PREVIEW
-from control_domain.projects.find import Place
-from control_domain.projects.hold import hold_project
+from control_domain.projects.find import DeployTarget
+from control_domain.projects.hold import lock_project_row
 from control_domain.projects.operations import create_environment
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.tables.projects import Environment
@@ -69,7 +69,7 @@ async def apply_environment_step(context: StepContext) -> Publications:
     if context.action.verb == "delete":
         return await _remove(context)
     if context.action.verb == "create":
-        await hold_project(context.session, context.project)
+        await lock_project_row(context.session, context.project)
     environment = await find_environment(context)
     if environment is None and context.action.verb == "create":
         await _create(context)
@@ -77,10 +77,10 @@ async def apply_environment_step(context: StepContext) -> Publications:
     if environment is None:
         raise context.fail_removed()
     try:
-        await hold_environment(context.session, environment)
+        await lock_environment_row(context.session, environment)
     except NotFound:
         raise context.fail_removed() from None
-    target = Place(environment, context.project)
+    target = DeployTarget(environment, context.project)
     values = (
         await read_newest_variables(context, environment)
         if any(map(is_variable, context.action.changes))
@@ -101,7 +101,7 @@ def _check_gate(
 ) -> None:
     """Raise `StepFailed` if the change lowers the environment's current gate without a second person's approval: the
     gate may have been raised since the review was applied. `after`: None if the environment is removed."""
-    lowered = find_lowered(gate_in(current), None if after is None else gate_in(after))
+    lowered = find_lowered(read_gate_fields(current), None if after is None else read_gate_fields(after))
     unapproved = [
         gate for gate in lowered if f"{gate} of {context.resource_name}" not in context.approved_gates
     ]
@@ -134,7 +134,7 @@ async def _create(context: StepContext) -> None:
         **describe_new_fields(settings),
     }
     context.record("environment.create", _subject(environment), details)
-    target = Place(environment, context.project)
+    target = DeployTarget(environment, context.project)
     await _change_variables(context, target, context.action.changes, {})
     _set_columns(environment, settings)
     await context.session.flush()
@@ -143,7 +143,7 @@ async def _create(context: StepContext) -> None:
 
 
 async def _change_variables(
-    context: StepContext, target: Place, changes: Sequence[Change], values: Mapping[str, str]
+    context: StepContext, target: DeployTarget, changes: Sequence[Change], values: Mapping[str, str]
 ) -> None:
     """Set the variables, before the settings: the environment's previous settings decide whether they wait for a second
     person, so that one document cannot set variables and skip their approval."""
@@ -153,7 +153,7 @@ async def _change_variables(
 
 
 async def _change(
-    context: StepContext, target: Place, remaining: Sequence[Change], values: Mapping[str, str]
+    context: StepContext, target: DeployTarget, remaining: Sequence[Change], values: Mapping[str, str]
 ) -> None:
     environment = target.environment
     await _change_variables(context, target, remaining, values)
@@ -171,19 +171,19 @@ async def _change(
         # The calls below read the environment again.
         await context.session.flush()
         if any(change.field == "approval.deploys" and change.after for change in settings):
-            await gate_copies(context.session, target, context.actor, context.now)
+            await require_approval_of_copies(context.session, target, context.actor, context.now)
     for change in remaining:
         if change not in settings and not is_variable(change):
             await _change_separately(context, target, change)
 
 
-async def _change_separately(context: StepContext, target: Place, change: Change) -> None:
+async def _change_separately(context: StepContext, target: DeployTarget, change: Change) -> None:
     session, actor, now = context.session, context.actor, context.now
     if change.field == "replicas":
         assert isinstance(change.after, int)
-        await scale(session, target, change.after, actor, now)
+        await scale_environment(session, target, change.after, actor, now)
     elif change.field == "state":
-        await change_state(session, target, EnvironmentState(str(change.after)), actor, now)
+        await change_environment_state(session, target, EnvironmentState(str(change.after)), actor, now)
     elif change.after:
         await lock_environment(session, target, _LOCK_REASON, actor, now)
     else:
@@ -195,7 +195,7 @@ def _set_columns(environment: Environment, settings: Iterable[Change]) -> None:
         value = change.after
         if change.field == "window" and value is not None:
             assert isinstance(value, Mapping)
-            value = stored_window(read_window(value))
+            value = dump_window(read_window(value))
         setattr(environment, _COLUMNS[change.field], value)
 
 
@@ -204,12 +204,12 @@ async def _remove(context: StepContext) -> Publications:
     if environment is None:
         return Publications()
     # Before the environment is locked, as everywhere the work of its deployer is ended.
-    await hold_off_deployer(context.session, environment)
+    await lock_deployer_lease(context.session, environment)
     try:
-        await hold_environment(context.session, environment)
+        await lock_environment_row(context.session, environment)
     except NotFound:
         return Publications()
-    target = Place(environment, context.project)
+    target = DeployTarget(environment, context.project)
     current = await _read_current_fields(
         context, environment, await read_newest_variables(context, environment)
     )

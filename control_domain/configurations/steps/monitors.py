@@ -19,7 +19,7 @@ from control_domain.configurations.steps.step_context import (
     describe_new_fields,
     find_remaining_changes,
 )
-from control_domain.environments.hold import hold_environment
+from control_domain.environments.hold import lock_environment_row
 from control_domain.monitors.change_heartbeat import change_heartbeat, lock_heartbeat, set_paused
 from control_domain.monitors.operations import HeartbeatSettings, create_heartbeat, create_queue
 from control_domain.monitors.remove_monitors import remove_heartbeat, remove_queue
@@ -163,7 +163,7 @@ async def _lock_environment(context: StepContext) -> Environment | None:
     if environment is None:
         return None
     try:
-        await hold_environment(context.session, environment)
+        await lock_environment_row(context.session, environment)
     except NotFound:
         return None
     return environment

@@ -19,8 +19,8 @@ from control_domain.configurations.steps.step_context import (
     describe_new_fields,
     find_remaining_changes,
 )
-from control_domain.database.engine import hold_row
-from control_domain.projects.hold import hold_project
+from control_domain.database.engine import lock_row
+from control_domain.projects.hold import lock_project_row
 from control_domain.sites.operations import (
     SiteWithProject,
     add_goal,
@@ -38,7 +38,7 @@ async def apply_site_step(context: StepContext) -> Publications:
     """Create, change or remove the site with its goals. A new site, or one with other domains, is published."""
     verb = context.action.verb
     if verb == "create":
-        await hold_project(context.session, context.project)
+        await lock_project_row(context.session, context.project)
     site = await _hold(context)
     if site is None:
         if verb == "delete":
@@ -67,7 +67,7 @@ async def apply_site_step(context: StepContext) -> Publications:
 async def _hold(context: StepContext) -> Site | None:
     """Return the site, locked until the end of the transaction."""
     is_site = (Site.project_id == context.project.id) & (Site.name == context.action.address[1])
-    if not await hold_row(context.session, Site.timezone, is_site):
+    if not await lock_row(context.session, Site.timezone, is_site):
         return None
     query = select(Site).where(is_site).execution_options(populate_existing=True)
     return (await context.session.execute(query)).scalar_one()

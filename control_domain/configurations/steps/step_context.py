@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import Actor, record
+from control_domain.audit import Actor, record_audit_entry
 from control_domain.configurations.addresses import write_address
 from control_domain.configurations.plan import Action, Change
 from control_domain.configurations.resources import Value
@@ -67,7 +67,7 @@ class StepContext:
     def record(self, action: str, subject: str, details: Mapping[str, Any]) -> None:
         """Add an entry to the audit log."""
         account = self.project.account_id
-        record(self.session, self.actor, account, action, subject, self.now, details)
+        record_audit_entry(self.session, self.actor, account, action, subject, self.now, details)
 
     def fail_removed(self) -> StepFailed:
         """Return the error for a resource that was removed since the plan."""

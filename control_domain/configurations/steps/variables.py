@@ -9,7 +9,7 @@ from control_domain.configurations.plan import Change
 from control_domain.configurations.project_state import build_variable_fields
 from control_domain.configurations.resources import Secret, Value
 from control_domain.configurations.steps.step_context import StepContext, StepFailed
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableChange
 from control_domain.variables.dotenv import MAX_VARIABLES
@@ -43,7 +43,7 @@ def digest_variables(context: StepContext, values: Mapping[str, str]) -> dict[st
 
 
 async def set_variables(
-    context: StepContext, target: Place, values: Mapping[str, str], changes: Sequence[Change]
+    context: StepContext, target: DeployTarget, values: Mapping[str, str], changes: Sequence[Change]
 ) -> None:
     """Apply the changes to `values`, the result of `read_newest_variables`. If the environment requires approval of
     variables, they wait for a second person."""

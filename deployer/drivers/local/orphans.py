@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 
-from control_domain.workflows.read_workflow import MOST_PROCESSES, MOST_REPLICAS
+from control_domain.workflows.read_workflow import MAX_REPLICAS, MOST_PROCESSES
 from deployer.drivers.interface import LastLive, Run, Tenancy
 from deployer.drivers.local.folders import Folders
 from deployer.drivers.local.instance import GRACE_SECONDS, Mark, expect_listener
@@ -23,7 +23,7 @@ from deployer.traffic.interface import Route, Target, Traffic, drain
 logger = logging.getLogger(__name__)
 
 # Per environment: the live release, and the former release during a deploy. Each orphan takes a descriptor.
-_MAX_CLAIMED = 2 * MOST_PROCESSES * MOST_REPLICAS
+_MAX_CLAIMED = 2 * MOST_PROCESSES * MAX_REPLICAS
 # For ending processes of the former deployer. Requests wait until then.
 _END_SECONDS = 10.0
 

@@ -93,7 +93,7 @@ def _read_file(
     piece = _read_piece(folder, name[0], offset, MAX_BYTES)
     if piece is None:
         return None
-    data, start, is_cut = piece
+    data, start, is_truncated = piece
     end = data.rfind(b"\n") + 1
     if end == 0 and len(data) == MAX_BYTES:
         # A line that is longer than one read is returned in parts.
@@ -109,7 +109,7 @@ def _read_file(
         start + end,
         text.decode("utf-8", "replace"),
         rest.decode("utf-8", "replace"),
-        is_cut,
+        is_truncated,
     )
 
 
@@ -126,8 +126,8 @@ def _read_piece(
         facts = os.fstat(file)
         if not stat.S_ISREG(facts.st_mode):
             return None
-        is_cut = offset is not None and offset > facts.st_size
-        if offset is not None and not is_cut:
+        is_truncated = offset is not None and offset > facts.st_size
+        if offset is not None and not is_truncated:
             return os.pread(file, most_bytes, offset), offset, False
         start = max(0, facts.st_size - most_bytes)
         data = os.pread(file, most_bytes, start)
@@ -135,4 +135,4 @@ def _read_piece(
         os.close(file)
     # Drop the first line, whose beginning was not read.
     skipped = data.find(b"\n") + 1 if start else 0
-    return data[skipped:], start + skipped, is_cut
+    return data[skipped:], start + skipped, is_truncated

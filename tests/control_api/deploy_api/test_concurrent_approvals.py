@@ -9,7 +9,7 @@ from sqlalchemy import text
 from control_domain.audit import Actor
 from control_domain.deployments.decisions import approve_deployment
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project
 from control_domain.webhooks.waiting_pushes import cancel_superseded
@@ -66,11 +66,11 @@ async def _goes_on(platform: Platform, task: "asyncio.Task[str]") -> None:
 async def test_concurrent_approval_and_newer_push_do_not_deadlock(platform: Platform) -> None:
     number = await _waiting(platform)
     async with platform.sessions() as session, session.begin():
-        place = Place(
+        target = DeployTarget(
             await session.get_one(Environment, platform.acme.environment(NAME).id),
             await session.get_one(Project, platform.acme.projects["shop"].id),
         )
-        newest = await queue_deployment(session, place, _PUSH, Actor("a Git host"), NOW)
+        newest = await queue_deployment(session, target, _PUSH, Actor("a Git host"), NOW)
         approving = asyncio.create_task(_approve(platform, number))
         await _goes_on(platform, approving)
         await cancel_superseded(session, newest, NOW)
@@ -87,8 +87,8 @@ async def test_deployment_that_needs_approval_is_refused_while_one_is_active(pla
     async with platform.sessions() as session, session.begin():
         active = await add_deployment(session, platform.acme, NAME, NOW, status="running")
         number = active.id
-    place = platform.acme.places[NAME]
+    target = platform.acme.places[NAME]
     with pytest.raises(DeployRunning) as refused:
         async with platform.sessions() as session, session.begin():
-            await queue_deployment(session, place, _PUSH, Actor("a Git host"), NOW)
+            await queue_deployment(session, target, _PUSH, Actor("a Git host"), NOW)
     assert refused.value.members == {"active_deployment_id": number}

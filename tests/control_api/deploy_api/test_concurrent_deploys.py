@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment, DeploymentLine
-from control_domain.tables.idempotency import IdempotentAnswer
+from control_domain.tables.idempotency import IdempotentResponse
 from control_domain.tables.recorded_deployments import RecordedDeployment
 from tests.support.deploy_platform import Answer, Platform, environment_path
 
@@ -19,7 +19,7 @@ async def _rows(platform: Platform) -> dict[str, int]:
     async with platform.sessions() as session:
         return {
             table.__tablename__: (await session.execute(select(func.count()).select_from(table))).scalar_one()
-            for table in (Deployment, DeploymentLine, AuditEntry, IdempotentAnswer)
+            for table in (Deployment, DeploymentLine, AuditEntry, IdempotentResponse)
         }
 
 

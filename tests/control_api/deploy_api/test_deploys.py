@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select, update
 
-from control_domain.environments.windows import DAYS, DeployWindow, stored_window
+from control_domain.environments.windows import DAYS, DeployWindow, dump_window
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from control_domain.tables.projects import EnvironmentLock
 from control_domain.tables.repositories import Repository
@@ -221,14 +221,14 @@ async def test_deploy_outside_the_window_is_422(platform: Platform) -> None:
     near = {DAYS[(now + timedelta(days=days)).weekday()] for days in (-1, 0, 1)}
     begin, end = datetime(2026, 1, 1, 9).time(), datetime(2026, 1, 1, 16).time()
     closed = DeployWindow(tuple(day for day in DAYS if day not in near), begin, end, "UTC")
-    await platform.change("shop/development", deploy_window=stored_window(closed))
+    await platform.change("shop/development", deploy_window=dump_window(closed))
     before = await platform.contents()
     answer = await _deploy(platform)
     assert answer.problem == (422, "outside-window")
     assert answer.json()["errors"] == [{"field": "window", "message": f"is {closed}"}]
     assert await platform.contents() == before
     always = DeployWindow(DAYS, begin, begin, "Europe/Oslo")
-    await platform.change("shop/development", deploy_window=stored_window(always))
+    await platform.change("shop/development", deploy_window=dump_window(always))
     assert (await _deploy(platform)).status == 202
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import delete, func, select
 
 from control_domain.projects.operations import create_ingest_key
 from control_domain.tables.deployments import Deployment
-from control_domain.tables.idempotency import IdempotentAnswer
+from control_domain.tables.idempotency import IdempotentResponse
 from control_domain.tables.projects import ProjectRole
 from control_domain.tables.recorded_deployments import RecordedDeployment
 from control_workers.forget_idempotency_keys import forget_old
@@ -34,7 +34,7 @@ async def _count(platform: Platform, table: type[Any]) -> int:
 async def _age(platform: Platform, by: timedelta) -> None:
     """Move the stored responses back in time."""
     async with platform.sessions() as session, session.begin():
-        for row in (await session.execute(select(IdempotentAnswer))).scalars():
+        for row in (await session.execute(select(IdempotentResponse))).scalars():
             row.created_at -= by
 
 
@@ -81,7 +81,7 @@ async def test_repeated_request_gets_the_stored_response(platform: Platform) -> 
 async def test_nothing_is_stored_without_a_key(platform: Platform) -> None:
     for path, body, token in _posts(platform).values():
         await platform.call("POST", path, body, token=token)
-    assert await _count(platform, IdempotentAnswer) == 0
+    assert await _count(platform, IdempotentResponse) == 0
 
 
 async def test_stored_response_is_independent_of_later_changes(platform: Platform) -> None:
@@ -152,7 +152,7 @@ async def test_key_expires_after_a_day(platform: Platform) -> None:
     second = await _deploy(platform, "k", {"ref": "v2"})
     assert (second.status, second.headers.get(_REPLAYED)) == (202, None)
     assert second.data["id"] != first.data["id"]
-    assert await _count(platform, IdempotentAnswer) == 1
+    assert await _count(platform, IdempotentResponse) == 1
 
 
 async def test_error_responses_are_not_stored(platform: Platform) -> None:
@@ -166,7 +166,7 @@ async def test_error_responses_are_not_stored(platform: Platform) -> None:
     await platform.settle()
     answer = await _deploy(platform, "k")
     assert (answer.status, answer.headers.get(_REPLAYED)) == (202, None)
-    assert await _count(platform, IdempotentAnswer) == 2
+    assert await _count(platform, IdempotentResponse) == 2
 
 
 async def test_200_for_an_earlier_report_is_stored(platform: Platform) -> None:
@@ -249,7 +249,7 @@ async def test_expired_keys_are_deleted(platform: Platform) -> None:
     assert (
         await _deploy(platform, "new", name="shop/staging", token=platform.acme.token("deployer"))
     ).status == 202
-    assert await _count(platform, IdempotentAnswer) == 2
+    assert await _count(platform, IdempotentResponse) == 2
     await forget_old(platform.sessions, datetime.now(UTC))
     async with platform.sessions() as session:
-        assert (await session.execute(select(IdempotentAnswer.key))).scalars().all() == ["new"]
+        assert (await session.execute(select(IdempotentResponse.key))).scalars().all() == ["new"]

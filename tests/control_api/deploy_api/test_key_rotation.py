@@ -6,7 +6,7 @@ import pytest
 
 from control_domain.audit import Actor
 from control_domain.key_rotation import Resealed, reseal
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.variables import VariableChange
@@ -46,10 +46,10 @@ async def _reseal(platform: Platform, keys: SealingKeys, most: int) -> Resealed:
 async def _approve(platform: Platform, name: str, change_id: int | None) -> None:
     async with platform.sessions() as session, session.begin():
         environment = await session.get_one(Environment, platform.acme.environment(name).id)
-        place = Place(environment, await session.get_one(Project, environment.project_id))
+        target = DeployTarget(environment, await session.get_one(Project, environment.project_id))
         change = await session.get_one(VariableChange, change_id)
         person = platform.acme.people["maintainer"]
-        await decide_variable_change(session, change, place, ChangeState.APPLIED, person, ACTOR, NOW)
+        await decide_variable_change(session, change, target, ChangeState.APPLIED, person, ACTOR, NOW)
 
 
 async def test_new_key_suffices_after_resealing(platform: Platform) -> None:

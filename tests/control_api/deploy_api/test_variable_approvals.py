@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.projects import Environment, Project
@@ -50,9 +50,9 @@ async def _decide(platform: Platform, number: int, to: ChangeState, who: str = "
         )
 
 
-async def _place(session: AsyncSession, platform: Platform) -> Place:
+async def _place(session: AsyncSession, platform: Platform) -> DeployTarget:
     environment = await session.get_one(Environment, platform.acme.environment(NAME).id)
-    return Place(environment, await session.get_one(Project, environment.project_id))
+    return DeployTarget(environment, await session.get_one(Project, environment.project_id))
 
 
 @pytest.mark.parametrize("to", [ChangeState.APPLIED, ChangeState.REJECTED])

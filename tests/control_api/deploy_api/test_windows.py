@@ -9,10 +9,10 @@ from control_domain.environments.windows import (
     DAYS,
     BadWindow,
     DeployWindow,
+    dump_window,
+    load_window,
     parse_window,
     read_window,
-    stored_window,
-    window_of,
 )
 
 PARSED = [
@@ -37,14 +37,14 @@ def test_window_texts_are_parsed(text: str, days: tuple[str, ...], begin: str, e
     document = {"days": list(days), "from": begin, "to": end, "timezone": zone}
     assert window.to_document() == document
     assert read_window(document) == window
-    assert window_of(stored_window(window)) == window
+    assert load_window(dump_window(window)) == window
     # What is told of it is read again.
     assert parse_window(str(window)) == window
 
 
 def test_missing_window_is_stored_as_null() -> None:
-    assert stored_window(None) is None
-    assert window_of(None) is None
+    assert dump_window(None) is None
+    assert load_window(None) is None
 
 
 NO_WINDOWS = [
@@ -149,7 +149,7 @@ OPEN = [
 def test_window_is_open_at_the_given_times(text: str, moment: str, is_open: bool) -> None:
     window, now = parse_window(text), datetime.fromisoformat(moment).replace(tzinfo=UTC)
     assert window.is_open(now) is is_open
-    stored = window_of(stored_window(window))
+    stored = load_window(dump_window(window))
     assert stored is not None
     assert stored.is_open(now) is is_open
 

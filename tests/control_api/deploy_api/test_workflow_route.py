@@ -95,10 +95,10 @@ async def test_each_new_text_is_a_version(platform: Platform) -> None:
 async def test_next_deployment_uses_the_workflow(platform: Platform) -> None:
     await _put(platform, f"{TEXT}retain: 1")
     await _put(platform, TEXT)
-    place = platform.acme.places["shop/production"]
-    number = (await platform.call("POST", environment_path(place, "deploy"))).data["id"]
+    target = platform.acme.places["shop/production"]
+    number = (await platform.call("POST", environment_path(target, "deploy"))).data["id"]
     identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
-    lease = await take_lease(platform.sessions, identity, place.environment.id, "http://here")
+    lease = await take_lease(platform.sessions, identity, target.environment.id, "http://here")
     assert lease is not None
     job = await begin_attempt(platform.sessions, lease, VARIABLE_KEYS, number)
     assert job is not None and job.workflow == TEXT

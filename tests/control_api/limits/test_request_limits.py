@@ -16,7 +16,7 @@ from control_api.http.middleware import RequestIdMiddleware, RequestLimitMiddlew
 from control_api.limits.request_limits import RequestLimiter, RequestLimits
 from control_domain.accounts.operations import create_api_token, create_person, revoke_api_token
 from control_domain.database.engine import Sessions
-from control_domain.keys import end_key
+from control_domain.keys import revoke_key
 from control_domain.projects.operations import create_ingest_key
 from control_domain.tables.accounts import ApiToken
 from control_domain.tables.projects import IngestKey
@@ -272,7 +272,7 @@ async def test_revoked_credential_does_not_use_its_owners_limits(sessions: Sessi
         }
         assert await revoke_api_token(session, ids[digest_credential(leaked)], now)
         keys = await session.execute(select(IngestKey.id, IngestKey.digest))
-        await end_key(session, IngestKey, {d: n for n, d in keys}[digest_credential(old_key)], now)
+        await revoke_key(session, IngestKey, {d: n for n, d in keys}[digest_credential(old_key)], now)
     assert await ask(token_path, leaked, 20) == [401] * 20
     assert await ask(key_path, old_key, 20) == [401] * 20
     # The first refusal of each counted towards the owner, which has four requests at once, whatever it sends them with.

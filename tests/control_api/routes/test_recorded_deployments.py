@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 from control_api.requests.deployment_report import read_report
 from control_domain.audit import Actor
 from control_domain.database.engine import Sessions
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment, create_ingest_key
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.tables.projects import Environment, Project
@@ -207,7 +207,7 @@ async def test_report_during_removal_of_the_environment_is_401(control: Control)
             Environment.public_id == control.environments[0], Project.id == Environment.project_id
         )
         environment, project = (await session.execute(query)).one()
-        await remove_environment(session, Place(environment, project), Actor("test"), NOW)
+        await remove_environment(session, DeployTarget(environment, project), Actor("test"), NOW)
         reporting = [asyncio.create_task(control.post(_report())) for _ in range(4)]
         # On Postgres they wait for the lock by then, on SQLite for the one that writes.
         await asyncio.sleep(0.2)

@@ -5,11 +5,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-Place = tuple[Any, Any]
+DeployTarget = tuple[Any, Any]
 """A mapping or list, and the key or index in it."""
 
 
-def _places(value: Any) -> Iterator[Place]:
+def _places(value: Any) -> Iterator[DeployTarget]:
     members = (
         value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     )

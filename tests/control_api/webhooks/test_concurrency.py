@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select, update
 
 from control_domain.audit import Actor
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.tables.deployments import Deployment
@@ -55,16 +55,16 @@ async def test_concurrent_pushes_workers_and_ending_deployments(github: Hooked) 
 
 @pytest.mark.both_databases
 async def test_an_environment_is_removed_during_pushes(github: Hooked) -> None:
-    place = github.platform.acme.places["shop/production"]
+    target = github.platform.acme.places["shop/production"]
 
     async def remove() -> None:
         for _ in range(50):
             await _end_active(github)
             try:
                 async with github.platform.sessions() as session, session.begin():
-                    mine = await session.get_one(Environment, place.environment.id)
+                    mine = await session.get_one(Environment, target.environment.id)
                     await remove_environment(
-                        session, Place(mine, place.project), Actor("test"), datetime.now(UTC)
+                        session, DeployTarget(mine, target.project), Actor("test"), datetime.now(UTC)
                     )
             except Refused:
                 continue
@@ -112,8 +112,10 @@ async def test_a_repository_is_disconnected_during_pushes(github: Hooked) -> Non
 
 
 async def test_a_trigger_for_a_removed_environment(github: Hooked) -> None:
-    place = github.platform.acme.places["shop/production"]
+    target = github.platform.acme.places["shop/production"]
     async with github.platform.sessions() as session, session.begin():
-        mine = await session.get_one(Environment, place.environment.id)
-        await remove_environment(session, Place(mine, place.project), Actor("test"), datetime.now(UTC))
+        mine = await session.get_one(Environment, target.environment.id)
+        await remove_environment(
+            session, DeployTarget(mine, target.project), Actor("test"), datetime.now(UTC)
+        )
     assert (await github.deliver(push("github"))).problem == (409, "repository-not-ready")

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from control_domain.audit import Actor
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
@@ -41,15 +41,17 @@ async def test_one_of_several_concurrent_pushes_waits_for_approval(github: Hooke
 @pytest.mark.both_databases
 async def test_a_gated_environment_is_removed_during_pushes(github: Hooked) -> None:
     await github.platform.change(PRODUCTION, deploys_need_approval=True)
-    place = github.platform.acme.places[PRODUCTION]
+    target = github.platform.acme.places[PRODUCTION]
 
     await github.told(push("github"))
 
     async def remove() -> None:
         await asyncio.sleep(0)
         async with github.platform.sessions() as session, session.begin():
-            mine = await session.get_one(Environment, place.environment.id)
-            await remove_environment(session, Place(mine, place.project), Actor("test"), datetime.now(UTC))
+            mine = await session.get_one(Environment, target.environment.id)
+            await remove_environment(
+                session, DeployTarget(mine, target.project), Actor("test"), datetime.now(UTC)
+            )
 
     pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 21)]
     looks = [

@@ -252,10 +252,10 @@ async def test_a_removed_environment_does_not_block_other_projects(
     await _deliver(app, _installation("created", "Acme/Shop"))
     queue = process_push.queue_deployment
 
-    async def removed_in_the_shop(session: Any, place: Any, *arguments: Any) -> Deployment:
-        if place.project.slug == "shop":
+    async def removed_in_the_shop(session: Any, target: Any, *arguments: Any) -> Deployment:
+        if target.project.slug == "shop":
             raise NotFound("There is no such environment.")
-        return await queue(session, place, *arguments)
+        return await queue(session, target, *arguments)
 
     monkeypatch.setattr(process_push, "queue_deployment", removed_in_the_shop)
     answer = await _deliver(app, push("github", installation=1))

@@ -23,7 +23,7 @@ from control_domain.monitors.operations import (
     create_monitor_key,
     create_queue,
 )
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment, create_ingest_key, create_project
 from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.sites.operations import add_goal, create_site
@@ -90,9 +90,9 @@ def _secret(platform: Platform, value: str) -> Secret:
     return Secret(VARIABLE_KEYS.digest(value, platform.acme.projects["shop"].public_id))
 
 
-async def _replace(session: AsyncSession, place: Place, **values: str) -> int | None:
+async def _replace(session: AsyncSession, target: DeployTarget, **values: str) -> int | None:
     """Set the environment's variables; gives the change that waits, if one does."""
-    held = place._replace(environment=await session.get_one(Environment, place.environment.id))
+    held = target._replace(environment=await session.get_one(Environment, target.environment.id))
     return await replace_variables(session, VARIABLE_KEYS, held, values, ACTOR, NOW)
 
 
@@ -294,8 +294,8 @@ async def test_variables_awaiting_approval_replace_the_current_ones(platform: Pl
         async with platform.sessions() as session, session.begin():
             change = await session.get_one(VariableChange, number)
             environment = await session.get_one(Environment, change.environment_id)
-            place = Place(environment, acme.projects["shop"])
-            await decide_variable_change(session, change, place, to, maintainer, ACTOR, NOW, "no")
+            target = DeployTarget(environment, acme.projects["shop"])
+            await decide_variable_change(session, change, target, to, maintainer, ACTOR, NOW, "no")
         return await _read(platform)
 
     approved = await decide(number, ChangeState.APPLIED)
@@ -328,9 +328,9 @@ async def test_deployments_and_other_projects_are_not_part_of_the_state(platform
         session.add(QueueWorker(queue_id=queue.id, worker_id="1", sequence=1, status="idle", received_ms=1))
 
     async def fill_others(session: AsyncSession) -> None:
-        for place in (acme.places["blog/production"], other.places["shop/production"]):
-            environment, project = place
-            await _replace(session, place, A="1")
+        for target in (acme.places["blog/production"], other.places["shop/production"]):
+            environment, project = target
+            await _replace(session, target, A="1")
             await create_heartbeat(session, environment, HeartbeatSettings("n", Schedule(60)), NOW)
             await create_queue(session, environment, "q", NOW)
             await add_goal(
@@ -340,7 +340,7 @@ async def test_deployments_and_other_projects_are_not_part_of_the_state(platform
             session.add(EnvironmentLock(environment_id=environment.id, reason="x", locked_at=NOW))
             await _set(session, Project, project.id, name="Another")
             await _set(session, Environment, environment.id, variables_need_approval=True)
-            await _replace(session, place, A="2")
+            await _replace(session, target, A="2")
 
     acts: dict[str, Act] = {
         "a deployment": lambda session: add_succeeded(session, acme, "shop/production", NOW),
@@ -370,12 +370,12 @@ async def test_previews_are_known_by_their_slugs_alone(platform: Platform) -> No
 
     async def fill(session: AsyncSession) -> None:
         preview = await create_environment(session, acme.projects["shop"], "Preview", "pr-7", "preview", NOW)
-        place = acme.places["shop/production"]._replace(environment=preview)
+        target = acme.places["shop/production"]._replace(environment=preview)
         await create_heartbeat(session, preview, HeartbeatSettings("nightly", Schedule(60)), NOW)
         await create_queue(session, preview, "default", NOW)
-        await _replace(session, place, A="1")
+        await _replace(session, target, A="1")
         preview.variables_need_approval = True
-        await _replace(session, place, A="2")
+        await _replace(session, target, A="2")
 
     await _do(platform, fill)
     after = await _read(platform)
@@ -435,9 +435,9 @@ async def test_the_number_of_queries_does_not_depend_on_the_size(platform: Platf
         for number in range(30):
             environment = await create_environment(session, shop, f"E{number}", f"e-{number}", "staging", NOW)
             environment.variables_need_approval = number % 2 == 0
-            place = acme.places["shop/production"]._replace(environment=environment)
+            target = acme.places["shop/production"]._replace(environment=environment)
             for value in ("1", "2"):
-                await _replace(session, place, A=value)
+                await _replace(session, target, A=value)
             await create_heartbeat(session, environment, HeartbeatSettings("n", Schedule(60)), NOW)
             await create_queue(session, environment, "q", NOW)
             site = await create_site(session, shop.id, f"S{number}", "UTC", [], NOW)

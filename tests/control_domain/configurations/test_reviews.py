@@ -21,7 +21,7 @@ from control_domain.sealing import SealingKeys
 from control_domain.tables.accounts import Account
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.configuration import Review
-from control_domain.tables.idempotency import IdempotentAnswer
+from control_domain.tables.idempotency import IdempotentResponse
 from pipeline_contracts.errors import NotFound
 from tests.support.reviewed_project import ReviewedProject
 
@@ -166,7 +166,7 @@ async def test_the_stored_idempotency_digest_does_not_reveal_the_body(reviewed: 
     answer = await reviewed.platform.call("POST", path.removeprefix("/api"), body, headers=headers)
     assert answer.status == 201
     async with reviewed.platform.sessions() as session:
-        kept = (await session.execute(select(IdempotentAnswer))).scalar_one()
+        kept = (await session.execute(select(IdempotentResponse))).scalar_one()
     assert kept.request_digest != hashlib.sha256(f"POST {path}\0".encode() + body).digest()
 
 

@@ -53,13 +53,13 @@ async def rotated(reviewed: ReviewedProject) -> ReviewedProject:
 
 
 def test_keys_know_the_digests_of_each_of_them() -> None:
-    was = BOTH.as_of(OLD.key_id)
+    was = BOTH.with_current_key(OLD.key_id)
     assert was.digest("1", "prj_1") == OLD.digest("1", "prj_1") != BOTH.digest("1", "prj_1")
-    assert BOTH.as_of(NEW.key_id).digest("1", "prj_1") == NEW.digest("1", "prj_1")
+    assert BOTH.with_current_key(NEW.key_id).digest("1", "prj_1") == NEW.digest("1", "prj_1")
     # They open the same.
     assert was.open(NEW.seal({"A": "1"}, "env_1"), "env_1") == {"A": "1"}
     with pytest.raises(CannotOpen, match="PHAROS_VARIABLES_KEY"):
-        NEW.as_of(OLD.key_id)
+        NEW.with_current_key(OLD.key_id)
 
 
 async def _reseal(reviewed: ReviewedProject, keys: SealingKeys = BOTH) -> Resealed:

@@ -14,7 +14,7 @@ from control_domain.accounts.operations import find_caller
 from control_domain.database.engine import Sessions, open_engine, open_sessions
 from control_domain.first_account.account import ensure_first_account, ensure_secret, write_private
 from control_domain.monitors.operations import live_monitor_keys
-from control_domain.projects.operations import find_by_ingest_key, live_ingest_keys
+from control_domain.projects.operations import find_environment_by_key, live_ingest_keys
 from control_domain.sites.operations import find_sites, live_sites
 from control_domain.tables.accounts import Account
 from control_domain.tables.monitors import Heartbeat, HeartbeatState, MonitorKey, Queue
@@ -37,7 +37,9 @@ async def test_the_first_start_makes_an_account_with_working_keys(sessions: Sess
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     async with sessions() as session:
         caller = await find_caller(session, digest_credential(credentials["api_token"]), NOW)
-        environment = await find_by_ingest_key(session, digest_credential(credentials["ingest_key"]), NOW)
+        environment = await find_environment_by_key(
+            session, digest_credential(credentials["ingest_key"]), NOW
+        )
         (entry,) = await live_ingest_keys(session, NOW)
     assert caller is not None
     assert environment is not None
@@ -71,7 +73,9 @@ async def test_lost_credentials_are_made_again_for_the_same_account(
     assert [second[name] for name in same] == [first[name] for name in same]
     assert second["ingest_key"] != first["ingest_key"]
     async with sessions() as session:
-        assert await find_by_ingest_key(session, digest_credential(second["ingest_key"]), NOW) is not None
+        assert (
+            await find_environment_by_key(session, digest_credential(second["ingest_key"]), NOW) is not None
+        )
         assert (await session.execute(select(func.count()).select_from(Account))).scalar_one() == 1
 
 
@@ -128,7 +132,7 @@ async def test_first_starts_at_once_share_one_account(
         assert (await session.execute(select(func.count()).select_from(Account))).scalar_one() == 1
         for credentials in made:
             key = digest_credential(credentials["ingest_key"])
-            assert await find_by_ingest_key(session, key, datetime.now(UTC)) is not None
+            assert await find_environment_by_key(session, key, datetime.now(UTC)) is not None
     for engine in engines:
         await engine.dispose()
 
@@ -279,7 +283,7 @@ async def test_a_start_goes_on_where_all_environments_were_removed(
     assert (new["account_id"], new["project_id"]) == (first["account_id"], first["project_id"])
     assert new["environment_id"] != first["environment_id"]
     async with sessions() as session:
-        assert await find_by_ingest_key(session, digest_credential(new["ingest_key"]), NOW) is not None
+        assert await find_environment_by_key(session, digest_credential(new["ingest_key"]), NOW) is not None
     await ACTIONS["environments/remove"](engines, {"id": new["environment_id"]}, NOW)
     async with sessions() as session, session.begin():
         await session.execute(delete(Goal))

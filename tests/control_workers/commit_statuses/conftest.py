@@ -9,7 +9,7 @@ import pytest
 
 from control_domain.database.engine import Sessions
 from control_domain.deployments.transitions import transition_deployment
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.repositories import Repository
@@ -64,10 +64,10 @@ class Pushed:
                 deployment = await session.get_one(Deployment, number)
                 await transition_deployment(session, deployment, DeploymentStatus(status), NOW)
 
-    async def add_environment(self, slug: str, type_: str = "staging") -> Place:
+    async def add_environment(self, slug: str, type_: str = "staging") -> DeployTarget:
         async with self.sessions() as session, session.begin():
             made = await create_environment(session, self.operated.project, slug, slug, type_, NOW)
-            return Place(made, self.operated.project)
+            return DeployTarget(made, self.operated.project)
 
     async def reported(self, number: int) -> str | None:
         return (await self.operated.deployment(number)).reported

@@ -8,7 +8,7 @@ from sqlalchemy import event, text
 
 from control_domain.audit import Actor
 from control_domain.previews import close_preview
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
@@ -125,24 +125,26 @@ async def test_unreported_deployments_are_due_for_a_day(pushed: Pushed) -> None:
 
 async def test_deployments_of_a_removed_environment_are_not_started(pushed: Pushed) -> None:
     await pushed.push(status="succeeded")
-    place = pushed.operated.place
+    target = pushed.operated.target
     async with pushed.sessions() as session, session.begin():
-        environment = await session.get_one(Environment, place.environment.id)
-        await remove_environment(session, Place(environment, place.project), Actor("operator kim"), NOW)
+        environment = await session.get_one(Environment, target.environment.id)
+        await remove_environment(
+            session, DeployTarget(environment, target.project), Actor("operator kim"), NOW
+        )
     assert await _find(pushed) == []
 
 
 @pytest.mark.both_databases
 async def test_the_end_is_reported_after_the_environment_was_removed(pushed: Pushed) -> None:
     """For example if a preview closes during its build: otherwise the host would show `pending` forever."""
-    place = await pushed.add_environment("pr-7", "preview")
-    number = await pushed.push(status="deploying", environment_id=place.environment.id)
+    target = await pushed.add_environment("pr-7", "preview")
+    number = await pushed.push(status="deploying", environment_id=target.environment.id)
     (begun,) = await _find(pushed)
     await store_reported(pushed.sessions, begun, "pending")
     async with pushed.sessions() as session, session.begin():
-        environment = await session.get_one(Environment, place.environment.id)
+        environment = await session.get_one(Environment, target.environment.id)
         actor = Actor("webhook of repository 1")
-        await close_preview(session, Place(environment, place.project), actor, NOW)
+        await close_preview(session, DeployTarget(environment, target.project), actor, NOW)
     (ended,) = await _find(pushed)
     assert (ended.status.context, ended.status.state) == ("pharos/shop/pr-7", "error")
     await store_reported(pushed.sessions, ended, "error")

@@ -10,7 +10,7 @@ from aiohttp import web
 from control_domain.accounts.operations import create_account
 from control_domain.audit import Actor
 from control_domain.previews import close_preview
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment, create_project
 from control_domain.repositories.operations import connect_repository
 from control_domain.tables.deployments import Deployment
@@ -100,11 +100,11 @@ async def test_accounts_are_reported_separately(
     async with pushed.sessions() as session, session.begin():
         account = await create_account(session, "Third", "third", RateLimit(10, 20), NOW)
         project = await create_project(session, account, "Shop", "shop", NOW)
-        place = await create_environment(session, project, "Production", "production", "production", NOW)
+        target = await create_environment(session, project, "Production", "production", "production", NOW)
         url = "https://github.com/third/shop.git"
         repository = await connect_repository(session, project.id, "github", url, "main", NOW)
         repository.full_name = "third/shop"
-    theirs = {"account_id": account.id, "project_id": project.id, "environment_id": place.id}
+    theirs = {"account_id": account.id, "project_id": project.id, "environment_id": target.id}
     await pushed.push(status="failed")
     await pushed.push(status="succeeded", repository_id=repository.id, **theirs)
     await reporter.report(NEVER_STOPPED)
@@ -231,13 +231,13 @@ async def test_the_backoff_of_one_host_does_not_affect_others(
     operated = pushed.operated
     async with pushed.sessions() as session, session.begin():
         project = await create_project(session, operated.account, "Blog", "blog", NOW)
-        place = await create_environment(session, project, "Production", "production", "production", NOW)
+        target = await create_environment(session, project, "Production", "production", "production", NOW)
         url = "https://gitlab.com/acme/blog.git"
         repository = await connect_repository(session, project.id, "gitlab", url, "main", NOW)
         repository.full_name = "acme/blog"
     await pushed.push(status="failed")
     await pushed.push(
-        status="succeeded", project_id=project.id, environment_id=place.id, repository_id=repository.id
+        status="succeeded", project_id=project.id, environment_id=target.id, repository_id=repository.id
     )
     github.responses.append(respond_with(500))
     reporter = Reporter(pushed.sessions, {"github": statuses, "gitlab": statuses}, clock=clock)
@@ -319,14 +319,14 @@ async def test_a_status_without_a_response_is_sent_again(
 async def test_a_preview_closed_after_a_lost_response_does_not_stay_pending(
     pushed: Pushed, reporter: Reporter, github: FakeGitHub, clock: Clock
 ) -> None:
-    place = await pushed.add_environment("pr-7", "preview")
-    number = await pushed.push(status="deploying", environment_id=place.environment.id)
+    target = await pushed.add_environment("pr-7", "preview")
+    number = await pushed.push(status="deploying", environment_id=target.environment.id)
     github.responses.append(cut_connection(accepted_by=github))
     await reporter.report(NEVER_STOPPED)
     assert await pushed.reported(number) is None
     async with pushed.sessions() as session, session.begin():
-        environment = await session.get_one(Environment, place.environment.id)
-        await close_preview(session, Place(environment, place.project), Actor("a Git host"), NOW)
+        environment = await session.get_one(Environment, target.environment.id)
+        await close_preview(session, DeployTarget(environment, target.project), Actor("a Git host"), NOW)
     clock.advance(timedelta(minutes=5).total_seconds())
     await reporter.report(NEVER_STOPPED)
     assert github.states() == ["pending", "error"]

@@ -16,7 +16,7 @@ from control_domain.audit import Actor
 from control_domain.configurations.addresses import PROJECT
 from control_domain.configurations.plan import Action, Change
 from control_domain.database.engine import open_engine, open_sessions
-from control_domain.database.errors import DatabaseAway
+from control_domain.database.errors import DatabaseUnavailable
 from control_domain.projects.operations import create_project
 from control_domain.published_keys import publish_keys
 from control_domain.removals.remove_project import remove_project
@@ -136,7 +136,7 @@ class _Unreliable:
         if self._left[kind] == 0:
             self._left[kind] = self._draw(kind)
             self.failures[kind] += 1
-            raise DatabaseAway("The database does not answer now.")
+            raise DatabaseUnavailable("The database does not answer now.")
 
 
 @pytest.mark.parametrize(

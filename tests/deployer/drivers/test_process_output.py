@@ -51,9 +51,9 @@ async def test_a_cut_file_is_read_from_its_beginning_and_its_end_with_the_moved_
     (files / "web.1.log").write_bytes(b"four\n")
     (files / "web.1.log.1").write_bytes(b"two\nthree\n")
     part = (await _read(files, web=1000))["web.1"]
-    assert (part.text, part.offset, part.is_cut) == ("four\n", 5, True)
+    assert (part.text, part.offset, part.is_truncated) == ("four\n", 5, True)
     part = (await _read(files))["web.1"]
-    assert (part.text, part.offset, part.is_cut) == ("two\nthree\nfour\n", 5, False)
+    assert (part.text, part.offset, part.is_truncated) == ("two\nthree\nfour\n", 5, False)
 
 
 async def test_links_pipes_and_folders_are_skipped(files: Path, tmp_path: Path) -> None:

@@ -264,14 +264,14 @@ async def test_a_sweep_survives_a_connection_that_cannot_be_checked(
 
     class Gone:
         has_disconnected_unnoticed = True
-        is_cut = False
+        is_truncated = False
 
         def cut(self) -> None:
-            self.is_cut = True
+            self.is_truncated = True
 
     watch, gone = Watch(120.0), [Gone() for _ in range(5)]
     for caller in (*gone, *(Bad() for _ in range(5))):
         watch.enter(caller)  # type: ignore[arg-type]
     with caplog.at_level(logging.CRITICAL):
         watch.sweep()
-    assert all(caller.is_cut for caller in gone)
+    assert all(caller.is_truncated for caller in gone)

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from control_domain.environments.gate_copies import keep_source
+from control_domain.environments.gate_copies import lock_variables_source
 from control_domain.previews import find_previews
-from control_domain.projects.choose import choose_place
-from control_domain.tables.projects import SOURCE_NOT_KNOWN, Environment
+from control_domain.projects.choose import resolve_target
+from control_domain.tables.projects import UNKNOWN_SOURCE_ID, Environment
 from tests.support.operated import Operated
 
 DEPLOYER = "deployer@acme.example"
@@ -46,7 +46,7 @@ async def test_previews_with_copies_are_gated_and_named(operated: Operated) -> N
 
 async def test_a_copy_of_an_earlier_version_may_be_of_any_environment(operated: Operated) -> None:
     preview = await _open(operated, "feature", None)
-    await operated.change(Environment, preview.id, variables_of_id=SOURCE_NOT_KNOWN)
+    await operated.change(Environment, preview.id, variables_of_id=UNKNOWN_SOURCE_ID)
     told = await operated.act("environments/set", id="production", deploy_approval=True)
     assert told["gated_previews"] == [preview.slug]
 
@@ -63,7 +63,7 @@ async def test_where_nothing_is_copied_nothing_is_gated(operated: Operated) -> N
 async def test_a_gate_waits_for_a_copy_that_is_being_made(operated: Operated) -> None:
     await operated.act("variables/set", environment_id="production", text="SECRET=1")
     async with operated.engines.sessions() as session, session.begin():
-        await keep_source(session, (await choose_place(session, "production")).environment)
+        await lock_variables_source(session, (await resolve_target(session, "production")).environment)
         setting = asyncio.create_task(operated.act("environments/set", id="production", deploy_approval=True))
         opened = asyncio.create_task(_open(operated, "feature", "production"))
         preview = await opened

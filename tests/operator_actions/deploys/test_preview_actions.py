@@ -8,7 +8,7 @@ import pytest
 from control_domain import previews
 from control_domain.audit import Actor
 from control_domain.previews import find_previews, open_preview
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.deployments import Deployment
@@ -243,6 +243,6 @@ async def test_only_previews_are_closed(operated: Operated) -> None:
     line = await operated.refused("previews/close", what="main")
     assert line == "There is no preview main; `pharos preview list` shows all."
     async with operated.engines.sessions() as session, session.begin():
-        place = await open_preview(session, operated.project, "main", Actor("203.0.113.7"), NOW)
-        assert isinstance(place, Place)
+        target = await open_preview(session, operated.project, "main", Actor("203.0.113.7"), NOW)
+        assert isinstance(target, DeployTarget)
     assert (await operated.act("previews/close", what="main"))["slug"] == "preview-main"

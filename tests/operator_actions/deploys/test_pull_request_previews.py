@@ -15,8 +15,8 @@ from control_domain.previews import (
     find_pull_request_preview,
     open_pull_request_preview,
 )
-from control_domain.projects.choose import choose_place
-from control_domain.projects.find import Place
+from control_domain.projects.choose import resolve_target
+from control_domain.projects.find import DeployTarget
 from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
@@ -30,9 +30,11 @@ from tests.support.operated import NOW, Operated
 ACTOR = Actor("webhook 203.0.113.7")
 
 
-async def _open(operated: Operated, number: int = 7, ref: str = "login", **given: Any) -> tuple[Place, bool]:
+async def _open(
+    operated: Operated, number: int = 7, ref: str = "login", **given: Any
+) -> tuple[DeployTarget, bool]:
     keys = given.get("keys", operated.engines.sealing_keys())
-    source = given.get("source", operated.place)
+    source = given.get("source", operated.target)
     async with operated.engines.sessions() as session, session.begin():
         return await open_pull_request_preview(
             session, operated.project, number, ref, source, keys, ACTOR, NOW
@@ -46,7 +48,7 @@ async def _not_ready(operated: Operated, **given: Any) -> str:
     async with operated.engines.sessions() as session, session.begin():
         with pytest.raises(RepositoryNotReady) as caught:
             await open_pull_request_preview(
-                session, operated.project, 7, "login", operated.place, keys, ACTOR, NOW
+                session, operated.project, 7, "login", operated.target, keys, ACTOR, NOW
             )
     after = (await operated.audited(), await operated.count(Environment), await operated.count(VariableSet))
     assert after == before
@@ -64,16 +66,18 @@ async def _values(operated: Operated, environment: Environment) -> dict[str, str
     return open_variables(operated.engines.sealing_keys(), present, environment.public_id)
 
 
-async def _deploy(operated: Operated, place: Place, request: DeploymentRequest | None = None) -> Deployment:
+async def _deploy(
+    operated: Operated, target: DeployTarget, request: DeploymentRequest | None = None
+) -> Deployment:
     async with operated.engines.sessions() as session, session.begin():
-        place = await choose_place(session, place.environment.public_id)
-        return await deploy_preview(session, place, ACTOR, NOW, request)
+        target = await resolve_target(session, target.environment.public_id)
+        return await deploy_preview(session, target, ACTOR, NOW, request)
 
 
-async def _close(operated: Operated, place: Place) -> None:
+async def _close(operated: Operated, target: DeployTarget) -> None:
     async with operated.engines.sessions() as session, session.begin():
-        place = await choose_place(session, place.environment.public_id)
-        await close_preview(session, place, ACTOR, NOW)
+        target = await resolve_target(session, target.environment.public_id)
+        await close_preview(session, target, ACTOR, NOW)
 
 
 @pytest.mark.parametrize("protected", [[], ["A"]], ids=["copied", "nothing to copy"])
@@ -85,9 +89,9 @@ async def test_variables_of_a_gated_environment_bring_its_gate(
     if protected:
         await operated.act("variables/protect", environment_id="production", names=protected)
     await operated.change_environment(deploys_need_approval=True)
-    place, _ = await _open(operated)
+    target, _ = await _open(operated)
     request = DeploymentRequest("pull_request", ref="login", pushed_revision="c" * 40)
-    deployment = await _deploy(operated, place, request)
+    deployment = await _deploy(operated, target, request)
     expected = ("queued", None) if protected else ("awaiting_approval", "c" * 40)
     assert (deployment.status, deployment.revision) == expected
     # It stays while the preview is used again.
@@ -129,8 +133,8 @@ async def test_one_that_is_there_follows_its_pull_request_awake(operated: Operat
     (made, _), _ = await _open(operated, 7, "login")
     await operated.act("environments/state", id="pr-7", state="hibernated")
     await operated.act("variables/set", environment_id="production", text="A=2\n")
-    place, is_new = await _open(operated, 7, "refs/pull/7/head")
-    assert (is_new, place.environment.id) == (False, made.id)
+    target, is_new = await _open(operated, 7, "refs/pull/7/head")
+    assert (is_new, target.environment.id) == (False, made.id)
     found = await _find(operated)
     assert found is not None and (found.branch, found.state) == ("refs/pull/7/head", "running")
     # Its variables are its own by now.
@@ -179,8 +183,8 @@ async def test_variables_that_cannot_be_opened_make_no_preview(operated: Operate
 async def test_of_many_at_once_one_makes_it(operated: Operated) -> None:
     told = await asyncio.gather(*(_open(operated) for _ in range(6)), return_exceptions=True)
     done = [one for one in told if isinstance(one, tuple)]
-    assert len({place.environment.id for place, _ in done}) == 1
-    assert len([place for place, is_new in done if is_new]) == 1
+    assert len({target.environment.id for target, _ in done}) == 1
+    assert len([target for target, is_new in done if is_new]) == 1
     refused = [one for one in told if not isinstance(one, tuple)]
     assert all(isinstance(one, RepositoryNotReady) for one in refused), refused
     assert {str(one) for one in refused} <= {"Somebody else has just made the environment shop/pr-7."}
@@ -193,12 +197,12 @@ async def test_one_that_is_closed_at_the_same_time_is_there_or_not(operated: Ope
     """It is followed before it is closed, or made anew."""
 
     for _ in range(10):
-        place, _ = await _open(operated)
-        (opened, is_new), _ = await asyncio.gather(_open(operated, ref="other"), _close(operated, place))
+        target, _ = await _open(operated)
+        (opened, is_new), _ = await asyncio.gather(_open(operated, ref="other"), _close(operated, target))
         found = await _find(operated)
         if is_new:
             assert found is not None and found.public_id == opened.environment.public_id
-            assert found.public_id != place.environment.public_id
+            assert found.public_id != target.environment.public_id
             await _close(operated, opened)
         else:
             assert found is None
@@ -206,9 +210,9 @@ async def test_one_that_is_closed_at_the_same_time_is_there_or_not(operated: Ope
 
 @pytest.mark.both_databases
 async def test_one_that_is_just_being_closed_is_made_anew(operated: Operated) -> None:
-    place, _ = await _open(operated)
+    target, _ = await _open(operated)
     async with operated.engines.sessions() as session, session.begin():
-        found = await choose_place(session, place.environment.public_id)
+        found = await resolve_target(session, target.environment.public_id)
         await close_preview(session, found, ACTOR, NOW)
         opening = asyncio.create_task(_open(operated))
         # It has found the one that is gone with the end of this transaction.
@@ -218,7 +222,7 @@ async def test_one_that_is_just_being_closed_is_made_anew(operated: Operated) ->
     assert is_new
     found_now = await _find(operated)
     assert found_now is not None and found_now.public_id == opened.environment.public_id
-    assert found_now.public_id != place.environment.public_id
+    assert found_now.public_id != target.environment.public_id
 
 
 async def test_copying_tells_how_many(operated: Operated) -> None:
@@ -227,8 +231,8 @@ async def test_copying_tells_how_many(operated: Operated) -> None:
     await _open(operated)
     keys = operated.engines.sealing_keys()
     async with operated.engines.sessions() as session, session.begin():
-        place = await choose_place(session, "pr-7")
-        assert await copy_variables(session, keys, operated.place, place, ACTOR, NOW) == 2
+        target = await resolve_target(session, "pr-7")
+        assert await copy_variables(session, keys, operated.target, target, ACTOR, NOW) == 2
 
 
 async def test_what_is_opened_by_hand_gets_nothing_protected_either(operated: Operated) -> None:
@@ -236,49 +240,49 @@ async def test_what_is_opened_by_hand_gets_nothing_protected_either(operated: Op
     await operated.act("variables/protect", environment_id="production", names=["SECRET"])
     told = await operated.act("previews/open", branch="login", **{"from": "production"})
     async with operated.engines.sessions() as session:
-        environment = (await choose_place(session, told["environment_id"])).environment
+        environment = (await resolve_target(session, told["environment_id"])).environment
     assert await _values(operated, environment) == {"A": "1"}
 
 
 async def test_what_a_pull_request_wishes_for_is_deployed(operated: Operated) -> None:
-    place, _ = await _open(operated)
+    target, _ = await _open(operated)
     request = DeploymentRequest(
         "pull_request", repository_id=operated.repository.id, ref="login", note="pull request 7"
     )
-    deployment = await _deploy(operated, place, request)
+    deployment = await _deploy(operated, target, request)
     assert (deployment.trigger, deployment.ref, deployment.note) == (
         "pull_request",
         "login",
         "pull request 7",
     )
     # What is queued takes what the branch has by then, by whichever name it was asked for.
-    assert (await _deploy(operated, place, request)).id == deployment.id
-    assert (await _deploy(operated, place)).id == deployment.id
+    assert (await _deploy(operated, target, request)).id == deployment.id
+    assert (await _deploy(operated, target)).id == deployment.id
     async with operated.engines.sessions() as session, session.begin():
         await carried_out.begin(session, deployment.id, NOW)
     with pytest.raises(DeployRunning):
-        await _deploy(operated, place, request)
+        await _deploy(operated, target, request)
 
 
 @pytest.mark.parametrize("queued", [{"ref": "v1"}, {"revision": carried_out.REVISION}], ids=str)
 async def test_a_queued_deployment_of_something_else_does_not_serve(
     operated: Operated, queued: dict[str, str]
 ) -> None:
-    place, _ = await _open(operated)
-    first = await _deploy(operated, place, DeploymentRequest("api", **queued))  # type: ignore[arg-type]
+    target, _ = await _open(operated)
+    first = await _deploy(operated, target, DeploymentRequest("api", **queued))  # type: ignore[arg-type]
     with pytest.raises(DeployRunning) as caught:
-        await _deploy(operated, place, DeploymentRequest("pull_request", ref="login"))
+        await _deploy(operated, target, DeploymentRequest("pull_request", ref="login"))
     assert caught.value.members == {"active_deployment_id": first.id}
 
 
 async def test_closing_waits_for_what_is_past_its_build(operated: Operated) -> None:
-    place, _ = await _open(operated)
-    number = (await _deploy(operated, place)).id
+    target, _ = await _open(operated)
+    number = (await _deploy(operated, target)).id
     await operated.change(Deployment, number, status="running")
     with pytest.raises(StillStarting, match="is past its build"):
-        await _close(operated, place)
+        await _close(operated, target)
     assert await _find(operated) is not None
     assert (await operated.deployment(number)).status == "running"
     await operated.change(Deployment, number, status="succeeded")
-    await _close(operated, place)
+    await _close(operated, target)
     assert await _find(operated) is None

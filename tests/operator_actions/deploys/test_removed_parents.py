@@ -9,7 +9,7 @@ from sqlalchemy import select, text
 
 from control_domain.audit import Actor
 from control_domain.database.errors import BrokenReference
-from control_domain.projects.choose import choose_place
+from control_domain.projects.choose import resolve_target
 from control_domain.refusals import Refused
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.removals.remove_project import remove_project
@@ -67,7 +67,7 @@ async def test_what_is_added_to_an_environment_that_is_removed(
     operated: Operated, name: str, wanted: dict[str, Any]
 ) -> None:
     async with operated.engines.sessions() as session, session.begin():
-        await remove_environment(session, await choose_place(session, "production"), Actor("test"), NOW)
+        await remove_environment(session, await resolve_target(session, "production"), Actor("test"), NOW)
         adding = asyncio.create_task(operated.act(name, **{"environment_id": "production", **wanted}))
         await _waits(operated, adding)
     await _check_refused(adding, name)

@@ -8,7 +8,7 @@ from sqlalchemy.exc import NoResultFound
 
 from control_domain.audit import Actor
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
-from control_domain.projects.choose import choose_place
+from control_domain.projects.choose import resolve_target
 from control_domain.refusals import Refused
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.tables.deployments import Deployment
@@ -41,7 +41,7 @@ async def test_a_deploy_at_the_same_time_is_either_first_or_not_found(operated: 
     for _ in range(10):
         made = await operated.act("environments/create", name="Busy", type="development")
         async with operated.engines.sessions() as session:
-            busy = replace(operated, place=await choose_place(session, made["id"]))
+            busy = replace(operated, target=await resolve_target(session, made["id"]))
         queued, removed = await asyncio.gather(
             busy.queue(), busy.act("environments/remove", id=made["id"]), return_exceptions=True
         )
@@ -61,7 +61,7 @@ async def test_an_approval_at_the_same_time_is_either_first_or_refused(operated:
         made = await operated.act("environments/create", name="Busy", type="development")
         await operated.act("environments/set", id=made["id"], deploy_approval=True)
         async with operated.engines.sessions() as session:
-            waiting = await replace(operated, place=await choose_place(session, made["id"])).queue()
+            waiting = await replace(operated, target=await resolve_target(session, made["id"])).queue()
         wanted = {"by": "maintainer@acme.example", "revision": REVISION}
         agreed = {"by": "deployer@acme.example", "approved_by": "maintainer@acme.example"}
         approved, removed = await asyncio.gather(
@@ -86,7 +86,7 @@ async def test_a_deploy_after_the_look_is_not_found(operated: Operated) -> None:
     await operated.act("environments/remove", id="production")
     async with operated.engines.sessions() as session:
         with pytest.raises(NotFound, match="no such environment"):
-            await queue_deployment(session, operated.place, DeploymentRequest("api"), Actor("test"), NOW)
+            await queue_deployment(session, operated.target, DeploymentRequest("api"), Actor("test"), NOW)
 
 
 async def test_variables_after_the_look_are_refused(operated: Operated) -> None:
@@ -94,7 +94,7 @@ async def test_variables_after_the_look_are_refused(operated: Operated) -> None:
     keys = operated.engines.sealing_keys()
     async with operated.engines.sessions() as session:
         with pytest.raises(NotFound, match="no such environment"):
-            await replace_variables(session, keys, operated.place, {}, Actor("test"), NOW)
+            await replace_variables(session, keys, operated.target, {}, Actor("test"), NOW)
 
 
 @pytest.mark.both_databases
@@ -113,8 +113,8 @@ async def test_a_consumer_that_writes_meanwhile_goes_on(operated: Operated, data
 
     try:
         async with operated.engines.sessions() as session, session.begin():
-            place = await choose_place(session, "production")
-            await remove_environment(session, place, Actor("operator kim"), NOW)
+            target = await resolve_target(session, "production")
+            await remove_environment(session, target, Actor("operator kim"), NOW)
             writing = asyncio.create_task(write())
             await asyncio.sleep(0.3)
             # It waits for what becomes of the queue.

@@ -12,7 +12,7 @@ from control_domain.database.engine import Base
 from control_domain.deployments.operations import tail_log
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.monitors.operations import live_monitor_keys
-from control_domain.projects.find import Place
+from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import live_ingest_keys
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.monitors import (
@@ -124,7 +124,7 @@ async def _fill(operated: Operated, called: str) -> list[str]:
 async def _queue(operated: Operated, session: AsyncSession, environment: Environment) -> Deployment:
     actor = Actor("203.0.113.7", operated.people["owner"].id)
     return await queue_deployment(
-        session, Place(environment, operated.project), DeploymentRequest("api"), actor, NOW
+        session, DeployTarget(environment, operated.project), DeploymentRequest("api"), actor, NOW
     )
 
 

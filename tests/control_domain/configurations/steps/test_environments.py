@@ -9,9 +9,9 @@ from sqlalchemy import select
 from control_domain.configurations.plan import Action, Change
 from control_domain.configurations.resources import FIELDS, MASK
 from control_domain.configurations.steps.step_context import Publications, StepFailed
-from control_domain.environments.operations import scale
+from control_domain.environments.operations import scale_environment
 from control_domain.previews import PREVIEW
-from control_domain.projects.choose import choose_place
+from control_domain.projects.choose import resolve_target
 from control_domain.projects.operations import create_environment
 from control_domain.tables.projects import Environment, EnvironmentLock, IngestKey
 from tests.support.changed_project import PRODUCTION, SOURCE, STAGING, ChangedProject
@@ -191,8 +191,8 @@ async def test_fields_that_are_as_desired_are_not_changed(configured: ChangedPro
 async def test_a_change_waits_for_a_concurrent_scaling(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION, {"replicas": 3})
     async with configured.while_uncommitted(action) as session:
-        place = await choose_place(session, "production")
-        await scale(session, place, 5, configured.others(), NOW)
+        place = await resolve_target(session, "production")
+        await scale_environment(session, place, 5, configured.others(), NOW)
     assert (await configured.environment()).desired_replicas == 5
 
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import update
 
 from control_domain.configurations.steps.step_context import Publications
-from control_domain.environments.hold import hold_environment
+from control_domain.environments.hold import lock_environment_row
 from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease
 from pipeline_contracts.credentials import digest_credential
@@ -92,6 +92,6 @@ async def test_removing_waits_for_the_deployer(configured: ChangedProject) -> No
         removing = asyncio.create_task(configured.apply_step(action))
         await asyncio.sleep(0.2)
         assert not removing.done()
-        await hold_environment(session, await session.get_one(Environment, number))
+        await lock_environment_row(session, await session.get_one(Environment, number))
     await removing
     assert await configured.fields(PRODUCTION) is None

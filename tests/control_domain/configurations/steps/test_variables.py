@@ -6,7 +6,7 @@ from sqlalchemy import select
 from control_domain.configurations.plan import Action, Change
 from control_domain.configurations.resources import Secret
 from control_domain.configurations.steps.step_context import Publications
-from control_domain.projects.choose import choose_place
+from control_domain.projects.choose import resolve_target
 from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableChange, VariableSet
@@ -137,7 +137,7 @@ async def test_a_change_waits_for_a_concurrent_change_of_variables(configured: C
     await _set(configured, "A=1")
     action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("2")})
     async with configured.while_uncommitted(action) as session:
-        place = await choose_place(session, "production")
+        place = await resolve_target(session, "production")
         await replace_variables(session, configured.keys, place, {"A": "5"}, configured.others(), NOW)
     assert await _values(configured) == {"A": "5"}
 
