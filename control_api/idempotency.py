@@ -10,7 +10,7 @@ from fastapi import Request, Response
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.database.engine import insert_if_absent
+from control_domain.database.statements import insert_if_absent
 from control_domain.tables.idempotency import RETENTION, IdempotentResponse
 from pipeline_contracts.errors import FieldError, InvalidInput, Unavailable
 

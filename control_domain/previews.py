@@ -14,9 +14,12 @@ from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.errors import BrokenReference
 from control_domain.deployments.decisions import cancel_deployment
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
-from control_domain.environments.gate_copies import require_approval
-from control_domain.environments.hold import lock_deployer_lease, lock_environment_row
-from control_domain.environments.operations import change_environment_state
+from control_domain.environments.gates import require_approval
+from control_domain.environments.operations import (
+    change_environment_state,
+    lock_deployer_lease,
+    lock_environment_row,
+)
 from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment
 from control_domain.refusals import Refused

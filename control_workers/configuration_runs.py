@@ -26,7 +26,7 @@ from control_domain.configurations.steps.apply_step import apply_step
 from control_domain.configurations.steps.step_context import Publications, StepFailed
 from control_domain.database.engine import Sessions
 from control_domain.database.errors import DatabaseUnavailable, is_schema_outdated
-from control_domain.projects.hold import lock_project_row
+from control_domain.projects.operations import lock_project_row
 from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.sites.operations import live_sites
 from control_domain.tables.configuration import RunStep

@@ -15,7 +15,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.clock import database_now
-from control_domain.database.engine import Sessions, insert_if_absent, use_snapshot
+from control_domain.database.engine import Sessions
+from control_domain.database.statements import insert_if_absent, use_snapshot
 from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease, Instance
 from deployer.identity import Identity

@@ -14,7 +14,7 @@ from control_domain.accounts.roles import Right
 from control_domain.deployments.describe import describe_deployment
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.environments import operations
-from control_domain.environments.describe import describe_environment
+from control_domain.projects.describe import describe_environment
 from control_domain.projects.find import find_environment
 from control_domain.variables.dotenv import read_dotenv
 from control_domain.variables.operations import replace_variables

@@ -8,8 +8,8 @@ from control_api.authentication import api_token
 from control_api.request_session import Session
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import Right
-from control_domain.environments.describe import describe_project
 from control_domain.paging import Cursors, read_page
+from control_domain.projects.describe import describe_project
 from control_domain.projects.find import find_project
 from control_domain.projects.listing import list_projects, read_project
 

@@ -25,7 +25,7 @@ from control_domain.configurations.runs import (
     update_run_status,
 )
 from control_domain.configurations.sealed_actions import open_actions
-from control_domain.projects.hold import lock_project_row
+from control_domain.projects.operations import lock_project_row
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.projects import Project

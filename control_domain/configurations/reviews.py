@@ -13,7 +13,7 @@ from control_domain.configurations.documents.read_document import collect_config
 from control_domain.configurations.plan import Plan, find_project_faults, make_plan
 from control_domain.configurations.project_state import read_project_state
 from control_domain.configurations.sealed_actions import seal_actions
-from control_domain.projects.hold import lock_project_row
+from control_domain.projects.operations import lock_project_row
 from control_domain.sealing import SealingKeys
 from control_domain.tables.configuration import Review
 from control_domain.tables.projects import Project

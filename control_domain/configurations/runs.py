@@ -9,8 +9,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.database.engine import lock_row
-from control_domain.database.move_status import move_status
+from control_domain.database.statements import lock_row, move_status
 from control_domain.tables.configuration import ConfigurationRun, RunStep
 from control_domain.tables.projects import Project
 from pipeline_contracts.deploy_states import StepStatus

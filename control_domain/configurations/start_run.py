@@ -20,7 +20,7 @@ from control_domain.configurations.resources import ProjectState
 from control_domain.configurations.reviews import find_review
 from control_domain.configurations.runs import ConfigurationRunStatus, move_step
 from control_domain.configurations.sealed_actions import open_actions, read_digest_translation, seal_actions
-from control_domain.projects.hold import lock_project_row
+from control_domain.projects.operations import lock_project_row
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.projects import Project

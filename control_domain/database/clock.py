@@ -8,7 +8,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from control_domain.database.engine import UtcDateTime
+from control_domain.database.base import UtcDateTime
 
 
 class database_now(FunctionElement[datetime]):

@@ -17,8 +17,8 @@ from control_domain.deployments.inputs import (
 )
 from control_domain.deployments.queue_deployment import deploy_running_error
 from control_domain.deployments.transitions import add_log_line, transition_deployment
-from control_domain.environments.check_open import check_open
-from control_domain.projects.members import check_second_person
+from control_domain.environments.gates import check_open
+from control_domain.projects.resolve import check_second_person
 from control_domain.refusals import Refused
 from control_domain.repositories.operations import is_disconnected
 from control_domain.tables.accounts import Person

@@ -10,11 +10,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain import next_steps
 from control_domain.audit import Actor, record_audit_entry
-from control_domain.database.engine import insert_if_absent
+from control_domain.database.statements import insert_if_absent
 from control_domain.deployments.inputs import input_columns, read_current_inputs
 from control_domain.deployments.transitions import add_log_line
-from control_domain.environments.check_open import check_open
-from control_domain.environments.hold import lock_environment_row
+from control_domain.environments.gates import check_open
+from control_domain.environments.operations import lock_environment_row
 from control_domain.projects.find import DeployTarget
 from control_domain.repositories.operations import find_connected_repository
 from control_domain.tables.deployments import Deployment

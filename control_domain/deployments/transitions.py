@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.database.move_status import move_status
+from control_domain.database.statements import move_status
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from pipeline_contracts.deploy_states import FINAL_STATUSES, DeploymentStatus
 from pipeline_contracts.times import format_time

@@ -3,15 +3,28 @@ person too, by every way."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.roles import Right
+from control_domain.audit import Actor, record_audit_entry
 from control_domain.environments.windows import DeployWindow, load_window, read_window
-from control_domain.projects.members import check_second_person, resolve_member
+from control_domain.projects.find import DeployTarget
+from control_domain.projects.resolve import check_second_person, resolve_member
 from control_domain.refusals import Refused
-from control_domain.tables.projects import Environment, Project
+from control_domain.tables.accounts import Person
+from control_domain.tables.projects import UNKNOWN_SOURCE_ID, Environment, EnvironmentLock, Project
+from pipeline_contracts.deploy_states import EnvironmentState
+from pipeline_contracts.errors import (
+    EnvironmentLocked,
+    EnvironmentNotReady,
+    FieldError,
+    NotFound,
+    OutsideWindow,
+)
 
 REMOVED = "the environment itself"
 UNPROTECTED = "the protection of variables"
@@ -86,3 +99,89 @@ async def require_second_person(
     second = await resolve_member(session, project, str(wanted["approved_by"]), Right.DECIDE)
     check_second_person(asker.id, second)
     return {"lowered": list(lowered), "asked_by": asker.email, "approved_by": second.email}
+
+
+async def lock_variables_source(session: AsyncSession, source: Environment) -> None:
+    """Lock the environment and its variables until the end of the transaction, which copies the variables.
+
+    Call this before locking the preview: the transaction that turns a gate on locks the two in this order. SQLite does
+    not lock on reads; there the transaction is the only writer once it has created or locked the preview.
+    """
+    query = select(Environment.id).where(Environment.id == source.id).with_for_update(read=True)
+    await session.execute(query)
+
+
+async def require_approval_of_copies(
+    session: AsyncSession, source: DeployTarget, actor: Actor, now: datetime
+) -> Sequence[str]:
+    """Turn approvals on in every environment that has a copy of the variables of `source`, or whose source is unknown;
+    return their slugs. The caller has locked `source` and turned its gate on."""
+    gated: list[str] = []
+    sources = [source]
+    while sources:
+        target = sources.pop()
+        for copy in await _find_copies(session, target.environment):
+            require_approval(session, DeployTarget(copy, target.project), target, actor, now)
+            gated.append(copy.slug)
+            # A preview can be opened with the variables of another preview.
+            sources.append(DeployTarget(copy, target.project))
+        await session.flush()
+    return sorted(gated)
+
+
+async def _find_copies(session: AsyncSession, source: Environment) -> Sequence[Environment]:
+    query = (
+        select(Environment)
+        .where(
+            Environment.project_id == source.project_id,
+            or_(Environment.variables_of_id == source.id, Environment.variables_of_id == UNKNOWN_SOURCE_ID),
+            Environment.deploys_need_approval.is_(False),
+            Environment.id != source.id,
+        )
+        .order_by(Environment.id)
+        .with_for_update(key_share=True)
+    )
+    return (await session.execute(query.execution_options(populate_existing=True))).scalars().all()
+
+
+def require_approval(
+    session: AsyncSession, target: DeployTarget, source: DeployTarget, actor: Actor, now: datetime
+) -> None:
+    """Make deploys wait for approval in an environment that has variables of `source`."""
+    environment = target.environment
+    environment.deploys_need_approval = True
+    details = {"deploys_need_approval": {"from": False, "to": True}, "variables_of": source.environment.slug}
+    account, subject = target.project.account_id, f"environment {environment.public_id}"
+    record_audit_entry(session, actor, account, "environment.set", subject, now, details)
+
+
+async def check_open(session: AsyncSession, environment: Environment, now: datetime) -> None:
+    """Gives `environment` the present settings: what was read before a body came may be half a minute old.
+
+    Raises `EnvironmentLocked`, `OutsideWindow` or `EnvironmentNotReady`, and `NotFound` where it was removed since it
+    was looked for.
+    """
+    found = (
+        await session.execute(
+            select(Environment, EnvironmentLock.reason, Person.name)
+            .outerjoin(EnvironmentLock, EnvironmentLock.environment_id == Environment.id)
+            .outerjoin(Person, Person.id == EnvironmentLock.person_id)
+            .where(Environment.id == environment.id)
+            .execution_options(populate_existing=True)
+        )
+    ).one_or_none()
+    if found is None:
+        raise NotFound("The account has no such environment.")
+    _, reason, name = found
+    if reason is not None:
+        held = f"is locked by {name or 'an operator'}: {reason}"
+        raise EnvironmentLocked(f"The environment {held}", errors=[FieldError("locked", held)])
+    window = load_window(environment.deploy_window)
+    if window is not None and not window.is_open(now):
+        raise OutsideWindow(
+            f"The environment takes deploys {window} only.", errors=[FieldError("window", f"is {window}")]
+        )
+    if environment.state != EnvironmentState.RUNNING:
+        raise EnvironmentNotReady(
+            "The environment is hibernated: wake it first.", errors=[FieldError("state", "is hibernated")]
+        )

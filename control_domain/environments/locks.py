@@ -7,7 +7,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
-from control_domain.database.engine import insert_if_absent
+from control_domain.database.statements import insert_if_absent
 from control_domain.projects.find import DeployTarget
 from control_domain.tables.accounts import Person
 from control_domain.tables.projects import Environment, EnvironmentLock

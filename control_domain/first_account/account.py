@@ -23,8 +23,7 @@ from control_domain.accounts.operations import (
 )
 from control_domain.accounts.roles import SCOPES
 from control_domain.database.engine import Sessions
-from control_domain.first_account.monitors import ensure_first_monitors
-from control_domain.first_account.site import ensure_first_site
+from control_domain.first_account.samples import ensure_first_monitors, ensure_first_site
 from control_domain.projects.operations import create_environment, create_ingest_key, create_project
 from control_domain.tables.accounts import Account, Membership, Person
 from control_domain.tables.projects import Environment, Project

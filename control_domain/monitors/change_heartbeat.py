@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.database.engine import lock_row
+from control_domain.database.statements import lock_row
 from control_domain.monitors.operations import HeartbeatSettings, get_settings
 from control_domain.refusals import Refused
 from control_domain.tables.monitors import Heartbeat, HeartbeatState

@@ -7,10 +7,12 @@ from datetime import datetime
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain.database.statements import lock_row
 from control_domain.keys import is_live, make_key_entry
 from control_domain.tables.accounts import Account, Person
 from control_domain.tables.projects import Environment, IngestKey, Project, ProjectRole
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from pipeline_contracts.errors import NotFound
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.key_directory.interface import KeyEntry
@@ -131,3 +133,10 @@ async def live_ingest_keys(
         for key, environment_id, project_id, account in await session.execute(query)
         if is_live(key, now)
     ]
+
+
+async def lock_project_row(session: AsyncSession, project: Project) -> None:
+    """Let nobody else rename the project, set its workflow, apply a configuration to it or remove it until the end of
+    the transaction. Raises `NotFound` where it was removed since it was looked for."""
+    if not await lock_row(session, Project.name, Project.id == project.id):
+        raise NotFound("The account has no such project.")

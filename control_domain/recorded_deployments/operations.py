@@ -9,8 +9,8 @@ from msgspec import Struct
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.database.engine import insert_if_absent
 from control_domain.database.errors import BrokenReference
+from control_domain.database.statements import insert_if_absent
 from control_domain.projects.operations import UNKNOWN_KEY
 from control_domain.tables.projects import Environment
 from control_domain.tables.recorded_deployments import RecordedDeployment

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.deployments.transitions import add_log_line, transition_deployment
-from control_domain.environments.hold import lock_deployer_lease, lock_environment_row
+from control_domain.environments.operations import lock_deployer_lease, lock_environment_row
 from control_domain.monitors.remove_monitors import remove_monitors
 from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused

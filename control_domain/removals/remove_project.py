@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import lock_account_row
 from control_domain.audit import Actor, record_audit_entry
-from control_domain.database.engine import Base
-from control_domain.projects.hold import lock_project_row
+from control_domain.database.base import Base
+from control_domain.projects.operations import lock_project_row
 from control_domain.refusals import Refused
 from control_domain.tables.accounts import Account
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep

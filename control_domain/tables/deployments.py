@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import BigInteger, ForeignKey, Index, Integer, String, Text, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, UtcDateTime, partial_index
+from control_domain.database.base import Base, UtcDateTime, partial_index
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES
 
 _IS_ACTIVE = f"status IN ({', '.join(repr(status.value) for status in ACTIVE_STATUSES)})"

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Index, LargeBinary, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, UtcDateTime
+from control_domain.database.base import Base, UtcDateTime
 
 RETENTION = timedelta(hours=24)
 """How long a key's first answer is repeated."""

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, LargeBinary, String, Text, UniqueConstraint, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, UtcDateTime
+from control_domain.database.base import Base, UtcDateTime
 
 
 class Project(Base):

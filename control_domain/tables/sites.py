@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import CheckConstraint, ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, UtcDateTime
+from control_domain.database.base import Base, UtcDateTime
 
 
 class Site(Base):

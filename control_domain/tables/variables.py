@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, Index, LargeBinary, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, UtcDateTime, partial_index
+from control_domain.database.base import Base, UtcDateTime, partial_index
 from pipeline_contracts.deploy_states import ChangeState
 
 _IS_PENDING = f"state = {ChangeState.PENDING.value!r}"

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.engine import Base, UtcDateTime, partial_index
+from control_domain.database.base import Base, UtcDateTime, partial_index
 
 
 class SealedWebhookSecret(Base):

@@ -7,9 +7,9 @@ from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
-from control_domain.environments.hold import lock_environment_row
+from control_domain.environments.operations import lock_environment_row
 from control_domain.projects.find import DeployTarget
-from control_domain.projects.members import check_second_person
+from control_domain.projects.resolve import check_second_person
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.accounts import Person
 from control_domain.tables.projects import Environment

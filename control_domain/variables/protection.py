@@ -11,8 +11,8 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
-from control_domain.database.engine import insert_if_absent
-from control_domain.environments.hold import lock_environment_row
+from control_domain.database.statements import insert_if_absent
+from control_domain.environments.operations import lock_environment_row
 from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.sealing import SealingKeys

@@ -12,7 +12,7 @@ from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain import next_steps
-from control_domain.database.engine import insert_if_absent
+from control_domain.database.statements import insert_if_absent
 from control_domain.refusals import Refused
 from control_domain.tables.webhooks import WebhookDelivery
 from control_domain.webhooks.outcome import Outcome

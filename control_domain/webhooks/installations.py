@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import Delete, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.database.engine import insert_if_absent
+from control_domain.database.statements import insert_if_absent
 from control_domain.tables.webhooks import GitInstallation, InstalledRepository
 from control_domain.webhooks.outcome import Outcome
 from git_hosts.webhook_events import HostedRepository, Installation

@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain import next_steps
 from control_domain.audit import Actor
-from control_domain.database.engine import insert_if_absent
+from control_domain.database.statements import insert_if_absent
 from control_domain.deployments.queue_deployment import DeploymentRequest
 from control_domain.previews import (
     StillStarting,

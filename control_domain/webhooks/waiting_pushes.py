@@ -8,10 +8,10 @@ from sqlalchemy import delete, exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
-from control_domain.database.engine import insert_into
+from control_domain.database.statements import insert_into
 from control_domain.deployments.queue_deployment import DeploymentRequest, Trigger, queue_deployment
 from control_domain.deployments.transitions import add_log_line, transition_deployment
-from control_domain.environments.check_open import check_open
+from control_domain.environments.gates import check_open
 from control_domain.projects.find import DeployTarget
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project

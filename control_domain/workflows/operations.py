@@ -6,7 +6,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
-from control_domain.projects.hold import lock_project_row
+from control_domain.projects.operations import lock_project_row
 from control_domain.tables.projects import Project
 from control_domain.tables.workflows import Workflow
 from control_domain.workflows.document import WorkflowDocument

@@ -15,7 +15,7 @@ from control_domain.deployments.inputs import (
 )
 from control_domain.deployments.queue_deployment import choose_revision_to_approve
 from control_domain.deployments.transitions import add_log_line, transition_deployment
-from control_domain.environments.check_open import check_open
+from control_domain.environments.gates import check_open
 from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment, Release
 from control_domain.tables.projects import Environment

@@ -8,7 +8,8 @@ from sqlalchemy import Select, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.clock import database_now
-from control_domain.database.engine import Sessions, use_snapshot
+from control_domain.database.engine import Sessions
+from control_domain.database.statements import use_snapshot
 from control_domain.tables.accounts import Account
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment, Project

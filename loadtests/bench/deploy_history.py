@@ -10,7 +10,8 @@ from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from control_domain.accounts.roles import SCOPES
-from control_domain.database.engine import Base, open_engine
+from control_domain.database.base import Base
+from control_domain.database.engine import open_engine
 from control_domain.database.migrations.upgrade import upgrade_database
 from control_domain.tables.accounts import Account, ApiToken, Membership, Person
 from control_domain.tables.deployments import Deployment, DeploymentLine

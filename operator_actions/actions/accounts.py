@@ -18,8 +18,8 @@ from control_domain.accounts.operations import (
 )
 from control_domain.audit import make_operator, record_audit_entry
 from control_domain.keys import warn_if_unpublished
-from control_domain.projects.choose import resolve_account
 from control_domain.projects.describe import summarize_project
+from control_domain.projects.resolve import resolve_account
 from control_domain.published_keys import republish_account
 from control_domain.refusals import Refused
 from control_domain.slugs import read_name, read_slug

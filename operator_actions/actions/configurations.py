@@ -21,9 +21,13 @@ from control_domain.configurations.reviews import create_review, describe_review
 from control_domain.configurations.runs import STEP_TRANSITIONS, describe_run, describe_step, list_steps
 from control_domain.configurations.start_run import start_run
 from control_domain.documents.faults import DocumentFault
-from control_domain.projects.choose import resolve_project
 from control_domain.projects.describe import summarize_project
-from control_domain.projects.members import check_second_person, resolve_member, resolve_requester
+from control_domain.projects.resolve import (
+    check_second_person,
+    resolve_member,
+    resolve_project,
+    resolve_requester,
+)
 from control_domain.refusals import Refused, refusing
 from control_domain.sealing import CannotOpen
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep

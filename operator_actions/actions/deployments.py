@@ -12,8 +12,7 @@ from sqlalchemy.orm import aliased
 from control_domain.accounts.roles import Right
 from control_domain.audit import Actor, make_operator
 from control_domain.deployments import decisions as decide
-from control_domain.projects.choose import resolve_environment, resolve_project
-from control_domain.projects.members import resolve_member
+from control_domain.projects.resolve import resolve_environment, resolve_member, resolve_project
 from control_domain.refusals import Refused, refusing
 from control_domain.tables.accounts import Person
 from control_domain.tables.deployments import Deployment

@@ -11,16 +11,20 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import make_operator, record_audit_entry
 from control_domain.database.errors import BrokenReference
-from control_domain.environments import operations, read_wanted
-from control_domain.environments.gate_copies import require_approval_of_copies
-from control_domain.environments.gates import find_lowered, read_gate, require_second_person
-from control_domain.environments.hold import lock_deployer_lease, lock_environment_row
+from control_domain.environments import operations
+from control_domain.environments import settings as read_wanted
+from control_domain.environments.gates import (
+    find_lowered,
+    read_gate,
+    require_approval_of_copies,
+    require_second_person,
+)
 from control_domain.environments.locks import DeployLock, find_lock, lock_environment, unlock_environment
+from control_domain.environments.operations import lock_deployer_lease, lock_environment_row
 from control_domain.keys import revoke_published_keys
-from control_domain.projects.choose import resolve_project, resolve_target
 from control_domain.projects.find import DeployTarget
-from control_domain.projects.members import resolve_requester
 from control_domain.projects.operations import create_environment
+from control_domain.projects.resolve import resolve_project, resolve_requester, resolve_target
 from control_domain.refusals import Refused, refusing
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.slugs import read_name, read_slug

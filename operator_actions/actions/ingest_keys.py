@@ -8,8 +8,8 @@ from sqlalchemy import select
 
 from control_domain.database.engine import Sessions
 from control_domain.keys import revoke_key, warn_if_unpublished
-from control_domain.projects.choose import resolve_environment
 from control_domain.projects.operations import create_ingest_key, live_ingest_keys
+from control_domain.projects.resolve import resolve_environment
 from control_domain.refusals import Refused
 from control_domain.tables.projects import Environment, IngestKey
 from pipeline_contracts.credentials import digest_credential

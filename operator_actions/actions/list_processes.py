@@ -9,8 +9,7 @@ from sqlalchemy import func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.clock import database_now
-from control_domain.environments.describe import describe_environment
-from control_domain.projects.describe import summarize_project
+from control_domain.projects.describe import describe_environment, summarize_project
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.runtime import EnvironmentLease, Instance

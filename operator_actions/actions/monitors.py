@@ -23,7 +23,7 @@ from control_domain.monitors.operations import (
     live_monitor_keys,
 )
 from control_domain.monitors.params import read_heartbeat_settings, read_monitor_name
-from control_domain.projects.choose import resolve_environment
+from control_domain.projects.resolve import resolve_environment
 from control_domain.refusals import Refused
 from control_domain.tables.monitors import MonitorKey
 from control_domain.tables.projects import Environment

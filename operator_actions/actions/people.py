@@ -14,7 +14,7 @@ from control_domain.accounts.members import (
     remove_member,
 )
 from control_domain.audit import make_operator, record_audit_entry
-from control_domain.projects.choose import resolve_account
+from control_domain.projects.resolve import resolve_account
 from control_domain.slugs import read_name
 from operator_actions.actions.accounts import known_as
 from operator_actions.actions.engines import Action, Engines, Wanted

@@ -10,13 +10,16 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain import previews
 from control_domain.audit import make_operator
 from control_domain.database.public_ids import matches_id
-from control_domain.environments.gate_copies import lock_variables_source
-from control_domain.environments.gates import find_lowered, read_gate, require_second_person
-from control_domain.environments.read_wanted import check_branch
+from control_domain.environments.gates import (
+    find_lowered,
+    lock_variables_source,
+    read_gate,
+    require_second_person,
+)
+from control_domain.environments.settings import check_branch
 from control_domain.keys import revoke_published_keys
-from control_domain.projects.choose import resolve_environment, resolve_project
 from control_domain.projects.find import DeployTarget
-from control_domain.projects.members import resolve_requester
+from control_domain.projects.resolve import resolve_environment, resolve_project, resolve_requester
 from control_domain.refusals import Refused, refusing
 from control_domain.sealing import CannotOpen
 from control_domain.tables.projects import Environment, Project

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import select
 
 from control_domain.process_output import OutputPart, OutputUnreadable, ProcessOutput
-from control_domain.projects.choose import resolve_environment, resolve_target
 from control_domain.projects.find import DeployTarget
+from control_domain.projects.resolve import resolve_environment, resolve_target
 from control_domain.refusals import Refused
 from control_domain.tables.runtime import EnvironmentLease, Instance
 from operator_actions.actions.engines import Action, Engines, Wanted

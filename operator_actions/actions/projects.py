@@ -12,11 +12,10 @@ from control_domain.accounts.describe import summarize_account, summarize_person
 from control_domain.accounts.members import Member, lock_member
 from control_domain.accounts.roles import PROJECT_ROLES, sees_all_projects
 from control_domain.audit import make_operator, record_audit_entry
-from control_domain.environments.describe import describe_project
-from control_domain.projects.choose import resolve_account, resolve_project
-from control_domain.projects.describe import summarize_project
+from control_domain.projects.describe import describe_project, summarize_project
 from control_domain.projects.listing import ListedEnvironment, read_environments, read_project
 from control_domain.projects.operations import create_project, grant_role, revoke_role
+from control_domain.projects.resolve import resolve_account, resolve_project
 from control_domain.refusals import Refused
 from control_domain.removals.remove_project import remove_project
 from control_domain.repositories.operations import find_connected_repository

@@ -9,9 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.deployments.operations import queue_promotion, queue_rollback
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
-from control_domain.projects.choose import resolve_environment, resolve_target
 from control_domain.projects.find import DeployTarget
-from control_domain.projects.members import resolve_requester
+from control_domain.projects.resolve import resolve_environment, resolve_requester, resolve_target
 from control_domain.refusals import Refused, refusing
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment

@@ -12,9 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import make_operator, record_audit_entry
 from control_domain.deployments.transitions import add_log_line, transition_deployment
-from control_domain.environments.read_wanted import check_branch
-from control_domain.projects.choose import resolve_project
+from control_domain.environments.settings import check_branch
 from control_domain.projects.describe import summarize_project
+from control_domain.projects.resolve import resolve_project
 from control_domain.refusals import Refused
 from control_domain.repositories import operations
 from control_domain.repositories.urls import read_url

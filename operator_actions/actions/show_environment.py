@@ -6,10 +6,9 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.environments.describe import describe_environment
 from control_domain.environments.locks import DeployLock, find_lock
 from control_domain.environments.windows import load_window
-from control_domain.projects.describe import summarize_project
+from control_domain.projects.describe import describe_environment, summarize_project
 from control_domain.projects.find import DeployTarget
 from control_domain.tables.accounts import Person
 from control_domain.tables.deployments import Deployment, LiveRelease, Release

@@ -13,7 +13,7 @@ from control_domain.audit import make_operator
 from control_domain.database.engine import Sessions
 from control_domain.database.errors import BrokenReference
 from control_domain.keys import revoke_published_keys, warn_if_unpublished
-from control_domain.projects.choose import resolve_project
+from control_domain.projects.resolve import resolve_project
 from control_domain.refusals import Refused
 from control_domain.sites import operations, params
 from control_domain.sites.operations import (

@@ -10,7 +10,7 @@ from control_domain.accounts.describe import describe_token
 from control_domain.accounts.members import lock_member
 from control_domain.accounts.operations import create_api_token, revoke_api_token
 from control_domain.audit import make_operator, record_audit_entry
-from control_domain.projects.choose import resolve_account
+from control_domain.projects.resolve import resolve_account
 from control_domain.refusals import Refused
 from control_domain.slugs import read_name
 from control_domain.tables.accounts import Account, ApiToken, Person

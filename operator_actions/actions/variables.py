@@ -12,11 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.accounts.roles import Right
 from control_domain.audit import make_operator, record_audit_entry
 from control_domain.environments.gates import UNPROTECTED, read_gate, require_second_person
-from control_domain.environments.hold import lock_environment_row
+from control_domain.environments.operations import lock_environment_row
 from control_domain.key_rotation import reseal
-from control_domain.projects.choose import resolve_target
 from control_domain.projects.find import DeployTarget
-from control_domain.projects.members import resolve_member
+from control_domain.projects.resolve import resolve_member, resolve_target
 from control_domain.refusals import Refused, refusing
 from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.tables.accounts import Person

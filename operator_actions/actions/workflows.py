@@ -6,9 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from control_domain.documents.faults import DocumentFault
-from control_domain.projects.choose import resolve_project
 from control_domain.projects.describe import summarize_project
-from control_domain.projects.members import resolve_requester
+from control_domain.projects.resolve import resolve_project, resolve_requester
 from control_domain.refusals import Refused, refusing
 from control_domain.tables.accounts import Person
 from control_domain.workflows import operations

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Boolean, literal, select, update
 
+from control_domain.database.base import UtcDateTime
 from control_domain.database.clock import database_now
-from control_domain.database.engine import UtcDateTime
 from control_domain.tables.configuration import ConfigurationRun
 from control_domain.tables.runtime import EnvironmentLease
 from control_workers import configuration_leases as application_leases

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.projects.choose import resolve_environment
+from control_domain.projects.resolve import resolve_environment
 from tests.support import carried_out
 from tests.support.commands import Run, ask, refused, run_in, tell
 from tests.support.followed import (

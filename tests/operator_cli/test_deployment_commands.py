@@ -13,7 +13,7 @@ from control_domain.accounts.members import resolve_person
 from control_domain.audit import Actor
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
-from control_domain.projects.choose import resolve_target
+from control_domain.projects.resolve import resolve_target
 from tests.support.commands import Run, ask, refused, run_in, tell
 from tests.support.platform_process import PlatformProcess
 

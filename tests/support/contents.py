@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from control_domain.database.engine import Base
+from control_domain.database.base import Base
 
 
 async def read_contents(

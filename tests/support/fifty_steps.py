@@ -18,7 +18,8 @@ from control_domain.configurations.resources import ProjectState
 from control_domain.configurations.reviews import create_review, plan_project
 from control_domain.configurations.runs import ConfigurationRunStatus, describe_run, list_steps
 from control_domain.configurations.start_run import start_run
-from control_domain.database.engine import Base, Sessions, open_engine, open_sessions
+from control_domain.database.base import Base
+from control_domain.database.engine import Sessions, open_engine, open_sessions
 from control_domain.monitors.operations import create_monitor_key, live_monitor_keys
 from control_domain.projects.operations import create_ingest_key, live_ingest_keys
 from control_domain.sites.operations import live_sites

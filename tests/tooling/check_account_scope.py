@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from control_domain import tables
-from control_domain.database.engine import Base
+from control_domain.database.base import Base
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("control_domain", "control_api")

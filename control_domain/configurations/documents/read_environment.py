@@ -15,7 +15,7 @@ from control_domain.configurations.documents.read_settings import (
 )
 from control_domain.configurations.resources import DesiredResource, Keep, Secret, Value
 from control_domain.documents.field import Field, is_slug
-from control_domain.environments import read_wanted as environment_rules
+from control_domain.environments import settings as environment_rules
 from control_domain.environments import windows
 from control_domain.environments.operations import MAX_REPLICAS
 from control_domain.environments.windows import DAYS

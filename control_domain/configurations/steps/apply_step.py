@@ -21,7 +21,7 @@ from control_domain.configurations.steps.step_context import (
     describe_changes,
     find_remaining_changes,
 )
-from control_domain.projects.hold import lock_project_row
+from control_domain.projects.operations import lock_project_row
 from control_domain.refusals import Refused
 from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.tables.projects import Project

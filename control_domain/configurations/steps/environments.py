@@ -23,16 +23,18 @@ from control_domain.configurations.steps.variables import (
     read_newest_variables,
     set_variables,
 )
-from control_domain.environments.gate_copies import require_approval_of_copies
-from control_domain.environments.gates import find_lowered, read_gate_fields
-from control_domain.environments.hold import lock_deployer_lease, lock_environment_row
+from control_domain.environments.gates import find_lowered, read_gate_fields, require_approval_of_copies
 from control_domain.environments.locks import find_lock, lock_environment, unlock_environment
-from control_domain.environments.operations import change_environment_state, scale_environment
+from control_domain.environments.operations import (
+    change_environment_state,
+    lock_deployer_lease,
+    lock_environment_row,
+    scale_environment,
+)
 from control_domain.environments.windows import dump_window, read_window
 from control_domain.previews import PREVIEW
 from control_domain.projects.find import DeployTarget
-from control_domain.projects.hold import lock_project_row
-from control_domain.projects.operations import create_environment
+from control_domain.projects.operations import create_environment, lock_project_row
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.tables.projects import Environment
 from pipeline_contracts.deploy_states import EnvironmentState, check_transition

@@ -19,7 +19,7 @@ from control_domain.configurations.steps.step_context import (
     describe_new_fields,
     find_remaining_changes,
 )
-from control_domain.environments.hold import lock_environment_row
+from control_domain.environments.operations import lock_environment_row
 from control_domain.monitors.change_heartbeat import change_heartbeat, lock_heartbeat, set_paused
 from control_domain.monitors.operations import HeartbeatSettings, create_heartbeat, create_queue
 from control_domain.monitors.remove_monitors import remove_heartbeat, remove_queue

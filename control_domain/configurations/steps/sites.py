@@ -19,8 +19,8 @@ from control_domain.configurations.steps.step_context import (
     describe_new_fields,
     find_remaining_changes,
 )
-from control_domain.database.engine import lock_row
-from control_domain.projects.hold import lock_project_row
+from control_domain.database.statements import lock_row
+from control_domain.projects.operations import lock_project_row
 from control_domain.sites.operations import (
     SiteWithProject,
     add_goal,

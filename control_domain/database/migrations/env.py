@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from control_domain.database.engine import Base
+from control_domain.database.base import Base
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -16,7 +16,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import ClauseElement, Connection, inspect, text
 
 from control_domain import tables
-from control_domain.database.engine import Base, open_engine
+from control_domain.database.base import Base
+from control_domain.database.engine import open_engine
 from control_domain.database.migrations import upgrade
 from control_domain.database.migrations.upgrade import newest_revision, upgrade_database
 from pipeline_contracts.errors import StorageUnavailable

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from control_domain.environments.gate_copies import lock_variables_source
+from control_domain.environments.gates import lock_variables_source
 from control_domain.previews import find_previews
-from control_domain.projects.choose import resolve_target
+from control_domain.projects.resolve import resolve_target
 from control_domain.tables.projects import UNKNOWN_SOURCE_ID, Environment
 from tests.support.operated import Operated
 

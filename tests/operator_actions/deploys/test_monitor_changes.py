@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from control_domain.database.engine import Base
+from control_domain.database.base import Base
 from control_domain.monitors.operations import live_monitor_keys
 from control_domain.monitors.remove_monitors import remove_heartbeat, remove_queue
 from control_domain.tables.monitors import (

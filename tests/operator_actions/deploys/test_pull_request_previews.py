@@ -15,8 +15,8 @@ from control_domain.previews import (
     find_pull_request_preview,
     open_pull_request_preview,
 )
-from control_domain.projects.choose import resolve_target
 from control_domain.projects.find import DeployTarget
+from control_domain.projects.resolve import resolve_target
 from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment

@@ -9,7 +9,7 @@ from sqlalchemy import select, text
 
 from control_domain.audit import Actor
 from control_domain.database.errors import BrokenReference
-from control_domain.projects.choose import resolve_target
+from control_domain.projects.resolve import resolve_target
 from control_domain.refusals import Refused
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.removals.remove_project import remove_project

@@ -8,7 +8,7 @@ from sqlalchemy.exc import NoResultFound
 
 from control_domain.audit import Actor
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
-from control_domain.projects.choose import resolve_target
+from control_domain.projects.resolve import resolve_target
 from control_domain.refusals import Refused
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.tables.deployments import Deployment

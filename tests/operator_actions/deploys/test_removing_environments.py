@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor
-from control_domain.database.engine import Base
+from control_domain.database.base import Base
 from control_domain.deployments.operations import tail_log
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.monitors.operations import live_monitor_keys

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from control_domain.database.engine import Base
+from control_domain.database.base import Base
 from control_domain.sites.operations import live_sites, set_goal_target
 from control_domain.tables.projects import Project
 from control_domain.tables.sites import Goal, Site

@@ -11,8 +11,8 @@ from control_domain.configurations.resources import FIELDS, MASK
 from control_domain.configurations.steps.step_context import Publications, StepFailed
 from control_domain.environments.operations import scale_environment
 from control_domain.previews import PREVIEW
-from control_domain.projects.choose import resolve_target
 from control_domain.projects.operations import create_environment
+from control_domain.projects.resolve import resolve_target
 from control_domain.tables.projects import Environment, EnvironmentLock, IngestKey
 from tests.support.changed_project import PRODUCTION, SOURCE, STAGING, ChangedProject
 from tests.support.operated import NOW

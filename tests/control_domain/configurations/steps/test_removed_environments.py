@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import update
 
 from control_domain.configurations.steps.step_context import Publications
-from control_domain.environments.hold import lock_environment_row
+from control_domain.environments.operations import lock_environment_row
 from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease
 from pipeline_contracts.credentials import digest_credential

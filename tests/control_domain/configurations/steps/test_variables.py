@@ -6,7 +6,7 @@ from sqlalchemy import select
 from control_domain.configurations.plan import Action, Change
 from control_domain.configurations.resources import Secret
 from control_domain.configurations.steps.step_context import Publications
-from control_domain.projects.choose import resolve_target
+from control_domain.projects.resolve import resolve_target
 from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableChange, VariableSet

@@ -13,8 +13,10 @@ from control_domain.monitors.operations import (
     create_monitor_key,
     create_queue,
 )
+from control_domain.sites.operations import create_site, list_domains
 from control_domain.tables.monitors import Heartbeat, Queue
 from control_domain.tables.projects import Environment
+from control_domain.tables.sites import Site
 from pipeline_contracts.schedules import Schedule
 
 _HEARTBEAT = HeartbeatSettings("first-heartbeat", Schedule(86_400), grace_seconds=3600)
@@ -52,3 +54,26 @@ async def ensure_first_monitors(
 def _is_known(present: Mapping[str, Any], name: str) -> bool:
     known = present.get(name)
     return isinstance(known, dict) and "id" in known and "key" in known
+
+
+_NAME = "My site"
+_ORIGIN = "http://localhost:8080"
+_MEMBERS = ("id", "tracker_id", "origin")
+
+
+async def ensure_first_site(
+    session: AsyncSession, environment: Environment, present: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
+    """`site` where `present`, the credentials so far, lacks it: `{"id": 1, "tracker_id": "sit_…", "origin": "http://…"}`.
+
+    `origin` is the site's first domain. Raises `IntegrityError` where another process was faster.
+    """
+    known = present.get("site")
+    if isinstance(known, dict) and all(member in known for member in _MEMBERS):
+        return {}
+    named = select(Site).where(Site.project_id == environment.project_id, Site.name == _NAME)
+    site = (await session.execute(named)).scalar_one_or_none()
+    if site is None:
+        site = await create_site(session, environment.project_id, _NAME, "UTC", [_ORIGIN], now)
+    origin = list_domains(site)[0]
+    return {"site": {"id": site.id, "tracker_id": site.public_id, "origin": origin}}
