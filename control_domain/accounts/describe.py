@@ -1,4 +1,4 @@
-"""Accounts, the people in them, and tokens as documents for an operator."""
+"""Documents of accounts, their members and API tokens, for operators."""
 
 from datetime import datetime
 from typing import Any
@@ -10,12 +10,12 @@ from pipeline_contracts.times import format_time
 
 
 def summarize_account(account: Account) -> dict[str, Any]:
-    """The account as other documents name it."""
+    """Return the ID, name and slug of the account, as other documents include them."""
     return {"id": account.public_id, "name": account.name, "slug": account.slug}
 
 
 def describe_account(account: Account) -> dict[str, Any]:
-    """An account; `number` is its numeric ID."""
+    """Return the document of an account; `number` is its numeric ID."""
     return {
         **summarize_account(account),
         "number": account.id,
@@ -29,12 +29,12 @@ def describe_account(account: Account) -> dict[str, Any]:
 
 
 def summarize_person(person: Person) -> dict[str, Any]:
-    """The person as other documents name them."""
+    """Return the ID, name and address of the person, as other documents include them."""
     return {"id": person.public_id, "name": person.name, "email": person.email}
 
 
 def describe_member(member: Member) -> dict[str, Any]:
-    """A person in an account; `number` is the person's numeric ID."""
+    """Return the document of a member; `number` is the person's numeric ID."""
     return {
         **summarize_person(member.person),
         "number": member.person.id,
@@ -44,7 +44,7 @@ def describe_member(member: Member) -> dict[str, Any]:
 
 
 def describe_token(token: ApiToken, account: Account, person: Person, now: datetime) -> dict[str, Any]:
-    """A token, never its secret; `state` is live, expired or revoked."""
+    """Return the document of a token, without its secret; `state` is live, expired or revoked."""
     state = "live" if is_live(token, now) else "expired" if token.revoked_at is None else "revoked"
     return {
         "id": token.id,
@@ -54,11 +54,11 @@ def describe_token(token: ApiToken, account: Account, person: Person, now: datet
         "scopes": token.scopes.split(),
         "state": state,
         "created_at": format_time(token.created_at),
-        "expires_at": _told(token.expires_at),
-        "last_used_at": _told(token.last_used_at),
-        "revoked_at": _told(token.revoked_at),
+        "expires_at": _format_optional(token.expires_at),
+        "last_used_at": _format_optional(token.last_used_at),
+        "revoked_at": _format_optional(token.revoked_at),
     }
 
 
-def _told(moment: datetime | None) -> str | None:
-    return None if moment is None else format_time(moment)
+def _format_optional(time: datetime | None) -> str | None:
+    return None if time is None else format_time(time)

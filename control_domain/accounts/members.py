@@ -1,6 +1,7 @@
-"""Who is in an account, and with which role: never without an owner.
+"""The members of accounts and their roles. An account always has an owner.
 
-All that changes it holds the account (`lock_account`): of two who leave at once, one finds that it is the last owner.
+Every change locks the row of the account first (`lock_account_row`). Of two owners who are removed at the same time,
+the second one is therefore refused as the last owner.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from sqlalchemy import ColumnElement, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain import next_steps
 from control_domain.accounts.operations import add_membership, create_person, lock_account_row
 from control_domain.database.public_ids import matches_id
 from control_domain.refusals import Refused
@@ -24,31 +26,31 @@ class Member(NamedTuple):
     person: Person
     account: Account
     role: str
-    """In the account: owner, admin or member."""
+    """The role in the account: owner, admin or member."""
 
 
 class RemovedAccess(NamedTuple):
-    """What somebody had who has left an account."""
+    """The access that a former member has lost."""
 
     project_roles: int
     tokens: int
-    """Those that worked until then."""
+    """Number of tokens that were live until then."""
 
 
-async def resolve_person(session: AsyncSession, called: str) -> Person:
-    """The person of this e-mail address, number or ID. Raises `Refused`."""
-    # Addresses are kept in lower case.
+async def resolve_person(session: AsyncSession, name_or_id: str) -> Person:
+    """Return the person with this e-mail address, number or ID. Raises `Refused`."""
+    # Addresses are stored in lower case.
     query = select(Person).where(
-        or_(matches_id(Person.id, Person.public_id, called), Person.email == called.lower())
+        or_(matches_id(Person.id, Person.public_id, name_or_id), Person.email == name_or_id.lower())
     )
     person = (await session.execute(query)).scalars().first()
     if person is None:
-        raise Refused(f"There is no person {called!r}; `pharos person list` shows all.")
+        raise Refused(f"There is no person {name_or_id!r}; {next_steps.LIST_PEOPLE}")
     return person
 
 
 async def list_members(session: AsyncSession, account: Account | None = None) -> Sequence[Member]:
-    """Who is in the account, or all people with each of their accounts; in the order in which they came."""
+    """Return the members of the account, or of all accounts, in the order in which they were added."""
     query = (
         select(Person, Account, Membership.role)
         .join(Membership, Membership.person_id == Person.id)
@@ -63,58 +65,62 @@ async def list_members(session: AsyncSession, account: Account | None = None) ->
 async def add_member(
     session: AsyncSession, account: Account, email: str, name: str | None, role: str, now: datetime
 ) -> Person:
-    """Give whoever has this address, in lower case, a place in the account; who is known keeps the name. Raises
-    `Refused` for a member, and for somebody new without a name."""
+    """Add the person with this address (in lower case) to the account. A known person keeps the present name.
+
+    Raises `Refused` if the person is a member already, and for a new person without a name.
+    """
     await lock_account_row(session, account)
     person = (await session.execute(select(Person).where(Person.email == email))).scalar_one_or_none()
-    if person is not None and await role_in(session, account, person) is not None:
-        raise Refused(
-            f"{email} is in the account {account.slug} already: `pharos person set-role` changes the role."
-        )
+    if person is not None and await _find_role(session, account, person) is not None:
+        raise Refused(f"{email} is in the account {account.slug} already: {next_steps.CHANGE_ROLE}")
     if person is None and name is None:
-        raise Refused(f"Nobody has the address {email} yet: give a name as well, with --name.")
+        raise Refused(f"Nobody has the address {email} yet: {next_steps.GIVE_NAME_OF_PERSON}")
     try:
         if person is None:
             return await create_person(session, account, name or "", email, role, now)
         await add_membership(session, account, person, role)
     except IntegrityError:
-        # In another account: this one is held.
+        # Somebody added the person to another account; the row of this account is locked.
         raise Refused(f"Somebody else has added {email} meanwhile: run the command again.") from None
     return person
 
 
-async def role_in(session: AsyncSession, account: Account, person: Person) -> str | None:
-    """The person's role in the account; None: is not in it."""
+async def _find_role(session: AsyncSession, account: Account, person: Person) -> str | None:
+    """Return the role of the person in the account, or None if the person is no member."""
     role = select(Membership.role).where(
         Membership.account_id == account.id, Membership.person_id == person.id
     )
     return (await session.execute(role)).scalar_one_or_none()
 
 
-async def lock_member(session: AsyncSession, account: Account, called: str) -> Member:
-    """The person of this e-mail address, number or ID, who is in the account and stays so until the end of the
-    transaction. Raises `Refused`."""
+async def lock_member(session: AsyncSession, account: Account, name_or_id: str) -> Member:
+    """Return the member with this e-mail address, number or ID, locked until the end of the transaction.
+
+    Raises `Refused` if the person does not exist or is no member.
+    """
     await lock_account_row(session, account)
-    person = await resolve_person(session, called)
-    role = await role_in(session, account, person)
+    person = await resolve_person(session, name_or_id)
+    role = await _find_role(session, account, person)
     if role is None:
         raise Refused(
-            f"{person.email} is not in the account {account.slug}: add them with "
-            f"`pharos person add {person.email} --account {account.slug}`."
+            f"{person.email} is not in the account {account.slug}: "
+            f"{next_steps.add_to_account(person.email, account.slug)}"
         )
     return Member(person, account, role)
 
 
 async def change_role(session: AsyncSession, member: Member, role: str) -> None:
-    """Give a member, who is held, another role. Raises `Refused` for the last owner."""
+    """Change the role of a locked member. Raises `Refused` for the last owner."""
     if role != "owner":
         await _check_other_owner(session, member)
-    await session.execute(update(Membership).where(*_place(member)).values(role=role))
+    await session.execute(update(Membership).where(*_is_membership_of(member)).values(role=role))
 
 
 async def remove_member(session: AsyncSession, member: Member, now: datetime) -> RemovedAccess:
-    """Let a member, who is held, leave: the roles in the account's projects and the tokens for it end too. Raises
-    `Refused` for the last owner."""
+    """Remove a locked member with the roles in the account's projects and the API tokens for the account.
+
+    Raises `Refused` for the last owner.
+    """
     await _check_other_owner(session, member)
     person, account, _ = member
     projects = select(Project.id).where(Project.account_id == account.id)
@@ -131,18 +137,17 @@ async def remove_member(session: AsyncSession, member: Member, now: datetime) ->
         .values(revoked_at=now)
         .returning(ApiToken.id, ApiToken.expires_at)
     )
-    await session.execute(delete(Membership).where(*_place(member)))
+    await session.execute(delete(Membership).where(*_is_membership_of(member)))
     ended = [row for row in tokens if row.expires_at is None or row.expires_at > now]
     return RemovedAccess(len(roles.all()), len(ended))
 
 
-def _place(member: Member) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    """That a membership is this one."""
+def _is_membership_of(member: Member) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     return Membership.account_id == member.account.id, Membership.person_id == member.person.id
 
 
 async def _check_other_owner(session: AsyncSession, member: Member) -> None:
-    """Raises `Refused` where the member is an owner and nobody else is."""
+    """Raise `Refused` if the member is the only owner."""
     others = select(func.count()).where(
         Membership.account_id == member.account.id,
         Membership.person_id != member.person.id,
@@ -150,6 +155,6 @@ async def _check_other_owner(session: AsyncSession, member: Member) -> None:
     )
     if member.role == "owner" and not (await session.execute(others)).scalar_one():
         raise Refused(
-            f"{member.person.email} is the last owner of the account {member.account.slug}: make somebody else owner "
-            "first, with `pharos person set-role`."
+            f"{member.person.email} is the last owner of the account {member.account.slug}: "
+            f"{next_steps.MAKE_OTHER_OWNER_FIRST}"
         )

@@ -1,4 +1,4 @@
-"""What is done with accounts, people and API tokens."""
+"""Operations on accounts, people and API tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,15 +15,14 @@ from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import to_epoch_ms
 
 DEFAULT_LIMIT = RateLimit(5000.0, 50_000)
-"""How fast an account may send where nothing else was said."""
-# "Last used" is shown to people; a write a request would serialise all readers on SQLite.
+"""Rate limit of ingest for a new account, unless another one is set."""
+# A write for each request would serialise all readers on SQLite, and people need "last used" to the minute only.
 _LAST_USED_STEP = timedelta(minutes=1)
 
 
 async def create_account(
     session: AsyncSession, name: str, slug: str, limit: RateLimit, now: datetime
 ) -> Account:
-    """A new account."""
     account = Account(
         public_id=make_identifier("acc", to_epoch_ms(now)),
         name=name,
@@ -41,7 +40,7 @@ async def create_account(
 async def create_person(
     session: AsyncSession, account: Account, name: str, email: str, role: str, now: datetime
 ) -> Person:
-    """A new person with a place in the account."""
+    """Create a person who is a member of the account."""
     public_id = make_identifier("usr", to_epoch_ms(now))
     person = Person(public_id=public_id, name=name, email=email, created_at=now)
     session.add(person)
@@ -51,7 +50,7 @@ async def create_person(
 
 
 async def add_membership(session: AsyncSession, account: Account, person: Person, role: str) -> None:
-    """Give the person a place in the account. Raises `IntegrityError` where there is one already."""
+    """Add the person to the account. Raises `IntegrityError` if the person is a member already."""
     session.add(Membership(account_id=account.id, person_id=person.id, role=role))
     await session.flush()
 
@@ -65,7 +64,7 @@ async def create_api_token(
     now: datetime,
     expires_at: datetime | None = None,
 ) -> str:
-    """A new API token; its secret is given here and never again."""
+    """Create an API token and return its secret, which is not stored."""
     secret = make_credential(CredentialKind.API_TOKEN)
     session.add(
         ApiToken(
@@ -83,7 +82,7 @@ async def create_api_token(
 
 
 async def revoke_api_token(session: AsyncSession, token_id: int, now: datetime) -> bool:
-    """Let the token work no more; False where it does not exist, or was revoked before."""
+    """Revoke the token. Return False if it does not exist or is revoked already."""
     # Account scope: the operator's command names the token of any account.
     revoked = (
         update(ApiToken)
@@ -95,16 +94,16 @@ async def revoke_api_token(session: AsyncSession, token_id: int, now: datetime) 
 
 
 async def lock_account_row(session: AsyncSession, account: Account) -> None:
-    """Let nobody else change the account and who is in it until the end of the transaction.
+    """Lock the account and its memberships until the end of the transaction, and refresh `account`.
 
-    An update, because SQLite locks nothing when it reads. It gives `account` the present settings.
+    An UPDATE, because SQLite does not lock rows on reads.
     """
     await session.execute(update(Account).where(Account.id == account.id).values(plan=Account.plan))
     await session.refresh(account)
 
 
 async def set_ingest_limit(session: AsyncSession, account_public_id: str, limit: RateLimit) -> None:
-    """Change how fast an account may send."""
+    """Change the ingest rate limit of an account."""
     # Account scope: the operator's command names the account.
     await session.execute(
         update(Account)
@@ -114,31 +113,30 @@ async def set_ingest_limit(session: AsyncSession, account_public_id: str, limit:
 
 
 async def find_account(session: AsyncSession, public_id: str) -> Account | None:
-    """The account with this public ID."""
     # Account scope: this finds the account itself.
     return (await session.execute(select(Account).where(Account.public_id == public_id))).scalar_one_or_none()
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls: the account that everything is bound to, the person, and what the token may do."""
+    """The account, person and scopes behind a request. Every query is bound to this account."""
 
     account: Account
     person: Person
     role: str
-    """The person's in the account."""
+    """The person's role in the account."""
     scopes: frozenset[str]
     token_id: int
     last_used_at: datetime | None
-    """The token's last use that was noted."""
+    """The last recorded use of the token."""
 
     @property
     def key(self) -> str:
-        """Who it is in one word: what a person has begun with one token may go on with another."""
+        """The key of stored responses: all tokens of a person share it, so any of them can retry a request."""
         return f"{self.account.public_id} {self.person.public_id}"
 
 
-# Built once: every request asks this, and to build it takes as long as to run it.
+# Built once: every request runs this query, and building it takes as long as running it.
 _CALLER = (
     select(ApiToken, Account, Person, Membership.role)
     .join(Account, Account.id == ApiToken.account_id)
@@ -152,8 +150,7 @@ _CALLER = (
 
 
 async def find_caller(session: AsyncSession, digest: bytes, now: datetime) -> Caller | None:
-    """Who an API token stands for; None for one that is unknown, expired or revoked, or whose person has left the
-    account."""
+    """Return the caller of an API token, or None if the token is unknown, expired, revoked, or of a former member."""
     row = (await session.execute(_CALLER, {"digest": digest})).one_or_none()
     if row is None or not is_live(row[0], now):
         return None
@@ -162,7 +159,7 @@ async def find_caller(session: AsyncSession, digest: bytes, now: datetime) -> Ca
 
 
 async def record_token_use(session: AsyncSession, caller: Caller, now: datetime) -> bool:
-    """Write down that the caller's token is used now, once a minute; whether anything was written."""
+    """Record the use of the caller's token, at most once a minute. Return True if a row was written."""
     if caller.last_used_at is not None and now < caller.last_used_at + _LAST_USED_STEP:
         return False
     await session.execute(update(ApiToken).where(ApiToken.id == caller.token_id).values(last_used_at=now))

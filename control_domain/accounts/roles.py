@@ -1,8 +1,8 @@
-"""Who may do what with Deploy in a project.
+"""Roles in accounts and projects, and the rights that they give to Deploy.
 
-Owners and admins of the account may do everything in all of its projects. A member may do what the role in the project
-allows: a viewer reads; a deployer deploys, scales and sets variables as well; a maintainer also decides what waits for
-a second person. Without a role there, a member may not use Deploy in the project at all.
+Owners and admins of an account have all rights in all of its projects. A member has the rights of the role in the
+project: a viewer reads; a deployer also deploys, scales and sets variables; a maintainer also approves or rejects.
+Without a role in a project, a member may not use Deploy in it.
 """
 
 from enum import IntEnum
@@ -15,7 +15,7 @@ _ALL_PROJECTS = ("owner", "admin")
 
 
 class Right(IntEnum):
-    """What somebody wants to do; each includes those before it."""
+    """A right in a project; each includes the rights before it."""
 
     READ = 1
     DEPLOY = 2
@@ -23,16 +23,16 @@ class Right(IntEnum):
 
 
 PROJECT_ROLES = {"viewer": Right.READ, "deployer": Right.DEPLOY, "maintainer": Right.DECIDE}
-"""The most that each role may do."""
+"""The highest right of each role."""
 
 
 def is_allowed(account_role: str, project_role: str | None, right: Right) -> bool:
-    """Whether somebody of these roles may do this; `project_role` None: no role in the project."""
+    """Return True if a person with these roles has the right; `project_role` is None without a role in the project."""
     if account_role in _ALL_PROJECTS:
         return True
     return project_role is not None and PROJECT_ROLES[project_role] >= right
 
 
 def sees_all_projects(account_role: str) -> bool:
-    """Whether the role in the account opens every project."""
+    """Return True if the role in the account gives access to every project."""
     return account_role in _ALL_PROJECTS

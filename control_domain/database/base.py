@@ -19,15 +19,15 @@ _NAMING = {
 
 
 class Base(DeclarativeBase):
-    """All tables of the control plane."""
+    """Declarative base of all tables of the control plane."""
 
     metadata = MetaData(naming_convention=_NAMING)
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A point in time, in UTC when it is read. SQLite keeps no zone: a time of another one is changed to UTC.
+    """A time with a zone, read as UTC. Converts to UTC on writes, because SQLite stores no zone.
 
-    Refuses a time without a zone (`ValueError`), which Postgres and SQLite would take for different ones.
+    Raises `ValueError` for a time without a zone, which Postgres and SQLite would interpret differently.
     """
 
     impl = DateTime(timezone=True)

@@ -1,4 +1,4 @@
-"""The database's clock, for times that several machines compare: each machine's own clock may be off, or be set."""
+"""The clock of the database, for times that several machines compare: their own clocks may differ."""
 
 from datetime import datetime
 from typing import Any
@@ -12,9 +12,9 @@ from control_domain.database.base import UtcDateTime
 
 
 class database_now(FunctionElement[datetime]):
-    """SQL for the time of the statement plus so many seconds. Milliseconds on SQLite, microseconds on Postgres.
+    """SQL for the time of the statement plus `seconds`, in milliseconds on SQLite and microseconds on Postgres.
 
-    Not the time of the transaction, which may have waited for a lock since.
+    Not the start of the transaction, which may have waited for a lock since.
     """
 
     type = UtcDateTime()
@@ -28,7 +28,7 @@ class database_now(FunctionElement[datetime]):
 @compiles(database_now, "sqlite")
 def _on_sqlite(element: database_now, compiler: SQLCompiler, **options: Any) -> str:
     seconds = compiler.process(element.clauses, **options)
-    # As SQLAlchemy writes times, which are compared as texts: with six digits of a second.
+    # SQLite compares times as text, so use the format of SQLAlchemy: six digits of a second.
     return f"strftime('%Y-%m-%d %H:%M:%f000', 'now', {seconds} || ' seconds')"
 
 

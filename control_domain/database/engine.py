@@ -14,22 +14,22 @@ from control_domain.database.postgres import open_postgres
 from pipeline_contracts.errors import StorageUnavailable
 
 Sessions = async_sessionmaker[AsyncSession]
-"""Opens sessions; each is a transaction of its own."""
+"""Opens sessions; each is its own transaction."""
 
 _BUSY_SECONDS = 10
-_AGAIN_SECONDS = 0.02
+_RETRY_SECONDS = 0.02
 _POSTGRES = ("postgresql", "postgres", "postgresql+asyncpg")
 
 
 def open_engine(url: str) -> AsyncEngine:
-    """An engine for `sqlite+aiosqlite:///…` or `postgresql://user:password@host/name?sslmode=…`.
+    """Return an engine for `sqlite+aiosqlite:///…` or `postgresql://user:password@host/name?sslmode=…`.
 
-    Connects to nothing yet. Raises `StorageUnavailable`, which does not repeat the URL, for one that cannot be used.
+    Does not connect yet. Raises `StorageUnavailable` for a URL that cannot be used; the message does not repeat it.
     """
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
-        # The parser's message may hold a piece of the password.
+        # The message of the parser may contain a part of the password.
         raise StorageUnavailable("The database URL cannot be used: it cannot be read.") from None
     if parsed.drivername in _POSTGRES:
         engine = open_postgres(parsed)
@@ -46,15 +46,17 @@ def open_engine(url: str) -> AsyncEngine:
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")
-    connection.run_async(_write_ahead)
+    connection.run_async(_enable_write_ahead_log)
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.close()
 
 
-async def _write_ahead(connection: aiosqlite.Connection) -> None:
-    """Keep a log written ahead, as the file is marked to from the first time on. That first time alone, who writes the
-    file just then is not waited for by SQLite itself."""
+async def _enable_write_ahead_log(connection: aiosqlite.Connection) -> None:
+    """Switch the file to write-ahead logging, which the file then keeps.
+
+    SQLite ignores its busy timeout for this switch, so retry while another process writes the file.
+    """
     deadline = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
@@ -63,17 +65,19 @@ async def _write_ahead(connection: aiosqlite.Connection) -> None:
         except aiosqlite.OperationalError as error:
             if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() >= deadline:
                 raise
-        await asyncio.sleep(_AGAIN_SECONDS)
+        await asyncio.sleep(_RETRY_SECONDS)
 
 
 def _begin_on_sqlite(connection: Connection, _name: str) -> None:
-    """Begin the transaction that the savepoint is in: the driver does so before a write alone, and the end of a
-    savepoint that is in none is a commit. As one that writes: SQLite would refuse a write behind a read at once where
-    somebody else has written in between, and makes this one wait."""
+    """Begin a write transaction before a savepoint.
+
+    The driver begins transactions only before a write, and releasing a savepoint outside of one would commit.
+    IMMEDIATE, because SQLite refuses at once to upgrade a read transaction after another process has written.
+    """
     if not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def open_sessions(engine: AsyncEngine) -> Sessions:
-    """Makes sessions whose objects stay readable after the commit."""
+    """Return a factory of sessions whose objects stay readable after the commit."""
     return async_sessionmaker(engine, expire_on_commit=False)

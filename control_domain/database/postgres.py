@@ -1,4 +1,4 @@
-"""Postgres under the control plane: the URL, the pool and the limits in time."""
+"""Opens Postgres for the control plane: the URL, the pool and the time limits."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -12,18 +12,18 @@ from pipeline_contracts.errors import StorageUnavailable
 
 _POOL_SIZE = 5
 _POOL_OVERFLOW = 10
-# Seconds. A request waits for one connection of the pool, for a new one, and for a ping before it gives up.
+# Seconds that a request waits for a connection of the pool, for a new connection, and for a ping.
 _POOL_SECONDS = 5.0
 _CONNECT_SECONDS = 5.0
 _PING_SECONDS = 2.0
-# The server ends a statement after the first; the second is for a server that does not even do that.
+# The server cancels a statement after the first limit. The second one is for a server that hangs.
 _STATEMENT_SECONDS = 30.0
 _CALL_SECONDS = 35.0
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
 def open_postgres(url: URL) -> AsyncEngine:
-    """An engine with a bounded pool, whose calls all end in time.
+    """Return an engine with a bounded pool and a time limit on every call.
 
     The URL's query is libpq's (`sslmode`, `sslrootcert`, `host=/run/postgresql`, …). Raises `StorageUnavailable`
     for an `sslmode` that does not exist.
@@ -43,13 +43,13 @@ def open_postgres(url: URL) -> AsyncEngine:
             },
         },
     )
-    # Instead of `pool_pre_ping`: that takes three round trips, and waits on a hung server as long as a call may.
+    # Instead of `pool_pre_ping`, which takes three round trips and waits for a hung server as long as a call.
     event.listen(engine.sync_engine, "checkout", _ping)
     return engine
 
 
 def open_postgres_for_migrations(engine: AsyncEngine) -> AsyncEngine:
-    """The same database without a pool, and without a limit on a statement's time: an index may take minutes."""
+    """Return an engine without a pool and without a time limit on statements: an index may take minutes."""
     return create_async_engine(
         engine.url,
         poolclass=NullPool,
@@ -67,7 +67,7 @@ def _driver_url(url: URL) -> URL:
         raise StorageUnavailable(
             f"The database URL cannot be used: sslmode is one of {', '.join(_SSL_MODES)}."
         )
-    # asyncpg reads libpq's parameters, certificates among them, from a URL only: it gets one of just these.
+    # asyncpg reads the parameters of libpq, such as certificates, from a URL only, so pass them as one.
     dsn = {"dsn": "postgresql://?" + urlencode(query)} if query else {}
     return url.set(drivername="postgresql+asyncpg", query=dsn)
 
@@ -78,7 +78,7 @@ async def _connect(*arguments: Any, **options: Any) -> Any:
     try:
         return await asyncpg.connect(*arguments, **options)
     except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        # SQLAlchemy would let a refused connection and a time-out through as they are, as an OSError.
+        # SQLAlchemy would not translate the OSError of a refused connection or a timeout.
         raise DatabaseUnavailable(f"The database cannot be reached ({driver_message(error)}).") from error
 
 
@@ -88,5 +88,5 @@ def _ping(connection: Any, _record: Any, _proxy: Any) -> None:
     try:
         connection.run_async(lambda driver: driver.execute("SELECT 1", timeout=_PING_SECONDS))
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        # The pool drops all its connections and makes a new one in this place.
+        # The pool drops all connections and opens a new one.
         raise InvalidatePoolError(driver_message(error)) from error

@@ -1,4 +1,4 @@
-"""IDs as callers write them: the number of a row, or its public ID, such as `prj_4f2k`."""
+"""IDs in requests: the number of a row, or its public ID, such as `prj_4f2k`."""
 
 import re
 
@@ -7,23 +7,23 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 _NUMBER = re.compile("[0-9]{1,10}")
 _PUBLIC_ID = re.compile("[a-z]{3}_[0-9a-z]{1,36}")
-# What the columns hold.
-_MOST = 2**31 - 1
+# The largest integer of the columns in Postgres.
+_MAX_NUMBER = 2**31 - 1
 
 
-def parse_number(given: str) -> int | None:
-    """The integer ID in a path; None for what no row can have."""
-    if _NUMBER.fullmatch(given) is None or not 0 < int(given) <= _MOST:
+def parse_number(number_or_id: str) -> int | None:
+    """Return the number, or None for a text that cannot be the ID of a row."""
+    if _NUMBER.fullmatch(number_or_id) is None or not 0 < int(number_or_id) <= _MAX_NUMBER:
         return None
-    return int(given)
+    return int(number_or_id)
 
 
 def matches_id(
-    number: InstrumentedAttribute[int], public_id: InstrumentedAttribute[str], given: str
+    number: InstrumentedAttribute[int], public_id: InstrumentedAttribute[str], number_or_id: str
 ) -> ColumnElement[bool]:
-    """That a row is the one of this numeric or public ID."""
-    as_number = parse_number(given)
+    """Return the condition that a row has this number or public ID."""
+    as_number = parse_number(number_or_id)
     if as_number is not None:
         return number == as_number
-    # Postgres refuses the whole query for a text that it cannot keep, such as one with a NUL.
-    return public_id == given if _PUBLIC_ID.fullmatch(given) else false()
+    # Postgres fails the whole query for a text that it cannot store, such as one with a NUL.
+    return public_id == number_or_id if _PUBLIC_ID.fullmatch(number_or_id) else false()

@@ -15,13 +15,15 @@ from pipeline_contracts.deploy_states import ForbiddenTransition, State, check_t
 def insert_if_absent(
     session: AsyncSession, table: type[Base], values: Mapping[str, Any] | Sequence[Mapping[str, Any]]
 ) -> Any:
-    """An `INSERT` of one or several rows, that does nothing where a row is in the way, and then returns none. Where
-    another transaction is about to insert such a row, it waits for the end of that one."""
-    return insert_into(session, table).values(values).on_conflict_do_nothing()
+    """Return an `INSERT … ON CONFLICT DO NOTHING` of one or several rows; `RETURNING` has only the inserted rows.
+
+    It waits for the end of a transaction that has inserted a conflicting row.
+    """
+    return dialect_insert(session, table).values(values).on_conflict_do_nothing()
 
 
-def insert_into(session: AsyncSession, table: type[Base]) -> Any:
-    """An `INSERT` of the session's database, which can say what becomes of a row that is in the way."""
+def dialect_insert(session: AsyncSession, table: type[Base]) -> Any:
+    """Return an `INSERT` in the dialect of the session's database, which supports `ON CONFLICT`."""
     if session.get_bind().dialect.name == "postgresql":
         # Imported here because SQLite does not need it; on Postgres the engine has loaded it already.
         from sqlalchemy.dialects import postgresql
@@ -31,21 +33,21 @@ def insert_into(session: AsyncSession, table: type[Base]) -> Any:
 
 
 async def lock_row(
-    session: AsyncSession, kept: InstrumentedAttribute[Any], *conditions: ColumnElement[bool]
+    session: AsyncSession, column: InstrumentedAttribute[Any], *conditions: ColumnElement[bool]
 ) -> bool:
-    """Let nobody else change the row that meets the conditions until the end of the transaction; False where there is
-    none. `kept` is any column of it that is part of no key, and stays what it is.
+    """Lock the row that meets the conditions until the end of the transaction. Return False if there is none.
 
-    An update, because SQLite locks nothing when it reads.
+    An UPDATE of `column` with its own value, because SQLite does not lock rows on reads; `column` must be part of no
+    key.
     """
-    held = await session.execute(
-        update(kept.class_)
+    locked = await session.execute(
+        update(column.class_)
         .where(*conditions)
-        .values({kept: kept})
-        .returning(kept)
+        .values({column: column})
+        .returning(column)
         .execution_options(synchronize_session=False)
     )
-    return held.first() is not None
+    return locked.first() is not None
 
 
 async def use_snapshot(session: AsyncSession) -> None:
@@ -59,22 +61,25 @@ async def use_snapshot(session: AsyncSession) -> None:
 
 
 class RowWithStatus(Protocol):
-    """A row of a table of what goes from state to state."""
+    """A row with a status of a state machine."""
 
     id: Any
     status: Any
 
 
 async def move_status(session: AsyncSession, row: RowWithStatus, to: State, **values: Any) -> None:
-    """Give the row this status, and `values`. Raises `ForbiddenTransition` for a move that the table of states does
-    not have, and where somebody else has moved the row since it was read."""
+    """Change the status of the row, and its columns in `values`. The only way to change a status.
+
+    Raises `ForbiddenTransition` for a transition that the state machine does not allow, and if another transaction has
+    changed the status since the row was read.
+    """
     table, kind = type(row), type(to)
-    was = kind(row.status)
-    check_transition(was, to)
-    # What was read is part of the condition: of two who move it at once, one wins.
+    former = kind(row.status)
+    check_transition(former, to)
+    # The status that was read is a condition: of two concurrent changes, one wins.
     moved = await session.execute(
         update(table)
-        .where(table.id == row.id, table.status == was.value)
+        .where(table.id == row.id, table.status == former.value)
         .values(status=to.value, **values)
         .returning(table.id)
         .execution_options(synchronize_session=False)

@@ -13,7 +13,7 @@ from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.statements import insert_if_absent
 from control_domain.deployments.inputs import input_columns, read_current_inputs
 from control_domain.deployments.transitions import add_log_line
-from control_domain.environments.gates import check_open
+from control_domain.environments.gates import check_accepts_deployments
 from control_domain.environments.operations import lock_environment_row
 from control_domain.projects.find import DeployTarget
 from control_domain.repositories.operations import find_connected_repository
@@ -50,11 +50,11 @@ async def queue_deployment(
     """Queue a new deployment. In an environment with a gate, the deployment waits for approval instead.
 
     A rollback needs no approval: it restores a former live release with its variables. Raises the errors of
-    `check_open`, `EnvironmentNotReady` if the project has no repository, `DeployRunning`, and `NotFound` if the
-    environment was removed meanwhile.
+    `check_accepts_deployments`, `EnvironmentNotReady` if the project has no repository, `DeployRunning`, and
+    `NotFound` if the environment was removed meanwhile.
     """
     environment, project = target
-    await check_open(session, environment, now)
+    await check_accepts_deployments(session, environment, now)
     repository_id, branch = request.repository_id, environment.branch
     if repository_id is None:
         repository = await find_connected_repository(session, project.id)

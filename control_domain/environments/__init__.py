@@ -1,1 +1,1 @@
-"""How environments run and who may deploy to them: replicas, state, lock, window, approvals."""
+"""Environments: desired state (replicas, running or hibernated) and gates (lock, window, approvals)."""

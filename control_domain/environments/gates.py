@@ -1,5 +1,8 @@
-"""The gate of an environment: what wants a second person there, and when deploys are taken. To lower it wants a second
-person too, by every way."""
+"""The gates of an environment: lock, state, deploy window and approvals.
+
+Lowering a gate takes a second person itself, in whatever way it is done. Previews with copies of an environment's
+variables get its approvals.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +12,7 @@ from typing import Any
 from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain import next_steps
 from control_domain.accounts.roles import Right
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.environments.windows import DeployWindow, load_window, read_window
@@ -32,7 +36,7 @@ UNPROTECTED = "the protection of variables"
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What keeps one person from changing alone what an environment runs."""
+    """What keeps a single person from changing what an environment runs."""
 
     deploys: bool
     variables: bool
@@ -40,12 +44,12 @@ class Gate:
 
     @property
     def needs_second_person(self) -> bool:
-        """Whether anything there waits for a second person."""
+        """True if deploys or variables need a second person."""
         return self.deploys or self.variables
 
 
 def read_gate(environment: Environment) -> Gate:
-    """Return the gate that the environment has now."""
+    """Return the gate of the environment."""
     return Gate(
         environment.deploys_need_approval,
         environment.variables_need_approval,
@@ -54,7 +58,7 @@ def read_gate(environment: Environment) -> Gate:
 
 
 def read_gate_fields(fields: Mapping[str, Any]) -> Gate:
-    """Return the gate of an environment whose fields are as a configuration has them."""
+    """Return the gate of an environment from the fields of a configuration."""
     window = fields.get("window")
     return Gate(
         bool(fields.get("approval.deploys")),
@@ -64,8 +68,10 @@ def read_gate_fields(fields: Mapping[str, Any]) -> Gate:
 
 
 def find_lowered(before: Gate, after: Gate | None) -> Sequence[str]:
-    """Name what is taken away or widened; `after` is None where the environment is removed, which could be made anew
-    without a gate. Empty where the gate is not lowered, and where nothing there wanted a second person."""
+    """Return names of the restrictions that are removed or weakened; empty if `before` needed no second person.
+
+    `after` is None if the environment is removed, because it could be created again without a gate.
+    """
     if not before.needs_second_person:
         return []
     if after is None:
@@ -81,28 +87,32 @@ def find_lowered(before: Gate, after: Gate | None) -> Sequence[str]:
 
 
 async def require_second_person(
-    session: AsyncSession, project: Project, called: str, lowered: Sequence[str], wanted: Mapping[str, Any]
+    session: AsyncSession,
+    project: Project,
+    environment_name: str,
+    lowered: Sequence[str],
+    params: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return what the audit log is to say of who agreed; empty where nothing is lowered.
+    """Return the audit details about the two people who lower a gate; empty if nothing is lowered.
 
-    `wanted`: by, approved_by (e-mail addresses). Raises `Refused` unless they are two people, of whom the first may
-    deploy in the project and the second may decide there.
+    `params`: by, approved_by (e-mail addresses). Raises `Refused` unless they are two people, of whom the first may
+    deploy in the project and the second may approve in it.
     """
     if not lowered:
         return {}
-    if wanted.get("by") is None or wanted.get("approved_by") is None:
+    if params.get("by") is None or params.get("approved_by") is None:
         raise Refused(
-            f"{called} wants a second person, and this would take away {' and '.join(lowered)}: say who asks for it "
-            "with --by EMAIL, and who agrees with --approved-by EMAIL."
+            f"{environment_name} wants a second person, and this would take away {' and '.join(lowered)}: "
+            f"{next_steps.NAME_BOTH_PEOPLE}"
         )
-    asker = await resolve_member(session, project, str(wanted["by"]), Right.DEPLOY)
-    second = await resolve_member(session, project, str(wanted["approved_by"]), Right.DECIDE)
-    check_second_person(asker.id, second)
-    return {"lowered": list(lowered), "asked_by": asker.email, "approved_by": second.email}
+    requester = await resolve_member(session, project, str(params["by"]), Right.DEPLOY)
+    approver = await resolve_member(session, project, str(params["approved_by"]), Right.DECIDE)
+    check_second_person(requester.id, approver)
+    return {"lowered": list(lowered), "asked_by": requester.email, "approved_by": approver.email}
 
 
 async def lock_variables_source(session: AsyncSession, source: Environment) -> None:
-    """Lock the environment and its variables until the end of the transaction, which copies the variables.
+    """Lock the environment and its variables until the end of the transaction, before they are copied to a preview.
 
     Call this before locking the preview: the transaction that turns a gate on locks the two in this order. SQLite does
     not lock on reads; there the transaction is the only writer once it has created or locked the preview.
@@ -155,11 +165,11 @@ def require_approval(
     record_audit_entry(session, actor, account, "environment.set", subject, now, details)
 
 
-async def check_open(session: AsyncSession, environment: Environment, now: datetime) -> None:
-    """Gives `environment` the present settings: what was read before a body came may be half a minute old.
+async def check_accepts_deployments(session: AsyncSession, environment: Environment, now: datetime) -> None:
+    """Refresh `environment` and raise unless it accepts a deployment now.
 
-    Raises `EnvironmentLocked`, `OutsideWindow` or `EnvironmentNotReady`, and `NotFound` where it was removed since it
-    was looked for.
+    `environment` may have been read half a minute ago, before the body of the request arrived. Raises
+    `EnvironmentLocked`, `OutsideWindow` or `EnvironmentNotReady`, and `NotFound` if it was removed meanwhile.
     """
     found = (
         await session.execute(
@@ -174,8 +184,8 @@ async def check_open(session: AsyncSession, environment: Environment, now: datet
         raise NotFound("The account has no such environment.")
     _, reason, name = found
     if reason is not None:
-        held = f"is locked by {name or 'an operator'}: {reason}"
-        raise EnvironmentLocked(f"The environment {held}", errors=[FieldError("locked", held)])
+        fault = f"is locked by {name or 'an operator'}: {reason}"
+        raise EnvironmentLocked(f"The environment {fault}", errors=[FieldError("locked", fault)])
     window = load_window(environment.deploy_window)
     if window is not None and not window.is_open(now):
         raise OutsideWindow(

@@ -1,4 +1,4 @@
-"""Locks of environments: while one is there, nobody deploys."""
+"""Locks of environments: a locked environment refuses deployments."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,15 +15,15 @@ from control_domain.tables.projects import Environment, EnvironmentLock
 
 @dataclass(frozen=True, slots=True)
 class DeployLock:
-    """Why an environment is locked, by whom (an e-mail address; None: an operator), and since when."""
+    """The lock of an environment: its reason, who set it, and when."""
 
     reason: str
     by: str | None
+    """An e-mail address; None: an operator who named nobody."""
     since: datetime
 
 
 async def find_lock(session: AsyncSession, environment: Environment) -> DeployLock | None:
-    """The environment's lock; None where there is none."""
     row = (
         await session.execute(
             select(EnvironmentLock.reason, Person.email, EnvironmentLock.locked_at)
@@ -37,7 +37,7 @@ async def find_lock(session: AsyncSession, environment: Environment) -> DeployLo
 async def lock_environment(
     session: AsyncSession, target: DeployTarget, reason: str, actor: Actor, now: datetime
 ) -> bool:
-    """Let nobody deploy to the environment; False where somebody has locked it already, which changes nothing."""
+    """Lock the environment. Return False and change nothing if it is locked already."""
     values = {
         "environment_id": target.environment.id,
         "reason": reason,
@@ -58,8 +58,8 @@ async def lock_environment(
 async def unlock_environment(
     session: AsyncSession, target: DeployTarget, actor: Actor, now: datetime
 ) -> DeployLock | None:
-    """Let people deploy again; gives the lock that was there. Where there was none nothing is changed."""
-    # What is removed is what is told: somebody else may have locked it anew since it was looked at.
+    """Unlock the environment and return the removed lock, or None if it was not locked."""
+    # Read with the DELETE itself: a lock read before may have been replaced by another one.
     removed = await session.execute(
         delete(EnvironmentLock)
         .where(EnvironmentLock.environment_id == target.environment.id)

@@ -1,5 +1,7 @@
-"""What is asked of an environment through the API: replicas, state, and that pushes deploy again. The deployer brings
-about what is wanted."""
+"""Operations on the desired state of environments: replicas, running or hibernated, and resumed pushes.
+
+The deployer reconciles what runs with this state.
+"""
 
 from datetime import datetime
 
@@ -21,7 +23,7 @@ MAX_REPLICAS = 20
 async def scale_environment(
     session: AsyncSession, target: DeployTarget, replicas: int, actor: Actor, now: datetime
 ) -> None:
-    """Want this many replicas, 1 to 20. Raises `NotFound` where the environment was removed meanwhile."""
+    """Set the desired number of replicas, 1 to 20. Raises `NotFound` if the environment was removed meanwhile."""
     environment = target.environment
     await lock_environment_row(session, environment)
     details = {"from": environment.desired_replicas, "to": replicas}
@@ -34,26 +36,28 @@ async def scale_environment(
 async def change_environment_state(
     session: AsyncSession, target: DeployTarget, state: EnvironmentState, actor: Actor, now: datetime
 ) -> None:
-    """Want the environment to run, or to hibernate; what it is already changes nothing. Raises `NotFound` where it was
-    removed meanwhile."""
+    """Set the desired state; the present state changes nothing. Raises `NotFound` if the environment was removed
+    meanwhile."""
     environment = target.environment
     await lock_environment_row(session, environment)
-    was = EnvironmentState(environment.state)
-    if was is state:
+    former = EnvironmentState(environment.state)
+    if former is state:
         return
-    check_transition(was, state)
+    check_transition(former, state)
     environment.state = state.value
     subject = f"environment {environment.public_id}"
-    details = {"from": was.value, "to": state.value}
+    details = {"from": former.value, "to": state.value}
     record_audit_entry(session, actor, target.project.account_id, "environment.state", subject, now, details)
     await session.flush()
 
 
 async def resume_pushes(session: AsyncSession, target: DeployTarget, actor: Actor, now: datetime) -> bool:
-    """Let pushes deploy over the release that somebody has rolled back to; False where there is no such one, which
-    changes nothing. Raises `NotFound` where the environment was removed meanwhile."""
+    """Let pushes deploy again after a rollback. Return False and change nothing if no rollback holds them back.
+
+    Raises `NotFound` if the environment was removed meanwhile.
+    """
     environment = target.environment
-    # A deployer that switches to another release writes the same row.
+    # A deployer that switches traffic to another release writes the same row.
     await lock_deployer_lease(session, environment)
     await lock_environment_row(session, environment)
     resumed = await session.execute(
@@ -73,7 +77,7 @@ async def resume_pushes(session: AsyncSession, target: DeployTarget, actor: Acto
 
 
 async def wake_environment(session: AsyncSession, environment_id: int, actor: Actor, now: datetime) -> None:
-    """Want an environment to run that hibernates and may be woken by requests; else nothing changes."""
+    """Wake the environment if it is hibernated and may be woken by requests; otherwise do nothing."""
     # Account scope: the proxy has found the environment by the host of a request.
     query = (
         select(Environment, Project)
@@ -90,10 +94,10 @@ async def wake_environment(session: AsyncSession, environment_id: int, actor: Ac
 
 
 async def lock_environment_row(session: AsyncSession, environment: Environment) -> None:
-    """Let nobody else change the environment or its variables until the end of the transaction.
+    """Lock the environment and its variables until the end of the transaction, and refresh `environment`.
 
-    It gives `environment` the present settings: what was read before a body came may be half a minute old. Raises
-    `NotFound` where it was removed since it was looked for.
+    `environment` may have been read half a minute ago, before the body of the request arrived. Raises `NotFound` if it
+    was removed meanwhile.
     """
     if not await lock_row(session, Environment.position, Environment.id == environment.id):
         raise NotFound("The account has no such environment.")
@@ -101,10 +105,11 @@ async def lock_environment_row(session: AsyncSession, environment: Environment) 
 
 
 async def lock_deployer_lease(session: AsyncSession, environment: Environment) -> None:
-    """Let the environment's deployer write nothing until the end of the transaction.
+    """Lock the deployer's lease of the environment, so that the deployer writes nothing until the end of the
+    transaction.
 
-    It holds its lease before anything else. Whoever ends what is its does the same, before `hold_environment`: on
-    Postgres the two would wait crosswise.
+    Deployers lock the lease before all other rows. Call this before `lock_environment_row`: in another order the two
+    transactions would deadlock on Postgres.
     """
     query = select(EnvironmentLease.fence).where(EnvironmentLease.environment_id == environment.id)
     await session.execute(query.with_for_update())

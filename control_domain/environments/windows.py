@@ -14,13 +14,15 @@ _TIME = re.compile("([01][0-9]|2[0-3]):([0-5][0-9])")
 
 
 class BadWindow(ValueError):
-    """What is no window; the message says what one looks like."""
+    """An invalid deploy window. The message shows a valid one."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeployWindow:
-    """From `begin` to `end` on the clock of `timezone`, on `days` (`mon` … `sun`). One that ends at or before the time
-    at which it begins ends on the day after."""
+    """The time from `begin` to `end` in `timezone`, on `days` (`mon` … `sun`).
+
+    A window with `end` at or before `begin` ends on the next day.
+    """
 
     days: tuple[str, ...]
     begin: time
@@ -28,30 +30,32 @@ class DeployWindow:
     timezone: str
 
     def is_open(self, now: datetime) -> bool:
-        """Whether deploys are taken at this moment; the end is no longer in it."""
-        there = now.astimezone(ZoneInfo(self.timezone))
-        clock = there.time()
+        """Return True if the window is open at `now`; `end` is exclusive."""
+        local = now.astimezone(ZoneInfo(self.timezone))
+        clock = local.time()
         if self.begin < self.end:
-            return self._has(there) and self.begin <= clock < self.end
+            return self._has(local) and self.begin <= clock < self.end
         if clock >= self.begin:
-            return self._has(there)
-        return clock < self.end and self._has(there - timedelta(days=1))
+            return self._has(local)
+        return clock < self.end and self._has(local - timedelta(days=1))
 
     def covers(self, other: "DeployWindow | None") -> bool:
-        """Whether this window is open whenever the other one is; None is open always. Of another time zone none
-        is covered: whether it is may change with the season."""
+        """Return True if this window is open whenever `other` is open; `other` None is always open.
+
+        False for another time zone: the result would change with daylight saving time.
+        """
         if other is None or other.timezone != self.timezone:
             return False
         return other._minutes() <= self._minutes()
 
     def _minutes(self) -> set[int]:
-        """The minutes of a week in which it is open on its clock."""
-        begin, end = (one.hour * 60 + one.minute for one in (self.begin, self.end))
-        lasts = (end - begin) % _DAY or _DAY
+        """Return the minutes of a local week in which the window is open."""
+        begin, end = (time_.hour * 60 + time_.minute for time_ in (self.begin, self.end))
+        duration = (end - begin) % _DAY or _DAY
         return {
             (DAYS.index(day) * _DAY + begin + minute) % (7 * _DAY)
             for day in self.days
-            for minute in range(lasts)
+            for minute in range(duration)
         }
 
     def _has(self, day: datetime) -> bool:
@@ -61,7 +65,7 @@ class DeployWindow:
         return f"{','.join(self.days)} {self.begin:%H:%M}-{self.end:%H:%M} {self.timezone}"
 
     def to_document(self) -> dict[str, Any]:
-        """As the configuration document has it."""
+        """Return the window as it appears in a configuration document."""
         return {
             "days": list(self.days),
             "from": f"{self.begin:%H:%M}",
@@ -71,7 +75,7 @@ class DeployWindow:
 
 
 def read_window(document: Mapping[str, Any]) -> DeployWindow:
-    """The window of such a document. Raises `BadWindow`."""
+    """Return the window of a configuration document. Raises `BadWindow`."""
     days = document.get("days")
     if not isinstance(days, list) or not days or any(day not in DAYS for day in days):
         raise BadWindow(f"days are some of {', '.join(DAYS)}.")
@@ -85,7 +89,7 @@ def read_window(document: Mapping[str, Any]) -> DeployWindow:
 
 
 def parse_window(text: str) -> DeployWindow:
-    """`mon-thu 09:00-16:00 Europe/Oslo`, `fri,sat 22:00-02:00` (UTC). Raises `BadWindow`."""
+    """Parse `mon-thu 09:00-16:00 Europe/Oslo` or `fri,sat 22:00-02:00` (UTC). Raises `BadWindow`."""
     parts = text.split()
     if len(parts) not in (2, 3) or parts[1].count("-") != 1:
         raise BadWindow("A window looks like 'mon-thu 09:00-16:00 Europe/Oslo'.")
@@ -104,18 +108,18 @@ def _expand(piece: str) -> list[str]:
     return [DAYS[number % 7] for number in range(begin, end + (1 if begin <= end else 8))]
 
 
-def _read_time(given: Any) -> time:
-    found = _TIME.fullmatch(given) if isinstance(given, str) else None
+def _read_time(value: Any) -> time:
+    found = _TIME.fullmatch(value) if isinstance(value, str) else None
     if found is None:
         raise BadWindow("Times of a window look like 09:00.")
     return time(int(found[1]), int(found[2]))
 
 
 def load_window(stored: str | None) -> DeployWindow | None:
-    """The window in an environment's column."""
+    """Return the window in the column `Environment.deploy_window`."""
     return None if stored is None else read_window(json.loads(stored))
 
 
 def dump_window(window: DeployWindow | None) -> str | None:
-    """What the column holds."""
+    """Return the value of the column `Environment.deploy_window`."""
     return None if window is None else json.dumps(window.to_document())

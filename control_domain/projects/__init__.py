@@ -1,1 +1,1 @@
-"""Projects, their environments, and the ingest keys of these."""
+"""Projects, their environments, and the ingest keys of environments."""

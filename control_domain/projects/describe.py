@@ -1,4 +1,4 @@
-"""Projects as other documents name them."""
+"""Documents of projects and environments, as the public API returns them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,12 +8,12 @@ from control_domain.tables.projects import Environment, Project
 
 
 def summarize_project(project: Project) -> dict[str, str]:
-    """The public ID, the name and the slug."""
+    """Return the ID, name and slug of the project, as other documents include them."""
     return {"id": project.public_id, "name": project.name, "slug": project.slug}
 
 
 def describe_environment(environment: Environment | ListedEnvironment) -> dict[str, Any]:
-    """`state` and `desired_replicas` are what is wanted."""
+    """`state` and `desired_replicas` are the desired state, not what runs now."""
     return {
         "id": environment.public_id,
         "name": environment.name,
@@ -25,7 +25,6 @@ def describe_environment(environment: Environment | ListedEnvironment) -> dict[s
 
 
 def describe_project(project: Project, environments: Iterable[ListedEnvironment]) -> dict[str, Any]:
-    """A project with its environments."""
     return {
         "id": project.public_id,
         "name": project.name,

@@ -1,4 +1,4 @@
-"""Finds what a path names: in the caller's account, by either of its IDs, and with the right to it."""
+"""Finds projects and environments for a caller: in the account of the caller, by ID, with the required right."""
 
 from typing import NamedTuple
 
@@ -15,12 +15,12 @@ _CAN = {Right.READ: "use Deploy", Right.DEPLOY: "deploy", Right.DECIDE: "decide"
 
 
 def is_callers_role(caller: Caller) -> ColumnElement[bool]:
-    """That a role is the caller's in the project of the query."""
+    """Return the condition that a row of `ProjectRole` is the caller's role in the project of the query."""
     return (ProjectRole.project_id == Project.id) & (ProjectRole.person_id == caller.person.id)
 
 
 def require_right(caller: Caller, project_role: str | None, right: Right) -> None:
-    """Raises `DeployNotAllowed` unless the person has the right."""
+    """Raise `DeployNotAllowed` unless the caller has the right."""
     if not is_allowed(caller.role, project_role, right):
         raise DeployNotAllowed(
             f"{caller.person.name} may not {_CAN[right]} in this project: ask somebody who manages the account for a "
@@ -28,13 +28,19 @@ def require_right(caller: Caller, project_role: str | None, right: Right) -> Non
         )
 
 
-async def find_project(session: AsyncSession, caller: Caller, given: str, right: Right) -> Project:
-    """The project. Raises `NotFound` for one of another account too, and `DeployNotAllowed`."""
+async def find_project(session: AsyncSession, caller: Caller, number_or_id: str, right: Right) -> Project:
+    """Return the project with this number or public ID.
+
+    Raises `NotFound`, also for a project of another account, and `DeployNotAllowed`.
+    """
     row = (
         await session.execute(
             select(Project, ProjectRole.role)
             .outerjoin(ProjectRole, is_callers_role(caller))
-            .where(Project.account_id == caller.account.id, matches_id(Project.id, Project.public_id, given))
+            .where(
+                Project.account_id == caller.account.id,
+                matches_id(Project.id, Project.public_id, number_or_id),
+            )
         )
     ).one_or_none()
     if row is None:
@@ -44,14 +50,19 @@ async def find_project(session: AsyncSession, caller: Caller, given: str, right:
 
 
 class DeployTarget(NamedTuple):
-    """An environment and the project that it is of."""
+    """An environment and its project."""
 
     environment: Environment
     project: Project
 
 
-async def find_environment(session: AsyncSession, caller: Caller, given: str, right: Right) -> DeployTarget:
-    """The environment. Raises `NotFound` for one of another account too, and `DeployNotAllowed`."""
+async def find_environment(
+    session: AsyncSession, caller: Caller, number_or_id: str, right: Right
+) -> DeployTarget:
+    """Return the environment with this number or public ID.
+
+    Raises `NotFound`, also for an environment of another account, and `DeployNotAllowed`.
+    """
     row = (
         await session.execute(
             select(Environment, Project, ProjectRole.role)
@@ -59,7 +70,7 @@ async def find_environment(session: AsyncSession, caller: Caller, given: str, ri
             .outerjoin(ProjectRole, is_callers_role(caller))
             .where(
                 Project.account_id == caller.account.id,
-                matches_id(Environment.id, Environment.public_id, given),
+                matches_id(Environment.id, Environment.public_id, number_or_id),
             )
         )
     ).one_or_none()

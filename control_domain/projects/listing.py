@@ -1,4 +1,4 @@
-"""Reads projects with their environments: two queries, however many there are."""
+"""Reads projects with their environments, in two queries for any number of projects."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from control_domain.tables.projects import Environment, Project, ProjectRole
 
 
 class ListedEnvironment(NamedTuple):
-    """What is shown of an `Environment`: hundreds of objects of the session would cost twice as much."""
+    """The listed columns of an `Environment`. ORM objects would take twice the time for hundreds of rows."""
 
     public_id: str
     name: str
@@ -29,8 +29,10 @@ Listed = tuple[Project, Sequence[ListedEnvironment]]
 async def list_projects(
     session: AsyncSession, caller: Caller, page: Page | None
 ) -> tuple[Sequence[Listed], bool]:
-    """The account's projects in which the person may use Deploy, newest first: a page of them and whether more
-    follow, or all."""
+    """Return the projects in which the caller may use Deploy, newest first, and True if more follow after the page.
+
+    Returns all of them if `page` is None.
+    """
     query = select(Project).where(Project.account_id == caller.account.id).order_by(Project.id.desc())
     if not sees_all_projects(caller.role):
         own = select(ProjectRole.project_id).where(ProjectRole.person_id == caller.person.id)
@@ -40,18 +42,17 @@ async def list_projects(
         if page.before is not None:
             query = query.where(Project.id < page.before)
     projects = (await session.execute(query)).scalars().all()
-    shown = projects if page is None else projects[: page.limit]
-    return await read_environments(session, shown), len(projects) > len(shown)
+    in_page = projects if page is None else projects[: page.limit]
+    return await read_environments(session, in_page), len(projects) > len(in_page)
 
 
 async def read_project(session: AsyncSession, project: Project) -> Listed:
-    """A project with its environments."""
     return (await read_environments(session, [project]))[0]
 
 
 async def read_environments(session: AsyncSession, projects: Sequence[Project]) -> Sequence[Listed]:
-    """These projects with their environments, in the order in which deployments are promoted."""
-    of: dict[int, list[ListedEnvironment]] = {project.id: [] for project in projects}
+    """Return the projects with their environments, in the order in which deployments are promoted."""
+    environments: dict[int, list[ListedEnvironment]] = {project.id: [] for project in projects}
     query = (
         select(
             Environment.project_id,
@@ -62,9 +63,9 @@ async def read_environments(session: AsyncSession, projects: Sequence[Project]) 
             Environment.desired_replicas,
             Environment.state,
         )
-        .where(Environment.project_id.in_(of))
+        .where(Environment.project_id.in_(environments))
         .order_by(Environment.position, Environment.id)
     )
     for row in await session.execute(query):
-        of[row[0]].append(ListedEnvironment(*row[1:]))
-    return [(project, of[project.id]) for project in projects]
+        environments[row[0]].append(ListedEnvironment(*row[1:]))
+    return [(project, environments[project.id]) for project in projects]

@@ -1,4 +1,4 @@
-"""What is done with projects, environments and ingest keys."""
+"""Operations on projects, their roles, environments and ingest keys."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,12 @@ from pipeline_contracts.times import to_epoch_ms
 from storage_backends.key_directory.interface import KeyEntry
 
 POSITIONS = {"preview": 0, "development": 1, "staging": 2, "production": 3}
-"""The types of environments; a deployment is promoted to a higher number."""
+"""The position of each type of environment. Deployments are promoted to higher positions."""
 
 
 async def create_project(
     session: AsyncSession, account: Account, name: str, slug: str, now: datetime
 ) -> Project:
-    """A new project of the account."""
     project = Project(
         public_id=make_identifier("prj", to_epoch_ms(now)),
         account_id=account.id,
@@ -38,28 +37,28 @@ async def create_project(
 
 
 async def grant_role(session: AsyncSession, project: Project, person: Person, role: str) -> str | None:
-    """Give the person this role in the project; gives the one before, None where there was none."""
-    held = await session.get(ProjectRole, (project.id, person.id))
-    was = None if held is None else held.role
-    if held is None:
+    """Set the role of the person in the project and return the former role, or None without one."""
+    present = await session.get(ProjectRole, (project.id, person.id))
+    former = None if present is None else present.role
+    if present is None:
         session.add(ProjectRole(project_id=project.id, person_id=person.id, role=role))
     else:
-        held.role = role
+        present.role = role
     await session.flush()
-    return was
+    return former
 
 
 async def revoke_role(session: AsyncSession, project: Project, person: Person) -> str | None:
-    """Take the person's role in the project; gives it, None where there was none."""
-    mine = (ProjectRole.project_id == project.id) & (ProjectRole.person_id == person.id)
-    taken = await session.execute(delete(ProjectRole).where(mine).returning(ProjectRole.role))
-    return taken.scalar_one_or_none()
+    """Remove the role of the person in the project and return it, or None without one."""
+    is_theirs = (ProjectRole.project_id == project.id) & (ProjectRole.person_id == person.id)
+    removed = await session.execute(delete(ProjectRole).where(is_theirs).returning(ProjectRole.role))
+    return removed.scalar_one_or_none()
 
 
 async def create_environment(
     session: AsyncSession, project: Project, name: str, slug: str, type_: str, now: datetime
 ) -> Environment:
-    """A new environment of the project, in the order of its type."""
+    """Create an environment at the position of its type."""
     environment = Environment(
         public_id=make_identifier("env", to_epoch_ms(now)),
         project_id=project.id,
@@ -75,7 +74,7 @@ async def create_environment(
 
 
 async def create_ingest_key(session: AsyncSession, environment: Environment, now: datetime) -> str:
-    """A new ingest key of the environment; its secret is given here and never again."""
+    """Create an ingest key and return its secret, which is not stored."""
     secret = make_credential(CredentialKind.INGEST_KEY)
     session.add(IngestKey(environment_id=environment.id, digest=digest_credential(secret), created_at=now))
     await session.flush()
@@ -83,7 +82,7 @@ async def create_ingest_key(session: AsyncSession, environment: Environment, now
 
 
 UNKNOWN_KEY = "This key is not known, has expired, or was revoked."
-"""What whoever sends an ingest key is told that opens nothing."""
+"""The response to a key that opens nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ class KeyEnvironment:
 async def find_environment_by_key(
     session: AsyncSession, digest: bytes, now: datetime
 ) -> KeyEnvironment | None:
-    """The environment that this key opens now; None for a key unknown, expired or revoked."""
+    """Return the environment that a key opens, or None if the key is unknown, expired or revoked."""
     # Account scope: the key decides which account calls.
     row = (
         await session.execute(
@@ -115,7 +114,7 @@ async def find_environment_by_key(
 async def live_ingest_keys(
     session: AsyncSession, now: datetime, key_id: int | None = None, *, account_id: int | None = None
 ) -> Sequence[KeyEntry]:
-    """Every ingest key that works now, or the one of this ID, or those of an account, as the edges need it."""
+    """Return the directory entries of all live ingest keys, or only of one key or account."""
     # Account scope: the edges need the keys of every account.
     query = (
         select(IngestKey, Environment.public_id, Project.public_id, Account)
@@ -136,7 +135,9 @@ async def live_ingest_keys(
 
 
 async def lock_project_row(session: AsyncSession, project: Project) -> None:
-    """Let nobody else rename the project, set its workflow, apply a configuration to it or remove it until the end of
-    the transaction. Raises `NotFound` where it was removed since it was looked for."""
+    """Lock the project until the end of the transaction, against renames, workflows, configuration runs and removal.
+
+    Raises `NotFound` if the project was removed meanwhile.
+    """
     if not await lock_row(session, Project.name, Project.id == project.id):
         raise NotFound("The account has no such project.")

@@ -9,7 +9,7 @@ from control_domain.database.base import Base, UtcDateTime
 
 
 class Account(Base):
-    """Whose everything is: projects, limits, tokens."""
+    """The owner of projects, limits and API tokens."""
 
     __tablename__ = "accounts"
 
@@ -24,7 +24,7 @@ class Account(Base):
 
 
 class Person(Base):
-    """Somebody who may belong to several accounts."""
+    """A person, who may be a member of several accounts."""
 
     __tablename__ = "people"
 
@@ -36,7 +36,7 @@ class Person(Base):
 
 
 class Membership(Base):
-    """A person's place in an account."""
+    """A person's membership and role in an account."""
 
     __tablename__ = "memberships"
     __table_args__ = (UniqueConstraint("account_id", "person_id"),)
@@ -48,7 +48,7 @@ class Membership(Base):
 
 
 class ApiToken(Base):
-    """An API token: the digest of its secret, its scopes and its life."""
+    """An API token: the digest of its secret, its scopes and its lifetime."""
 
     __tablename__ = "api_tokens"
 

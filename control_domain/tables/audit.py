@@ -9,7 +9,7 @@ from control_domain.database.base import Base, UtcDateTime
 
 
 class AuditEntry(Base):
-    """One write that was carried out, written in its own transaction."""
+    """One committed change, written in the transaction of the change."""
 
     __tablename__ = "audit_entries"
     __table_args__ = (Index("ix_audit_entries_account_id", "account_id", "id"),)
@@ -23,9 +23,9 @@ class AuditEntry(Base):
     action: Mapped[str] = mapped_column(String(60))
     """`deployment.queue`, `variables.replace`, …"""
     subject: Mapped[str] = mapped_column(String(100))
-    """What was changed: a kind and an ID, `environment env_01jz…`."""
+    """What was changed, as a kind and an ID: `environment env_01jz…`."""
     details: Mapped[str] = mapped_column(Text)
-    """A JSON object. No secret and no value of a variable is ever in it."""
+    """A JSON object. It never contains a secret or the value of a variable."""
     source: Mapped[str] = mapped_column(String(100))
     """The caller's address, or `operator` and the name of the user on the machine."""
     request_id: Mapped[str | None] = mapped_column(String(128))

@@ -1,6 +1,9 @@
-"""Rows of heartbeats and queues. What people configure is written here by the control plane; the rows of present state
-(`*_states`, `heartbeat_runs`, `queue_workers`, `monitor_progress`) are written by the consumers, through
-`storage_backends.monitor_states`, and have times in milliseconds since 1970, UTC."""
+"""Rows of heartbeats and queues.
+
+The control plane writes the configured monitors and their keys. The consumers write the present state (`*_states`,
+`heartbeat_runs`, `queue_workers`, `monitor_progress`) through `storage_backends.monitor_states`, with times in
+milliseconds since 1970, UTC.
+"""
 
 from datetime import datetime
 
@@ -11,13 +14,13 @@ from control_domain.database.base import Base, UtcDateTime
 
 
 class Heartbeat(Base):
-    """A scheduled job that reports its runs: due each `period_seconds`, or by `cron` in `timezone`."""
+    """A scheduled job that reports its runs: due every `period_seconds`, or by `cron` in `timezone`."""
 
     __tablename__ = "heartbeats"
     __table_args__ = (
         UniqueConstraint("environment_id", "name"),
         CheckConstraint("(period_seconds IS NULL) <> (cron IS NULL)", name="ck_heartbeats_one_schedule"),
-        # Signals of one that was removed may still be under way.
+        # IDs are not reused: signals of a removed heartbeat may still arrive.
         {"sqlite_autoincrement": True},
     )
 
@@ -35,7 +38,7 @@ class Heartbeat(Base):
 
 
 class HeartbeatState(Base):
-    """Where a heartbeat stands now. `version` rises with each change: whoever changes it names the one it has seen."""
+    """The present state of a heartbeat. Each change increments `version` and names the version that it has read."""
 
     __tablename__ = "heartbeat_states"
 
@@ -45,27 +48,27 @@ class HeartbeatState(Base):
     state: Mapped[str] = mapped_column(String(10))
     since_ms: Mapped[int] = mapped_column(BigInteger)
     due_ms: Mapped[int | None] = mapped_column(BigInteger)
-    """When the next run has to begin."""
+    """When the next run must start."""
     deadline_ms: Mapped[int | None] = mapped_column(BigInteger, index=True)
-    """When the state changes by itself unless a signal comes; None: never."""
+    """When the state changes unless a signal arrives; None: never."""
     last_signal_ms: Mapped[int | None] = mapped_column(BigInteger)
     last_success_ms: Mapped[int | None] = mapped_column(BigInteger)
     last_end_ms: Mapped[int | None] = mapped_column(BigInteger)
     failures_in_row: Mapped[int]
     open_runs: Mapped[int]
     oldest_start_ms: Mapped[int | None] = mapped_column(BigInteger)
-    """Of the open runs."""
+    """Start of the oldest open run."""
     version: Mapped[int]
     judged_from_ms: Mapped[int | None] = mapped_column(BigInteger)
-    """When it was last resumed; None: it never was paused."""
+    """When it was last resumed; None: it was never paused."""
     missed_ms: Mapped[str | None] = mapped_column(Text)
-    """Failures of which there is no run, by their times: a JSON list."""
+    """JSON list of the times of failures without a run."""
     pings: Mapped[str | None] = mapped_column(Text)
     """State that pairs pings without a run ID (`pipeline_contracts.ping_pairs`), as JSON."""
 
 
 class HeartbeatRun(Base):
-    """One run, told by the ID that the job gave it. Each time is that of the first such signal's receipt."""
+    """One run, identified by the ID that the job sent. Each time is the receipt of the first such signal."""
 
     __tablename__ = "heartbeat_runs"
 
@@ -87,7 +90,7 @@ class Queue(Base):
     """A queue of jobs whose length and workers are reported."""
 
     __tablename__ = "queues"
-    # The column store has the history of those that were removed.
+    # IDs are not reused: the column store keeps the history of removed queues.
     __table_args__ = (UniqueConstraint("environment_id", "name"), {"sqlite_autoincrement": True})
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -97,14 +100,14 @@ class Queue(Base):
 
 
 class QueueState(Base):
-    """The newest snapshot of a queue, by the time at which it was observed."""
+    """The snapshot of a queue with the latest time of observation."""
 
     __tablename__ = "queue_states"
 
     queue_id: Mapped[int] = mapped_column(ForeignKey("queues.id"), primary_key=True, autoincrement=False)
     snapshot_id: Mapped[str] = mapped_column(String(36))
     observed_us: Mapped[int] = mapped_column(BigInteger)
-    """Microseconds since 1970: senders may give that many digits."""
+    """Microseconds since 1970, because senders may send that precision."""
     received_ms: Mapped[int] = mapped_column(BigInteger)
     pending: Mapped[int] = mapped_column(BigInteger)
     delayed: Mapped[int | None] = mapped_column(BigInteger)
@@ -114,7 +117,7 @@ class QueueState(Base):
 
 
 class QueueWorker(Base):
-    """A worker of a queue as its update with the highest sequence left it; `received_ms` is when it was last heard."""
+    """The state of a queue worker after its update with the highest sequence; `received_ms` is the last receipt."""
 
     __tablename__ = "queue_workers"
 
@@ -127,7 +130,7 @@ class QueueWorker(Base):
 
 
 class MonitorProgress(Base):
-    """Through which time of receipt a partition's signals are all in the tables above. Scans trust no later clock."""
+    """The time of receipt up to which all signals of a partition are applied. Scans use no later time."""
 
     __tablename__ = "monitor_progress"
 
@@ -137,9 +140,9 @@ class MonitorProgress(Base):
 
 
 class MonitorKey(Base):
-    """A key that opens one heartbeat or one queue: the digest of its secret and its life.
+    """A key that accepts signals of one heartbeat or queue: the digest of its secret and its lifetime.
 
-    A ping key can be shown again: its secret is kept, sealed. `sealed` is None for every other key.
+    A ping key can be shown again, so its secret is stored sealed. `sealed` is None for every other key.
     """
 
     __tablename__ = "monitor_keys"

@@ -1,4 +1,4 @@
-"""Rows of projects, who may use Deploy in them, environments and ingest keys."""
+"""Rows of projects, roles in them, environments and ingest keys."""
 
 from datetime import datetime
 
@@ -23,7 +23,7 @@ class Project(Base):
 
 
 class ProjectRole(Base):
-    """What a person may do with Deploy in a project; owners and admins of the account need none."""
+    """A person's role in a project. Owners and admins of the account need none."""
 
     __tablename__ = "project_roles"
 
@@ -35,11 +35,11 @@ class ProjectRole(Base):
 
 
 UNKNOWN_SOURCE_ID = 0
-"""No environment has this number."""
+"""Value of `Environment.variables_of_id` for copies of an earlier version. No environment has this ID."""
 
 
 class Environment(Base):
-    """Where a project runs and what its telemetry is filed under."""
+    """An environment of a project: what runs there, and the scope of its telemetry."""
 
     __tablename__ = "environments"
     __table_args__ = (UniqueConstraint("project_id", "slug"), {"sqlite_autoincrement": True})
@@ -51,26 +51,26 @@ class Environment(Base):
     slug: Mapped[str] = mapped_column(String(100))
     type: Mapped[str] = mapped_column(String(20))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    # Columns that came later: rows of before have the defaults.
+    # Columns of later migrations; older rows have the defaults.
     position: Mapped[int] = mapped_column(server_default=text("1"))
-    """A deployment is promoted to environments of a higher one only."""
+    """Deployments are promoted only to environments with a higher position."""
     branch: Mapped[str | None] = mapped_column(String(200))
-    """What is deployed where a deploy names nothing else; null: the repository's branch."""
+    """The branch that is deployed by default; null: that of the repository."""
     desired_replicas: Mapped[int] = mapped_column(server_default=text("1"))
     state: Mapped[str] = mapped_column(String(12), server_default="running")
-    """An `EnvironmentState`: what is wanted; the deployer brings it about."""
+    """An `EnvironmentState`: the desired state, which the deployer reconciles."""
     deploy_window: Mapped[str | None] = mapped_column(Text)
     """JSON of a `DeployWindow`; null: at any time."""
     deploys_need_approval: Mapped[bool] = mapped_column(server_default=false())
     variables_need_approval: Mapped[bool] = mapped_column(server_default=false())
     wake_on_request: Mapped[bool] = mapped_column(server_default=false())
-    """Whether the first request wakes it when it hibernates."""
+    """True if a request wakes the environment from hibernation."""
     variables_of_id: Mapped[int | None]
-    """The environment whose variables were copied here last; `UNKNOWN_SOURCE_ID` where an earlier version did that."""
+    """The environment whose variables were last copied here; `UNKNOWN_SOURCE_ID` if an earlier version copied them."""
 
 
 class EnvironmentLock(Base):
-    """While it is there, nobody deploys to the environment."""
+    """The lock of an environment, which refuses deployments while the row exists."""
 
     __tablename__ = "environment_locks"
 
@@ -83,7 +83,7 @@ class EnvironmentLock(Base):
 
 
 class IngestKey(Base):
-    """A key that opens ingest for one environment: the digest of its secret and its life."""
+    """A key for ingest into one environment: the digest of its secret and its lifetime."""
 
     __tablename__ = "ingest_keys"
     __table_args__ = {"sqlite_autoincrement": True}

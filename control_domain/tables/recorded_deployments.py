@@ -9,7 +9,7 @@ from control_domain.database.base import Base, UtcDateTime
 
 
 class RecordedDeployment(Base):
-    """A deployment as it was first reported; what comes again under its ID changes nothing."""
+    """A deployment as it was first reported. Later reports with the same ID change nothing."""
 
     __tablename__ = "recorded_deployments"
     __table_args__ = (

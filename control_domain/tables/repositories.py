@@ -9,7 +9,8 @@ from control_domain.database.base import Base, UtcDateTime, partial_index
 
 
 class Repository(Base):
-    """Where a project's code comes from. A project has one at a time; those before stay, for their deployments."""
+    """The source of a project's code. A project has one connected repository; former ones stay for their
+    deployments."""
 
     __tablename__ = "repositories"
     __table_args__ = (
@@ -25,17 +26,17 @@ class Repository(Base):
     """`github`, `gitlab`, `bitbucket`, or `git` for any other."""
     url: Mapped[str] = mapped_column(String(500))
     branch: Mapped[str] = mapped_column(String(200))
-    """What is deployed where neither a deploy nor its environment names another."""
+    """The branch that is deployed if neither the deployment nor the environment names another."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     disconnected_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    # Columns that came later: rows of before have the defaults.
+    # Columns of later migrations; older rows have the defaults.
     full_name: Mapped[str | None] = mapped_column(String(500), index=True)
-    """`owner/name` on its host, in small letters; null: its address is of a machine's own folder."""
+    """`owner/name` on its host, in lower case; null: the URL is a local folder."""
     push_deploys: Mapped[bool] = mapped_column(server_default=true())
-    """Whether its webhooks are listened to."""
+    """True if its webhooks deploy."""
     allows_forks: Mapped[bool] = mapped_column(server_default=false())
-    """Whether pull requests from forks get previews: anybody may open one."""
+    """True if pull requests from forks get previews, although anybody can open one."""
     is_sample: Mapped[bool] = mapped_column(server_default=false())
-    """Whether a first start has made it, to be something to deploy: it gives way to the first one that is connected."""
+    """True for the sample of a first start, which the first connected repository replaces."""
     host_id: Mapped[str | None] = mapped_column(String(64), index=True)
-    """The host's own ID of it, which renames and transfers keep; null: no delivery has told it yet."""
+    """The ID at the host, which renames and transfers keep; null: no delivery has reported it yet."""

@@ -1,4 +1,4 @@
-"""Rows of leases and of running instances: written by deployers, read by whoever asks what runs."""
+"""Rows of leases and running instances, written by deployers."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from control_domain.database.base import Base, UtcDateTime
 
 
 class EnvironmentLease(Base):
-    """Which deployer carries out what is asked of an environment, and until when it need not say so again."""
+    """The deployer that works on an environment, and until when without a renewal."""
 
     __tablename__ = "environment_leases"
 
@@ -17,45 +17,45 @@ class EnvironmentLease(Base):
         ForeignKey("environments.id"), primary_key=True, autoincrement=False
     )
     holder: Mapped[str] = mapped_column(String(40))
-    """The deployer's ID, which it keeps over a restart."""
+    """The ID of the deployer, which survives restarts."""
     holder_name: Mapped[str] = mapped_column(String(200))
-    """Its machine and folder, for people."""
+    """Machine and folder of the deployer, for people."""
     fence: Mapped[int] = mapped_column(BigInteger)
-    """Grows with each taking. What a deployer writes names the one that it took: a former holder that was only slow
-    changes nothing."""
+    """Incremented each time the lease is taken. A deployer's writes name its fence, so a slow former holder changes
+    nothing."""
     leased_until: Mapped[datetime] = mapped_column(UtcDateTime)
     address: Mapped[str | None] = mapped_column(String(300))
-    """Where the environment answers: `http://production.shop.localhost:8090`."""
+    """The URL of the environment: `http://production.shop.localhost:8090`."""
     doing: Mapped[str | None] = mapped_column(String(200))
-    """What it is at just now; null: nothing but keeping what runs."""
+    """What the deployer is doing now; null: only reconciling."""
 
 
 class Instance(Base):
-    """One process of an environment, as its deployer last saw it."""
+    """One process of an environment, as last reported by its deployer."""
 
     __tablename__ = "instances"
 
     id: Mapped[int] = mapped_column(primary_key=True)
     environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"), index=True)
     deployment_id: Mapped[int] = mapped_column(ForeignKey("deployments.id"), index=True)
-    """The one that brought it: a rollback's own, not the one that was built."""
+    """The deployment that made it live; for a rollback the rollback itself, not the one that built the release."""
     process: Mapped[str] = mapped_column(String(30))
-    """As the workflow document calls it."""
+    """Its name in the workflow document."""
     number: Mapped[int]
-    """From 1 among those of its process."""
+    """From 1 within its process."""
     state: Mapped[str] = mapped_column(String(12))
     """`starting`, `running`, `waiting` to be started again, or `draining`."""
     port: Mapped[int | None]
     pid: Mapped[int | None]
     restarts: Mapped[int]
     last_exit: Mapped[str | None] = mapped_column(String(300))
-    """How it last ended; null: it has not."""
+    """How it last exited; null: not yet."""
     started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
 class DatabaseToken(Base):
-    """One row with a random text that was made together with the tables. A deployer that finds another one is connected
-    to another database, in which none of its applications is wanted."""
+    """One row with a random text, made together with the tables. A deployer that reads another text is connected to
+    another database and must not stop its applications because they are missing there."""
 
     __tablename__ = "database_token"
 

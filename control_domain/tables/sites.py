@@ -9,10 +9,10 @@ from control_domain.database.base import Base, UtcDateTime
 
 
 class Site(Base):
-    """A website that is measured: its tracker ID (`public_id`), whose clock its days follow, where it is served."""
+    """A measured website: its tracker ID (`public_id`), the time zone of its days, and its domains."""
 
     __tablename__ = "sites"
-    # The column store has the visits of those that were removed.
+    # IDs are not reused: the column store keeps the visits of removed sites.
     __table_args__ = (UniqueConstraint("project_id", "name"), {"sqlite_autoincrement": True})
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -21,12 +21,12 @@ class Site(Base):
     name: Mapped[str] = mapped_column(String(100))
     timezone: Mapped[str] = mapped_column(String(64))
     domains: Mapped[str] = mapped_column(Text)
-    """A JSON list of origins, each as `pipeline_contracts.origins.normalize_origin` gives it."""
+    """JSON list of origins, normalised by `pipeline_contracts.origins.normalize_origin`."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class Goal(Base):
-    """What a site wants its visitors to do: send an event of this name, or view this path."""
+    """A goal of a site: visitors send an event of this name, or view this path."""
 
     __tablename__ = "goals"
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""Rows of variables: sealed as a whole, a row a version."""
+"""Rows of variables: one row for each version, sealed as a whole."""
 
 from datetime import datetime
 
@@ -12,8 +12,7 @@ _IS_PENDING = f"state = {ChangeState.PENDING.value!r}"
 
 
 class VariableSet(Base):
-    """All variables of an environment as they were from some moment on. The newest version counts; releases keep
-    those that they ran with."""
+    """A version of all variables of an environment. The newest one is current; releases refer to their own."""
 
     __tablename__ = "variable_sets"
     __table_args__ = (UniqueConstraint("environment_id", "version"), {"sqlite_autoincrement": True})
@@ -24,14 +23,14 @@ class VariableSet(Base):
     """From 1 in each environment."""
     count: Mapped[int]
     key_id: Mapped[str] = mapped_column(String(8))
-    """Which key sealed it."""
+    """The key that sealed it."""
     sealed: Mapped[bytes] = mapped_column(LargeBinary)
     set_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class VariableChange(Base):
-    """New variables that wait for a second person, and what became of them."""
+    """New variables that wait for approval, and the decision."""
 
     __tablename__ = "variable_changes"
     __table_args__ = (
@@ -47,7 +46,7 @@ class VariableChange(Base):
     count: Mapped[int]
     key_id: Mapped[str | None] = mapped_column(String(8))
     sealed: Mapped[bytes | None] = mapped_column(LargeBinary)
-    """Null once it was decided."""
+    """Null after the decision."""
     asked_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     decided_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
@@ -55,7 +54,7 @@ class VariableChange(Base):
 
 
 class ProtectedVariable(Base):
-    """The name of a variable that no preview gets."""
+    """The name of a variable that is not copied to previews."""
 
     __tablename__ = "protected_variables"
 

@@ -1,4 +1,4 @@
-"""Rows of webhooks: secrets, the deliveries of the last days, what waits, installations of the application."""
+"""Rows of webhooks: secrets, recent deliveries, waiting pushes, and installations of the Git host's application."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from control_domain.database.base import Base, UtcDateTime, partial_index
 
 
 class SealedWebhookSecret(Base):
-    """What a repository's webhooks are checked with. A repository without one has no webhook."""
+    """The secret that verifies the webhooks of a repository. A repository without one has no webhook."""
 
     __tablename__ = "webhook_secrets"
 
@@ -24,11 +24,11 @@ class SealedWebhookSecret(Base):
 
 
 class WebhookDelivery(Base):
-    """One delivery whose signature was good, kept for 7 days, and what it was answered."""
+    """One delivery with a valid signature and the response to it, kept for 7 days."""
 
     __tablename__ = "webhook_deliveries"
     __table_args__ = (
-        # The database itself holds "once": of any number of the same at once, one gets in.
+        # The database enforces "once": of several equal deliveries at the same time, one is inserted.
         partial_index(
             "uq_webhook_deliveries_seen",
             "scope",
@@ -38,35 +38,35 @@ class WebhookDelivery(Base):
         ),
         Index("ix_webhook_deliveries_received_at", "received_at"),
         Index("ix_webhook_deliveries_repository_id", "repository_id", "id"),
-        # No number twice: whoever kept one would run another delivery again.
+        # IDs are not reused: somebody who noted one would replay another delivery.
         {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     repository_id: Mapped[int | None] = mapped_column(ForeignKey("repositories.id"))
-    """Null: of the Git host's application."""
+    """Null: a delivery to the Git host's application."""
     scope: Mapped[str] = mapped_column(String(20))
-    """Whose deliveries are told apart by their IDs: the repository's number, or `app`."""
+    """The scope in which `delivery` is unique: the number of the repository, or `app`."""
     delivery: Mapped[str] = mapped_column(String(255))
-    """The host's ID of it; the body's digest where it gives none."""
+    """The ID from the host, or the digest of the body if it sends none."""
     is_first: Mapped[bool]
-    """Whether later ones with its ID are duplicates. What was refused, or replayed, keeps none back."""
+    """True if later deliveries with the same ID are duplicates; False for refused and replayed ones."""
     kind: Mapped[str] = mapped_column(String(12))
     """The provider."""
     event: Mapped[str] = mapped_column(String(100))
     headers: Mapped[str] = mapped_column(Text)
     """JSON; signatures and tokens are left out."""
     body: Mapped[bytes] = mapped_column(LargeBinary)
-    """As it came, compressed with zlib; empty once it gave way to newer ones, and `headers` is then `{}`."""
+    """The received body, compressed with zlib. Empty, with `headers` `{}`, after it was evicted for newer ones."""
     http_status: Mapped[int]
     answer: Mapped[str] = mapped_column(String(30))
-    """The `status` that it was answered, or the problem's slug."""
+    """The `status` in the response, or the slug of the problem."""
     deployment_id: Mapped[int | None]
-    """No reference: deployments end with their project, and this is what was answered."""
+    """Not a foreign key: the response stays after the deployment was deleted with its project."""
     reason: Mapped[str | None] = mapped_column(Text)
     """Why nothing was done, for people."""
     replay_of: Mapped[int | None]
-    """The ID of the delivery that was run again."""
+    """The ID of the replayed delivery."""
     received_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
@@ -80,20 +80,20 @@ class WaitingPush(Base):
     environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"))
     repository_id: Mapped[int] = mapped_column(ForeignKey("repositories.id"), index=True)
     branch: Mapped[str] = mapped_column(String(200))
-    """What is deployed: the branch, or the ref of a fork's pull request."""
+    """The branch to deploy, or the ref of a fork's pull request."""
     trigger: Mapped[str] = mapped_column(String(20))
     """`push` or `pull_request`."""
     pushed_revision: Mapped[str | None] = mapped_column(String(64))
     pushed_from: Mapped[str | None] = mapped_column(String(64))
     note: Mapped[str | None] = mapped_column(String(500))
     source: Mapped[str] = mapped_column(String(100))
-    """Who the audit log says has done it."""
+    """The source for the audit log."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class ClosingPreview(Base):
-    """A preview whose pull request was closed while its deployment could not be called off any more: it is removed
-    behind that."""
+    """A preview whose pull request was closed while its deployment could no longer be cancelled. It is removed after
+    that deployment."""
 
     __tablename__ = "closing_previews"
 
@@ -111,7 +111,7 @@ class GitInstallation(Base):
 
     id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     login: Mapped[str] = mapped_column(String(200))
-    """Whose account it is installed in."""
+    """The account at the host that installed it."""
     suspended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
@@ -125,6 +125,6 @@ class InstalledRepository(Base):
         BigInteger, ForeignKey("git_installations.id"), primary_key=True, autoincrement=False
     )
     full_name: Mapped[str] = mapped_column(String(300), primary_key=True, index=True)
-    """`owner/name` in small letters, as the host called it last; `?/<host_id>` once another one has its name."""
+    """`owner/name` in lower case, as last reported; `?/<host_id>` after another repository has taken its name."""
     host_id: Mapped[str | None] = mapped_column(String(64))
-    """The host's ID of it, which a rename keeps; null: not told yet."""
+    """The ID at the host, which a rename keeps; null: not reported yet."""

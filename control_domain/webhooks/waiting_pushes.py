@@ -8,10 +8,10 @@ from sqlalchemy import delete, exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
-from control_domain.database.statements import insert_into
+from control_domain.database.statements import dialect_insert
 from control_domain.deployments.queue_deployment import DeploymentRequest, Trigger, queue_deployment
 from control_domain.deployments.transitions import add_log_line, transition_deployment
-from control_domain.environments.gates import check_open
+from control_domain.environments.gates import check_accepts_deployments
 from control_domain.projects.find import DeployTarget
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project
@@ -44,7 +44,7 @@ async def store_waiting_push(
         "source": actor.source[:100],
         "created_at": now,
     }
-    newest = insert_into(session, WaitingPush).values(values)
+    newest = dialect_insert(session, WaitingPush).values(values)
     await session.execute(
         newest.on_conflict_do_update(
             index_elements=[WaitingPush.environment_id, WaitingPush.branch],
@@ -99,7 +99,7 @@ async def queue_waiting_push(session: AsyncSession, number: int, now: datetime) 
     waiting, target, repository = found
     try:
         # Check before any write: an environment may be locked for days.
-        await check_open(session, target.environment, now)
+        await check_accepts_deployments(session, target.environment, now)
     except (InvalidInput, NotFound):
         return None
     if not await _claim_push(session, waiting):

@@ -15,7 +15,7 @@ from control_domain.deployments.inputs import (
 )
 from control_domain.deployments.queue_deployment import choose_revision_to_approve
 from control_domain.deployments.transitions import add_log_line, transition_deployment
-from control_domain.environments.gates import check_open
+from control_domain.environments.gates import check_accepts_deployments
 from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment, Release
 from control_domain.tables.projects import Environment
@@ -102,7 +102,7 @@ async def _find_refusal(
     if deployment.status != DeploymentStatus.QUEUED:
         return None
     try:
-        await check_open(session, environment, now)
+        await check_accepts_deployments(session, environment, now)
     except Problem as problem:
         return _Refusal(DeploymentStatus.CANCELED, f"Canceled: {problem.detail}")
     if repository.disconnected_at is not None and inputs.release_source_id is None:

@@ -1,1 +1,1 @@
-"""Numbered migrations of the control plane's database. Immutable once they are out; forward only."""
+"""Numbered migrations of the control plane's database: immutable once released, forward only."""

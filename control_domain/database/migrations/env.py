@@ -1,4 +1,4 @@
-"""Alembic's entry: runs on the connection that `upgrade.py` hands over."""
+"""Entry point of Alembic; runs on the connection that `upgrade.py` passes in."""
 
 from alembic import context
 

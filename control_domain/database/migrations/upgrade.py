@@ -1,4 +1,4 @@
-"""Brings a database to the newest migration."""
+"""Upgrades a database to the newest migration."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,15 +12,15 @@ from control_domain.database.postgres import open_postgres_for_migrations
 from pipeline_contracts.errors import StorageUnavailable
 
 _FOLDER = Path(__file__).parent
-# Any number that all versions agree on: upgrades of one database wait for each other at it.
+# An arbitrary advisory lock that all versions share, so that upgrades of one database run one after the other.
 _LOCK = 7_423_651_908
 _WAIT_FOR_OTHERS = "SET LOCAL lock_timeout = '10min'"
-# A table that others hold: requests queue up behind the upgrade for as long as it waits.
+# Short, because requests queue up behind an upgrade that waits for a locked table.
 _WAIT_FOR_TABLES = "SET LOCAL lock_timeout = '10s'"
 
 
 def newest_revision() -> str:
-    """The number of the last migration: their files sort by it."""
+    """Return the number of the newest migration."""
     return sorted(path.name for path in (_FOLDER / "versions").glob("[0-9]*.py"))[-1].partition("_")[0]
 
 
@@ -41,7 +41,7 @@ def _upgrade(connection: Connection) -> None:
             f"A newer version of Pharos has upgraded the control plane's database to revision {present}; this version "
             f"knows revisions up to {newest}. Start the newer version, or restore a backup from before the upgrade."
         )
-    # Only where there is something to do: it takes 15 MB that a long-lived process would keep.
+    # Imported only when needed: Alembic takes 15 MB that a long-lived process would keep.
     from alembic import command
     from alembic.config import Config
 
@@ -53,17 +53,17 @@ def _upgrade(connection: Connection) -> None:
 
 def _wait_for_other_upgrades(connection: Connection) -> None:
     if connection.dialect.name == "sqlite":
-        # Python's driver begins a transaction at the first INSERT only: tables would be made outside of it.
+        # The driver begins a transaction only at the first INSERT, so tables would be created outside of it.
         connection.exec_driver_sql("BEGIN IMMEDIATE")
         return
     connection.exec_driver_sql(_WAIT_FOR_OTHERS)
-    # Given up with the transaction, also when this process dies.
+    # Released with the transaction, also if this process dies.
     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
     connection.exec_driver_sql(_WAIT_FOR_TABLES)
 
 
 @asynccontextmanager
-async def _engine_without_hurry(engine: AsyncEngine) -> AsyncIterator[AsyncEngine]:
+async def _engine_without_time_limits(engine: AsyncEngine) -> AsyncIterator[AsyncEngine]:
     if engine.dialect.name != "postgresql":
         yield engine
         return
@@ -76,10 +76,10 @@ async def _engine_without_hurry(engine: AsyncEngine) -> AsyncIterator[AsyncEngin
 
 
 async def upgrade_database(engine: AsyncEngine) -> None:
-    """Run what is missing, in one transaction. Several processes may do it at once: one does, the others wait.
+    """Run the missing migrations in one transaction. Of several processes at once, one runs them and the others wait.
 
-    Raises `StorageUnavailable` where the database is away, a lock is not given in time, or a newer version has upgraded
-    it; nothing was changed then.
+    Raises `StorageUnavailable` if the database is unreachable, a lock is not acquired in time, or a newer version has
+    upgraded it. Nothing was changed then.
     """
-    async with _engine_without_hurry(engine) as own, own.begin() as connection:
+    async with _engine_without_time_limits(engine) as own, own.begin() as connection:
         await connection.run_sync(_upgrade)
