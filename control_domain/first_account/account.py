@@ -1,5 +1,4 @@
-"""What the first start makes, so that there is something to send to: an account, a person, a project, a production
-environment, a heartbeat, a queue, their keys, and a site."""
+"""Creates the first account with its credentials: a person, a project, an environment, monitors, a site and keys."""
 
 import json
 import os
@@ -30,7 +29,7 @@ from control_domain.tables.projects import Environment, Project
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.settings import PREFIX, BadSettings, Settings
 
-# What the column holds in Postgres.
+# The largest integer of the column in Postgres.
 _MAX_BURST = 2**31 - 1
 _KEYS = ("account_id", "api_token", "project_id", "environment_id", "ingest_key")
 
@@ -38,19 +37,19 @@ _KEYS = ("account_id", "api_token", "project_id", "environment_id", "ingest_key"
 async def ensure_first_account(
     sessions: Sessions, settings: Settings, path: Path, base_url: str
 ) -> dict[str, Any]:
-    """The credentials in `path`, made with the account where they are missing.
+    """Return the credentials in the file `path`; create the account and the missing credentials first.
 
-    A start that was cut short between the database and the file leaves an account whose secrets nobody has
-    seen: it gets new ones. A rate or burst in the settings replaces the account's. Several processes may do this
-    at once: they get one account, each with keys of its own. Raises `BadSettings` for a burst that does not fit.
+    If a start ended between the commit and the write of the file, nobody has seen the secrets of the account, so new
+    ones are made. A rate or burst in the settings replaces that of the account. Several processes may call this at
+    once: they share one account, and each has its own keys. Raises `BadSettings` for a burst that does not fit.
     """
     if settings.ingest_burst is not None and settings.ingest_burst > _MAX_BURST:
         raise BadSettings(f"{PREFIX}INGEST_BURST: at most {_MAX_BURST}")
-    present = _read(path)
+    present = _read_credentials(path)
     try:
         made = await _ensure(sessions, settings, present)
     except IntegrityError:
-        # Another process has made the account since this one looked: now it is there.
+        # Another process has created the account meanwhile; this time it is found.
         made = await _ensure(sessions, settings, present)
     credentials = {**present, **made}
     credentials = {"base_url": base_url, **{k: v for k, v in credentials.items() if k != "base_url"}}
@@ -59,7 +58,8 @@ async def ensure_first_account(
 
 
 async def _ensure(sessions: Sessions, settings: Settings, present: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What has to be added to the credentials, in one transaction. Raises `IntegrityError` where another was faster."""
+    """Return the missing credentials, made in one transaction. Raises `IntegrityError` if another process was
+    faster."""
     # Account scope: this looks for any account, to create the first one.
     now = datetime.now(UTC)
     async with sessions() as session, session.begin():
@@ -67,35 +67,35 @@ async def _ensure(sessions: Sessions, settings: Settings, present: Mapping[str, 
         made: dict[str, Any] = {}
         environment: Environment | None
         if account is None or not all(name in present for name in _KEYS):
-            made, environment = await _make(session, account, settings, now)
+            made, environment = await _create(session, account, settings, now)
         else:
             environment = await _first_environment(session, account)
             if settings.ingest_rate is not None or settings.ingest_burst is not None:
-                limit = _limit(settings, RateLimit(account.ingest_rate, account.ingest_burst))
+                limit = _ingest_limit(settings, RateLimit(account.ingest_rate, account.ingest_burst))
                 await set_ingest_limit(session, account.public_id, limit)
-        # None: the environments were all removed. What is known stays, and nothing new is made.
+        # None: all environments were removed. Keep the known credentials and create nothing.
         if environment is not None:
             made.update(await ensure_first_monitors(session, environment, present, now))
             made.update(await ensure_first_site(session, environment, present, now))
         return made
 
 
-def _limit(settings: Settings, otherwise: RateLimit) -> RateLimit:
+def _ingest_limit(settings: Settings, otherwise: RateLimit) -> RateLimit:
     return RateLimit(
         otherwise.rate if settings.ingest_rate is None else settings.ingest_rate,
         otherwise.burst if settings.ingest_burst is None else settings.ingest_burst,
     )
 
 
-async def _make(
+async def _create(
     session: AsyncSession, account: Account | None, settings: Settings, now: datetime
 ) -> tuple[dict[str, Any], Environment]:
     if account is None:
         account = await create_account(
-            session, "My account", "my-account", _limit(settings, DEFAULT_LIMIT), now
+            session, "My account", "my-account", _ingest_limit(settings, DEFAULT_LIMIT), now
         )
         person = await create_person(session, account, "Owner", "owner@localhost", "owner", now)
-        environment = await _make_environment(session, account, now)
+        environment = await _create_environment(session, account, now)
     else:
         person = (
             await session.execute(
@@ -106,7 +106,7 @@ async def _make(
                 .limit(1)
             )
         ).scalar_one()
-        environment = await _first_environment(session, account) or await _make_environment(
+        environment = await _first_environment(session, account) or await _create_environment(
             session, account, now
         )
     project_id = select(Project.public_id).where(Project.id == environment.project_id)
@@ -120,8 +120,8 @@ async def _make(
     return made, environment
 
 
-async def _make_environment(session: AsyncSession, account: Account, now: datetime) -> Environment:
-    """An environment of an account that has none, in its first project."""
+async def _create_environment(session: AsyncSession, account: Account, now: datetime) -> Environment:
+    """Create an environment in the first project of an account without environments."""
     first = select(Project).where(Project.account_id == account.id).order_by(Project.id).limit(1)
     project = (await session.execute(first)).scalar_one_or_none()
     if project is None:
@@ -130,7 +130,7 @@ async def _make_environment(session: AsyncSession, account: Account, now: dateti
 
 
 async def _first_environment(session: AsyncSession, account: Account) -> Environment | None:
-    """The first environment of the account's first project that has one."""
+    """Return the first environment of the first project that has one."""
     query = (
         select(Environment)
         .join(Project, Project.id == Environment.project_id)
@@ -141,7 +141,7 @@ async def _first_environment(session: AsyncSession, account: Account) -> Environ
     return (await session.execute(query)).scalar_one_or_none()
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_credentials(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text())
     except (FileNotFoundError, ValueError):
@@ -150,7 +150,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def ensure_secret(path: Path) -> str:
-    """The secret in `path`, made at the first call: 43 characters, 256 bits."""
+    """Return the secret in the file `path`, created on the first call: 43 characters, 256 bits."""
     try:
         return path.read_text().strip()
     except FileNotFoundError:
@@ -160,8 +160,8 @@ def ensure_secret(path: Path) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace the file as a whole, readable by its owner only from the first byte on."""
-    # A name of its own: another process may be writing the same file.
+    """Replace the file atomically, never readable by anybody but its owner."""
+    # A unique name, because another process may write the same file.
     descriptor, new = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".new", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w") as file:

@@ -1,4 +1,4 @@
-"""The repository of a first start, so that there is something to deploy and something to sign webhooks for."""
+"""The sample repository of a first start, with its webhook secret."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
@@ -15,7 +15,7 @@ from control_domain.tables.repositories import Repository
 
 BRANCH = "main"
 _KIND = "github"
-_MEMBERS = ("id", "kind", "secret")
+_FIELDS = ("id", "kind", "secret")
 
 
 async def ensure_first_repository(
@@ -25,25 +25,24 @@ async def ensure_first_repository(
     make: Callable[[], Awaitable[str | None]],
     now: datetime,
 ) -> dict[str, Any]:
-    """`repository` where `present`, the credentials so far, lacks it: `{"id": 1, "kind": "github", "secret": "…"}`.
+    """Return the credentials `repository` if `present` lacks them: `{"id": 1, "kind": "github", "secret": "…"}`.
 
-    Only a project that has never had a repository gets one. `make` brings its files about and gives their address,
-    None where there can be none; then nothing is made. One that is connected without its secret being known gets a
-    new secret. What `make` raises passes through.
+    Connects a repository only to a project that never had one. `make` creates its files and returns their URL, or None
+    if it cannot; then nothing is connected. A connected sample whose secret is not in `present` gets a new secret.
     """
     # Account scope: the project is the one of the credentials file.
     known = present.get("repository")
-    if isinstance(known, dict) and all(member in known for member in _MEMBERS):
+    if isinstance(known, dict) and all(member in known for member in _FIELDS):
         return {}
     async with sessions() as session, session.begin():
-        of_id = select(Project.id).where(Project.public_id == present["project_id"])
-        project_id = (await session.execute(of_id)).scalar_one_or_none()
+        by_id = select(Project.id).where(Project.public_id == present["project_id"])
+        project_id = (await session.execute(by_id)).scalar_one_or_none()
         # None: the project was removed.
         if project_id is None:
             return {}
-        any_of_it = select(Repository.id).where(Repository.project_id == project_id).limit(1)
-        is_first = (await session.execute(any_of_it)).first() is None
-    # Between transactions: it takes its time.
+        any_repository = select(Repository.id).where(Repository.project_id == project_id).limit(1)
+        is_first = (await session.execute(any_repository)).first() is None
+    # Outside of a transaction, because it is slow.
     url = await make() if is_first else None
     async with sessions() as session, session.begin():
         repository = await _connected_sample(session, project_id)
@@ -64,7 +63,7 @@ async def _connected_sample(session: AsyncSession, project_id: int) -> Repositor
 
 
 async def _connect_sample(session: AsyncSession, project_id: int, url: str, now: datetime) -> Repository:
-    # Of a kind that has webhooks: of its address alone it would be of none.
+    # A kind with webhooks: the URL of a local folder would give a kind without them.
     repository = Repository(
         project_id=project_id, kind=_KIND, url=url, branch=BRANCH, is_sample=True, created_at=now
     )

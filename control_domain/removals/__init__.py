@@ -1,0 +1,1 @@
+"""Removals of environments and projects with all rows that belong to them."""

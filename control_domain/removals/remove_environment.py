@@ -1,4 +1,4 @@
-"""An environment ends, with all that belongs to it. Its deployments and their logs stay."""
+"""Removes an environment with everything that belongs to it, except its deployments and their logs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain import next_steps
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.deployments.transitions import add_log_line, transition_deployment
 from control_domain.environments.operations import lock_deployer_lease, lock_environment_row
@@ -25,12 +26,12 @@ from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 
 @dataclass(frozen=True, slots=True)
 class RemovedEnvironment:
-    """What went with an environment."""
+    """What was removed together with an environment."""
 
     digests: Sequence[bytes]
-    """Of the keys that the edges have to forget, once this is committed."""
+    """Digests of the keys to revoke in the key directory after the commit."""
     counts: dict[str, int]
-    """`keys`, `heartbeats`, `queues`, and the `canceled` deployments that had waited for a second person."""
+    """`keys`, `heartbeats`, `queues`, and the `canceled` deployments that waited for approval."""
 
 
 async def remove_environment(
@@ -41,18 +42,18 @@ async def remove_environment(
     agreed: Mapping[str, Any] | None = None,
 ) -> RemovedEnvironment:
     """Delete the environment, its keys, monitors with their states, recorded deployments, variables, releases, lock,
-    and the pushes that wait for it. Deployments stay without it; those that wait for a second person are canceled.
+    and the pushes that wait for it. Deployments are kept; those that wait for approval are canceled.
 
-    `agreed`: what the audit log is to say of the second person.
+    `agreed`: audit details about the second person (see `require_second_person`).
 
-    Raises `Refused` while a deployment of it is active, and `NotFound` where it was removed since it was looked for.
+    Raises `Refused` while a deployment of it is active, and `NotFound` if it was removed meanwhile.
     """
     environment = target.environment
-    await _close(session, environment)
+    await _lock(session, environment)
     canceled = await _end_deployments(session, environment, now)
     digests, counts = await _remove_monitors_and_keys(session, environment)
-    for query in _of_deploy(environment.id):
-        await session.execute(query)
+    for statement in _deploy_deletes(environment.id):
+        await session.execute(statement)
     await session.execute(delete(Environment).where(Environment.id == environment.id))
     counts = {**counts, "canceled": canceled}
     details = {
@@ -68,11 +69,11 @@ async def remove_environment(
     return RemovedEnvironment(digests, counts)
 
 
-async def _close(session: AsyncSession, environment: Environment) -> None:
-    """Let nothing new refer to the environment, nor what refers to it change.
+async def _lock(session: AsyncSession, environment: Environment) -> None:
+    """Keep other transactions from adding or changing rows that refer to the environment.
 
-    On Postgres a row that refers to it waits for this. SQLite lets one transaction write at a time, and this one is the
-    one from here on.
+    On Postgres, an insert that refers to the environment waits for FOR UPDATE. On SQLite, this transaction is the only
+    writer from here on.
     """
     await lock_deployer_lease(session, environment)
     await lock_environment_row(session, environment)
@@ -80,16 +81,16 @@ async def _close(session: AsyncSession, environment: Environment) -> None:
 
 
 async def _end_deployments(session: AsyncSession, environment: Environment, now: datetime) -> int:
-    """Take the environment from its deployments; gives how many were canceled."""
-    mine = Deployment.environment_id == environment.id
-    open_ones = (*ACTIVE_STATUSES, DeploymentStatus.AWAITING_APPROVAL)
-    query = select(Deployment).where(mine, Deployment.status.in_(open_ones)).with_for_update()
+    """Detach the deployments of the environment and return how many were canceled."""
+    is_of_environment = Deployment.environment_id == environment.id
+    unfinished = (*ACTIVE_STATUSES, DeploymentStatus.AWAITING_APPROVAL)
+    query = select(Deployment).where(is_of_environment, Deployment.status.in_(unfinished)).with_for_update()
     waiting = (await session.execute(query)).scalars().all()
     for deployment in waiting:
         if deployment.status in ACTIVE_STATUSES:
             raise Refused(
-                f"Deployment {deployment.id} of this environment is {deployment.status}: wait until it is finished, "
-                f"or end it with `pharos cancel {deployment.id}`."
+                f"Deployment {deployment.id} of this environment is {deployment.status}: "
+                f"{next_steps.end_deployment(deployment.id)}"
             )
     for deployment in waiting:
         await transition_deployment(session, deployment, DeploymentStatus.CANCELED, now)
@@ -97,12 +98,12 @@ async def _end_deployments(session: AsyncSession, environment: Environment, now:
     await session.flush()
     variables = select(VariableSet.id).where(VariableSet.environment_id == environment.id)
     approved = Deployment.approved_variables_id.in_(variables)
-    await session.execute(_blank(approved, approved_variables_id=None))
-    await session.execute(_blank(mine, environment_id=None))
+    await session.execute(_set_columns(approved, approved_variables_id=None))
+    await session.execute(_set_columns(is_of_environment, environment_id=None))
     return len(waiting)
 
 
-def _blank(condition: ColumnElement[bool], **values: Any) -> Any:
+def _set_columns(condition: ColumnElement[bool], **values: Any) -> Any:
     # Account scope: the conditions of the callers name the environment.
     return update(Deployment).where(condition).values(**values).execution_options(synchronize_session=False)
 
@@ -117,8 +118,8 @@ async def _remove_monitors_and_keys(
     return digests, {"keys": len(digests), **{name: removed.count for name, removed in monitors.items()}}
 
 
-def _of_deploy(environment_id: int) -> list[Any]:
-    """Deletes in an order in which nothing is left that refers to what is gone."""
+def _deploy_deletes(environment_id: int) -> list[Any]:
+    """Return the DELETE statements of the rows of Deploy, ordered by their foreign keys."""
     tables = (
         *(Instance, EnvironmentLease, LiveRelease, Release, VariableChange, VariableSet),
         *(RecordedDeployment, EnvironmentLock, ProtectedVariable, WaitingPush, ClosingPreview),

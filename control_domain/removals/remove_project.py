@@ -1,4 +1,4 @@
-"""A project ends, with all that it was deployed from and how."""
+"""Removes a project with its deployments, repositories, workflows and configurations."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, Delete, delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain import next_steps
 from control_domain.accounts.operations import lock_account_row
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.base import Base
@@ -22,22 +23,21 @@ from control_domain.tables.webhooks import SealedWebhookSecret, WaitingPush, Web
 from control_domain.tables.workflows import Workflow
 from pipeline_contracts.errors import NotFound
 
-_MOST_NAMED = 5
+_MAX_NAMES = 5
 
 
 async def remove_project(
     session: AsyncSession, account: Account, project: Project, actor: Actor, now: datetime
 ) -> int:
-    """Delete a project of the account that has neither environments nor sites, with its deployments and their logs, its
-    repositories with their webhooks, workflows and configurations, and the roles in it; gives how many deployments
-    there were.
+    """Delete a project without environments and sites, and return the number of its deployments.
 
-    Raises `Refused` for one that has environments or sites, and names them.
+    Its deployments with their logs, repositories with their webhooks, workflows, configurations and roles are deleted
+    too. Raises `Refused` if it still has environments or sites, with their names.
     """
-    # Roles are given and taken while the account is held.
+    # Roles are changed under the lock of the account.
     await lock_account_row(session, account)
     try:
-        # Before its applications, as by those who carry them out.
+        # Before the rows of its configuration runs, in the order in which the workers lock them.
         await lock_project_row(session, project)
     except NotFound:
         raise Refused("The project is removed already.") from None
@@ -45,18 +45,18 @@ async def remove_project(
     mine = select(Deployment.id).where(Deployment.project_id == project.id)
     of_project = Deployment.project_id == project.id
     try:
-        await session.execute(_all_of(DeploymentLine, DeploymentLine.deployment_id.in_(mine)))
-        # They refer to each other, and go in one statement.
-        removed = await session.execute(_all_of(Deployment, of_project).returning(Deployment.id))
+        await session.execute(_delete_where(DeploymentLine, DeploymentLine.deployment_id.in_(mine)))
+        # In one statement, because deployments refer to each other.
+        removed = await session.execute(_delete_where(Deployment, of_project).returning(Deployment.id))
         count = len(removed.all())
         await _remove_repositories(session, project)
-        await session.execute(_all_of(ProjectRole, ProjectRole.project_id == project.id))
-        await session.execute(_all_of(Workflow, Workflow.project_id == project.id))
+        await session.execute(_delete_where(ProjectRole, ProjectRole.project_id == project.id))
+        await session.execute(_delete_where(Workflow, Workflow.project_id == project.id))
         applications = select(ConfigurationRun.id).where(ConfigurationRun.project_id == project.id)
-        await session.execute(_all_of(RunStep, RunStep.run_id.in_(applications)))
-        await session.execute(_all_of(ConfigurationRun, ConfigurationRun.project_id == project.id))
-        await session.execute(_all_of(Review, Review.project_id == project.id))
-        await session.execute(_all_of(Project, Project.id == project.id))
+        await session.execute(_delete_where(RunStep, RunStep.run_id.in_(applications)))
+        await session.execute(_delete_where(ConfigurationRun, ConfigurationRun.project_id == project.id))
+        await session.execute(_delete_where(Review, Review.project_id == project.id))
+        await session.execute(_delete_where(Project, Project.id == project.id))
     except IntegrityError:
         raise Refused("Something was added to the project meanwhile: run the command again.") from None
     details = {"name": project.name, "slug": project.slug, "deployments": count}
@@ -68,35 +68,35 @@ async def remove_project(
 
 async def _remove_repositories(session: AsyncSession, project: Project) -> None:
     mine = select(Repository.id).where(Repository.project_id == project.id)
-    await session.execute(_all_of(WaitingPush, WaitingPush.repository_id.in_(mine)))
-    await session.execute(_all_of(WebhookDelivery, WebhookDelivery.repository_id.in_(mine)))
-    await session.execute(_all_of(SealedWebhookSecret, SealedWebhookSecret.repository_id.in_(mine)))
-    await session.execute(_all_of(Repository, Repository.project_id == project.id))
+    await session.execute(_delete_where(WaitingPush, WaitingPush.repository_id.in_(mine)))
+    await session.execute(_delete_where(WebhookDelivery, WebhookDelivery.repository_id.in_(mine)))
+    await session.execute(_delete_where(SealedWebhookSecret, SealedWebhookSecret.repository_id.in_(mine)))
+    await session.execute(_delete_where(Repository, Repository.project_id == project.id))
 
 
-def _all_of(table: type[Base], condition: ColumnElement[bool]) -> Delete:
-    # What the session has read of them is not asked for again: there may be millions of lines.
+def _delete_where(table: type[Base], condition: ColumnElement[bool]) -> Delete:
+    # Without synchronising the session: there may be millions of lines.
     return delete(table).where(condition).execution_options(synchronize_session=False)
 
 
 async def _check_empty(session: AsyncSession, project: Project) -> None:
     environments = select(Environment.slug).where(Environment.project_id == project.id)
     sites = select(Site.name).where(Site.project_id == project.id)
-    in_the_way = [
-        *_told("environment", (await session.execute(environments.order_by(Environment.id))).scalars()),
-        *_told("site", (await session.execute(sites.order_by(Site.id))).scalars()),
+    remaining = [
+        *_list_names("environment", (await session.execute(environments.order_by(Environment.id))).scalars()),
+        *_list_names("site", (await session.execute(sites.order_by(Site.id))).scalars()),
     ]
-    if in_the_way:
+    if remaining:
         raise Refused(
-            f"The project {project.slug} still has the {' and the '.join(in_the_way)}: remove what is in it first, "
-            "with `pharos environment remove` and `pharos site remove`."
+            f"The project {project.slug} still has the {' and the '.join(remaining)}: "
+            f"{next_steps.EMPTY_PROJECT_FIRST}"
         )
 
 
-def _told(kind: str, found: Iterable[str]) -> Sequence[str]:
-    """`environments production, staging`; nothing where none was found."""
+def _list_names(kind: str, found: Iterable[str]) -> Sequence[str]:
+    """Return `["environments production, staging"]`, or an empty list without names."""
     names = list(found)
     if not names:
         return []
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return [f"{kind}{'s' if len(names) > 1 else ''} {', '.join(names[:_MOST_NAMED])}{more}"]
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return [f"{kind}{'s' if len(names) > 1 else ''} {', '.join(names[:_MAX_NAMES])}{more}"]
