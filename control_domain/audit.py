@@ -1,4 +1,4 @@
-"""Writes and reads the audit log."""
+"""The audit log: who changed what, and when."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from pipeline_contracts.times import format_time
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who does something, and from where."""
+    """The person or token behind a change, and where the request came from."""
 
     source: str
     """An address, or `operator` and the user's name on the machine."""
@@ -25,9 +25,9 @@ class Actor:
     request_id: str | None = None
 
 
-def make_operator(wanted: Mapping[str, Any], person_id: int | None = None) -> Actor:
-    """The operator who runs a command: `wanted["operator"]` is the user's name on that machine."""
-    user = "".join(c for c in str(wanted.get("operator") or "") if c.isprintable())
+def make_operator(params: Mapping[str, Any], person_id: int | None = None) -> Actor:
+    """Return the actor for a command of the operator; `params["operator"]` is the user's name on that machine."""
+    user = "".join(c for c in str(params.get("operator") or "") if c.isprintable())
     return Actor(source=f"operator {user}".strip()[:100], person_id=person_id)
 
 
@@ -40,8 +40,12 @@ def record_audit_entry(
     now: datetime,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    """Note a write in its own transaction: it is in the log if, and only if, it was carried out. `account_id` is None
-    for what is done to all accounts. `details` are for people to read; no secret and no value of a variable goes in."""
+    """Add an audit entry in the transaction of the change itself: the log has the entry if and only if the change is
+    committed.
+
+    `account_id` is None for a change of all accounts. `details` are for people to read and must contain no secret and
+    no value of a variable.
+    """
     session.add(
         AuditEntry(
             account_id=account_id,
@@ -60,8 +64,10 @@ def record_audit_entry(
 async def list_newest_entries(
     session: AsyncSession, limit: int, subject: str | None = None
 ) -> Sequence[dict[str, Any]]:
-    """The newest entries of all accounts, newest first; of one `subject` where it is given, a kind and an ID or the
-    ID alone."""
+    """Return the newest entries of all accounts, newest first; with `subject`, only the entries of that subject.
+
+    `subject` is a kind and an ID (`environment env_01jz…`) or the ID alone.
+    """
     # Account scope: the operator reads the log of all accounts.
     query = (
         select(AuditEntry, Account.public_id, Person.email)

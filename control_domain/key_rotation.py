@@ -1,4 +1,4 @@
-"""Everything that is sealed is sealed again, so that an older key is needed no more."""
+"""Key rotation: seals all stored secrets again with the current key, so that older keys can be removed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,26 +30,26 @@ _TABLES: Sequence[_Table] = (VariableSet, VariableChange, Review, RunStep, Seale
 
 @dataclass(frozen=True, slots=True)
 class Resealed:
-    """How many rows were sealed again, and how many are left."""
+    """The number of rows that were sealed again, and of rows that still need an older key."""
 
     done: int
     left: int
 
 
-async def reseal(session: AsyncSession, keys: SealingKeys, most: int) -> Resealed:
-    """Seal again, with the present key, up to `most` rows of each table that an older one has sealed: variables,
-    changes of them, what configurations are about to do, the secrets of webhooks, and ping keys.
+async def reseal(session: AsyncSession, keys: SealingKeys, limit: int) -> Resealed:
+    """Seal up to `limit` rows of each table again with the current key: variables, changes of variables, reviews and
+    steps of configurations, secrets of webhooks, and ping keys.
 
-    Until nothing is left the older key is needed. Raises `CannotOpen` for one whose key is gone.
+    The older key is needed until no rows are left. Raises `CannotOpen` for a row whose key is missing.
     """
     done = [
-        await _reseal_variables(session, keys, VariableSet, most),
-        await _reseal_variables(session, keys, VariableChange, most),
-        # In the order in which a review's application changes them: on Postgres the two would wait crosswise.
-        await reseal_run_steps(session, keys, most),
-        await reseal_reviews(session, keys, most),
-        await _reseal_secrets(session, keys, most),
-        await reseal_ping_keys(session, keys, most),
+        await _reseal_variables(session, keys, VariableSet, limit),
+        await _reseal_variables(session, keys, VariableChange, limit),
+        # In the order in which a configuration run changes them; another order would deadlock on Postgres.
+        await reseal_run_steps(session, keys, limit),
+        await reseal_reviews(session, keys, limit),
+        await _reseal_secrets(session, keys, limit),
+        await reseal_ping_keys(session, keys, limit),
     ]
     queries = [select(func.count()).select_from(table).where(_is_stale(table, keys)) for table in _TABLES]
     left = [(await session.execute(query)).scalar_one() for query in queries]
@@ -60,18 +60,17 @@ def _is_stale(table: _Table, keys: SealingKeys) -> ColumnElement[bool]:
     return table.sealed.is_not(None) & (table.key_id != keys.key_id)
 
 
-async def _reseal_variables(session: AsyncSession, keys: SealingKeys, table: _Variables, most: int) -> int:
-    # What it is sealed for.
+async def _reseal_variables(session: AsyncSession, keys: SealingKeys, table: _Variables, limit: int) -> int:
     owner = select(Environment.public_id).where(Environment.id == table.environment_id).scalar_subquery()
     query = select(table.id, table.key_id, table.sealed, owner).where(_is_stale(table, keys))
-    rows = (await session.execute(query.order_by(table.id).limit(most))).all()
+    rows = (await session.execute(query.order_by(table.id).limit(limit))).all()
     return await _reseal(session, keys, table, table.id, rows)
 
 
-async def _reseal_secrets(session: AsyncSession, keys: SealingKeys, most: int) -> int:
+async def _reseal_secrets(session: AsyncSession, keys: SealingKeys, limit: int) -> int:
     table = SealedWebhookSecret
     query = select(table.repository_id, table.key_id, table.sealed).where(_is_stale(table, keys))
-    found = (await session.execute(query.order_by(table.repository_id).limit(most))).all()
+    found = (await session.execute(query.order_by(table.repository_id).limit(limit))).all()
     rows = [(*row, secret_owner(row.repository_id)) for row in found]
     return await _reseal(session, keys, table, table.repository_id, rows)
 
@@ -80,19 +79,19 @@ async def _reseal(
     session: AsyncSession,
     keys: SealingKeys,
     table: _Variables | type[SealedWebhookSecret],
-    number: InstrumentedAttribute[int],
+    primary_key: InstrumentedAttribute[int],
     rows: Sequence[Any],
 ) -> int:
-    """Of rows of number, key, what is sealed, and for whom."""
+    """`rows`: primary key, key ID, sealed data and owner of each."""
     done = 0
-    for its_number, key_id, sealed, owner in rows:
+    for row_id, key_id, sealed, owner in rows:
         fresh = keys.seal(keys.open(Sealed(key_id, sealed), owner), owner)
-        # As it was read: what was decided on or replaced meanwhile, even under the older key, must not come back.
+        # Compare with the data that was read: a row that was decided or replaced meanwhile must not be restored.
         written = await session.execute(
             update(table)
-            .where(number == its_number, table.sealed == sealed)
+            .where(primary_key == row_id, table.sealed == sealed)
             .values(key_id=fresh.key_id, sealed=fresh.data)
-            .returning(number)
+            .returning(primary_key)
             .execution_options(synchronize_session=False)
         )
         done += len(written.all())
@@ -109,15 +108,17 @@ _STEPS = (
 )
 
 
-async def reseal_reviews(session: AsyncSession, keys: SealingKeys, most: int) -> int:
-    """Seal again, with the present key, up to `most` reviews that an older one has sealed; gives how many. They stay
-    what they are: of a project that has not changed. Raises `CannotOpen`."""
-    return await _reseal_row(session, keys, Review, _REVIEWS, most)
+async def reseal_reviews(session: AsyncSession, keys: SealingKeys, limit: int) -> int:
+    """Seal up to `limit` reviews again with the current key and return their number.
+
+    Their fingerprints are renewed too, so a review still applies if its project has not changed. Raises `CannotOpen`.
+    """
+    return await _reseal_row(session, keys, Review, _REVIEWS, limit)
 
 
-async def reseal_run_steps(session: AsyncSession, keys: SealingKeys, most: int) -> int:
-    """The same of operations."""
-    return await _reseal_row(session, keys, RunStep, _STEPS, most)
+async def reseal_run_steps(session: AsyncSession, keys: SealingKeys, limit: int) -> int:
+    """Seal up to `limit` steps of configuration runs again and return their number. Raises `CannotOpen`."""
+    return await _reseal_row(session, keys, RunStep, _STEPS, limit)
 
 
 async def _reseal_row(
@@ -125,21 +126,23 @@ async def _reseal_row(
     keys: SealingKeys,
     table: type[Review] | type[RunStep],
     query: Select[int, Any, Any, Any, Project],
-    most: int,
+    limit: int,
 ) -> int:
-    stale = query.where(table.sealed.is_not(None), table.key_id != keys.key_id).order_by(table.id).limit(most)
+    stale = (
+        query.where(table.sealed.is_not(None), table.key_id != keys.key_id).order_by(table.id).limit(limit)
+    )
     translations: dict[tuple[int, str], DigestTranslation] = {}
     done = 0
     for number, key_id, data, fingerprint, project in (await session.execute(stale)).all():
         actions = open_actions(keys, Sealed(key_id, data), project.public_id)
-        of = (project.id, key_id)
-        if of not in translations:
-            translations[of] = await read_digest_translation(session, keys, project, key_id)
-        fresh = seal_actions(keys, translations[of].translate_actions(actions), project.public_id)
+        renewal_key = (project.id, key_id)
+        if renewal_key not in translations:
+            translations[renewal_key] = await read_digest_translation(session, keys, project, key_id)
+        fresh = seal_actions(keys, translations[renewal_key].translate_actions(actions), project.public_id)
         values = {"key_id": fresh.key_id, "sealed": fresh.data}
         if fingerprint is not None:
-            values["fingerprint"] = translations[of].translate_fingerprint(fingerprint)
-        # As it was read: what was applied or carried out meanwhile must not get its secrets back.
+            values["fingerprint"] = translations[renewal_key].translate_fingerprint(fingerprint)
+        # Compare with the key that was read: a row that was applied meanwhile must not get its secrets back.
         written = await session.execute(
             update(table)
             .where(table.id == number, table.key_id == key_id)
@@ -151,15 +154,14 @@ async def _reseal_row(
     return done
 
 
-async def reseal_ping_keys(session: AsyncSession, keys: SealingKeys, most: int) -> int:
-    """Seal up to `most` ping keys with the present key that an older one has sealed; gives how many. Raises
-    `CannotOpen`."""
+async def reseal_ping_keys(session: AsyncSession, keys: SealingKeys, limit: int) -> int:
+    """Seal up to `limit` ping keys again with the current key and return their number. Raises `CannotOpen`."""
     # Account scope: a rotated key has sealed values of every account.
     query = (
         select(MonitorKey.id, MonitorKey.sealing_key_id, MonitorKey.sealed, MonitorKey.heartbeat_id)
         .where(_is_stale_ping_key(keys))
         .order_by(MonitorKey.id)
-        .limit(most)
+        .limit(limit)
     )
     done = 0
     rows: Sequence[Any] = (await session.execute(query)).all()
@@ -178,13 +180,13 @@ async def reseal_ping_keys(session: AsyncSession, keys: SealingKeys, most: int) 
 
 
 async def count_stale_ping_keys(session: AsyncSession, keys: SealingKeys) -> int:
-    """Return how many ping keys still need an older key."""
+    """Return the number of ping keys that still need an older key."""
     query = select(func.count()).select_from(MonitorKey).where(_is_stale_ping_key(keys))
     return (await session.execute(query)).scalar_one()
 
 
 def _is_stale_ping_key(keys: SealingKeys) -> ColumnElement[bool]:
-    # A revoked key is shown no more, so one whose sealing key is lost is revoked to get the rotation done.
+    # Revoked keys are never shown again. Revoking a key whose sealing key is lost lets the rotation finish.
     return (
         MonitorKey.sealed.is_not(None)
         & MonitorKey.revoked_at.is_(None)

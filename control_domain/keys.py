@@ -1,4 +1,4 @@
-"""What keys of all kinds have in common: whether they work, how the edges know them, how they end."""
+"""Ingest, monitor and API keys: whether a key is live, its entry in the key directory, and its revocation."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
 
 
 class KeyRow(Protocol):
-    """A row of a table of keys."""
+    """A row of any table of keys."""
 
     id: Any
     digest: Any
@@ -26,7 +26,7 @@ class KeyRow(Protocol):
 
 
 def is_live(key: KeyRow, now: datetime) -> bool:
-    """Whether the key works now."""
+    """Return True unless the key is revoked or expired."""
     return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
 
 
@@ -38,7 +38,7 @@ def make_key_entry(
     environment_id: str,
     monitor: str | None = None,
 ) -> KeyEntry:
-    """The key as the edges know it; IDs are the public ones."""
+    """Return the entry of the key in the key directory. `project_id` and `environment_id` are public IDs."""
     return KeyEntry(
         digest=key.digest,
         kind=kind,
@@ -54,7 +54,7 @@ def make_key_entry(
 async def revoke_key(
     session: AsyncSession, table: type[KeyRow], key_id: int, now: datetime, *conditions: ColumnElement[bool]
 ) -> bytes | None:
-    """Mark the key as revoked; gives its digest, or None where there is no such key. Again changes nothing."""
+    """Mark the key as revoked and return its digest, or None if there is no such key. Idempotent."""
     found = select(table.digest).where(table.id == key_id, *conditions)
     digest: bytes | None = (await session.execute(found)).scalar_one_or_none()
     if digest is not None:
@@ -65,21 +65,24 @@ async def revoke_key(
 
 
 @contextmanager
-def warn_if_unpublished(told: dict[str, Any]) -> Iterator[None]:
-    """For telling the key directory, after the commit: where it cannot be told now, `told` gets a `warning`."""
+def warn_if_unpublished(response: dict[str, Any]) -> Iterator[None]:
+    """Add a `warning` to `response` if the body cannot reach the key directory. Use it after the commit."""
     try:
         yield
     except StorageUnavailable as error:
-        told["warning"] = (
+        response["warning"] = (
             f"The edges could not be told: {error} They go on as before until a control plane has published all keys "
             "again: seconds after Redis' return, at most a minute."
         )
 
 
 async def revoke_published_keys(
-    directory: KeyDirectory, digests: Sequence[bytes], told: dict[str, Any]
+    directory: KeyDirectory, digests: Sequence[bytes], response: dict[str, Any]
 ) -> None:
-    """After the commit: they work nowhere within 5 s. Where that cannot be told now, `told` gets a `warning`."""
-    with warn_if_unpublished(told):
+    """Revoke the keys in the key directory; no edge accepts them after 5 s. Call this after the commit.
+
+    Adds a `warning` to `response` if the key directory cannot be reached.
+    """
+    with warn_if_unpublished(response):
         for digest in digests:
             await directory.revoke(digest)

@@ -1,5 +1,4 @@
-"""Previews: an environment of its own for a branch or a pull request, made to be deployed at once, and removed when
-it is done with."""
+"""Previews: environments for one branch or pull request, created to be deployed at once and removed when closed."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain import next_steps
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.errors import BrokenReference
 from control_domain.deployments.decisions import cancel_deployment
@@ -38,15 +38,15 @@ PREVIEW = "preview"
 
 
 class StillStarting(Refused):
-    """A preview cannot be closed yet: its deployment is past its build."""
+    """The preview cannot be closed yet: its deployment is past the build."""
 
 
 async def open_preview(
     session: AsyncSession, project: Project, branch: str, actor: Actor, now: datetime
 ) -> DeployTarget:
-    """The environment of the branch, made where there is none yet, and awake. Nothing is deployed by this.
+    """Return the preview of the branch, running; create it if there is none. Deploys nothing.
 
-    Raises `Refused` where somebody else makes the same at this moment.
+    Raises `Refused` if another request creates the same preview at this moment.
     """
     # Choose the slug before searching. If another request opens a preview of this branch in between, the search finds
     # it or the unique slug refuses ours. In the other order we would pick a second slug and open a second preview.
@@ -54,9 +54,9 @@ async def open_preview(
     found = await find_previews(session, project, branch)
     if found:
         target = DeployTarget(found[0], project)
-        await _use_again(session, target, branch, actor, now)
+        await _reopen(session, target, branch, actor, now)
         return target
-    made = await _make(session, project, _shorten(f"Preview of {branch}"), slug, branch, actor, now)
+    made = await _create(session, project, _shorten(f"Preview of {branch}"), slug, branch, actor, now)
     if made is None:
         raise Refused(f"Somebody else has just made the environment {project.slug}/{slug}: try again.")
     return made
@@ -72,11 +72,11 @@ async def open_pull_request_preview(
     actor: Actor,
     now: datetime,
 ) -> tuple[DeployTarget, bool]:
-    """The environment `pr-<number>`, to which `ref` is deployed, awake; True with it where there was none and it was
-    made, with the variables of `source` that are not protected. Nothing is deployed by this.
+    """Return the preview `pr-<number>` of `ref`, running, and True if it was created. Deploys nothing.
 
-    Raises `RepositoryNotReady`, and then has written nothing: where an environment of that slug is no preview, where
-    somebody else makes the same at this moment, and where the variables cannot be opened.
+    A new preview gets the variables of `source`, except protected ones. Raises `RepositoryNotReady`, and writes nothing
+    then, if an environment of that slug is no preview, if another request creates the same preview at this moment, and
+    if the variables cannot be opened.
     """
     slug = _pull_request_slug(number)
     found = await _find_by_slug(session, project, slug)
@@ -86,24 +86,24 @@ async def open_pull_request_preview(
         )
     if found is not None:
         try:
-            await _use_again(session, DeployTarget(found, project), ref, actor, now)
+            await _reopen(session, DeployTarget(found, project), ref, actor, now)
             return DeployTarget(found, project), False
         except NotFound:
-            # It was closed since it was looked for. The next one may get its number.
+            # It was closed meanwhile. Forget the object, because the new row may get the same ID.
             session.expunge(found)
     values = await _open_for_pull_request(session, keys, source)
-    made = await _make(session, project, f"Pull request {number}", slug, ref, actor, now)
+    made = await _create(session, project, f"Pull request {number}", slug, ref, actor, now)
     if made is None:
         raise RepositoryNotReady(f"Somebody else has just made the environment {project.slug}/{slug}.")
     await replace_variables(session, keys, made, values, actor, now)
-    await _note_source(session, made, values, source, actor, now)
+    await _record_variables_source(session, made, values, source, actor, now)
     return made, True
 
 
 async def find_pull_request_preview(
     session: AsyncSession, project: Project, number: int
 ) -> Environment | None:
-    """The preview of the pull request of this number; None where there is none."""
+    """Return the preview of the pull request with this number, or None."""
     found = await _find_by_slug(session, project, _pull_request_slug(number))
     return found if found is not None and found.type == PREVIEW else None
 
@@ -123,17 +123,17 @@ async def _open_for_pull_request(
     try:
         return await open_for_preview(session, keys, source.environment)
     except CannotOpen:
-        called = f"{source.project.slug}/{source.environment.slug}"
+        name = f"{source.project.slug}/{source.environment.slug}"
         raise RepositoryNotReady(
-            f"The variables of {called} cannot be opened: `pharos variables show {called}` tells what to do."
+            f"The variables of {name} cannot be opened: {next_steps.show_variables(name)}"
         ) from None
 
 
-async def _use_again(
+async def _reopen(
     session: AsyncSession, target: DeployTarget, branch: str, actor: Actor, now: datetime
 ) -> None:
-    """Let a preview run that is there, of this branch; one that was about to be closed stays. Raises `NotFound` where
-    it was removed meanwhile."""
+    """Set an existing preview to this branch and to running, and cancel its pending closing. Raises `NotFound` if it
+    was removed meanwhile."""
     environment = target.environment
     await lock_environment_row(session, environment)
     closing = ClosingPreview.environment_id == environment.id
@@ -147,12 +147,12 @@ async def _use_again(
     await change_environment_state(session, target, EnvironmentState.RUNNING, actor, now)
 
 
-async def _make(
+async def _create(
     session: AsyncSession, project: Project, name: str, slug: str, branch: str, actor: Actor, now: datetime
 ) -> DeployTarget | None:
-    """None where somebody else has just made one of this slug."""
+    """Return None if another request has just created an environment of this slug."""
     try:
-        # A savepoint: on Postgres a statement that fails would end the transaction.
+        # A savepoint, because on Postgres a failed statement aborts the transaction.
         async with session.begin_nested():
             made = await create_environment(session, project, name, slug, PREVIEW, now)
     except BrokenReference:
@@ -176,7 +176,7 @@ async def _make(
 
 
 async def find_previews(session: AsyncSession, project: Project, branch: str) -> Sequence[Environment]:
-    """The environments of type preview that this branch is deployed to, the oldest first."""
+    """Return the previews of this branch, oldest first."""
     query = (
         select(Environment)
         .where(
@@ -188,9 +188,11 @@ async def find_previews(session: AsyncSession, project: Project, branch: str) ->
 
 
 async def _free_slug(session: AsyncSession, project: Project, branch: str) -> str:
-    """`preview-` and the branch; where that is another environment's, or too long, with a part of the branch's hash:
-    `feature/a` and `feature-a` are two branches."""
-    # Of 40 bits: among a thousand previews of a project no two are alike.
+    """Return `preview-` and the branch; if that is taken or too long, with a part of the hash of the branch.
+
+    `feature/a` and `feature-a` are two branches.
+    """
+    # 40 bits: a collision among a thousand previews of a project is improbable.
     digest = hashlib.sha256(branch.encode()).hexdigest()[:10]
     words = make_slug(branch)
     slug = f"{PREVIEW}-{words}" if words else f"{PREVIEW}-{digest}"
@@ -219,11 +221,11 @@ async def copy_variables(
     """
     values = await open_for_preview(session, keys, source.environment)
     await replace_variables(session, keys, target, values, actor, now)
-    await _note_source(session, target, values, source, actor, now)
+    await _record_variables_source(session, target, values, source, actor, now)
     return len(values)
 
 
-async def _note_source(
+async def _record_variables_source(
     session: AsyncSession,
     target: DeployTarget,
     values: Mapping[str, str],
@@ -249,20 +251,23 @@ async def deploy_preview(
     now: datetime,
     request: DeploymentRequest | None = None,
 ) -> Deployment:
-    """Queue a deployment of the preview's branch, or what is wished for. One of the same branch that is queued already
-    serves: it takes what the branch has when it is taken up. Raises what `queue_deployment` raises."""
+    """Queue a deployment of the preview's branch, or the given one, and return it.
+
+    Returns a queued deployment of the same branch if there is one, since it builds the head of the branch when it
+    starts. Raises the errors of `queue_deployment`.
+    """
     request = DeploymentRequest("api") if request is None else request
     query = select(Deployment).where(
         Deployment.environment_id == target.environment.id, Deployment.status == DeploymentStatus.QUEUED
     )
     queued = (await session.execute(query)).scalar_one_or_none()
-    if queued is not None and _is_served(request, queued, target.environment):
+    if queued is not None and _serves(request, queued, target.environment):
         return queued
     return await queue_deployment(session, target, request, actor, now)
 
 
-def _is_served(request: DeploymentRequest, queued: Deployment, environment: Environment) -> bool:
-    """Whether what is queued brings the same: not a commit that is known already, as a rollback does."""
+def _serves(request: DeploymentRequest, queued: Deployment, environment: Environment) -> bool:
+    """Return True if the queued deployment builds the same branch and neither of the two names a commit."""
     same = (queued.ref or environment.branch) == (request.ref or environment.branch)
     return same and queued.revision is None and request.revision is None
 
@@ -274,12 +279,10 @@ async def close_preview(
     now: datetime,
     agreed: Mapping[str, Any] | None = None,
 ) -> RemovedEnvironment:
-    """Cancel what is queued or being built for it, and remove it.
+    """Cancel a queued or building deployment of the preview, and remove the preview.
 
-    `agreed`: see `remove_environment`.
-
-    Raises `StillStarting` while a deployment of it is past that, and `NotFound` and `ForbiddenTransition` where
-    somebody else was quicker.
+    `agreed`: see `remove_environment`. Raises `StillStarting` while a deployment is past its build, and `NotFound` or
+    `ForbiddenTransition` if another request was faster.
     """
     environment = target.environment
     await lock_deployer_lease(session, environment)

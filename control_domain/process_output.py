@@ -1,4 +1,4 @@
-"""The interface to what the processes of environments print."""
+"""The interface to the output of the processes of environments."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class OutputPart:
     rest: str
     """The beginning of a line that has no end yet."""
     is_truncated: bool
-    """Whether older output was moved away since the last read: lines may be missing."""
+    """True if older output was rotated away since the last read, so lines may be missing."""
 
     @property
     def name(self) -> str:
@@ -49,5 +49,5 @@ class ProcessOutput(Protocol):
         Raises `OutputUnreadable`.
         """
 
-    def is_of(self, deployer_name: str) -> bool:
+    def belongs_to(self, deployer_name: str) -> bool:
         """Return True if this is the output of the deployer with this name, as leases have it."""

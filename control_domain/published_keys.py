@@ -1,4 +1,4 @@
-"""Tells the key directory all that the edges need to know."""
+"""Publishes keys and sites to the key directory, from which the edges read them."""
 
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
 
 
 async def publish_keys(sessions: Sessions, directory: KeyDirectory, now: datetime) -> int:
-    """Publish every live key and every site; gives their number. Done at each start, so that a directory may be lost.
+    """Publish every live key and every site, and return their number. Called at each start: the directory may be lost.
 
     Raises `StorageUnavailable` and what the database raises.
     """
@@ -29,20 +29,20 @@ async def _read_entries(sessions: Sessions, now: datetime, account_id: int | Non
 async def republish_account(
     sessions: Sessions, directory: KeyDirectory, account_id: int, now: datetime
 ) -> None:
-    """Publish an account's live keys and its sites again, with what has changed in the account.
+    """Publish the live keys and the sites of an account again, after a change of the account.
 
     Raises `StorageUnavailable` and what the database raises.
     """
     published: dict[bytes, KeyEntry] = {}
     while True:
         entries = {entry.digest: entry for entry in await _read_entries(sessions, now, account_id)}
-        # What was revoked since it was read may have been brought back: looked at again behind each round.
-        gone = published.keys() - entries.keys()
+        # A key that was revoked after the read may have been published again, so read once more after each pass.
+        revoked = published.keys() - entries.keys()
         changed = [entry for entry in entries.values() if published.get(entry.digest) != entry]
-        if not gone and not changed:
+        if not revoked and not changed:
             return
         for entry in changed:
             await directory.publish(entry)
-        for digest in gone:
+        for digest in revoked:
             await directory.revoke(digest)
         published = entries

@@ -1,31 +1,8 @@
-"""How an operator's wish is turned down."""
-
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-
-from pipeline_contracts.deploy_states import ForbiddenTransition
-from pipeline_contracts.errors import EnvironmentLocked, OutsideWindow, Problem
-
-# What the public API need not say, because its callers can do nothing about it.
-_NEXT: Mapping[type[Problem], str] = {
-    EnvironmentLocked: "; `pharos unlock` takes the lock away.",
-    OutsideWindow: "; `pharos environment set --window` gives it other hours.",
-}
+"""The error of operations that an operator has asked for."""
 
 
 class Refused(Exception):
-    """What was asked for does not exist, cannot be told which, or cannot be; the message says what to do."""
+    """The request cannot be carried out: an object does not exist, is ambiguous, or is in the wrong state.
 
-
-@contextmanager
-def refusing(subject: str, advice: str) -> Iterator[None]:
-    """For operations that the public API has too: what they refuse is `Refused`.
-
-    Where the state is in the way, the message says in which one `subject` is, and gives the `advice`.
+    The message says what to do.
     """
-    try:
-        yield
-    except Problem as error:
-        raise Refused(f"{error.detail.rstrip('.')}{_NEXT.get(type(error), '.')}") from error
-    except ForbiddenTransition as error:
-        raise Refused(f"{subject} is {error.current.replace('_', ' ')}: {advice}") from error

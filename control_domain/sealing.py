@@ -1,7 +1,7 @@
-"""Variables at rest: AES-256-GCM under keys that are made from `PHAROS_VARIABLES_KEY`.
+"""Encryption of variables and secrets at rest: AES-256-GCM with keys derived from `PHAROS_VARIABLES_KEY`.
 
-To change the key, put the new secret before the old one (`new,old`): what is sealed from then on is sealed under
-the new one, and the old one is needed until nothing is sealed under it any more.
+To rotate the key, put the new secret before the old one (`new,old`): new values are sealed with the first key. The old
+secret is needed until all values are sealed again.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from pipeline_contracts.settings import PREFIX, BadSettings
 
-_SHORTEST_SECRET = 32
+_MIN_SECRET_LENGTH = 32
 _KEY_BYTES = 32
 # A random nonce of 96 bits serves 2**32 messages a key (NIST SP 800-38D, 8.3).
 _NONCE_BYTES = 12
@@ -27,24 +27,24 @@ _DIGEST_DIGITS = 32
 
 
 class CannotOpen(Exception):
-    """Sealed variables that these keys do not open. The message says what to do and holds nothing secret."""
+    """These keys do not open the sealed values. The message says what to do and contains no secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """Variables as they are stored: which key sealed them, and the nonce with the ciphertext behind it."""
+    """Sealed values as they are stored: the ID of the key, and the nonce followed by the ciphertext."""
 
     key_id: str
     data: bytes = field(repr=False)
 
 
 class SealingKeys:
-    """The keys of a control plane: the first seals, all of them open."""
+    """The keys of a control plane: the first one seals, every one opens."""
 
     __slots__ = ("_ciphers", "_current", "_digest_key", "_keys")
 
     def __init__(self, keys: Sequence[bytes]) -> None:
-        """Of one or more keys of 32 bytes."""
+        """`keys`: one or more keys of 32 bytes."""
         self._keys = {_key_id(key): key for key in keys}
         self._ciphers = {key_id: AESGCM(key) for key_id, key in self._keys.items()}
         self._current = _key_id(keys[0])
@@ -52,29 +52,29 @@ class SealingKeys:
 
     @classmethod
     def read(cls, text: str) -> "SealingKeys":
-        """The keys of these secrets, which commas separate. Raises `ValueError` if one of them is too short."""
-        given = [secret.strip() for secret in text.split(",")]
-        if any(len(secret) < _SHORTEST_SECRET for secret in given):
-            raise ValueError(f"each secret needs {_SHORTEST_SECRET} characters or more")
-        return cls([_derive_key(secret) for secret in given])
+        """Derive the keys from comma-separated secrets. Raises `ValueError` if a secret is too short."""
+        secrets_ = [secret.strip() for secret in text.split(",")]
+        if any(len(secret) < _MIN_SECRET_LENGTH for secret in secrets_):
+            raise ValueError(f"each secret needs {_MIN_SECRET_LENGTH} characters or more")
+        return cls([_derive_key(secret) for secret in secrets_])
 
     def __repr__(self) -> str:
         return f"SealingKeys({', '.join(self._ciphers)})"
 
     @property
     def key_id(self) -> str:
-        """Of the key that seals now."""
+        """The ID of the key that seals now."""
         return self._current
 
     def seal(self, values: Mapping[str, str], owner: str) -> Sealed:
-        """The values, sealed for their owner, such as an environment's public ID: for another one they do not open."""
+        """Seal the values for their owner (such as the public ID of an environment); they open only for this owner."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
         plain = msgspec.json.encode(dict(values))
         sealed = self._ciphers[self._current].encrypt(nonce, plain, owner.encode())
         return Sealed(self._current, nonce + sealed)
 
     def open(self, sealed: Sealed, owner: str) -> dict[str, str]:
-        """The values as they were sealed for this owner, in their order. Raises `CannotOpen`."""
+        """Return the values that were sealed for this owner, in their order. Raises `CannotOpen`."""
         cipher = self._ciphers.get(sealed.key_id)
         if cipher is None:
             raise CannotOpen(
@@ -94,13 +94,15 @@ class SealingKeys:
         return msgspec.json.decode(plain, type=dict[str, str])
 
     def digest(self, value: str, owner: str) -> str:
-        """What tells whether two values of the same owner, a project's public ID, are alike: 32 hexadecimal digits that
-        say nothing to whoever has no key. Another key gives others."""
+        """Return 32 hexadecimal digits that are equal for equal values of one owner (the public ID of a project).
+
+        A keyed HMAC: it reveals nothing without the key, and differs for each key.
+        """
         text = f"{owner}\0{value}".encode("utf-8", "surrogatepass")
         return hmac.digest(self._digest_key, text, "sha256").hex()[:_DIGEST_DIGITS]
 
     def with_current_key(self, key_id: str) -> "SealingKeys":
-        """These keys as they were while that one sealed: for its digests. Raises `CannotOpen`."""
+        """Return the same keys with `key_id` as the one that seals and makes digests. Raises `CannotOpen`."""
         if key_id not in self._keys:
             raise CannotOpen(
                 f"The key {key_id} is not among PHAROS_VARIABLES_KEY. Put its secret behind the present one: new,old."
@@ -109,12 +111,12 @@ class SealingKeys:
         return SealingKeys([self._keys[key_id], *others])
 
     def is_current(self, key_id: str) -> bool:
-        """Whether this is the key that seals. What another one sealed is due to be sealed again."""
+        """Return True if this is the key that seals; values sealed with any other key are due to be sealed again."""
         return key_id == self._current
 
 
 def _derive_key(secret: str) -> bytes:
-    """The key of a secret (HKDF, RFC 5869), which may be any text and serves nothing else."""
+    """Derive the key from a secret of any text (HKDF, RFC 5869)."""
     return _derive(secret.encode("utf-8", "surrogateescape"), b"pharos variables")
 
 
@@ -123,12 +125,12 @@ def _derive(secret: bytes, purpose: bytes) -> bytes:
 
 
 def _key_id(key: bytes) -> str:
-    """A name for the key that tells nothing about it."""
+    """Return an ID of the key that reveals nothing about it."""
     return hashlib.sha256(key).hexdigest()[:8]
 
 
 def read_sealing_keys(text: str) -> SealingKeys:
-    """The keys in `PHAROS_VARIABLES_KEY`. Raises `BadSettings`, which does not repeat them."""
+    """Return the keys of `PHAROS_VARIABLES_KEY`. Raises `BadSettings`, whose message does not repeat the secrets."""
     try:
         return SealingKeys.read(text)
     except ValueError as error:

@@ -28,11 +28,12 @@ from control_domain.projects.resolve import (
     resolve_project,
     resolve_requester,
 )
-from control_domain.refusals import Refused, refusing
+from control_domain.refusals import Refused
 from control_domain.sealing import CannotOpen
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.projects import Project
 from operator_actions.actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.refuse_problems import refuse_problems
 
 _MOST_LISTED = 50
 
@@ -94,7 +95,7 @@ async def _apply(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         actor = await resolve_requester(session, project, wanted)
         if actor.person_id is None:
             await _check_askable(session, engines, project, review)
-        with _refusing(), refusing("The review", "make a new one."):
+        with _refusing(), refuse_problems("The review", "make a new one."):
             second_id = await _choose_second(session, project, actor, wanted)
             application = await start_run(session, keys, project, number, actor, now, second_id)
         return await _described(session, project, application)
@@ -184,7 +185,7 @@ async def _operate(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         actor: Actor = await resolve_requester(session, project, wanted)
         keys = engines.sealing_keys() if wish == "retry" else None
         approved_by_id = await _find_decider(session, project, wanted)
-        with _refusing(), refusing("The operation", "`pharos config show` says how it is."):
+        with _refusing(), refuse_problems("The operation", "`pharos config show` says how it is."):
             operation = await cancel_or_retry_step(
                 session, project, *numbers, wish, actor, now, keys, approved_by_id
             )

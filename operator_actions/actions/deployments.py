@@ -13,7 +13,7 @@ from control_domain.accounts.roles import Right
 from control_domain.audit import Actor, make_operator
 from control_domain.deployments import decisions as decide
 from control_domain.projects.resolve import resolve_environment, resolve_member, resolve_project
-from control_domain.refusals import Refused, refusing
+from control_domain.refusals import Refused
 from control_domain.tables.accounts import Person
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project
@@ -21,6 +21,7 @@ from operator_actions.actions.choose_deployment import Chosen, choose_deployment
 from operator_actions.actions.describe_waiting import describe_waiting
 from operator_actions.actions.engines import Action, Engines, Wanted, read_id
 from operator_actions.actions.reasons import read_reason
+from operator_actions.actions.refuse_problems import refuse_problems
 from pipeline_contracts.deploy_states import DeploymentStatus
 
 MOST_LISTED = 1000
@@ -124,7 +125,7 @@ async def _cancel(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 def _refusing(seen: Chosen, advice: str) -> Any:
-    return refusing(f"Deployment {seen.deployment.id}", advice)
+    return refuse_problems(f"Deployment {seen.deployment.id}", advice)
 
 
 async def _second(session: AsyncSession, seen: Chosen, wanted: Wanted) -> tuple[Person, Actor]:

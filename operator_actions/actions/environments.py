@@ -25,11 +25,12 @@ from control_domain.keys import revoke_published_keys
 from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment
 from control_domain.projects.resolve import resolve_project, resolve_requester, resolve_target
-from control_domain.refusals import Refused, refusing
+from control_domain.refusals import Refused
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.slugs import read_name, read_slug
 from operator_actions.actions.engines import Action, Engines, Wanted
 from operator_actions.actions.reasons import read_reason
+from operator_actions.actions.refuse_problems import refuse_problems
 from operator_actions.actions.show_environment import (
     describe_lock,
     describe_settings,
@@ -102,7 +103,7 @@ async def _changing(
             await lock_environment_row(session, target.environment)
         except NotFound:
             raise Refused(f"{_called(target)} was removed by somebody else just now.") from None
-        with refusing(_called(target), "run the command again."):
+        with refuse_problems(_called(target), "run the command again."):
             yield session, target
 
 

@@ -20,13 +20,14 @@ from control_domain.environments.settings import check_branch
 from control_domain.keys import revoke_published_keys
 from control_domain.projects.find import DeployTarget
 from control_domain.projects.resolve import resolve_environment, resolve_project, resolve_requester
-from control_domain.refusals import Refused, refusing
+from control_domain.refusals import Refused
 from control_domain.sealing import CannotOpen
 from control_domain.tables.projects import Environment, Project
 from operator_actions.actions.choose_deployment import Chosen, describe_chosen
 from operator_actions.actions.engines import Action, Engines, Wanted
 from operator_actions.actions.list_processes import list_runtime
 from operator_actions.actions.queue_deployments import check_asked
+from operator_actions.actions.refuse_problems import refuse_problems
 from operator_actions.actions.show_environment import describe_settings
 
 
@@ -37,7 +38,7 @@ async def _open(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     async with engines.sessions() as session, session.begin():
         project = await resolve_project(session, wanted.get("project_id"))
         actor = await resolve_requester(session, project, wanted)
-        with refusing(f"The preview of {branch}", "run the command again."):
+        with refuse_problems(f"The preview of {branch}", "run the command again."):
             source = None
             if wanted.get("from") is not None:
                 source = DeployTarget(
@@ -75,7 +76,7 @@ async def _close(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         called = f"{target.project.slug}/{target.environment.slug}"
         lowered = find_lowered(read_gate(target.environment), None)
         agreed = await require_second_person(session, target.project, called, lowered, wanted)
-        with refusing("Its deployment", "run the command again."):
+        with refuse_problems("Its deployment", "run the command again."):
             removed = await previews.close_preview(session, target, make_operator(wanted), now, agreed)
     told = {
         "id": target.environment.public_id,

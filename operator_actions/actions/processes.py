@@ -51,7 +51,7 @@ async def _read_output(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 def _elsewhere(target: DeployTarget, lease: EnvironmentLease | None, output: ProcessOutput | None) -> Refused:
     """Why there is no output here, and where it is."""
     called = f"{target.project.slug}/{target.environment.slug}"
-    is_here = output is not None and lease is not None and output.is_of(lease.holder_name)
+    is_here = output is not None and lease is not None and output.belongs_to(lease.holder_name)
     if lease is None or is_here:
         return Refused(f"Nothing of {called} has run yet: `pharos deploy {called}` deploys it.")
     return Refused(

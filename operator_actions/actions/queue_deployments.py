@@ -11,11 +11,12 @@ from control_domain.deployments.operations import queue_promotion, queue_rollbac
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.projects.find import DeployTarget
 from control_domain.projects.resolve import resolve_environment, resolve_requester, resolve_target
-from control_domain.refusals import Refused, refusing
+from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment
 from operator_actions.actions.choose_deployment import Chosen, choose_deployment, describe_chosen
 from operator_actions.actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.refuse_problems import refuse_problems
 from pipeline_contracts.deploy_states import DeploymentStatus
 from pipeline_contracts.errors import NotPromotable
 from pipeline_contracts.git_refs import is_ref
@@ -31,7 +32,7 @@ async def _deploy(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     async with engines.sessions() as session, session.begin():
         target = await resolve_target(session, wanted.get("environment_id"))
         actor = await resolve_requester(session, target.project, wanted)
-        with refusing(_called(target), _ADVICE):
+        with refuse_problems(_called(target), _ADVICE):
             made = await queue_deployment(session, target, DeploymentRequest("api", ref=ref), actor, now)
         return await _queued(session, Chosen(made, *target))
 
@@ -42,7 +43,7 @@ async def _roll_back(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     async with engines.sessions() as session, session.begin():
         chosen = await _what_to_bring_back(session, wanted)
         actor = await resolve_requester(session, chosen.project, wanted)
-        with refusing(f"Deployment {chosen.deployment.id}", _ADVICE):
+        with refuse_problems(f"Deployment {chosen.deployment.id}", _ADVICE):
             made = await queue_rollback(session, chosen.deployment, chosen.target, actor, now)
         return await _queued(session, Chosen(made, chosen.environment, chosen.project))
 
@@ -56,7 +57,7 @@ async def _promote(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         to = await resolve_environment(session, str(wanted["to"]), chosen.project)
         actor = await resolve_requester(session, chosen.project, wanted)
         try:
-            with refusing(f"Deployment {chosen.deployment.id}", _ADVICE):
+            with refuse_problems(f"Deployment {chosen.deployment.id}", _ADVICE):
                 made, target = await queue_promotion(
                     session, chosen.deployment, chosen.target, to.public_id, note, actor, now
                 )

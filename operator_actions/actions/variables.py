@@ -16,7 +16,7 @@ from control_domain.environments.operations import lock_environment_row
 from control_domain.key_rotation import reseal
 from control_domain.projects.find import DeployTarget
 from control_domain.projects.resolve import resolve_member, resolve_target
-from control_domain.refusals import Refused, refusing
+from control_domain.refusals import Refused
 from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.tables.accounts import Person
 from control_domain.tables.deployments import LiveRelease, Release
@@ -32,6 +32,7 @@ from control_domain.variables.protection import (
 )
 from operator_actions.actions.engines import Action, Engines, Wanted, read_id
 from operator_actions.actions.reasons import read_reason
+from operator_actions.actions.refuse_problems import refuse_problems
 from pipeline_contracts.deploy_states import ChangeState
 from pipeline_contracts.errors import InvalidInput
 from pipeline_contracts.times import format_time
@@ -85,7 +86,7 @@ async def _protect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     names, keys = read_names(wanted), engines.sealing_keys()
     async with engines.sessions() as session, session.begin():
         target = await resolve_target(session, wanted.get("environment_id"))
-        with refusing("The environment", "run the command again."):
+        with refuse_problems("The environment", "run the command again."):
             added = await protect_variables(session, target, names, make_operator(wanted), now)
         protected = await list_protected_names(session, target.environment)
         present = await operations.find_newest_variables(session, target.environment)
@@ -101,7 +102,7 @@ async def _unprotect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     names = read_names(wanted)
     async with engines.sessions() as session, session.begin():
         target = await resolve_target(session, wanted.get("environment_id"))
-        with refusing("The environment", "run the command again."):
+        with refuse_problems("The environment", "run the command again."):
             await lock_environment_row(session, target.environment)
         lowered = [UNPROTECTED] if read_gate(target.environment).needs_second_person else []
         called = f"{target.project.slug}/{target.environment.slug}"
@@ -121,7 +122,7 @@ async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         by = wanted.get("by")
         person = None if by is None else await resolve_member(session, target.project, by, Right.DEPLOY)
         actor = make_operator(wanted, None if person is None else person.id)
-        with refusing("The change", "run the command again."):
+        with refuse_problems("The change", "run the command again."):
             change_id = await operations.replace_variables(session, keys, target, values, actor, now)
         if change_id is not None and person is None:
             # Whoever asks must not be the one who agrees.
@@ -210,7 +211,7 @@ async def _decide(
         change, target = row[0], DeployTarget(row[1], row[2])
         person = await resolve_member(session, target.project, str(wanted.get("by") or ""), Right.DECIDE)
         advice = "only one that waits can be decided on; `pharos approvals` shows those that do."
-        with refusing(f"Change {number} of variables", advice):
+        with refuse_problems(f"Change {number} of variables", advice):
             await operations.decide_variable_change(
                 session, change, target, to, person, make_operator(wanted, person.id), now, reason
             )

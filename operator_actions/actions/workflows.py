@@ -8,12 +8,13 @@ from typing import Any
 from control_domain.documents.faults import DocumentFault
 from control_domain.projects.describe import summarize_project
 from control_domain.projects.resolve import resolve_project, resolve_requester
-from control_domain.refusals import Refused, refusing
+from control_domain.refusals import Refused
 from control_domain.tables.accounts import Person
 from control_domain.workflows import operations
 from control_domain.workflows.document import to_json
 from control_domain.workflows.read_workflow import read_workflow
 from operator_actions.actions.engines import Action, Engines, Wanted
+from operator_actions.actions.refuse_problems import refuse_problems
 from pipeline_contracts.times import format_time
 
 
@@ -24,7 +25,7 @@ async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     async with engines.sessions() as session, session.begin():
         project = await resolve_project(session, wanted.get("project_id"))
         actor = await resolve_requester(session, project, wanted)
-        with _reading(), refusing("The project", "run the command again."):
+        with _reading(), refuse_problems("The project", "run the command again."):
             version, document = await operations.set_workflow(session, project, text, actor, now)
         return {"project": summarize_project(project), "version": version, "document": to_json(document)}
 

@@ -40,7 +40,7 @@ class LocalProcessOutput:
                 f"The output cannot be read in {self.folder}: {error.strerror}."
             ) from error
 
-    def is_of(self, deployer_name: str) -> bool:
+    def belongs_to(self, deployer_name: str) -> bool:
         """See `ProcessOutput`. Names of local deployers end with their folders."""
         return deployer_name.endswith(f":{self.folder.resolve()}")
 

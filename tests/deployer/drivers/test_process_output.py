@@ -87,4 +87,4 @@ async def test_an_error_names_the_folder(
 
 def test_a_deployer_name_ends_with_its_folder(tmp_path: Path) -> None:
     output = LocalProcessOutput(tmp_path)
-    assert output.is_of(f"web1:{tmp_path}") and not output.is_of(f"web1:{tmp_path}/other")
+    assert output.belongs_to(f"web1:{tmp_path}") and not output.belongs_to(f"web1:{tmp_path}/other")
