@@ -70,14 +70,14 @@ async def test_an_account_is_made_with_its_owner(operator: Operator) -> None:
     ],
     ids=str,
 )
-async def test_what_an_account_cannot_be(operator: Operator, wanted: dict[str, Any], told: str) -> None:
+async def test_invalid_accounts_are_refused(operator: Operator, wanted: dict[str, Any], told: str) -> None:
     full = {"name": "Beta", "owner_name": "Ada", "owner_email": "ada@example.com", **wanted}
     assert told in await operator.refused("accounts/create", **full)
     assert [await operator.count(table) for table in (Account, Person, AuditEntry)] == [0, 0, 0]
 
 
 @pytest.mark.both_databases
-async def test_a_slug_is_given_once(operator: Operator) -> None:
+async def test_slugs_of_accounts_are_unique(operator: Operator) -> None:
     await operator.add_account("beta")
     told = await operator.refused(
         "accounts/create", name="Beta", owner_name="Eve", owner_email="eve@example.com"
@@ -87,7 +87,7 @@ async def test_a_slug_is_given_once(operator: Operator) -> None:
 
 
 @pytest.mark.both_databases
-async def test_who_is_known_from_another_account_keeps_the_name(operator: Operator) -> None:
+async def test_a_person_known_from_another_account_keeps_the_name(operator: Operator) -> None:
     first = await operator.add_account("first")
     told = await operator.act(
         "accounts/create", name="Second", owner_name="Another", owner_email="OWNER@example.com"
@@ -120,7 +120,7 @@ async def test_accounts_are_listed_and_shown(operator: Operator) -> None:
     assert "There are several accounts: name one by its ID" in await operator.refused("accounts/show")
 
 
-async def test_a_limit_is_told_to_the_edges_at_once(operator: Operator) -> None:
+async def test_a_limit_is_published_to_the_edges_at_once(operator: Operator) -> None:
     """Of every key and site of the account, and of no other."""
     async with operator.engines.sessions() as session, session.begin():
         acme = await make_acme(session, NOW)
@@ -164,7 +164,7 @@ async def test_a_limit_is_told_to_the_edges_at_once(operator: Operator) -> None:
         (1, 2**31, "A burst is"),
     ],
 )
-async def test_what_a_limit_cannot_be(operator: Operator, rate: Any, burst: int, told: str) -> None:
+async def test_invalid_limits_are_refused(operator: Operator, rate: Any, burst: int, told: str) -> None:
     await operator.add_account("beta")
     assert told in await operator.refused("accounts/limit", id="beta", rate=rate, burst=burst)
     assert (await operator.act("accounts/show"))["limits"]["ingest_burst"] == 50_000
@@ -184,7 +184,7 @@ class RevokedMeanwhile(InProcessKeyDirectory):
 
 
 @pytest.mark.both_databases
-async def test_a_key_that_is_revoked_meanwhile_is_not_brought_back(sessions: Sessions) -> None:
+async def test_a_key_revoked_meanwhile_is_not_published_again(sessions: Sessions) -> None:
     directory = RevokedMeanwhile()
     directory.operator = operator = Operator(Engines(sessions, directory))
     async with sessions() as session, session.begin():
@@ -196,7 +196,7 @@ async def test_a_key_that_is_revoked_meanwhile_is_not_brought_back(sessions: Ses
     assert await directory.find(digest_credential(key["ingest_key"])) is None
 
 
-async def test_edges_that_cannot_be_told_are_a_warning(
+async def test_an_unreachable_key_directory_is_a_warning(
     operator: Operator, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     async with operator.engines.sessions() as session, session.begin():

@@ -131,7 +131,7 @@ async def test_a_heartbeat_is_made_with_its_state_and_its_key(control: Control) 
 
 
 @pytest.mark.both_databases
-async def test_a_heartbeat_by_cron_with_all_that_can_be_said(control: Control) -> None:
+async def test_a_heartbeat_by_cron_with_all_settings(control: Control) -> None:
     told = await control.add_heartbeat(
         cron="0 3 * * *",
         timezone="Europe/Oslo",
@@ -181,14 +181,14 @@ async def test_a_queue_is_made_with_its_key(control: Control) -> None:
     ],
     ids=str,
 )
-async def test_what_a_heartbeat_cannot_be(control: Control, wanted: dict[str, Any], told: str) -> None:
+async def test_invalid_heartbeats_are_refused(control: Control, wanted: dict[str, Any], told: str) -> None:
     with pytest.raises(Refused, match=told):
         await control.add_heartbeat(**wanted)
     assert [await control.count(table) for table in (Heartbeat, HeartbeatState, MonitorKey)] == [0, 0, 0]
 
 
 @pytest.mark.both_databases
-async def test_a_name_is_given_once_in_an_environment(control: Control) -> None:
+async def test_names_are_unique_in_an_environment(control: Control) -> None:
     await control.add_heartbeat()
     await control.add_queue()
     with pytest.raises(Refused, match="has one of the name 'backup' already"):
@@ -209,13 +209,13 @@ async def test_a_name_is_given_once_in_an_environment(control: Control) -> None:
 
 
 @pytest.mark.both_databases
-async def test_the_same_name_by_ten_at_once(control: Control) -> None:
+async def test_ten_concurrent_requests_with_one_name_create_one(control: Control) -> None:
     made = await asyncio.gather(*(control.add_heartbeat() for _ in range(10)), return_exceptions=True)
     assert sorted(type(one).__name__ for one in made) == ["Refused"] * 9 + ["dict"]
     assert [await control.count(table) for table in (Heartbeat, HeartbeatState, MonitorKey)] == [1, 1, 1]
 
 
-async def test_a_secret_is_told_once_and_stored_as_its_digest(control: Control) -> None:
+async def test_a_secret_is_returned_once_and_stored_as_its_digest(control: Control) -> None:
     told = await control.add_heartbeat()
     async with control.sessions() as session:
         (key,) = (await session.execute(select(MonitorKey))).scalars()
@@ -225,7 +225,7 @@ async def test_a_secret_is_told_once_and_stored_as_its_digest(control: Control) 
 
 
 @pytest.mark.both_databases
-async def test_more_keys_work_beside_those_before_until_revoked(control: Control) -> None:
+async def test_several_keys_work_until_each_is_revoked(control: Control) -> None:
     first = await control.add_heartbeat()
     number, opened = first["id"], f"heartbeat/{first['id']}"
     second = await actions.add_key(control.sessions, control.directory, "heartbeat", number, NOW)
@@ -281,7 +281,7 @@ async def test_every_live_key_is_published_at_a_start(control: Control) -> None:
     assert digest_credential(expiring["key"]) not in {entry.digest for entry in later}
 
 
-async def test_edges_that_cannot_be_told_are_a_warning(
+async def test_an_unreachable_key_directory_is_a_warning(
     control: Control, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The monitor and its key are made all the same, and published later."""
@@ -381,7 +381,7 @@ async def test_a_queues_newest_snapshot_and_its_workers(control: Control) -> Non
 
 
 @pytest.mark.both_databases
-async def test_a_backlog_of_ours_makes_no_worker_lost(control: Control) -> None:
+async def test_a_backlog_of_the_consumers_makes_no_worker_lost(control: Control) -> None:
     """Silence counts as far as the slowest partition of reports is worked off."""
     number = (await control.add_queue())["id"]
     received_ms = to_epoch_ms(NOW - 60 * MINUTE)
@@ -408,7 +408,7 @@ async def test_a_backlog_of_ours_makes_no_worker_lost(control: Control) -> None:
     assert await status(-60 * MINUTE, -60 * MINUTE) == "lost"
 
 
-async def test_a_monitor_that_there_is_not(control: Control) -> None:
+async def test_an_unknown_monitor_is_refused(control: Control) -> None:
     for kind in ("heartbeat", "queue"):
         told = f"There is no {kind} 9; `pharos {kind} list` shows all."
         with pytest.raises(Refused, match=told):
@@ -440,7 +440,7 @@ async def test_a_pause_while_a_consumer_writes(control: Control, monkeypatch: py
     assert (row.due_ms, row.deadline_ms, row.failures_in_row, row.version) == (None, None, 0, 2)
 
 
-async def test_numbers_that_no_column_holds(control: Control) -> None:
+async def test_ids_beyond_the_column_are_refused(control: Control) -> None:
     engines = Engines(control.sessions, control.directory)
     for number in (0, -1, 2**31, 2**63, 10**30):
         wanted = {"id": number, "key_id": number, "kind": "queue", "paused": True}

@@ -21,7 +21,7 @@ def operator(sessions: Sessions) -> Operator:
 
 
 @pytest.mark.both_databases
-async def test_people_come_and_get_roles(operator: Operator) -> None:
+async def test_people_are_added_and_get_roles(operator: Operator) -> None:
     beta = await operator.add_account("beta")
     told = await operator.act("people/add", email="Eve@Example.com", name="Eve", account_id="beta")
     assert told == {
@@ -46,7 +46,7 @@ async def test_people_come_and_get_roles(operator: Operator) -> None:
     assert newest["details"] == {"from": "member", "to": "admin"}
 
 
-async def test_people_of_an_account_are_of_that_account(operator: Operator) -> None:
+async def test_people_are_listed_by_account(operator: Operator) -> None:
     await operator.add_account("first")
     await operator.add_account("second", "second@example.com")
     assert [one["email"] for one in await operator.act("people/list", account_id="second")] == [
@@ -61,7 +61,7 @@ async def test_people_of_an_account_are_of_that_account(operator: Operator) -> N
     )
 
 
-async def test_who_cannot_be_added(operator: Operator) -> None:
+async def test_invalid_people_are_refused(operator: Operator) -> None:
     await operator.add_account("beta")
     for wanted, told in (
         (
@@ -86,7 +86,7 @@ async def test_who_cannot_be_added(operator: Operator) -> None:
     assert await operator.count(AuditEntry) == 1
 
 
-async def test_who_is_in_another_account_needs_no_name(operator: Operator) -> None:
+async def test_a_person_of_another_account_needs_no_name(operator: Operator) -> None:
     first = await operator.add_account("first")
     await operator.add_account("second", "second@example.com")
     told = await operator.act("people/add", email="owner@example.com", account_id="second", role="admin")
@@ -97,7 +97,7 @@ async def test_who_is_in_another_account_needs_no_name(operator: Operator) -> No
 
 # SQLite runs them one after another; on Postgres a unique constraint decides.
 @pytest.mark.both_databases
-async def test_two_who_add_the_same_person(operator: Operator) -> None:
+async def test_two_concurrent_requests_add_a_person_once(operator: Operator) -> None:
     """To two accounts at once: one person comes of it, and who was too late is told."""
     slugs = [f"a{number}" for number in range(4)]
     for slug in slugs:
@@ -116,7 +116,7 @@ async def test_two_who_add_the_same_person(operator: Operator) -> None:
         assert len({one["id"] for one in eves}) == 1
 
 
-async def test_the_last_owner_stays(operator: Operator) -> None:
+async def test_the_last_owner_cannot_be_removed(operator: Operator) -> None:
     await operator.add_account("beta")
     await operator.act("people/add", email="eve@example.com", name="Eve", role="admin")
     last = (
@@ -140,7 +140,7 @@ async def test_the_last_owner_stays(operator: Operator) -> None:
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("second", ["people/remove", "people/role"])
-async def test_two_owners_who_leave_at_once(operator: Operator, second: str) -> None:
+async def test_two_owners_removed_at_once_leave_one(operator: Operator, second: str) -> None:
     for number in range(_ROUNDS):
         slug = f"a{number}"
         await operator.add_account(slug)
@@ -157,7 +157,7 @@ async def test_two_owners_who_leave_at_once(operator: Operator, second: str) -> 
 
 
 @pytest.mark.both_databases
-async def test_who_leaves_loses_all_in_that_account_alone(operator: Operator) -> None:
+async def test_a_former_member_loses_access_to_that_account_only(operator: Operator) -> None:
     for slug in ("first", "second"):
         await operator.add_account(slug)
         await operator.act("people/add", email="eve@example.com", name="Eve", account_id=slug)
@@ -199,7 +199,7 @@ async def test_who_leaves_loses_all_in_that_account_alone(operator: Operator) ->
 
 
 @pytest.mark.both_databases
-async def test_nothing_is_given_to_who_leaves_at_that_moment(operator: Operator) -> None:
+async def test_a_person_being_removed_gets_no_new_access(operator: Operator) -> None:
     """No token that works and no role is left of somebody who is out."""
     await operator.add_account("beta")
     project = await operator.act("projects/create", name="Shop")

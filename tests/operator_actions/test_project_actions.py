@@ -100,7 +100,7 @@ async def test_a_project_is_shown_with_all_that_it_has(operator: Operator) -> No
 
 
 @pytest.mark.both_databases
-async def test_a_slug_is_given_once_in_an_account(operator: Operator) -> None:
+async def test_slugs_are_unique_in_an_account(operator: Operator) -> None:
     await operator.act("projects/create", name="Shop")
     told = await operator.refused("projects/create", name="Other", slug="shop")
     assert told == "The account has a project of the slug 'shop' already: choose another with --slug."
@@ -120,7 +120,7 @@ async def test_a_slug_is_given_once_in_an_account(operator: Operator) -> None:
 
 
 @pytest.mark.both_databases
-async def test_roles_are_given_and_taken(operator: Operator) -> None:
+async def test_roles_are_granted_and_revoked(operator: Operator) -> None:
     made = await operator.act("projects/create", name="Shop")
     eve = await operator.act("people/add", email="eve@example.com", name="Eve")
     told = await operator.act("projects/grant", id="shop", email="Eve@example.com", role="viewer")
@@ -146,13 +146,13 @@ async def test_roles_are_given_and_taken(operator: Operator) -> None:
     ]
 
 
-async def test_who_needs_no_role_is_told(operator: Operator) -> None:
+async def test_owners_and_admins_need_no_role(operator: Operator) -> None:
     await operator.act("projects/create", name="Shop")
     told = await operator.act("projects/grant", id="shop", email="owner@example.com", role="viewer")
     assert told["warning"] == "owner@example.com is owner of the account and may do everything in it anyway."
 
 
-async def test_whom_no_role_is_given(operator: Operator) -> None:
+async def test_invalid_roles_are_refused(operator: Operator) -> None:
     await operator.act("projects/create", name="Shop")
     await operator.act("accounts/create", name="Gamma", owner_name="Gil", owner_email="gil@example.com")
     for wanted, told in (
@@ -254,7 +254,7 @@ async def test_a_project_is_removed_with_its_webhooks(operator: Operator) -> Non
 
 
 @pytest.mark.both_databases
-async def test_pushes_that_wait_go_with_the_environment_and_the_project(operator: Operator) -> None:
+async def test_waiting_pushes_are_removed_with_the_environment_and_the_project(operator: Operator) -> None:
     made = await operator.act("projects/create", name="Shop")
     await add_deployments(operator, made["id"])
     environment = await operator.act("environments/create", name="Pull 7", type="preview")
@@ -297,7 +297,7 @@ async def test_a_project_in_use_is_not_removed(operator: Operator) -> None:
 
 
 @pytest.mark.both_databases
-async def test_what_is_added_to_a_project_that_is_being_removed(operator: Operator) -> None:
+async def test_concurrent_additions_to_a_removed_project(operator: Operator) -> None:
     """Either there is an environment and the project, or neither."""
 
     async def add_environment(slug: str) -> None:
@@ -338,7 +338,7 @@ async def test_a_project_is_removed_once(operator: Operator) -> None:
 
 
 @pytest.mark.both_databases
-async def test_roles_in_a_project_that_is_being_removed(operator: Operator) -> None:
+async def test_concurrent_roles_in_a_removed_project(operator: Operator) -> None:
     await operator.act("people/add", email="eve@example.com", name="Eve")
     for number in range(_ROUNDS):
         made = await operator.act("projects/create", name=f"p{number}")

@@ -100,7 +100,7 @@ async def test_a_site_is_made_and_known_at_the_edges(control: Control) -> None:
         ("blåbær.example", "xn--blbr-roah.example"),
     ],
 )
-async def test_a_site_is_called_after_its_first_domain(control: Control, domain: str, name: str) -> None:
+async def test_a_site_is_named_after_its_first_domain(control: Control, domain: str, name: str) -> None:
     assert (await control.add(domain, SHOP))["name"] == name
 
 
@@ -121,14 +121,14 @@ async def test_a_site_is_called_after_its_first_domain(control: Control, domain:
     ],
     ids=str,
 )
-async def test_what_a_site_cannot_be(control: Control, wanted: dict[str, Any], told: str) -> None:
+async def test_invalid_sites_are_refused(control: Control, wanted: dict[str, Any], told: str) -> None:
     with pytest.raises(Refused, match=told.replace("(", "\\(")):
         await control.act("create", **{"domains": [SHOP], **wanted})
     assert await control.count(Site) == 0
 
 
 @pytest.mark.both_databases
-async def test_a_name_is_given_once_in_a_project(control: Control) -> None:
+async def test_names_are_unique_in_a_project(control: Control) -> None:
     await control.add()
     with pytest.raises(Refused, match="has a site of the name 'shop.example' already; choose another"):
         await control.add()
@@ -153,7 +153,7 @@ async def test_domains_are_added_and_removed_at_the_edges_too(control: Control) 
     assert await control.origins(site["tracker_id"]) == ("https://new.example",)
 
 
-async def test_domains_that_cannot_be_changed(control: Control) -> None:
+async def test_invalid_changes_of_domains_are_refused(control: Control) -> None:
     site = await control.add()
     for wanted, told in (
         ({"remove": ["https://no.example"]}, f"has no domain https://no.example; it has {SHOP}."),
@@ -228,7 +228,7 @@ async def test_goals_are_added_shown_and_removed(control: Control) -> None:
     ],
     ids=str,
 )
-async def test_what_a_goal_cannot_be(control: Control, wanted: dict[str, Any], told: str) -> None:
+async def test_invalid_goals_are_refused(control: Control, wanted: dict[str, Any], told: str) -> None:
     site = (await control.add())["id"]
     await control.act("goals-add", id=site, event="taken")
     with pytest.raises(Refused, match=told):
@@ -246,7 +246,7 @@ async def test_what_a_goal_cannot_be(control: Control, wanted: dict[str, Any], t
         ("goals-remove", {"goal_id": 1}),
     ],
 )
-async def test_a_site_that_is_none(control: Control, action: str, wanted: dict[str, Any]) -> None:
+async def test_an_unknown_site_is_refused(control: Control, action: str, wanted: dict[str, Any]) -> None:
     with pytest.raises(Refused, match="There is no site 999; `pharos site list` shows all."):
         await control.act(action, id=999, **wanted)
 
@@ -311,7 +311,7 @@ async def test_a_report_by_id_name_and_tracker_id(measured: Control, column_stor
     ],
     ids=str,
 )
-async def test_a_report_that_cannot_be(measured: Control, wanted: dict[str, Any], told: str) -> None:
+async def test_invalid_reports_are_refused(measured: Control, wanted: dict[str, Any], told: str) -> None:
     with pytest.raises(Refused, match=told):
         await measured.act("report", **wanted)
 
@@ -327,7 +327,7 @@ async def test_a_name_of_several_sites_is_refused_with_their_ids(measured: Contr
         await measured.act("report", name="Shop")
 
 
-async def test_edges_that_cannot_be_told_are_a_warning(
+async def test_an_unreachable_key_directory_is_a_warning(
     control: Control, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with or_skip(running_redis(tmp_path_factory.mktemp("away"))) as server:

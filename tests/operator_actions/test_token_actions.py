@@ -98,7 +98,7 @@ async def test_tokens_of_an_account_newest_first(operator: Operator) -> None:
     ],
     ids=str,
 )
-async def test_what_a_token_cannot_be(operator: Operator, wanted: dict[str, Any], told: str) -> None:
+async def test_invalid_tokens_are_refused(operator: Operator, wanted: dict[str, Any], told: str) -> None:
     await operator.add_account("beta")
     await operator.add_account("other", "other@example.com")
     full = {"person": "owner@example.com", "account_id": "beta", "scopes": ["account:read"], **wanted}

@@ -55,14 +55,14 @@ async def test_who_set_variables_or_a_workflow_by_command(operated: Operated, by
     await operated.act("deployments/approve", **wanted, digest=await _digest(operated))
 
 
-async def test_who_set_what_was_there_when_it_was_asked_for(operated: Operated) -> None:
+async def test_authors_of_the_inputs_at_the_time_of_the_request(operated: Operated) -> None:
     await operated.act("workflows/set", text=WORKFLOW, by=MAINTAINER)
     await operated.act("variables/set", environment_id="production", text="A=1")
     number = await _wait(operated)
     assert (await operated.act("deployments/approve", id=number, by=MAINTAINER))["status"] == "queued"
 
 
-async def test_where_nobody_kept_what_it_was_to_run_the_time_tells(operated: Operated) -> None:
+async def test_without_frozen_inputs_the_time_of_the_request_decides(operated: Operated) -> None:
     await operated.act("variables/set", environment_id="production", text="A=1", by=MAINTAINER)
     number = await _wait(operated)
     wanted = {"id": number, "by": MAINTAINER, "digest": await _digest(operated)}

@@ -47,7 +47,7 @@ async def test_a_deploy_is_queued_as_the_operator(operated: Operated) -> None:
     )
 
 
-async def test_a_deploy_for_somebody(operated: Operated) -> None:
+async def test_a_deploy_on_behalf_of_a_person(operated: Operated) -> None:
     told = await operated.act("deployments/deploy", environment_id="shop/production", by=DEPLOYER)
     assert (await operated.deployment(told["id"])).asked_by_id == operated.people["deployer"].id
     assert (await operated.audited())[0][2] == DEPLOYER
@@ -76,11 +76,11 @@ async def test_approvals_know_who_asked(operated: Operated) -> None:
     ],
     ids=str,
 )
-async def test_a_deploy_that_cannot_be(operated: Operated, wanted: dict[str, Any], told: str) -> None:
+async def test_invalid_deploys_are_refused(operated: Operated, wanted: dict[str, Any], told: str) -> None:
     assert told in await operated.refused("deployments/deploy", **wanted)
 
 
-async def test_a_deploy_asks_whether_the_environment_takes_it(operated: Operated) -> None:
+async def test_a_deploy_checks_the_gates_of_the_environment(operated: Operated) -> None:
     await operated.act("environments/lock", id="production", reason="sale")
     line = await operated.refused("deployments/deploy")
     assert line == "The environment is locked by an operator: sale; `pharos unlock` takes the lock away."
@@ -110,7 +110,7 @@ async def test_a_rollback_goes_to_the_release_before_the_live_one(operated: Oper
 
 
 @pytest.mark.both_databases
-async def test_a_rollback_passes_over_what_is_not_kept(operated: Operated) -> None:
+async def test_a_rollback_skips_releases_that_are_not_retained(operated: Operated) -> None:
     first, second, _ = [await deploy(operated) for _ in range(3)]
     async with operated.engines.sessions() as session, session.begin():
         await carried_out.give_up_release(session, second, NOW)
@@ -120,7 +120,7 @@ async def test_a_rollback_passes_over_what_is_not_kept(operated: Operated) -> No
     assert (await operated.deployment(told["id"])).rolled_back_to_id == first
 
 
-async def test_a_rollback_that_cannot_be(operated: Operated) -> None:
+async def test_invalid_rollbacks_are_refused(operated: Operated) -> None:
     line = await operated.refused("deployments/roll-back")
     assert line == (
         "Nothing is live in shop/production: `pharos deploy shop/production` brings something there."
@@ -152,7 +152,7 @@ async def test_a_promotion_of_a_deployment_and_of_what_is_live(operated: Operate
         await operated.act("deployments/cancel", id=told["id"])
 
 
-async def test_a_promotion_that_cannot_be(operated: Operated) -> None:
+async def test_invalid_promotions_are_refused(operated: Operated) -> None:
     number = await deploy(operated)
     await operated.act("environments/create", name="Staging", type="staging")
     for wanted, told in (

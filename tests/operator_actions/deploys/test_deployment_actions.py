@@ -58,7 +58,7 @@ async def test_the_newest_are_listed_with_who_asked(operated: Operated) -> None:
 
 
 @pytest.mark.both_databases
-async def test_those_of_one_environment_or_project(operated: Operated) -> None:
+async def test_deployments_are_filtered_by_environment_or_project(operated: Operated) -> None:
     number = await operated.queue()
     async with operated.engines.sessions() as session, session.begin():
         await create_project(session, operated.account, "Blog", "blog", NOW)
@@ -80,7 +80,7 @@ async def test_those_of_one_environment_or_project(operated: Operated) -> None:
 
 
 @pytest.mark.both_databases
-async def test_what_waits_is_approved_by_a_second_person(operated: Operated) -> None:
+async def test_a_waiting_deployment_is_approved_by_a_second_person(operated: Operated) -> None:
     await operated.act("variables/set", environment_id="production", text="A=1")
     number = await _wait(operated, "deployer", ref="main")
     (waiting,) = await operated.act("deployments/waiting")
@@ -107,7 +107,7 @@ async def test_what_waits_is_approved_by_a_second_person(operated: Operated) -> 
     assert (await operated.audited())[0] == entry
 
 
-async def test_a_commit_that_is_known_need_not_be_named(operated: Operated) -> None:
+async def test_a_known_commit_need_not_be_named(operated: Operated) -> None:
     number = await _wait(operated, revision=REVISION)
     line = await operated.refused("deployments/approve", id=number, by=MAINTAINER, revision="f" * 40)
     assert line == f"Deployment {number} is of the commit {REVISION}, not {'f' * 40}."
@@ -161,7 +161,7 @@ async def test_what_waits_is_shown_with_all_that_an_approval_is_bound_to(operate
     ],
     ids=str,
 )
-async def test_an_approval_that_cannot_be(operated: Operated, wanted: dict[str, Any], told: str) -> None:
+async def test_invalid_approvals_are_refused(operated: Operated, wanted: dict[str, Any], told: str) -> None:
     number = await _wait(operated, ref="main")
     given = {"id": number, "by": MAINTAINER, **wanted}
     if "by" in wanted:
@@ -170,7 +170,7 @@ async def test_an_approval_that_cannot_be(operated: Operated, wanted: dict[str, 
     assert (await operated.deployment(number)).status == "awaiting_approval"
 
 
-async def test_an_approval_asks_whether_the_environment_takes_deploys(operated: Operated) -> None:
+async def test_an_approval_checks_the_gates_of_the_environment(operated: Operated) -> None:
     number = await _wait(operated)
     wanted = {"id": number, "by": MAINTAINER, "revision": REVISION}
     await operated.act("environments/lock", id="production", reason="sale")
@@ -205,7 +205,7 @@ async def test_an_approval_and_its_record_are_written_together(
 
 
 @pytest.mark.both_databases
-async def test_of_many_who_decide_at_once_one_does(operated: Operated) -> None:
+async def test_of_many_concurrent_decisions_one_is_accepted(operated: Operated) -> None:
     number = await _wait(operated)
     approve = {"id": number, "by": MAINTAINER, "revision": REVISION}
     told = await asyncio.gather(
@@ -225,7 +225,7 @@ async def test_of_many_who_decide_at_once_one_does(operated: Operated) -> None:
     )
 
 
-async def test_of_two_that_wait_one_is_approved(operated: Operated) -> None:
+async def test_of_two_waiting_deployments_one_is_approved(operated: Operated) -> None:
     """The other one's turn comes when the first is finished."""
     numbers = [await _wait(operated), await _wait(operated)]
     told = await asyncio.gather(
@@ -237,7 +237,7 @@ async def test_of_two_that_wait_one_is_approved(operated: Operated) -> None:
     assert f"Deployment {queued['id']} of this environment is not finished." in str(refused)
 
 
-async def test_what_waits_is_rejected(operated: Operated) -> None:
+async def test_a_waiting_deployment_is_rejected(operated: Operated) -> None:
     number = await _wait(operated)
     assert "Owner has asked for it" in await operated.refused(
         "deployments/reject", id=number, by="owner@acme.example", reason="no"
@@ -262,7 +262,7 @@ async def test_what_waits_is_rejected(operated: Operated) -> None:
 
 
 @pytest.mark.parametrize("status", list(DeploymentStatus))
-async def test_what_can_be_canceled(operated: Operated, status: DeploymentStatus) -> None:
+async def test_cancelable_deployments_are_canceled(operated: Operated, status: DeploymentStatus) -> None:
     number = await operated.queue()
     await operated.change(Deployment, number, status=status)
     if status in ("queued", "awaiting_approval", "deploying"):

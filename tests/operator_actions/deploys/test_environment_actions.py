@@ -71,7 +71,9 @@ async def test_order_and_slug_can_be_given(operated: Operated) -> None:
     ],
     ids=str,
 )
-async def test_what_an_environment_cannot_be(operated: Operated, wanted: dict[str, Any], told: str) -> None:
+async def test_invalid_environments_are_refused(
+    operated: Operated, wanted: dict[str, Any], told: str
+) -> None:
     line = await operated.refused("environments/create", **{"name": "New", "type": "staging", **wanted})
     assert told in line
     assert await operated.count(Environment) == 1
@@ -180,11 +182,11 @@ async def test_settings_are_changed_and_what_changed_is_written_down(operated: O
     ],
     ids=str,
 )
-async def test_settings_that_cannot_be(operated: Operated, wanted: dict[str, Any], told: str) -> None:
+async def test_invalid_settings_are_refused(operated: Operated, wanted: dict[str, Any], told: str) -> None:
     assert told in await operated.refused("environments/set", id="production", **wanted)
 
 
-async def test_what_is_set_holds_for_deploys(operated: Operated) -> None:
+async def test_settings_apply_to_deploys(operated: Operated) -> None:
     await operated.act("environments/set", id="production", window="thu-fri 09:00-16:00 Europe/Oslo")
     with pytest.raises(OutsideWindow):
         await operated.queue()
@@ -213,7 +215,7 @@ async def test_replicas_and_state(operated: Operated) -> None:
     ]
 
 
-async def test_a_lock_tells_who_holds_it_and_why(operated: Operated) -> None:
+async def test_a_lock_shows_its_owner_and_reason(operated: Operated) -> None:
     deployer, name = operated.people["deployer"], operated.environment.public_id
     told = await operated.act("environments/lock", id="production", reason=" sale ", by=deployer.email)
     assert told["lock"] == {"reason": "sale", "by": deployer.email, "since": AT}
@@ -256,14 +258,14 @@ async def test_a_lock_tells_who_holds_it_and_why(operated: Operated) -> None:
     ],
     ids=str,
 )
-async def test_a_lock_that_cannot_be(operated: Operated, wanted: dict[str, Any], told: str) -> None:
+async def test_invalid_locks_are_refused(operated: Operated, wanted: dict[str, Any], told: str) -> None:
     line = await operated.refused("environments/lock", **{"id": "production", "reason": "sale", **wanted})
     assert told in line
     assert await operated.count(EnvironmentLock) == 0
 
 
 @pytest.mark.both_databases
-async def test_of_ten_who_lock_at_once_one_holds_it(operated: Operated) -> None:
+async def test_of_ten_concurrent_locks_one_succeeds(operated: Operated) -> None:
     told = await asyncio.gather(
         *(operated.act("environments/lock", id="production", reason=f"reason {n}") for n in range(10)),
         return_exceptions=True,
@@ -279,7 +281,7 @@ async def test_of_ten_who_lock_at_once_one_holds_it(operated: Operated) -> None:
 
 
 @pytest.mark.both_databases
-async def test_of_ten_who_unlock_at_once_one_did(operated: Operated) -> None:
+async def test_of_ten_concurrent_unlocks_one_succeeds(operated: Operated) -> None:
     await operated.act("environments/lock", id="production", reason="sale")
     told = await asyncio.gather(*(operated.act("environments/unlock", id="production") for _ in range(10)))
     assert len([one for one in told if one["was"] is not None]) == 1

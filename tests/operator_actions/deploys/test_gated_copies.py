@@ -51,7 +51,7 @@ async def test_a_copy_of_an_earlier_version_may_be_of_any_environment(operated: 
     assert told["gated_previews"] == [preview.slug]
 
 
-async def test_where_nothing_is_copied_nothing_is_gated(operated: Operated) -> None:
+async def test_environments_without_copies_are_not_gated(operated: Operated) -> None:
     """All variables are protected, or there are none."""
     await _open(operated, "feature", "production")
     told = await operated.act("environments/set", id="production", deploy_approval=True)
@@ -60,7 +60,7 @@ async def test_where_nothing_is_copied_nothing_is_gated(operated: Operated) -> N
 
 # SQLite lets one transaction write at a time.
 @pytest.mark.parametrize("prepared_project", ["postgres"], indirect=True, scope="module")
-async def test_a_gate_waits_for_a_copy_that_is_being_made(operated: Operated) -> None:
+async def test_a_gate_waits_for_a_copy_in_progress(operated: Operated) -> None:
     await operated.act("variables/set", environment_id="production", text="SECRET=1")
     async with operated.engines.sessions() as session, session.begin():
         await lock_variables_source(session, (await resolve_target(session, "production")).environment)

@@ -52,7 +52,7 @@ async def test_a_gate_is_lowered_by_two_people(gated: Operated, action: str, wan
     assert len(details["lowered"]) == 1
 
 
-async def test_what_lowers_no_gate_needs_nobody(gated: Operated) -> None:
+async def test_changes_that_lower_no_gate_need_no_second_person(gated: Operated) -> None:
     for change in (
         {"window": "mon-wed 10:00-16:00 Europe/Oslo"},
         {"name": "Live"},

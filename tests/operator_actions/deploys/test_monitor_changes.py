@@ -64,7 +64,7 @@ async def counts(operated: Operated) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_table_that_refers_to_one_is_known(kind: str) -> None:
+def test_every_table_that_refers_to_a_monitor_is_known(kind: str) -> None:
     """One that comes later has to be removed with it, and to be filled above."""
     referring = {
         table.name
@@ -75,7 +75,7 @@ def test_every_table_that_refers_to_one_is_known(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_one_goes_with_all_that_belongs_to_it(operated: Operated, kind: str) -> None:
+async def test_a_monitor_is_removed_with_all_its_rows(operated: Operated, kind: str) -> None:
     ingest_key = (await create_key(operated.engines.sessions, operated.engines.directory, None, NOW))[
         "ingest_key"
     ]
@@ -106,7 +106,7 @@ async def test_one_goes_with_all_that_belongs_to_it(operated: Operated, kind: st
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("kind", KINDS)
-async def test_of_five_who_remove_it_at_once_one_did(operated: Operated, kind: str) -> None:
+async def test_of_five_concurrent_removals_one_succeeds(operated: Operated, kind: str) -> None:
     number, _ = await fill(operated, kind, "gone")
     told = await asyncio.gather(
         *(operated.act(f"{kind}s/remove", id=number) for _ in range(5)), return_exceptions=True
@@ -121,7 +121,7 @@ async def test_of_five_who_remove_it_at_once_one_did(operated: Operated, kind: s
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_key_at_the_same_time_goes_too_or_is_refused(operated: Operated, kind: str) -> None:
+async def test_a_concurrent_key_is_removed_or_refused(operated: Operated, kind: str) -> None:
     for attempt in range(10):
         number, _ = await fill(operated, kind, f"n{attempt}")
         key, removed = await asyncio.gather(
@@ -139,7 +139,7 @@ async def test_a_key_at_the_same_time_goes_too_or_is_refused(operated: Operated,
 
 
 @pytest.mark.both_databases
-async def test_a_signal_meanwhile_waits_and_is_left_out(operated: Operated, database_url: str) -> None:
+async def test_a_concurrent_signal_waits_and_is_dropped(operated: Operated, database_url: str) -> None:
     (number, _), (kept, _) = [await fill(operated, "heartbeat", name) for name in ("gone", "kept")]
     states = await open_states(database_url)
 
@@ -167,7 +167,7 @@ async def test_a_signal_meanwhile_waits_and_is_left_out(operated: Operated, data
 
 
 @pytest.mark.both_databases
-async def test_reports_of_a_queue_meanwhile_wait_and_are_left_out(
+async def test_concurrent_reports_of_a_queue_wait_and_are_dropped(
     operated: Operated, database_url: str
 ) -> None:
     (number, _), (kept, _) = [await fill(operated, "queue", name) for name in ("gone", "kept")]
@@ -191,7 +191,7 @@ async def test_reports_of_a_queue_meanwhile_wait_and_are_left_out(
     assert await operated.count(QueueState, QueueState.queue_id == kept, QueueState.pending == 7) == 1
 
 
-async def test_a_heartbeat_gets_other_settings(operated: Operated) -> None:
+async def test_the_settings_of_a_heartbeat_are_changed(operated: Operated) -> None:
     number = (await add(operated, "heartbeat", "backup"))["id"]
     told = await operated.act("heartbeats/set", id=number, cron="0 3 * * *", timezone="Europe/Oslo", name="x")
     names = ("name", "period_seconds", "cron", "timezone", "grace_seconds")
@@ -240,7 +240,7 @@ async def test_a_heartbeat_gets_other_settings(operated: Operated) -> None:
     ],
     ids=str,
 )
-async def test_what_cannot_be_set(operated: Operated, wanted: dict[str, Any], told: str) -> None:
+async def test_invalid_settings_are_refused(operated: Operated, wanted: dict[str, Any], told: str) -> None:
     number = (await add(operated, "heartbeat", "backup"))["id"]
     before = await operated.act("heartbeats/list")
     assert await operated.refused("heartbeats/set", **{"id": number, **wanted}) == told
@@ -248,7 +248,7 @@ async def test_what_cannot_be_set(operated: Operated, wanted: dict[str, Any], to
 
 
 @pytest.mark.both_databases
-async def test_different_settings_at_once_all_hold(operated: Operated) -> None:
+async def test_concurrent_changes_of_different_settings_are_all_kept(operated: Operated) -> None:
     number = (await add(operated, "heartbeat", "backup"))["id"]
     wanted = {"grace_seconds": 1, "max_runtime_seconds": 2, "failures_before_down": 3, "period_seconds": 4}
     await asyncio.gather(

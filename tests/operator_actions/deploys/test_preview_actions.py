@@ -75,7 +75,7 @@ async def test_a_preview_with_variables_of_a_gated_environment_waits_for_approva
     assert entry[4]["variables_of"] == "production"
 
 
-async def test_opening_again_deploys_anew(operated: Operated) -> None:
+async def test_opening_again_deploys_again(operated: Operated) -> None:
     first = (await operated.act("previews/open", branch="login"))["id"]
     # What is queued takes what the branch has by then.
     assert (await operated.act("previews/open", branch="login"))["id"] == first
@@ -111,7 +111,7 @@ async def test_slugs_are_unique_and_short(operated: Operated) -> None:
 
 
 @pytest.mark.both_databases
-async def test_of_many_who_open_at_once_one_makes_it(operated: Operated) -> None:
+async def test_of_many_concurrent_requests_one_creates_the_preview(operated: Operated) -> None:
     told = await asyncio.gather(
         *(operated.act("previews/open", branch="login") for _ in range(4)), return_exceptions=True
     )
@@ -124,7 +124,7 @@ async def test_of_many_who_open_at_once_one_makes_it(operated: Operated) -> None
 
 
 @pytest.mark.both_databases
-async def test_a_preview_that_somebody_else_makes_meanwhile_is_used(
+async def test_a_preview_created_meanwhile_is_reused(
     operated: Operated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second one of the branch would never be closed."""
@@ -143,7 +143,7 @@ async def test_a_preview_that_somebody_else_makes_meanwhile_is_used(
     assert await operated.count(Environment, Environment.type == "preview") == 1
 
 
-async def test_it_gets_the_variables_of_another_environment(operated: Operated) -> None:
+async def test_a_preview_gets_the_variables_of_another_environment(operated: Operated) -> None:
     await operated.act("variables/set", environment_id="production", text="A=1\nB=two\n")
     await operated.act("previews/open", branch="login", **{"from": "production"})
     environment = await _environment(operated, "login")
@@ -159,7 +159,7 @@ async def test_it_gets_the_variables_of_another_environment(operated: Operated) 
     assert await _values(operated, environment) == {"A": "2"}
 
 
-async def test_an_environment_without_variables_has_none_to_give(operated: Operated) -> None:
+async def test_an_environment_without_variables_copies_none(operated: Operated) -> None:
     await operated.act("previews/open", branch="login", **{"from": "production"})
     assert await _values(operated, await _environment(operated, "login")) == {}
 
@@ -175,7 +175,7 @@ async def test_an_environment_without_variables_has_none_to_give(operated: Opera
     ],
     ids=str,
 )
-async def test_a_preview_that_cannot_be(operated: Operated, wanted: dict[str, Any], told: str) -> None:
+async def test_invalid_previews_are_refused(operated: Operated, wanted: dict[str, Any], told: str) -> None:
     assert told in await operated.refused("previews/open", **{"branch": "login", **wanted})
     assert await operated.count(Environment, Environment.type == "preview") == 0
 
@@ -223,7 +223,7 @@ async def test_closing_cancels_and_removes(operated: Operated, called: str) -> N
     assert await operated.act("previews/list") == []
 
 
-async def test_what_is_past_its_build_is_waited_for(operated: Operated) -> None:
+async def test_closing_is_refused_while_a_deployment_is_past_its_build(operated: Operated) -> None:
     number = (await operated.act("previews/open", branch="login"))["id"]
     await operated.change(Deployment, number, status="running")
     line = await operated.refused("previews/close", what="login")

@@ -55,7 +55,7 @@ async def test_names_are_protected_and_shown(operated: Operated) -> None:
     assert (await operated.audited())[0] == entry
 
 
-async def test_doing_it_again_changes_nothing(operated: Operated) -> None:
+async def test_protecting_again_changes_nothing(operated: Operated) -> None:
     await operated.act("variables/protect", **PRODUCTION, names=["A"])
     before = await operated.audited()
     told = await operated.act("variables/protect", **PRODUCTION, names=["A"])
@@ -65,7 +65,7 @@ async def test_doing_it_again_changes_nothing(operated: Operated) -> None:
     assert await operated.audited() == before
 
 
-async def test_previews_get_what_is_not_protected(operated: Operated) -> None:
+async def test_previews_get_unprotected_variables(operated: Operated) -> None:
     text = f"A=1\nDATABASE_URL=hunter2\n{LONGEST}=hunter3\nDATABASE=2\n"
     await _set(operated, text)
     await operated.act("variables/protect", **PRODUCTION, names=["DATABASE_URL", LONGEST])
@@ -76,7 +76,7 @@ async def test_previews_get_what_is_not_protected(operated: Operated) -> None:
     assert await _copied(operated) == {"A": "1", "DATABASE_URL": "hunter2", "DATABASE": "2"}
 
 
-async def test_marks_outlive_the_variables(operated: Operated) -> None:
+async def test_protection_outlives_the_variables(operated: Operated) -> None:
     await operated.act("variables/protect", **PRODUCTION, names=["SECRET"])
     assert await _copied(operated) == {}
     for text in ("SECRET=hunter2\nA=1\n", "A=2\n", "A=3\nSECRET=hunter3\n"):
@@ -84,7 +84,7 @@ async def test_marks_outlive_the_variables(operated: Operated) -> None:
         assert (await _copied(operated)).keys() == {"A"}
 
 
-async def test_marks_are_of_one_environment(operated: Operated) -> None:
+async def test_protection_is_per_environment(operated: Operated) -> None:
     await operated.act("environments/create", name="Staging", type="staging")
     await operated.act("variables/protect", environment_id="staging", names=["A"])
     await _set(operated, "A=1\n")
@@ -108,7 +108,7 @@ async def test_marks_are_of_one_environment(operated: Operated) -> None:
     ],
     ids=lambda value: str(value)[:40],
 )
-async def test_what_cannot_be_protected(
+async def test_invalid_names_are_not_protected(
     operated: Operated, action: str, wanted: dict[str, Any], told: str
 ) -> None:
     line = await operated.refused(f"variables/{action}", **{**PRODUCTION, "names": ["A"], **wanted})
@@ -117,7 +117,7 @@ async def test_what_cannot_be_protected(
 
 
 @pytest.mark.both_databases
-async def test_many_at_once_protect_each_name_once(operated: Operated) -> None:
+async def test_concurrent_requests_protect_each_name_once(operated: Operated) -> None:
     names = ["A", "B", "C"]
     told = await asyncio.gather(
         *(operated.act("variables/protect", **PRODUCTION, names=names[n % 3 :]) for n in range(9))
@@ -148,7 +148,7 @@ async def test_protecting_while_the_environment_is_removed(operated: Operated) -
 
 # On Postgres a copy reads while another transaction commits; on SQLite it may wait for the lock.
 @pytest.mark.both_databases
-async def test_a_secret_is_never_copied_where_its_mark_came_first(operated: Operated) -> None:
+async def test_a_variable_protected_first_is_never_copied(operated: Operated) -> None:
     """Protected, set, set anew without it, unprotected: whoever copies meanwhile never gets it."""
     copied: list[dict[str, str]] = []
     is_over = asyncio.Event()

@@ -128,7 +128,7 @@ async def test_a_pull_request_gets_an_environment_of_its_own(operated: Operated)
     assert await _values(operated, operated.environment) == {"A": "1", "SECRET": "hunter2"}
 
 
-async def test_one_that_is_there_follows_its_pull_request_awake(operated: Operated) -> None:
+async def test_an_existing_preview_follows_its_pull_request_and_wakes(operated: Operated) -> None:
     await operated.act("variables/set", environment_id="production", text="A=1\n")
     (made, _), _ = await _open(operated, 7, "login")
     await operated.act("environments/state", id="pr-7", state="hibernated")
@@ -148,7 +148,7 @@ async def test_one_that_is_there_follows_its_pull_request_awake(operated: Operat
     assert await operated.audited() == before
 
 
-async def test_one_that_is_opened_again_is_not_closed_any_more(operated: Operated) -> None:
+async def test_reopening_cancels_a_pending_closing(operated: Operated) -> None:
     (made, _), _ = await _open(operated)
     async with operated.engines.sessions() as session, session.begin():
         session.add(ClosingPreview(environment_id=made.id, source=ACTOR.source, created_at=NOW))
@@ -171,7 +171,7 @@ async def test_an_environment_of_that_slug_that_is_no_preview_is_left_alone(oper
     assert (listed["branch"], listed["type"]) == ("main", "staging")
 
 
-async def test_variables_that_cannot_be_opened_make_no_preview(operated: Operated) -> None:
+async def test_no_preview_is_created_if_variables_cannot_be_opened(operated: Operated) -> None:
     await operated.act("variables/set", environment_id="production", text="A=hunter2\n")
     line = await _not_ready(operated, keys=SealingKeys([b"n" * 32]))
     assert line == (
@@ -180,7 +180,7 @@ async def test_variables_that_cannot_be_opened_make_no_preview(operated: Operate
 
 
 @pytest.mark.both_databases
-async def test_of_many_at_once_one_makes_it(operated: Operated) -> None:
+async def test_of_many_concurrent_requests_one_creates_the_preview(operated: Operated) -> None:
     told = await asyncio.gather(*(_open(operated) for _ in range(6)), return_exceptions=True)
     done = [one for one in told if isinstance(one, tuple)]
     assert len({target.environment.id for target, _ in done}) == 1
@@ -193,7 +193,7 @@ async def test_of_many_at_once_one_makes_it(operated: Operated) -> None:
 
 
 @pytest.mark.both_databases
-async def test_one_that_is_closed_at_the_same_time_is_there_or_not(operated: Operated) -> None:
+async def test_a_concurrent_close_either_removes_the_preview_or_not(operated: Operated) -> None:
     """It is followed before it is closed, or made anew."""
 
     for _ in range(10):
@@ -209,7 +209,7 @@ async def test_one_that_is_closed_at_the_same_time_is_there_or_not(operated: Ope
 
 
 @pytest.mark.both_databases
-async def test_one_that_is_just_being_closed_is_made_anew(operated: Operated) -> None:
+async def test_a_preview_being_closed_is_created_again(operated: Operated) -> None:
     target, _ = await _open(operated)
     async with operated.engines.sessions() as session, session.begin():
         found = await resolve_target(session, target.environment.public_id)
@@ -225,7 +225,7 @@ async def test_one_that_is_just_being_closed_is_made_anew(operated: Operated) ->
     assert found_now.public_id != target.environment.public_id
 
 
-async def test_copying_tells_how_many(operated: Operated) -> None:
+async def test_copying_returns_the_number_of_variables(operated: Operated) -> None:
     await operated.act("variables/set", environment_id="production", text="A=1\nB=2\nSECRET=hunter2\n")
     await operated.act("variables/protect", environment_id="production", names=["SECRET", "NEVER"])
     await _open(operated)
@@ -235,7 +235,7 @@ async def test_copying_tells_how_many(operated: Operated) -> None:
         assert await copy_variables(session, keys, operated.target, target, ACTOR, NOW) == 2
 
 
-async def test_what_is_opened_by_hand_gets_nothing_protected_either(operated: Operated) -> None:
+async def test_a_preview_opened_by_hand_gets_no_protected_variables(operated: Operated) -> None:
     await operated.act("variables/set", environment_id="production", text="A=1\nSECRET=hunter2\n")
     await operated.act("variables/protect", environment_id="production", names=["SECRET"])
     told = await operated.act("previews/open", branch="login", **{"from": "production"})
@@ -244,7 +244,7 @@ async def test_what_is_opened_by_hand_gets_nothing_protected_either(operated: Op
     assert await _values(operated, environment) == {"A": "1"}
 
 
-async def test_what_a_pull_request_wishes_for_is_deployed(operated: Operated) -> None:
+async def test_the_requested_commit_of_a_pull_request_is_deployed(operated: Operated) -> None:
     target, _ = await _open(operated)
     request = DeploymentRequest(
         "pull_request", repository_id=operated.repository.id, ref="login", note="pull request 7"
@@ -265,7 +265,7 @@ async def test_what_a_pull_request_wishes_for_is_deployed(operated: Operated) ->
 
 
 @pytest.mark.parametrize("queued", [{"ref": "v1"}, {"revision": carried_out.REVISION}], ids=str)
-async def test_a_queued_deployment_of_something_else_does_not_serve(
+async def test_a_queued_deployment_of_another_ref_is_not_reused(
     operated: Operated, queued: dict[str, str]
 ) -> None:
     target, _ = await _open(operated)
@@ -275,7 +275,7 @@ async def test_a_queued_deployment_of_something_else_does_not_serve(
     assert caught.value.members == {"active_deployment_id": first.id}
 
 
-async def test_closing_waits_for_what_is_past_its_build(operated: Operated) -> None:
+async def test_closing_waits_for_a_deployment_past_its_build(operated: Operated) -> None:
     target, _ = await _open(operated)
     number = (await _deploy(operated, target)).id
     await operated.change(Deployment, number, status="running")

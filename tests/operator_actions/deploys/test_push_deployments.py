@@ -19,7 +19,7 @@ async def _log(operated: Operated, number: int) -> list[str]:
 
 
 @pytest.mark.parametrize("trigger", ["push", "pull_request"])
-async def test_a_push_keeps_what_was_told_and_builds_what_the_branch_has(
+async def test_a_push_keeps_the_reported_commit_and_builds_the_head(
     operated: Operated, trigger: Trigger
 ) -> None:
     number = await operated.queue(
@@ -33,15 +33,13 @@ async def test_a_push_keeps_what_was_told_and_builds_what_the_branch_has(
     assert (entry[0], entry[4]["trigger"], entry[4]["ref"]) == ("deployment.queue", trigger, "main")
 
 
-async def test_a_push_of_which_less_is_known_is_told_in_fewer_words(operated: Operated) -> None:
+async def test_a_push_with_fewer_details_is_described_shorter(operated: Operated) -> None:
     number = await operated.queue(trigger="push", ref="main")
     assert await _log(operated, number) == ["Queued: main."]
 
 
 @pytest.mark.parametrize("trigger", ["push", "pull_request"])
-async def test_a_second_person_agrees_to_the_commit_that_was_pushed(
-    operated: Operated, trigger: Trigger
-) -> None:
+async def test_an_approval_names_the_pushed_commit(operated: Operated, trigger: Trigger) -> None:
     await operated.change_environment(deploys_need_approval=True)
     number = await operated.queue(trigger=trigger, ref="main", pushed_revision=REVISION, pushed_from=BEFORE)
     waiting = await operated.deployment(number)
@@ -51,7 +49,7 @@ async def test_a_second_person_agrees_to_the_commit_that_was_pushed(
     assert (await operated.deployment(number)).approved_revision == REVISION
 
 
-async def test_the_beginning_of_a_commit_is_not_agreed_to(operated: Operated) -> None:
+async def test_an_abbreviated_commit_is_not_approved(operated: Operated) -> None:
     await operated.change_environment(deploys_need_approval=True)
     number = await operated.queue(trigger="pull_request", ref="topic", pushed_revision=BEGINNING)
     assert (await operated.deployment(number)).revision is None

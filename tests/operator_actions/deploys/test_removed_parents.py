@@ -63,7 +63,7 @@ async def _check_refused(task: "asyncio.Task[Any]", name: str) -> None:
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize(("name", "wanted"), _TO_ENVIRONMENT, ids=[name for name, _ in _TO_ENVIRONMENT])
-async def test_what_is_added_to_an_environment_that_is_removed(
+async def test_additions_to_a_removed_environment_fail(
     operated: Operated, name: str, wanted: dict[str, Any]
 ) -> None:
     async with operated.engines.sessions() as session, session.begin():
@@ -76,7 +76,7 @@ async def test_what_is_added_to_an_environment_that_is_removed(
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize(("name", "wanted"), _TO_PROJECT, ids=[name for name, _ in _TO_PROJECT])
-async def test_what_is_added_to_a_project_that_is_removed(
+async def test_additions_to_a_removed_project_fail(
     operated: Operated, name: str, wanted: dict[str, Any]
 ) -> None:
     made = await operated.act("projects/create", name="Blog", account_id=str(operated.account.public_id))
@@ -94,7 +94,7 @@ async def test_what_is_added_to_a_project_that_is_removed(
 
 
 @pytest.mark.both_databases
-async def test_the_error_names_no_values(operated: Operated) -> None:
+async def test_the_error_contains_no_values(operated: Operated) -> None:
     async with operated.engines.sessions() as session:
         session.add(IngestKey(environment_id=10_000, digest=b"secret", created_at=NOW))
         with pytest.raises(BrokenReference) as broken:

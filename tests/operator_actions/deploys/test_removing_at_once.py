@@ -23,7 +23,7 @@ from tests.support.operated import NOW, REVISION, Operated
 
 
 @pytest.mark.both_databases
-async def test_of_five_who_remove_it_at_once_one_did(operated: Operated) -> None:
+async def test_of_five_concurrent_removals_one_succeeds(operated: Operated) -> None:
     told = await asyncio.gather(
         *(operated.act("environments/remove", id="production") for _ in range(5)), return_exceptions=True
     )
@@ -81,7 +81,7 @@ async def test_an_approval_at_the_same_time_is_either_first_or_refused(operated:
             assert (deployment.status, deployment.environment_id) == ("canceled", None)
 
 
-async def test_a_deploy_after_the_look_is_not_found(operated: Operated) -> None:
+async def test_a_deploy_after_the_removal_is_not_found(operated: Operated) -> None:
     """The request has read the environment, which is gone when it writes."""
     await operated.act("environments/remove", id="production")
     async with operated.engines.sessions() as session:
@@ -89,7 +89,7 @@ async def test_a_deploy_after_the_look_is_not_found(operated: Operated) -> None:
             await queue_deployment(session, operated.target, DeploymentRequest("api"), Actor("test"), NOW)
 
 
-async def test_variables_after_the_look_are_refused(operated: Operated) -> None:
+async def test_variables_after_the_removal_are_refused(operated: Operated) -> None:
     await operated.act("environments/remove", id="production")
     keys = operated.engines.sealing_keys()
     async with operated.engines.sessions() as session:
@@ -98,7 +98,9 @@ async def test_variables_after_the_look_are_refused(operated: Operated) -> None:
 
 
 @pytest.mark.both_databases
-async def test_a_consumer_that_writes_meanwhile_goes_on(operated: Operated, database_url: str) -> None:
+async def test_a_consumer_that_writes_during_the_removal_continues(
+    operated: Operated, database_url: str
+) -> None:
     """What it writes to a queue that is being removed is left out at the second try at the latest."""
     queue = (await operated.act("queues/create", name="mail"))["id"]
     states = await open_states(database_url)

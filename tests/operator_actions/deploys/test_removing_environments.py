@@ -159,7 +159,7 @@ async def _rows(operated: Operated) -> dict[str, int]:
     return {table.__tablename__: await operated.count(table) for table in OF_ENVIRONMENTS}
 
 
-async def test_an_environment_goes_with_all_that_belongs_to_it(operated: Operated) -> None:
+async def test_an_environment_is_removed_with_all_its_rows(operated: Operated) -> None:
     staging = (await operated.act("environments/create", name="Staging", type="staging"))["id"]
     kept = await _fill(operated, staging)
     before = await _rows(operated)
@@ -195,7 +195,7 @@ async def test_an_environment_goes_with_all_that_belongs_to_it(operated: Operate
 
 
 @pytest.mark.both_databases
-async def test_deployments_stay_without_their_environment(operated: Operated) -> None:
+async def test_deployments_are_kept_without_their_environment(operated: Operated) -> None:
     await _fill(operated, operated.environment.public_id)
     await operated.act("environments/remove", id="production", **_AGREED)
     succeeded, waited = await operated.act("deployments/list")
@@ -211,7 +211,7 @@ async def test_deployments_stay_without_their_environment(operated: Operated) ->
 
 
 @pytest.mark.parametrize("status", ACTIVE_STATUSES)
-async def test_not_while_a_deployment_is_active(operated: Operated, status: str) -> None:
+async def test_removal_is_refused_while_a_deployment_is_active(operated: Operated, status: str) -> None:
     waiting = None
     await operated.change_environment(deploys_need_approval=True)
     waiting = await operated.queue()
@@ -227,11 +227,11 @@ async def test_not_while_a_deployment_is_active(operated: Operated, status: str)
     assert (await operated.deployment(number)).environment_id == operated.environment.id
 
 
-async def test_an_environment_that_is_none(operated: Operated) -> None:
+async def test_an_unknown_environment_is_refused(operated: Operated) -> None:
     assert "There is no environment nowhere;" in await operated.refused("environments/remove", id="nowhere")
 
 
-async def test_edges_that_cannot_be_told_are_a_warning(
+async def test_an_unreachable_key_directory_is_a_warning(
     operated: Operated, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     await operated.act("keys/create")

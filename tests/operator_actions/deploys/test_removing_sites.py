@@ -35,7 +35,7 @@ def test_every_table_that_refers_to_a_site_is_known() -> None:
     assert referring == {Goal.__tablename__}
 
 
-async def test_a_site_goes_with_its_goals(operated: Operated) -> None:
+async def test_a_site_is_removed_with_its_goals(operated: Operated) -> None:
     kept, gone = await add(operated, "https://kept.example"), await add(operated)
     told = await operated.act("sites/remove", id=gone["id"])
     assert told == {
@@ -66,7 +66,7 @@ async def test_a_site_goes_with_its_goals(operated: Operated) -> None:
     )
 
 
-async def test_nothing_is_done_with_a_site_that_was_removed(operated: Operated) -> None:
+async def test_a_removed_site_is_refused(operated: Operated) -> None:
     gone = await add(operated)
     await operated.act("sites/remove", id=gone["id"])
     for action, wanted in (
@@ -79,7 +79,7 @@ async def test_nothing_is_done_with_a_site_that_was_removed(operated: Operated) 
         assert line == f"There is no site {gone['id']}; `pharos site list` shows all."
 
 
-async def test_no_other_site_gets_its_number(operated: Operated) -> None:
+async def test_numbers_of_removed_sites_are_not_reused(operated: Operated) -> None:
     """The column store has its visits under it."""
     gone = await add(operated)
     await operated.act("sites/remove", id=gone["id"])
@@ -88,7 +88,7 @@ async def test_no_other_site_gets_its_number(operated: Operated) -> None:
     assert again["tracker_id"] != gone["tracker_id"]
 
 
-async def test_its_project_can_be_removed_thereafter(operated: Operated) -> None:
+async def test_the_project_of_a_removed_site_can_be_removed(operated: Operated) -> None:
     gone = await add(operated)
     await operated.act("environments/remove", id="production")
     assert await operated.refused("projects/remove", id="shop") == (
@@ -101,7 +101,7 @@ async def test_its_project_can_be_removed_thereafter(operated: Operated) -> None
 
 
 @pytest.mark.both_databases
-async def test_of_five_who_remove_it_at_once_one_did(operated: Operated) -> None:
+async def test_of_five_concurrent_removals_one_succeeds(operated: Operated) -> None:
     number = (await add(operated))["id"]
     told = await asyncio.gather(
         *(operated.act("sites/remove", id=number) for _ in range(5)), return_exceptions=True
@@ -115,7 +115,7 @@ async def test_of_five_who_remove_it_at_once_one_did(operated: Operated) -> None
 
 
 @pytest.mark.both_databases
-async def test_a_goal_at_the_same_time_goes_too_or_is_refused(operated: Operated) -> None:
+async def test_a_concurrent_goal_is_removed_or_refused(operated: Operated) -> None:
     for _ in range(10):
         number = (await add(operated))["id"]
         goal, removed = await asyncio.gather(
@@ -128,7 +128,7 @@ async def test_a_goal_at_the_same_time_goes_too_or_is_refused(operated: Operated
     assert [await operated.count(table) for table in (Site, Goal)] == [0, 0]
 
 
-async def test_edges_that_cannot_be_told_are_a_warning(
+async def test_an_unreachable_key_directory_is_a_warning(
     operated: Operated, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     number = (await add(operated))["id"]

@@ -47,7 +47,7 @@ async def test_a_repository_is_connected_to_one_project(operated: Operated, blog
     assert await operated.audited() == [entry]
 
 
-async def test_the_kind_can_be_said(operated: Operated, blog: str) -> None:
+async def test_the_kind_can_be_given(operated: Operated, blog: str) -> None:
     wanted = {"url": "https://git.example/blog", "project_id": blog, "branch": "trunk"}
     told = await operated.act("repositories/connect", **wanted, kind="gitlab")
     assert (told["kind"], told["branch"]) == ("gitlab", "trunk")
@@ -70,7 +70,7 @@ async def test_the_kind_can_be_said(operated: Operated, blog: str) -> None:
     ],
     ids=str,
 )
-async def test_what_cannot_be_connected(
+async def test_invalid_repositories_are_refused(
     operated: Operated, blog: str, wanted: dict[str, Any], told: str
 ) -> None:
     line = await operated.refused("repositories/connect", **{"url": URL, "project_id": blog, **wanted})
@@ -86,7 +86,7 @@ async def test_a_secret_in_the_address_is_not_repeated(operated: Operated, blog:
 
 
 @pytest.mark.both_databases
-async def test_of_five_who_connect_at_once_one_did(operated: Operated, blog: str) -> None:
+async def test_of_five_concurrent_connects_one_succeeds(operated: Operated, blog: str) -> None:
     told = await asyncio.gather(
         *(operated.act("repositories/connect", url=f"/srv/{n}.git", project_id=blog) for n in range(5)),
         return_exceptions=True,

@@ -58,7 +58,7 @@ def test_the_name_on_its_host(url: str, name: str | None) -> None:
     assert parse_full_name(url) == name
 
 
-def test_git_knows_schemes_in_small_letters_alone() -> None:
+def test_git_accepts_schemes_in_lower_case_only() -> None:
     assert read_url("HTTPS://github.com/acme/Shop") == ("https://github.com/acme/Shop", "github")
 
 
@@ -140,7 +140,7 @@ def test_a_secret_is_refused_and_not_repeated(url: str) -> None:
         f"https://h/{'x' * 491}",
     ],
 )
-def test_what_is_no_address(url: str) -> None:
+def test_invalid_addresses_are_refused(url: str) -> None:
     with pytest.raises(Refused) as told:
         read_url(url)
     (line,) = str(told.value).splitlines()
@@ -148,7 +148,7 @@ def test_what_is_no_address(url: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file://localhost{}"])
-def test_git_clones_from_what_is_kept(tmp_path: Path, form: str) -> None:
+def test_git_clones_from_the_stored_address(tmp_path: Path, form: str) -> None:
     run = ["git", "-c", "protocol.file.allow=always"]
     source = tmp_path / "my shop"
     subprocess.run([*run, "init", "--quiet", "--bare", str(source)], check=True)

@@ -102,20 +102,22 @@ def _without_keys(operated: Operated) -> Any:
     ],
     ids=str,
 )
-async def test_what_is_no_secret(operated: Operated, blog: str, wanted: dict[str, Any], told: str) -> None:
+async def test_invalid_secrets_are_refused(
+    operated: Operated, blog: str, wanted: dict[str, Any], told: str
+) -> None:
     line = await operated.refused("repositories/connect", **{"url": URL, "project_id": blog, **wanted})
     assert told in line and "hunter2" not in line
     assert await operated.count(Repository) == 1
 
 
-async def test_without_the_key_that_seals_nothing_is_connected(operated: Operated, blog: str) -> None:
+async def test_without_sealing_keys_nothing_is_connected(operated: Operated, blog: str) -> None:
     operated.engines = _without_keys(operated)
     line = await operated.refused("repositories/connect", url=URL, project_id=blog)
     assert line.startswith("Set PHAROS_VARIABLES_KEY as well")
     assert await operated.count(Repository) == 1
 
 
-async def test_a_new_secret_takes_the_place_of_the_old_one(operated: Operated, blog: str) -> None:
+async def test_a_new_secret_replaces_the_old_one(operated: Operated, blog: str) -> None:
     made = await operated.act("repositories/connect", url=URL, project_id=blog, kind="gitlab")
     told = await operated.act("repositories/new-secret", id=made["id"])
     assert told["webhook"]["secret"] != made["webhook"]["secret"]
@@ -173,7 +175,7 @@ async def test_the_id_at_the_host_is_set_and_given_up(operated: Operated, blog: 
     assert (await operated.audited())[0][::4] == ("repository.set", details)
 
 
-async def test_one_of_before_webhooks_gets_its_first_secret(operated: Operated) -> None:
+async def test_a_repository_from_before_webhooks_gets_its_first_secret(operated: Operated) -> None:
     number = operated.repository.id
     line = await operated.refused("repositories/new-secret", id=number)
     assert line.startswith("A repository of the kind git has no webhook")
@@ -185,7 +187,7 @@ async def test_one_of_before_webhooks_gets_its_first_secret(operated: Operated) 
 
 
 @pytest.mark.both_databases
-async def test_of_five_new_secrets_at_once_the_last_one_counts(operated: Operated) -> None:
+async def test_of_five_concurrent_secrets_the_last_one_is_kept(operated: Operated) -> None:
     number = operated.repository.id
     await operated.change(Repository, number, kind="github")
     told = await asyncio.gather(*(operated.act("repositories/new-secret", id=number) for _ in range(5)))
@@ -211,7 +213,7 @@ async def test_switches_are_set(operated: Operated) -> None:
 
 
 @pytest.mark.both_databases
-async def test_what_cannot_be_set(operated: Operated) -> None:
+async def test_invalid_settings_are_refused(operated: Operated) -> None:
     number = operated.repository.id
     assert (await operated.refused("repositories/set", id=number)).startswith("Nothing to change")
     line = await operated.refused("repositories/set", id=number, forks=True)
@@ -219,7 +221,9 @@ async def test_what_cannot_be_set(operated: Operated) -> None:
     assert (await operated.refused("repositories/set", id=99, forks=True)).startswith("No repository 99")
 
 
-async def test_what_waits_and_the_secret_end_with_the_repository(operated: Operated, blog: str) -> None:
+async def test_waiting_pushes_and_the_secret_are_removed_with_the_repository(
+    operated: Operated, blog: str
+) -> None:
     number = operated.repository.id
     await operated.change(Repository, number, kind="github")
     await operated.act("repositories/new-secret", id=number)
@@ -236,7 +240,7 @@ async def test_what_waits_and_the_secret_end_with_the_repository(operated: Opera
     assert await _kept(operated, other["id"]) is not None
 
 
-async def test_a_refused_disconnect_takes_nothing_away(operated: Operated) -> None:
+async def test_a_refused_disconnect_changes_nothing(operated: Operated) -> None:
     number = operated.repository.id
     await operated.change(Repository, number, kind="github")
     await operated.act("repositories/new-secret", id=number)
@@ -248,7 +252,7 @@ async def test_a_refused_disconnect_takes_nothing_away(operated: Operated) -> No
 
 
 @pytest.mark.both_databases
-async def test_a_push_that_is_being_taken_up_holds_nobody_up(operated: Operated) -> None:
+async def test_a_push_being_queued_blocks_nobody(operated: Operated) -> None:
     """Whoever takes it up holds its row, and asks for the repository's next: crosswise, if the row were waited for."""
     sessions = operated.engines.sessions
     await _let_push_wait(operated, operated.repository.id)
@@ -264,7 +268,7 @@ async def test_a_push_that_is_being_taken_up_holds_nobody_up(operated: Operated)
 
 
 @pytest.mark.both_databases
-async def test_the_sample_gives_way(operated: Operated) -> None:
+async def test_a_connected_repository_replaces_the_sample(operated: Operated) -> None:
     sample = operated.repository.id
     await operated.change(Repository, sample, is_sample=True, kind="github")
     await operated.act("repositories/new-secret", id=sample)
@@ -295,7 +299,7 @@ async def test_the_sample_stays_while_it_is_deployed(operated: Operated) -> None
 
 
 @pytest.mark.both_databases
-async def test_of_five_who_take_the_samples_place_one_did(operated: Operated) -> None:
+async def test_of_five_concurrent_connects_one_replaces_the_sample(operated: Operated) -> None:
     sample = operated.repository.id
     await operated.change(Repository, sample, is_sample=True)
     told = await asyncio.gather(

@@ -31,7 +31,7 @@ async def _is_held(operated: Operated) -> bool:
     return held
 
 
-async def test_what_is_rolled_back_is_held_until_it_is_resumed(operated: Operated) -> None:
+async def test_a_rollback_holds_pushes_until_they_are_resumed(operated: Operated) -> None:
     assert not await _is_held(operated)
     number = await _roll_back(operated)
     assert await _is_held(operated)
@@ -47,7 +47,7 @@ async def test_what_is_rolled_back_is_held_until_it_is_resumed(operated: Operate
     assert (live.deployment_id, live.held) == (number, False)
 
 
-async def test_where_nothing_is_held_nothing_is_changed(operated: Operated) -> None:
+async def test_resuming_without_a_rollback_changes_nothing(operated: Operated) -> None:
     for _ in range(2):
         before = await operated.audited()
         told = await operated.act("environments/resume", id="production")
@@ -56,7 +56,7 @@ async def test_where_nothing_is_held_nothing_is_changed(operated: Operated) -> N
         await _bring_live(operated, await operated.queue())
 
 
-async def test_a_deploy_by_hand_ends_it_too(operated: Operated) -> None:
+async def test_a_deploy_by_hand_resumes_pushes(operated: Operated) -> None:
     await _roll_back(operated)
     await _bring_live(operated, await operated.queue())
     assert not await _is_held(operated)
@@ -72,7 +72,7 @@ async def test_another_environment_stays_held(operated: Operated) -> None:
 
 
 @pytest.mark.both_databases
-async def test_of_ten_who_resume_at_once_one_did(operated: Operated) -> None:
+async def test_of_ten_concurrent_resumes_one_succeeds(operated: Operated) -> None:
     await _roll_back(operated)
     async with operated.engines.sessions() as session, session.begin():
         await carried_out.hold_lease(session, operated.environment.id, NOW)

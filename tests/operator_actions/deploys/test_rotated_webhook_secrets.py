@@ -49,7 +49,9 @@ async def _reseal(operated: Operated, keys: SealingKeys, most: int = 500) -> Res
         return await reseal(session, keys, most)
 
 
-async def test_they_are_sealed_again_round_by_round(operated: Operated, repositories: dict[int, str]) -> None:
+async def test_webhook_secrets_are_sealed_again_in_batches(
+    operated: Operated, repositories: dict[int, str]
+) -> None:
     assert await _reseal(operated, BOTH, 2) == Resealed(done=2, left=1)
     assert await _reseal(operated, BOTH, 2) == Resealed(done=1, left=0)
     assert await _reseal(operated, BOTH, 2) == Resealed(done=0, left=0)
@@ -72,7 +74,7 @@ async def test_without_the_old_key_nothing_is_changed(
 
 
 @pytest.mark.both_databases
-async def test_one_that_is_replaced_meanwhile_does_not_come_back(
+async def test_a_secret_replaced_meanwhile_is_not_restored(
     operated: Operated, repositories: dict[int, str]
 ) -> None:
     """By a control plane that still has the old key first."""

@@ -27,7 +27,7 @@ async def _bring_live(operated: Operated, *rows: dict[str, Any]) -> int:
 
 
 @pytest.mark.both_databases
-async def test_what_runs_is_listed(operated: Operated) -> None:
+async def test_running_processes_are_listed(operated: Operated) -> None:
     assert await operated.act("runtime/list") == []
     number = await _bring_live(
         operated,
@@ -80,7 +80,7 @@ async def test_what_is_under_way_and_what_does_not_answer(operated: Operated) ->
 
 
 @pytest.mark.both_databases
-async def test_one_environment_is_shown_whatever_it_has(operated: Operated) -> None:
+async def test_an_environment_is_shown_in_every_state(operated: Operated) -> None:
     staging = await operated.act("environments/create", name="Staging", type="staging")
     assert await operated.act("runtime/list") == []
     (told,) = await operated.act("runtime/list", environment_id="staging")
@@ -133,7 +133,7 @@ async def test_output_is_read_from_its_end_and_then_on(operated: Operated, outpu
     assert told["web.1"]["offset"] == 20
 
 
-async def test_only_what_runs_is_of_interest(operated: Operated, outputs: Path) -> None:
+async def test_only_output_of_running_processes_is_read(operated: Operated, outputs: Path) -> None:
     for name in ("web.1", "web.2", "worker.1"):
         (outputs / f"{name}.log").write_text("a\n")
     assert list(await _read(operated)) == ["web.1", "web.2", "worker.1"]

@@ -86,14 +86,14 @@ async def test_variables_are_shown_by_name(operated: Operated) -> None:
     ],
     ids=lambda value: str(value)[:40],
 )
-async def test_variables_that_cannot_be_set(operated: Operated, wanted: dict[str, Any], told: str) -> None:
+async def test_invalid_variables_are_refused(operated: Operated, wanted: dict[str, Any], told: str) -> None:
     given = {"environment_id": "production", "text": "A=hunter2", **wanted}
     line = await operated.refused("variables/set", **given)
     assert told in line and "hunter2" not in line
     assert await operated.count(VariableSet) == 0
 
 
-async def test_where_a_second_person_is_wanted_the_change_waits(operated: Operated) -> None:
+async def test_a_change_that_needs_approval_waits(operated: Operated) -> None:
     await _set(operated, "KEPT=1\nOLD=2\nSAME=hunter2\n")
     await operated.act("environments/set", id="production", variable_approval=True)
     told = await _set(operated, "KEPT=changed\nSAME=hunter2\nNEW=3\n", by=OWNER)
@@ -128,7 +128,7 @@ async def test_where_a_second_person_is_wanted_the_change_waits(operated: Operat
     )
 
 
-async def test_whoever_asks_has_to_be_named_where_another_has_to_agree(operated: Operated) -> None:
+async def test_a_change_that_needs_approval_names_its_author(operated: Operated) -> None:
     await operated.act("environments/set", id="production", variable_approval=True)
     line = await operated.refused("variables/set", environment_id="production", text="A=1")
     assert line == (
@@ -151,7 +151,7 @@ async def test_whoever_asks_has_to_be_named_where_another_has_to_agree(operated:
     ],
     ids=str,
 )
-async def test_a_decision_that_cannot_be(
+async def test_invalid_decisions_are_refused(
     operated: Operated, action: str, wanted: dict[str, Any], told: str
 ) -> None:
     await operated.act("environments/set", id="production", variable_approval=True)
@@ -161,7 +161,7 @@ async def test_a_decision_that_cannot_be(
     assert len(await operated.act("variables/waiting")) == 1
 
 
-async def test_a_change_is_rejected_and_its_values_are_gone(operated: Operated) -> None:
+async def test_a_rejected_change_loses_its_values(operated: Operated) -> None:
     await _set(operated, "A=1")
     await operated.act("environments/set", id="production", variable_approval=True)
     change = (await _set(operated, "A=2", by=OWNER))["change_id"]
@@ -180,7 +180,7 @@ async def test_a_change_is_rejected_and_its_values_are_gone(operated: Operated) 
     )
 
 
-async def test_a_change_never_brings_older_variables_back(operated: Operated) -> None:
+async def test_a_change_never_restores_older_variables(operated: Operated) -> None:
     """It waits, approvals are turned off, newer variables are set at once: they count."""
     await operated.act("environments/set", id="production", variable_approval=True)
     change = (await _set(operated, "A=old", by=OWNER))["change_id"]
@@ -192,7 +192,7 @@ async def test_a_change_never_brings_older_variables_back(operated: Operated) ->
 
 
 @pytest.mark.both_databases
-async def test_of_many_who_decide_at_once_one_does(operated: Operated) -> None:
+async def test_of_many_concurrent_decisions_one_is_accepted(operated: Operated) -> None:
     await operated.act("environments/set", id="production", variable_approval=True)
     change = (await _set(operated, "A=1", by=OWNER))["change_id"]
     told = await asyncio.gather(
@@ -224,7 +224,7 @@ async def test_without_the_key_only_names_are_missing(operated: Operated) -> Non
     assert "is not among PHAROS_VARIABLES_KEY. Put its secret behind the present one: new,old." in line
 
 
-async def test_keys_are_rotated_round_by_round(operated: Operated, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_are_rotated_in_batches(operated: Operated, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(actions, "MOST_RESEALED", 2)
     for number in range(5):
         await _set(operated, f"A={number}")
@@ -248,7 +248,7 @@ async def test_keys_are_rotated_round_by_round(operated: Operated, monkeypatch: 
     assert await _values(operated) == {"A": "waits"}
 
 
-async def test_a_key_that_is_gone_stops_the_rotation(operated: Operated) -> None:
+async def test_a_missing_key_stops_the_rotation(operated: Operated) -> None:
     await _set(operated, "A=1")
     _use_keys(operated, NEW)
     line = await operated.refused("variables/rotate-key")

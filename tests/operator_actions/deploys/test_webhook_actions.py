@@ -68,7 +68,7 @@ async def test_deliveries_are_listed_newest_first(operated: Operated) -> None:
 
 
 @pytest.mark.both_databases
-async def test_of_a_repository_disconnected_too(operated: Operated) -> None:
+async def test_deliveries_of_disconnected_repositories_are_listed(operated: Operated) -> None:
     before = operated.repository.id
     kept = await _keep(operated)
     await operated.act("repositories/disconnect", id=before)
@@ -83,7 +83,7 @@ async def test_of_a_repository_disconnected_too(operated: Operated) -> None:
     )
 
 
-async def test_one_is_shown_with_what_came(operated: Operated) -> None:
+async def test_a_delivery_is_shown_with_its_request(operated: Operated) -> None:
     body = json.dumps(PUSH, ensure_ascii=False).encode()
     number = await _keep(operated, body)
     told = await operated.act("webhooks/show", id=number)
@@ -100,7 +100,7 @@ async def test_one_is_shown_with_what_came(operated: Operated) -> None:
 
 
 @pytest.mark.both_databases
-async def test_one_is_run_again(operated: Operated) -> None:
+async def test_a_delivery_is_replayed(operated: Operated) -> None:
     await operated.change(Repository, operated.repository.id, host_id="15")
     await operated.act("workflows/set", text=WORKFLOW)
     number = await _keep(operated, json.dumps(PUSH).encode(), http_status=409, answer="repository-not-ready")
@@ -115,7 +115,7 @@ async def test_one_is_run_again(operated: Operated) -> None:
     assert await operated.count(Deployment) == 1
 
 
-async def test_what_cannot_be_run_again(operated: Operated) -> None:
+async def test_invalid_replays_are_refused(operated: Operated) -> None:
     await operated.change(Repository, operated.repository.id, host_id="15")
     assert (await operated.refused("webhooks/replay", id=99)).startswith("No delivery 99 is kept;")
     number = await _keep(operated, json.dumps(PUSH).encode())
@@ -129,7 +129,7 @@ async def test_what_cannot_be_run_again(operated: Operated) -> None:
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("revision", [REVISION, None])
-async def test_what_waits_is_listed_oldest_first(operated: Operated, revision: str | None) -> None:
+async def test_waiting_pushes_are_listed_oldest_first(operated: Operated, revision: str | None) -> None:
     assert await operated.act("webhooks/waiting") == []
     async with operated.engines.sessions() as session, session.begin():
         for minutes, branch in ((0, "newer"), (5, "older")):

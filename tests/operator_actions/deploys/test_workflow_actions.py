@@ -53,7 +53,7 @@ async def test_a_workflow_is_set_and_shown(operated: Operated) -> None:
     assert await operated.audited() == [("workflow.set", subject, None, "operator kim", {"version": 1})]
 
 
-async def test_each_other_text_is_a_version(operated: Operated) -> None:
+async def test_each_different_text_is_a_new_version(operated: Operated) -> None:
     versions = []
     for text in (TEXT, TEXT, f"{TEXT}retain: 9\n", f"{TEXT}retain: 9\n", TEXT):
         versions.append((await operated.act("workflows/set", text=text))["version"])
@@ -99,7 +99,7 @@ async def test_who_set_it_is_shown(operated: Operated) -> None:
     ],
     ids=range(6),
 )
-async def test_what_is_wrong_is_told_with_its_line(
+async def test_faults_are_reported_with_their_lines(
     operated: Operated, action: str, text: str | None, told: str
 ) -> None:
     line = await operated.refused(action, text=text)
@@ -113,7 +113,7 @@ async def test_checking_stores_nothing(operated: Operated) -> None:
 
 
 @pytest.mark.both_databases
-async def test_of_eight_at_once_each_has_its_version(operated: Operated) -> None:
+async def test_eight_concurrent_texts_get_a_version_each(operated: Operated) -> None:
     told = await asyncio.gather(
         *(operated.act("workflows/set", text=f"{TEXT}retain: {n}\n") for n in range(1, 9))
     )
@@ -123,13 +123,13 @@ async def test_of_eight_at_once_each_has_its_version(operated: Operated) -> None
 
 
 @pytest.mark.both_databases
-async def test_of_eight_at_once_with_the_same_text_one_makes_a_version(operated: Operated) -> None:
+async def test_eight_concurrent_equal_texts_make_one_version(operated: Operated) -> None:
     told = await asyncio.gather(*(operated.act("workflows/set", text=TEXT) for _ in range(8)))
     assert [one["version"] for one in told] == [1] * 8
     assert await operated.count(Workflow) == 1
 
 
-async def test_a_project_that_is_gone_gets_none(operated: Operated) -> None:
+async def test_a_removed_project_gets_no_workflow(operated: Operated) -> None:
     async with operated.engines.sessions() as session, session.begin():
         blog = await create_project(session, operated.account, "Blog", "blog", NOW)
     await operated.act("workflows/set", text=TEXT, project_id="blog")
@@ -142,7 +142,7 @@ async def test_a_project_that_is_gone_gets_none(operated: Operated) -> None:
             await set_workflow(session, blog, "", Actor("operator"), NOW)
 
 
-async def test_a_text_that_this_version_does_not_take_is_shown(operated: Operated) -> None:
+async def test_a_stored_text_that_is_now_invalid_is_shown(operated: Operated) -> None:
     """A later version may be stricter than the one that took it."""
     async with operated.engines.sessions() as session, session.begin():
         session.add(Workflow(project_id=operated.project.id, version=7, text="version: 0", created_at=NOW))
