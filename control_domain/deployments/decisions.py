@@ -17,7 +17,7 @@ from control_domain.deployments.inputs import (
 )
 from control_domain.deployments.queue_deployment import deploy_running_error
 from control_domain.deployments.transitions import add_log_line, transition_deployment
-from control_domain.environments.gates import check_open
+from control_domain.environments.gates import check_accepts_deployments
 from control_domain.projects.resolve import check_second_person
 from control_domain.refusals import Refused
 from control_domain.repositories.operations import is_disconnected
@@ -46,14 +46,14 @@ async def approve_deployment(
     if it differs. `reviewed_digest`: the digest, or its beginning, of the inputs that the approver reviewed;
     without a digest, the inputs must be unchanged since the deployment began to wait. The approver must be neither
     the requester nor the author of a change since. Raises `Refused`, `ForbiddenTransition`, `DeployRunning`, and
-    the errors of `check_open`.
+    the errors of `check_accepts_deployments`.
     """
     check_second_person(deployment.asked_by_id, person)
     if deployment.revision is None and revision is None:
         raise Refused(_explain_unknown_commit(deployment))
     if deployment.revision is not None and revision not in (None, deployment.revision):
         raise Refused(f"Deployment {deployment.id} is of the commit {deployment.revision}, not {revision}.")
-    await check_open(session, environment, now)
+    await check_accepts_deployments(session, environment, now)
     inputs = await read_deployment_inputs(session, deployment, environment, deployment.revision or revision)
     if inputs.release_source_id is None and await is_disconnected(session, deployment.repository_id):
         raise Refused(
