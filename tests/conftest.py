@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, settings
 
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
-from tests.support import costs, suites
-from tests.support.databases import KINDS, migrated_database
+from tests.support import cpu_times as costs
+from tests.support import suites
+from tests.support.databases import KINDS, Once, migrated_database
 from tests.support.engines import or_skip
 from tests.support.monitored import Monitored, open_monitored
-from tests.support.once import Once
 from tests.support.reaper import Reaper, remove_old_folders
 from tests.support.redis_server import patient_redis
 

@@ -18,7 +18,7 @@ from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.analytics_queries.oracle.report import report as oracle_report
 from tests.analytics_queries.oracle.sent import Filters, Sent, Site
 from tests.analytics_queries.oracle.traffic import random_traffic
-from tests.support.site_traffic import records_of, store_records
+from tests.support.site_traffic import make_records, store_records
 
 _ZONES = ("Europe/Oslo", "America/New_York", "Pacific/Auckland", "Asia/Kathmandu", "UTC")
 _NOW = datetime(2026, 11, 20, 14, 30, tzinfo=UTC)
@@ -52,7 +52,7 @@ async def test_events_after_a_report_are_in_the_next(seed: int, column_store: Ch
     site = _site(20_000 + seed, _ZONES[seed % len(_ZONES)])
     # Young enough for every table to keep it.
     sent = [one for one in random_traffic(rng, site.timezone, _NOW) if one.received_ms > 1_720_000_000_000]
-    records = records_of(site.id, ("https://shop.example",), sent)
+    records = make_records(site.id, ("https://shop.example",), sent)
     cuts = sorted(rng.sample(range(1, len(records)), 3))
     # The last days' traffic bit by bit: rollups between the parts are soon stale.
     cuts += [cut for cut in range(len(records) - 40, len(records), 10) if cut > cuts[-1]]
@@ -72,10 +72,10 @@ async def test_a_finished_day_is_computed_once_and_again_after_a_late_event(
     yesterday = date(2026, 11, 19)
     views = [_view(_NOW - timedelta(days=1, minutes=minutes)) for minutes in (50, 40)]
     log = "rollups/late"
-    await store_records(column_store, log, records_of(site.id, (), views))
+    await store_records(column_store, log, make_records(site.id, (), views))
     first = await refresh_rollups(column_store, site.id, site.timezone, [yesterday], _NOW)
     assert await refresh_rollups(column_store, site.id, site.timezone, [yesterday], _NOW) == first
-    late = records_of(site.id, (), [*views, _view(_NOW, minutes_ago=23 * 60)])[2:]
+    late = make_records(site.id, (), [*views, _view(_NOW, minutes_ago=23 * 60)])[2:]
     await store_records(column_store, log, late)
     state = await check_rollups(column_store, site.id, site.timezone, [yesterday], _NOW)
     assert [rollup.day for rollup in state.stale] == [yesterday]
@@ -87,7 +87,7 @@ async def test_a_finished_day_is_computed_once_and_again_after_a_late_event(
 async def test_concurrent_refreshes_of_a_day_count_it_once(column_store: ChdbColumnStore) -> None:
     site = _site(21_001, "UTC")
     views = [_view(_NOW - timedelta(days=3, minutes=number)) for number in range(5)]
-    await store_records(column_store, "rollups/twice", records_of(site.id, (), views))
+    await store_records(column_store, "rollups/twice", make_records(site.id, (), views))
     await asyncio.gather(*(_report(column_store, site, 7, _NOW) for _ in range(4)))
     assert (await _report(column_store, site, 7, _NOW))["metrics"]["pageviews"]["value"] == 5
 
@@ -113,7 +113,7 @@ async def test_an_unfinished_run_does_not_count(column_store: ChdbColumnStore) -
     views = [_view(datetime(2026, 11, day, 12, tzinfo=UTC)) for day in (16, 17)]
     for commands in range(3):
         site = _site(21_010 + commands, "UTC")
-        await store_records(column_store, f"rollups/cut/{commands}", records_of(site.id, (), views))
+        await store_records(column_store, f"rollups/cut/{commands}", make_records(site.id, (), views))
         with pytest.raises(StorageUnavailable):
             await _report(_StoreUntil(column_store, commands), site, 7, _NOW)  # type: ignore[arg-type]
         assert (await _report(column_store, site, 7, _NOW))["metrics"]["pageviews"]["value"] == 2
@@ -123,7 +123,7 @@ async def test_rows_of_today_are_not_kept_for_good(column_store: ChdbColumnStore
     site = _site(21_020, "UTC")
     days = [_NOW.date() - timedelta(days=1), _NOW.date()]
     views = [_view(_NOW - timedelta(days=1)), _view(_NOW - timedelta(minutes=9))]
-    await store_records(column_store, "rollups/today", records_of(site.id, (), views))
+    await store_records(column_store, "rollups/today", make_records(site.id, (), views))
     assert list(await refresh_rollups(column_store, site.id, "UTC", days, _NOW)) == days
     kept = "SELECT DISTINCT day FROM pharos.visit_days WHERE site_id = {site:UInt64}"
     assert (await column_store.query(kept, {"site": site.id})).rows == [[days[0]]]
@@ -134,7 +134,7 @@ async def test_an_event_ahead_of_the_clock_counts_once_its_time_has_come(
 ) -> None:
     site = _site(21_021, "UTC")
     views = [_view(_NOW), _view(_NOW + timedelta(seconds=1), minutes_ago=-4)]
-    await store_records(column_store, "rollups/ahead", records_of(site.id, (), views))
+    await store_records(column_store, "rollups/ahead", make_records(site.id, (), views))
     for minutes, counted in ((1, 1), (5, 2)):
         report = await _report(column_store, site, 7, _NOW + timedelta(minutes=minutes))
         assert report["metrics"]["pageviews"]["value"] == counted
@@ -145,7 +145,7 @@ async def test_a_late_event_makes_the_next_two_days_stale_too(column_store: Chdb
     days = days_between(date(2026, 11, 18), date(2026, 11, 20))
     views = [_view(datetime(2026, 11, day, 12, tzinfo=UTC)) for day in (18, 19, 20)]
     views.append(_view(datetime(2026, 11, 18, 13, tzinfo=UTC)))
-    records = records_of(site.id, (), views)
+    records = make_records(site.id, (), views)
     await store_records(column_store, "rollups/renewed", records[:3])
     await refresh_rollups(column_store, site.id, "UTC", days, _NOW)
     await store_records(column_store, "rollups/renewed", records[3:])
@@ -161,7 +161,7 @@ async def test_many_stale_days_are_refreshed_in_parts(column_store: ChdbColumnSt
 
 async def test_another_time_zone_refreshes_all_days(column_store: ChdbColumnStore) -> None:
     views = [_view(datetime(2026, 11, 19, hour, 30, tzinfo=UTC)) for hour in (2, 12, 22)]
-    await store_records(column_store, "rollups/zone", records_of(21_002, (), views))
+    await store_records(column_store, "rollups/zone", make_records(21_002, (), views))
     for zone, by_day in (("UTC", [0, 3, 0]), ("Asia/Tokyo", [0, 2, 1]), ("America/New_York", [1, 2, 0])):
         series = (await _report(column_store, _site(21_002, zone), 7, _NOW))["series"]
         assert [one["pageviews"] for one in series if "2026-11-18" <= one["at"] <= "2026-11-20"] == by_day
@@ -172,7 +172,7 @@ async def test_superseded_rows_are_removed_after_an_hour(column_store: ChdbColum
     days = days_between(date(2026, 11, 10), date(2026, 11, 12))
     views = [_view(datetime(2026, 11, 11, 12, number, tzinfo=UTC)) for number in range(4)]
     log = "rollups/removed"
-    records = records_of(site.id, (), views)
+    records = make_records(site.id, (), views)
     for part in (records[:2], records[2:]):
         await store_records(column_store, log, part)
         await refresh_rollups(column_store, site.id, site.timezone, days, _NOW)

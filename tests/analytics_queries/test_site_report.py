@@ -17,7 +17,7 @@ from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.analytics_queries.oracle.report import report as oracle_report
 from tests.analytics_queries.oracle.sent import Filters, Goal, Site
 from tests.analytics_queries.oracle.traffic import ZONES, moments, random_traffic
-from tests.support.site_traffic import records_of, store_records
+from tests.support.site_traffic import make_records, store_records
 
 # A seed takes 3 s of CPU, nearly all of it ClickHouse's planning of ten large queries. `make test` has these, chosen by
 # the faults that they notice: of 32 faults planted in the oracle (limits off by a millisecond, wrong order, wrong cut,
@@ -59,7 +59,7 @@ async def test_agrees_with_the_oracle(seed: int, store_without_ttl: ChdbColumnSt
     now = moments(rng, zone)
     sent = random_traffic(rng, zone, now)
     site_id = 10_000 + seed
-    records = records_of(site_id, _ORIGINS, sent)
+    records = make_records(site_id, _ORIGINS, sent)
     cuts = rng.sample(range(1, len(records)), 5)
     await store_records(store_without_ttl, f"oracle/{seed}", records, cuts)
     now_ms = round(now.timestamp() * 1000)

@@ -19,7 +19,7 @@ from pipeline_contracts.otlp.records import OtlpMeta, encode_otlp_meta
 from pipeline_contracts.records import LogRecord, encode_meta
 from pipeline_contracts.settings import Settings
 from tests.otlp.requests import SPAN_ID, TRACE_ID
-from tests.support.otlp_judged import judge_json
+from tests.support.otlp_pipeline import validate_json_body
 from tests.support.telemetry_records import meta
 
 T = TypeVar("T")
@@ -92,7 +92,7 @@ async def test_the_deepest_body_that_the_edge_accepts_becomes_rows(kind: str) ->
         body = _deepest(_batch, lambda body: decode_batch(body, _LIMITS))
         head, transform = encode_meta(meta("env_1", "b", 1)), TelemetryTopic()
     elif kind == "traces":
-        body = _deepest(_traces, lambda body: judge_json("traces", body, _LIMITS))
+        body = _deepest(_traces, lambda body: validate_json_body("traces", body, _LIMITS))
         head, transform = encode_otlp_meta(OtlpMeta("a", "p", "e", 1, 1)), traces_topic()
     else:
         body = _deepest(_signal, decode_heartbeat)

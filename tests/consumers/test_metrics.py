@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from consumers.metrics import ConsumerMetrics, ConsumersCollector
-from tests.support.engines import skipping
+from tests.support.engines import skip_if_missing
 from tests.support.scrape import check_scrape, parse_with_expfmt, read_scrape
 
 
@@ -42,5 +42,5 @@ def test_an_invalid_scrape_is_refused(lines: list[str]) -> None:
     text = "\n".join([*lines, ""])
     with pytest.raises((AssertionError, ValueError)):
         read_scrape(text)
-    with skipping(), pytest.raises(AssertionError):
+    with skip_if_missing(), pytest.raises(AssertionError):
         parse_with_expfmt(text)

@@ -16,7 +16,7 @@ from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.clickhouse_server import open_clickhouse_server
 from storage_backends.column_store.interface import ColumnStore
 from tests.analytics_queries.oracle.sent import Sent
-from tests.support.site_traffic import ignore_step, records_of
+from tests.support.site_traffic import ignore_step, make_records
 
 _NOON_MS = 20_778 * 86_400_000 + 43_200_000
 _MINUTE_MS = 60_000
@@ -61,7 +61,7 @@ async def test_a_repeated_event_is_stored_once(column_store: ChdbColumnStore) ->
         sent(_NOON_MS + 48 * hour_ms, identity=same),
         sent(_NOON_MS + 49 * hour_ms, identity=same),
     ]
-    records = records_of(site_id, (), traffic)
+    records = make_records(site_id, (), traffic)
     topic = PageviewsTopic()
     duplicates = [
         (await store(topic, chunk_of(f"again/{site_id}", part), column_store)).duplicates
@@ -91,7 +91,7 @@ async def test_all_duplicates_of_a_large_chunk_are_found_on_either_store(
                 )
                 for index, event_id in enumerate(identities)
             ]
-            records = records_of(site_id, (), [*traffic, *traffic])
+            records = make_records(site_id, (), [*traffic, *traffic])
             topic = PageviewsTopic()
             log = f"large/{site_id}/{uuid.uuid4()}"
             await store(topic, chunk_of(log, records[:number]), into)
@@ -104,7 +104,7 @@ async def test_all_duplicates_of_a_large_chunk_are_found_on_either_store(
 async def test_a_restart_continues_earlier_visits(column_store: ChdbColumnStore) -> None:
     site_id = next(_sites)
     traffic = [sent(_NOON_MS + minutes * _MINUTE_MS) for minutes in (0, 20, 45, 80)]
-    records = records_of(site_id, (), traffic)
+    records = make_records(site_id, (), traffic)
     for record in records:
         await store(PageviewsTopic(), chunk_of(f"restart/{site_id}", [record]), column_store)
     assert await visits_of(column_store, site_id) == [[0, 1, 2], [3]]
@@ -119,7 +119,7 @@ async def test_a_late_event_joins_a_visit_that_is_no_longer_in_memory(column_sto
         sent(_NOON_MS + 9 * hour_ms, address="198.51.100.9"),
         sent(_NOON_MS + 10 * hour_ms, occurred_at=late),
     ]
-    records = records_of(site_id, (), traffic)
+    records = make_records(site_id, (), traffic)
     topic = PageviewsTopic()
     for record in records:
         await store(topic, chunk_of(f"late/{site_id}", [record]), column_store)
@@ -129,7 +129,7 @@ async def test_a_late_event_joins_a_visit_that_is_no_longer_in_memory(column_sto
 async def test_a_session_continues_after_hours(column_store: ChdbColumnStore) -> None:
     site_id = next(_sites)
     traffic = [sent(_NOON_MS + hours * 60 * _MINUTE_MS, session="s") for hours in (0, 5, 11)]
-    records = records_of(site_id, (), traffic)
+    records = make_records(site_id, (), traffic)
     topic = PageviewsTopic()
     for record in records:
         await store(topic, chunk_of(f"session/{site_id}", [record]), column_store)
@@ -139,7 +139,7 @@ async def test_a_session_continues_after_hours(column_store: ChdbColumnStore) ->
 async def test_a_repeated_chunk_gives_the_same_rows(column_store: ChdbColumnStore) -> None:
     site_id = next(_sites)
     minutes = (0, 40, 25, 70, 71, 10)
-    records = records_of(site_id, (), [sent(_NOON_MS + event_id * _MINUTE_MS) for event_id in minutes])
+    records = make_records(site_id, (), [sent(_NOON_MS + event_id * _MINUTE_MS) for event_id in minutes])
     log = f"same/{site_id}"
     topic = PageviewsTopic()
     first, second = chunk_of(log, records[:2]), chunk_of(log, records[2:])
@@ -176,7 +176,7 @@ async def test_an_unreadable_record_becomes_a_dead_letter_and_the_rest_is_stored
     column_store: ChdbColumnStore,
 ) -> None:
     site_id = next(_sites)
-    (good,) = records_of(site_id, (), [sent(_NOON_MS)])
+    (good,) = make_records(site_id, (), [sent(_NOON_MS)])
     bad = [LogRecord(1, b"", b"\xc1", good.value), LogRecord(2, b"", good.meta, b"\xc1")]
     rows = await store(PageviewsTopic(), chunk_of(f"bad/{site_id}", [good, *bad]), column_store)
     assert [dead.record.offset for dead in rows.dead] == [1, 2]

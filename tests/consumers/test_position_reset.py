@@ -15,7 +15,7 @@ from pipeline_contracts.settings import Settings
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.event_log.interface import LogConsumer
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
-from tests.support.log_under_test import LogUnderTest, claimed, kafka_under_test, sqlite_under_test
+from tests.support.log_under_test import LogUnderTest, kafka_under_test, sqlite_under_test, wait_claimed
 from tests.support.telemetry_records import RECEIVED_MS, append_batch
 
 _DAY_MS = 86_400_000
@@ -54,7 +54,7 @@ class _ExpiringStore:
 async def _consume(store: Any, logged: LogUnderTest, chunk_rows: int) -> None:
     transform = TelemetryTopic()
     transform.topic = logged.topic
-    await claimed(logged.consumer)
+    await wait_claimed(logged.consumer)
     loop = assemble_loop(
         Settings(chunk_seconds=0.05, chunk_rows=chunk_rows),
         transform,
@@ -71,12 +71,12 @@ async def _consume(store: Any, logged: LogUnderTest, chunk_rows: int) -> None:
 
 
 async def _backlog(consumer: LogConsumer) -> int:
-    ((_, position),) = (await claimed(consumer)).items()
+    ((_, position),) = (await wait_claimed(consumer)).items()
     return await consumer.end(0) - position.next_offset
 
 
 async def _reset_position(logged: LogUnderTest) -> None:
-    await claimed(logged.consumer)
+    await wait_claimed(logged.consumer)
     await logged.consumer.commit(0, Position(0))
 
 

@@ -12,7 +12,7 @@ from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry, SiteEntry
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.engines import or_skip
-from tests.support.listed_keys import listing
+from tests.support.listed_keys import entries_reader
 from tests.support.redis_server import RedisServer, running_redis
 
 
@@ -31,7 +31,7 @@ async def directory(request: pytest.FixtureRequest, redis_server: RedisServer) -
         return
     redis_server.restart()
     opened = await open_redis_key_directory(redis_server.url, follow=request.param == "redis")
-    await opened.publish_all(listing([]))
+    await opened.publish_all(entries_reader([]))
     yield opened
     await opened.close()
 
@@ -74,9 +74,9 @@ async def test_a_site_is_found_with_its_origins(directory: KeyDirectory) -> None
 
 async def test_all_keys_are_replaced_at_once(directory: KeyDirectory) -> None:
     old, kept, new = entry(), entry(), entry()
-    await directory.publish_all(listing([old, kept]))
+    await directory.publish_all(entries_reader([old, kept]))
     assert [await directory.find(key.digest) for key in (old, kept, new)] == [old, kept, None]
-    await directory.publish_all(listing([kept, new]))
+    await directory.publish_all(entries_reader([kept, new]))
     assert [await directory.find(key.digest) for key in (old, kept, new)] == [None, kept, new]
     assert await directory.is_complete()
 
@@ -102,6 +102,6 @@ async def test_changes_during_the_read_of_the_list_are_kept_and_other_keys_remov
 async def test_a_directory_without_keys_is_complete_after_publishing_an_empty_list(
     directory: KeyDirectory,
 ) -> None:
-    await directory.publish_all(listing([]))
+    await directory.publish_all(entries_reader([]))
     assert await directory.is_complete()
     assert await directory.find(entry().digest) is None

@@ -160,7 +160,7 @@ async def control(
     # No route of these tests asks the column store.
     app = build_control_app(sessions, cast(ColumnStore, SimpleNamespace()), b"seal", VARIABLE_KEYS)
     yield Control(own_server, app, engine, token, hurry)
-    own_server.go_on()
+    own_server.resume()
     if own_server.process is None or own_server.process.poll() is not None:
         own_server.start()
     await engine.dispose()
@@ -255,7 +255,7 @@ async def test_hanging_server_is_503_in_time_and_recovers(control: Control) -> N
         # One connection of the pool, and a new one.
         async with asyncio.timeout(_IN_TIME):
             await asyncio.gather(*(control.must_be_unavailable() for _ in range(4)))
-    control.server.go_on()
+    control.server.resume()
     await control.must_work()
 
 
@@ -272,7 +272,7 @@ async def test_server_hanging_in_a_statement_is_503_in_time(control: Control) ->
     with control.hurry():
         async with asyncio.timeout(_IN_TIME):
             await control.must_be_unavailable("/slow")
-    control.server.go_on()
+    control.server.resume()
     await control.must_work()
 
 

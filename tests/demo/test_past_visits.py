@@ -45,13 +45,13 @@ class Received(NamedTuple):
     events: list[CollectedEvent]
 
 
-def records_of(seed: int, until: datetime = UNTIL, days: int = DAYS) -> list[Record]:
+def make_records(seed: int, until: datetime = UNTIL, days: int = DAYS) -> list[Record]:
     return list(past_visit_records(random.Random(seed), SITE, "Europe/Oslo", until, days))
 
 
 @pytest.fixture(scope="module")
 def records() -> list[Record]:
-    return records_of(1)
+    return make_records(1)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def views(visit: list[CollectedEvent]) -> int:
 
 
 def test_same_seed_gives_the_same_records() -> None:
-    once, again, other = (records_of(seed, days=FEW_DAYS) for seed in (1, 1, 2))
+    once, again, other = (make_records(seed, days=FEW_DAYS) for seed in (1, 1, 2))
     assert once == again
     assert other[:50] != once[:50]
 
@@ -94,8 +94,8 @@ def test_default_period_is_three_months(records: list[Record]) -> None:
 
 
 def test_later_run_on_the_same_day_only_adds_records() -> None:
-    earlier = records_of(1, days=FEW_DAYS)
-    later = records_of(1, UNTIL + timedelta(hours=3), days=FEW_DAYS)
+    earlier = make_records(1, days=FEW_DAYS)
+    later = make_records(1, UNTIL + timedelta(hours=3), days=FEW_DAYS)
     assert later[: len(earlier)] == earlier
     assert len(later) > len(earlier)
 
@@ -115,7 +115,7 @@ def test_records_are_in_order_of_receipt_within_the_period(
 @pytest.mark.parametrize("until", [datetime(2026, 3, 30, tzinfo=UTC), datetime(2026, 10, 26, 12, tzinfo=UTC)])
 def test_daylight_saving_days_and_short_periods(until: datetime) -> None:
     for days in (1, 2):
-        metas = [decode_collect_meta(meta) for _, meta, _ in records_of(3, until, days)]
+        metas = [decode_collect_meta(meta) for _, meta, _ in make_records(3, until, days)]
         assert all(a.received_ms <= b.received_ms for a, b in pairwise(metas))
         assert metas and metas[-1].received_ms <= to_epoch_ms(until)
 

@@ -13,7 +13,7 @@ from control_domain.database import engine as database
 from deployer import leases, run_deployer
 from deployer.processes.marks import find_marked
 from tests.support.databases import KINDS, migrated_database
-from tests.support.deploy_stage import open_stage
+from tests.support.deploy_scenario import open_scenario
 from tests.support.faulty_deployer import FaultyDeployer, faulty_deployer
 
 # The step prints all the time, so that a flush is due during the outage, and prints more than one batch at the end.
@@ -83,11 +83,11 @@ async def test_a_running_step_survives_a_database_outage(
     monkeypatch.setattr(leases, "LEASE_SECONDS", lease_seconds)
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", lease_seconds / 4)
     async with (
-        open_stage(database_url, tmp_path) as stage,
-        faulty_deployer(stage, tmp_path / "deployer", release=_STEP) as faulty,
+        open_scenario(database_url, tmp_path) as scenario,
+        faulty_deployer(scenario, tmp_path / "deployer", release=_STEP) as faulty,
     ):
-        place = (await stage.add_project("shop", "https://git.example/shop.git"))["production"]
-        number = await stage.deploy(place)
+        place = (await scenario.add_project("shop", "https://git.example/shop.git"))["production"]
+        number = await scenario.deploy(place)
         runs = await _runs(faulty.folder)
         async with _away(database_url):
             if is_longer_than_the_lease:
@@ -95,8 +95,8 @@ async def test_a_running_step_survives_a_database_outage(
             else:
                 await asyncio.sleep(_OUTAGE_SECONDS)
         runs.with_name("go").touch()
-        status = await stage.wait_final(number)
-        lines = await stage.lines(number)
+        status = await scenario.wait_final(number)
+        lines = await scenario.lines(number)
         # What is taken up again is not run again.
         assert runs.read_text() == "run\n"
         if is_longer_than_the_lease:

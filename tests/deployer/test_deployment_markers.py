@@ -22,8 +22,8 @@ from deployer.metrics import DeployerMetrics
 from operator_actions.actions.telemetry import list_issues
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.deployer.test_run_deployment import RecordingDriver
-from tests.support.carried_out import WORKFLOW
 from tests.support.deploy_platform import Platform
+from tests.support.deployment_rows import WORKFLOW
 from tests.support.serve_control import VARIABLE_KEYS
 
 NAME = "shop/production"

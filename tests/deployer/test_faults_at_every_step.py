@@ -14,7 +14,7 @@ from control_domain.projects.find import DeployTarget
 from control_domain.tables.projects import Environment
 from tests.support import suites
 from tests.support.databases import migrated_database
-from tests.support.deploy_stage import open_stage
+from tests.support.deploy_scenario import open_scenario
 from tests.support.faulty_deployer import FAULTS, FaultyDeployer, faulty_deployer
 
 Begin = Callable[[FaultyDeployer, dict[str, DeployTarget]], Awaitable[tuple[DeployTarget, int | None]]]
@@ -27,37 +27,39 @@ async def faulty(
     folder = tmp_path_factory.mktemp("faulty")
     async with (
         migrated_database("sqlite", request, folder) as url,
-        open_stage(url, folder) as stage,
-        faulty_deployer(stage, folder / "deployer") as at_work,
+        open_scenario(url, folder) as scenario,
+        faulty_deployer(scenario, folder / "deployer") as at_work,
     ):
-        places = await stage.add_project("shop", "https://git.example/shop.git")
+        places = await scenario.add_project("shop", "https://git.example/shop.git")
         for target in (places["staging"], places["staging"], places["production"]):
-            assert await stage.wait_final(await stage.deploy(target)) == "succeeded"
+            assert await scenario.wait_final(await scenario.deploy(target)) == "succeeded"
         yield at_work, places
 
 
 async def _deploy(faulty: FaultyDeployer, places: dict[str, DeployTarget]) -> tuple[DeployTarget, int | None]:
-    return places["staging"], await faulty.stage.deploy(places["staging"])
+    return places["staging"], await faulty.scenario.deploy(places["staging"])
 
 
 async def _roll_back(
     faulty: FaultyDeployer, places: dict[str, DeployTarget]
 ) -> tuple[DeployTarget, int | None]:
-    to = await faulty.stage.former(places["staging"])
-    return places["staging"], await faulty.stage.roll_back(places["staging"], to)
+    to = await faulty.scenario.find_retained(places["staging"])
+    return places["staging"], await faulty.scenario.roll_back(places["staging"], to)
 
 
 async def _promote(
     faulty: FaultyDeployer, places: dict[str, DeployTarget]
 ) -> tuple[DeployTarget, int | None]:
     source = (await faulty.live(places["staging"]))[0]
-    return places["production"], await faulty.stage.promote(source, places["staging"], places["production"])
+    return places["production"], await faulty.scenario.promote(
+        source, places["staging"], places["production"]
+    )
 
 
 async def _scale(faulty: FaultyDeployer, places: dict[str, DeployTarget]) -> tuple[DeployTarget, int | None]:
     target = places["production"]
     replicas = (await faulty.live(target))[3]
-    async with faulty.stage.sessions() as session, session.begin():
+    async with faulty.scenario.sessions() as session, session.begin():
         mine = update(Environment).where(Environment.id == target.environment.id)
         await session.execute(mine.values(desired_replicas=3 - replicas))
     return target, None
@@ -70,7 +72,7 @@ async def _fail_once(faulty: FaultyDeployer, places: dict[str, DeployTarget], be
         status = await faulty.finish(number)
         live = (await faulty.live(target))[0]
         assert (status, live) in {("succeeded", number), ("failed", former)}, faulty.points.met
-    await faulty.settle(target)
+    await faulty.wait_settled(target)
     await faulty.restart_if_stopped()
 
 

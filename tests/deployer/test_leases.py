@@ -21,7 +21,7 @@ from deployer.environments.write_instances import write_instances
 from deployer.identity import Identity
 from deployer.leases import take_lease
 from tests.support.databases import migrated_database
-from tests.support.deploy_stage import ask, open_stage
+from tests.support.deploy_scenario import fetch_app, open_scenario
 from tests.support.faulty_deployer import FaultyDeployer, faulty_deployer
 
 _HOST = "production.shop.localhost"
@@ -37,7 +37,7 @@ class Site(NamedTuple):
 
     async def change(self, **values: Any) -> None:
         """Change the row of the environment's lease without the deployer."""
-        async with self.faulty.stage.sessions() as session, session.begin():
+        async with self.faulty.scenario.sessions() as session, session.begin():
             mine = EnvironmentLease.environment_id == self.target.environment.id
             await session.execute(update(EnvironmentLease).where(mine).values(**values))
 
@@ -51,7 +51,7 @@ class Site(NamedTuple):
         await _until(is_well)
 
     async def lease(self) -> EnvironmentLease | None:
-        async with self.faulty.stage.sessions() as session:
+        async with self.faulty.scenario.sessions() as session:
             return await session.get(EnvironmentLease, self.target.environment.id)
 
     async def fence(self) -> int:
@@ -60,7 +60,7 @@ class Site(NamedTuple):
 
     async def serving(self) -> frozenset[int]:
         """Wait for an answer of the application, and return its processes."""
-        answer = await asyncio.to_thread(ask, self.faulty.port, _HOST)
+        answer = await asyncio.to_thread(fetch_app, self.faulty.port, _HOST)
         assert isinstance(answer, dict), (answer, self.faulty.deployer.failing)
         return await self.faulty.pids(self.target)
 
@@ -72,12 +72,12 @@ async def site(
     folder = tmp_path_factory.mktemp("leases")
     async with (
         migrated_database("sqlite", request, folder) as url,
-        open_stage(url, folder) as stage,
-        faulty_deployer(stage, folder / "deployer") as faulty,
+        open_scenario(url, folder) as scenario,
+        faulty_deployer(scenario, folder / "deployer") as faulty,
     ):
-        places = await stage.add_project("shop", "https://git.example/shop.git")
+        places = await scenario.add_project("shop", "https://git.example/shop.git")
         target = places["production"]
-        assert await stage.wait_final(await stage.deploy(target)) == "succeeded"
+        assert await scenario.wait_final(await scenario.deploy(target)) == "succeeded"
         yield Site(faulty, target, places["staging"])
 
 
@@ -99,7 +99,7 @@ async def test_the_lease_is_taken_again_after_a_restore(
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.05)
     await site.restart()
     pids, before = await site.serving(), await site.fence()
-    async with site.faulty.stage.sessions() as session, session.begin():
+    async with site.faulty.scenario.sessions() as session, session.begin():
         mine = EnvironmentLease.environment_id == site.target.environment.id
         if has_row:
             await session.execute(update(EnvironmentLease).where(mine).values(fence=before - 1))
@@ -111,7 +111,9 @@ async def test_the_lease_is_taken_again_after_a_restore(
 
     await _until(is_taken)
     assert await site.serving() == pids
-    assert await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.target)) == "succeeded"
+    assert (
+        await site.faulty.scenario.wait_final(await site.faulty.scenario.deploy(site.target)) == "succeeded"
+    )
 
 
 async def test_a_write_with_an_outdated_fence_after_a_restore_ends_no_instances(
@@ -132,7 +134,9 @@ async def test_a_write_with_an_outdated_fence_after_a_restore_ends_no_instances(
 
     monkeypatch.setattr(LocalDriver, "reconcile", reconcile)
     await site.change(fence=await site.fence() - 1)
-    assert await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.target)) == "succeeded"
+    assert (
+        await site.faulty.scenario.wait_final(await site.faulty.scenario.deploy(site.target)) == "succeeded"
+    )
     assert await site.serving() and not ended
 
 
@@ -181,13 +185,13 @@ async def test_instances_of_a_lost_environment_are_ended_once(
     await site.change(leased_until=database_now())
 
     async def is_served() -> bool:
-        return isinstance(await asyncio.to_thread(ask, site.faulty.port, _HOST), dict)
+        return isinstance(await asyncio.to_thread(fetch_app, site.faulty.port, _HOST), dict)
 
     await _until(is_served)
 
 
 async def _set_state(site: Site, state: str) -> None:
-    async with site.faulty.stage.sessions() as session, session.begin():
+    async with site.faulty.scenario.sessions() as session, session.begin():
         mine = update(Environment).where(Environment.id == site.target.environment.id)
         await session.execute(mine.values(state=state))
 
@@ -200,7 +204,7 @@ async def test_local_instances_are_served_until_another_deployer_runs_or_hiberna
     monkeypatch.setattr(run_deployer, "shorten_leases", _shorten_nothing)
     monkeypatch.setattr(sweeper, "_SWEEP_SECONDS", 0.05)
     pids, live = await site.serving(), (await site.faulty.live(site.target))[0]
-    number, sessions = site.target.environment.id, site.faulty.stage.sessions
+    number, sessions = site.target.environment.id, site.faulty.scenario.sessions
 
     async def is_remembered() -> bool:
         return number in site.faulty.deployer._guard.last_live
@@ -239,12 +243,12 @@ async def test_local_instances_are_served_until_another_deployer_runs_or_hiberna
         return not await site.faulty.pids(site.target)
 
     await _until(is_ended)
-    assert await asyncio.to_thread(ask, site.faulty.port, _HOST) == 404
+    assert await asyncio.to_thread(fetch_app, site.faulty.port, _HOST) == 404
     await _set_state(site, "running")
     await site.change(leased_until=database_now())
 
     async def is_served() -> bool:
-        return isinstance(await asyncio.to_thread(ask, site.faulty.port, _HOST), dict)
+        return isinstance(await asyncio.to_thread(fetch_app, site.faulty.port, _HOST), dict)
 
     await _until(is_served)
 
@@ -253,7 +257,7 @@ async def test_a_lease_that_ends_too_late_is_shortened(site: Site, monkeypatch: 
     """The database's clock was set back, and the holder of the lease has stopped for good."""
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
     await site.faulty.restart()
-    number, sessions = site.idle.environment.id, site.faulty.stage.sessions
+    number, sessions = site.idle.environment.id, site.faulty.scenario.sessions
     lease = await take_lease(
         sessions, Identity("dpl_other", "other", 1, site.faulty.folder), number, "http://other"
     )
@@ -290,13 +294,13 @@ async def test_a_lease_is_renewed_while_a_newer_schema_is_refused(
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
     await site.restart()
     pids, before = await site.serving(), await site.fence()
-    async with site.faulty.stage.sessions() as session, session.begin():
+    async with site.faulty.scenario.sessions() as session, session.begin():
         known = (await session.execute(text("SELECT version_num FROM alembic_version"))).scalar_one()
         await session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     try:
         await _wait_renewed(site, "newer version")
     finally:
-        async with site.faulty.stage.sessions() as session, session.begin():
+        async with site.faulty.scenario.sessions() as session, session.begin():
             await session.execute(text("UPDATE alembic_version SET version_num = :known"), {"known": known})
     assert await site.serving() == pids and await site.fence() == before
 
@@ -346,8 +350,8 @@ async def test_leases_are_renewed_while_the_disk_does_not_respond(
     monkeypatch.setattr(database_memory, "write_atomically", write_late)
     monkeypatch.setattr(run_deployer, "renew_leases", count)
     try:
-        number = await site.faulty.stage.deploy(site.target)
+        number = await site.faulty.scenario.deploy(site.target)
         await _until(was_renewed)
-        assert await site.faulty.stage.wait_final(number) == "succeeded"
+        assert await site.faulty.scenario.wait_final(number) == "succeeded"
     finally:
         may_write.set()

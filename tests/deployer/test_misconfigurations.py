@@ -22,7 +22,7 @@ from deployer import identity_claim, leases, run_deployer, sweeper
 from deployer.identity import FolderInUse, hold_identity
 from tests.support import suites
 from tests.support.databases import migrated_database
-from tests.support.deploy_stage import ACTOR, ask, open_stage
+from tests.support.deploy_scenario import ACTOR, fetch_app, open_scenario
 from tests.support.faulty_deployer import FaultyDeployer, Points, faulty_deployer
 from tests.support.serve_control import VARIABLE_KEYS
 
@@ -75,16 +75,16 @@ async def site(
     async with (
         migrated_database("sqlite", request, folder) as url,
         migrated_database("sqlite", request, folder) as empty,
-        open_stage(url, folder) as stage,
-        faulty_deployer(stage, folder / "deployer") as faulty,
+        open_scenario(url, folder) as scenario,
+        faulty_deployer(scenario, folder / "deployer") as faulty,
     ):
-        deploy_target = (await stage.add_project("shop", "https://git.example/shop.git"))["production"]
-        async with stage.sessions() as session, session.begin():
+        deploy_target = (await scenario.add_project("shop", "https://git.example/shop.git"))["production"]
+        async with scenario.sessions() as session, session.begin():
             of = DeployTarget(
                 await session.merge(deploy_target.environment), await session.merge(deploy_target.project)
             )
             await replace_variables(session, VARIABLE_KEYS, of, {"KEY": "value"}, ACTOR, datetime.now(UTC))
-        assert await stage.wait_final(await stage.deploy(deploy_target)) == "succeeded"
+        assert await scenario.wait_final(await scenario.deploy(deploy_target)) == "succeeded"
         with sqlite3.connect(empty.partition("///")[2]) as connection:
             # Tests copy one database, whose token this is.
             connection.execute("UPDATE database_token SET token = 'another'")
@@ -151,7 +151,7 @@ def _another_port(site: Site) -> None:
 async def _heal(site: Site) -> None:
     while site.engines:
         await site.engines.pop().dispose()
-    site.faulty.keys, site.faulty.sessions = VARIABLE_KEYS, site.faulty.stage.sessions
+    site.faulty.keys, site.faulty.sessions = VARIABLE_KEYS, site.faulty.scenario.sessions
     for aside, deploy_target in (("artefacts aside", site.artefact), ("home aside", site.home)):
         if (site.folder / aside).exists():
             deploy_target.unlink() if deploy_target.is_file() else shutil.rmtree(
@@ -216,7 +216,7 @@ async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
 
 async def _serving(site: Site) -> frozenset[int]:
     """Check that the application responds, and return its processes."""
-    answer = await asyncio.to_thread(ask, site.faulty.port, _HOST)
+    answer = await asyncio.to_thread(fetch_app, site.faulty.port, _HOST)
     assert isinstance(answer, dict), (answer, site.faulty.deployer.failing)
     return await site.faulty.pids(site.deploy_target)
 
@@ -257,7 +257,9 @@ async def test_running_applications_survive_a_misconfiguration(
     assert await _serving(site) == pids
     # One deployment after all of them is enough for every run.
     if suites.is_thorough(pytestconfig) or wrong == list(_WRONG)[-1]:
-        assert await faulty.stage.wait_final(await faulty.stage.deploy(site.deploy_target)) == "succeeded"
+        assert (
+            await faulty.scenario.wait_final(await faulty.scenario.deploy(site.deploy_target)) == "succeeded"
+        )
 
 
 async def test_an_empty_database_on_the_first_start_of_this_version_ends_no_instances(site: Site) -> None:
@@ -292,13 +294,13 @@ async def test_a_resumed_switch_without_the_artefact_does_not_block_the_environm
     await _wait_reported(site, None)
     pids, number = await _serving(site), (await faulty.live(site.deploy_target))[0]
     await faulty.stop()
-    async with faulty.stage.sessions() as session, session.begin():
+    async with faulty.scenario.sessions() as session, session.begin():
         interrupted = update(Deployment).where(Deployment.id == number)
         await session.execute(interrupted.values(status="running", step="switch", finished_at=None))
     _no_artefact(site)
     await faulty.start()
     try:
-        assert await faulty.stage.wait_final(number) == "succeeded"
+        assert await faulty.scenario.wait_final(number) == "succeeded"
         await _wait_reported(site, "What was built for this release is not on")
         assert await _serving(site) == pids
     finally:
@@ -313,7 +315,7 @@ async def test_a_database_replaced_under_a_running_deployer_ends_no_instances(
 ) -> None:
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.1)
     monkeypatch.setattr(sweeper, "_SWEEP_SECONDS", 0.1)
-    pids, sessions = await _serving(site), site.faulty.stage.sessions
+    pids, sessions = await _serving(site), site.faulty.scenario.sessions
     own, other = sessions.kw["bind"], open_engine(site.empty)
     try:
         sessions.configure(bind=other)
@@ -327,7 +329,8 @@ async def test_a_database_replaced_under_a_running_deployer_ends_no_instances(
     await other.dispose()
     assert await _serving(site) == pids
     assert (
-        await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.deploy_target)) == "succeeded"
+        await site.faulty.scenario.wait_final(await site.faulty.scenario.deploy(site.deploy_target))
+        == "succeeded"
     )
 
 
@@ -352,7 +355,7 @@ async def test_a_deployer_with_another_folder_takes_the_environment_and_ends_no_
     await faulty.start()
 
     async def is_served() -> bool:
-        return isinstance(await asyncio.to_thread(ask, faulty.port, _HOST), dict)
+        return isinstance(await asyncio.to_thread(fetch_app, faulty.port, _HOST), dict)
 
     await _until(is_served)
     await _wait_reported(site, None)
@@ -371,7 +374,7 @@ async def test_a_deployer_on_a_copy_of_the_folder_takes_no_environments(
     with pytest.raises(FolderInUse, match="are copies of one folder"), hold_identity(tmp_path / "copy"):
         pass
     monkeypatch.setattr(identity_claim, "_find_other", lambda *_args: None)
-    copy = FaultyDeployer(faulty.stage, tmp_path / "copy", Points())
+    copy = FaultyDeployer(faulty.scenario, tmp_path / "copy", Points())
     await copy.start()
     try:
 

@@ -11,7 +11,7 @@ import pytest
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.projects.find import DeployTarget
 from tests.support.databases import migrated_database
-from tests.support.deploy_stage import ACTOR, Stage, ask, open_stage
+from tests.support.deploy_scenario import ACTOR, DeployScenario, fetch_app, open_scenario
 from tests.support.deployer_process import DeployerProcess, deployer_process
 
 
@@ -19,17 +19,17 @@ from tests.support.deployer_process import DeployerProcess, deployer_process
 class Pushing:
     """A project, its staging environment and the application in it."""
 
-    stage: Stage
+    scenario: DeployScenario
     deployer: DeployerProcess
     target: DeployTarget
     slug: str
 
     def commit(self) -> str:
-        return self.stage.commit(self.slug, release=None)
+        return self.scenario.commit(self.slug, release=None)
 
     def show(self, revision: str) -> None:
         """Set the branch of the host to this commit; the host has all other commits as well."""
-        bare = f"{self.stage.folder / self.slug}.git"
+        bare = f"{self.scenario.folder / self.slug}.git"
         tip = ["git", "--git-dir", bare, "rev-parse", "refs/heads/main"]
         now = subprocess.run(tip, check=True, capture_output=True, text=True).stdout.strip()
         for ref, commit in ((f"refs/seen/{now}", now), ("refs/heads/main", revision)):
@@ -38,35 +38,35 @@ class Pushing:
     async def push(self, before: str | None, revision: str) -> tuple[str, list[str]]:
         """Deploy the push of a webhook; return the running commit, and the log's lines about the host."""
         wish = DeploymentRequest("push", ref="main", pushed_revision=revision, pushed_from=before)
-        async with self.stage.sessions() as session, session.begin():
+        async with self.scenario.sessions() as session, session.begin():
             number = (await queue_deployment(session, self.target, wish, ACTOR, datetime.now(UTC))).id
-        assert await self.stage.wait_final(number) == "succeeded", await self.stage.lines(number)
-        deployed = await self.stage.read(number)
+        assert await self.scenario.wait_final(number) == "succeeded", await self.scenario.lines(number)
+        deployed = await self.scenario.read(number)
         assert deployed.revision is not None
-        answer = ask(self.deployer.port, f"staging.{self.slug}.localhost")
-        assert isinstance(answer, dict) and answer["version"] == self.stage.versions[deployed.revision]
-        return deployed.revision, [line for line in await self.stage.lines(number) if "behind" in line]
+        answer = fetch_app(self.deployer.port, f"staging.{self.slug}.localhost")
+        assert isinstance(answer, dict) and answer["version"] == self.scenario.versions[deployed.revision]
+        return deployed.revision, [line for line in await self.scenario.lines(number) if "behind" in line]
 
 
 @pytest.fixture(scope="module")
 async def running_deployer(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[tuple[Stage, DeployerProcess]]:
+) -> AsyncIterator[tuple[DeployScenario, DeployerProcess]]:
     folder = tmp_path_factory.mktemp("pushing")
     async with (
         migrated_database("sqlite", request, folder) as url,
-        open_stage(url, folder) as stage,
+        open_scenario(url, folder) as scenario,
         deployer_process(folder / "deployer", url) as deployer,
     ):
-        yield stage, deployer
+        yield scenario, deployer
 
 
 @pytest.fixture
-async def pushing(running_deployer: tuple[Stage, DeployerProcess]) -> Pushing:
+async def pushing(running_deployer: tuple[DeployScenario, DeployerProcess]) -> Pushing:
     """A new project for each test."""
-    stage, deployer = running_deployer
+    scenario, deployer = running_deployer
     slug = f"shop-{uuid.uuid4().hex[:8]}"
-    return Pushing(stage, deployer, (await stage.add_project(slug))["staging"], slug)
+    return Pushing(scenario, deployer, (await scenario.add_project(slug))["staging"], slug)
 
 
 async def test_a_push_deploys_the_newest_commit_of_the_branch(pushing: Pushing) -> None:

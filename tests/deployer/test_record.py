@@ -10,8 +10,8 @@ from deployer.deployments.begin_attempt import begin_attempt
 from deployer.deployments.record import DeploymentRecord
 from deployer.identity import Identity
 from deployer.leases import take_lease
-from tests.support.carried_out import begin, bring_live
 from tests.support.deploy_platform import Platform, environment_path
+from tests.support.deployment_rows import begin_deployment, complete_deployment
 from tests.support.serve_control import VARIABLE_KEYS
 
 NAME = "shop/production"
@@ -21,8 +21,8 @@ async def test_the_live_release_is_retained_although_newer_ones_were_built(platf
     now, environment = datetime.now(UTC), platform.acme.environment(NAME)
     newer = await platform.call("POST", environment_path(platform.acme.places[NAME], "deploy"))
     async with platform.sessions() as session, session.begin():
-        await begin(session, newer.data["id"], now)
-        await bring_live(session, newer.data["id"], now)
+        await begin_deployment(session, newer.data["id"], now)
+        await complete_deployment(session, newer.data["id"], now)
     source = platform.acme.deployments["production"].id
     rollback = await platform.call("POST", f"/v1/deployments/{source}/rollback")
 

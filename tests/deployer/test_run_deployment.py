@@ -26,9 +26,13 @@ from deployer.drivers.interface import (
 from deployer.identity import Identity
 from deployer.leases import Lease, take_lease
 from deployer.metrics import DeployerMetrics
-from tests.support.carried_out import begin, bring_live
 from tests.support.deploy_platform import Platform, environment_path
-from tests.support.deployment_rows import change_deployment, read_outcome
+from tests.support.deployment_rows import (
+    begin_deployment,
+    change_deployment,
+    complete_deployment,
+    read_outcome,
+)
 from tests.support.serve_control import VARIABLE_KEYS
 
 NAME = "shop/production"
@@ -72,8 +76,8 @@ async def _deploy(platform: Platform) -> int:
     """Queue a deployment and make it live; return its ID."""
     answer = await platform.call("POST", environment_path(platform.acme.places[NAME], "deploy"))
     async with platform.sessions() as session, session.begin():
-        await begin(session, answer.data["id"], datetime.now(UTC))
-        await bring_live(session, answer.data["id"], datetime.now(UTC))
+        await begin_deployment(session, answer.data["id"], datetime.now(UTC))
+        await complete_deployment(session, answer.data["id"], datetime.now(UTC))
     return int(answer.data["id"])
 
 

@@ -18,7 +18,7 @@ from deployer.drivers.local.driver import LocalDriver
 from deployer.drivers.local.folders import _RETAINED_OUTPUTS, Folders
 from deployer.environments.desired_states import read_retained
 from tests.support.databases import migrated_database
-from tests.support.deploy_stage import ask, open_stage
+from tests.support.deploy_scenario import fetch_app, open_scenario
 from tests.support.faulty_deployer import FaultyDeployer, faulty_deployer
 
 
@@ -28,11 +28,11 @@ async def _deployed(
 ) -> AsyncIterator[tuple[FaultyDeployer, LocalDriver, dict[str, DeployTarget]]]:
     async with (
         migrated_database("sqlite", request, folder) as url,
-        open_stage(url, folder) as stage,
-        faulty_deployer(stage, folder / "deployer") as faulty,
+        open_scenario(url, folder) as scenario,
+        faulty_deployer(scenario, folder / "deployer") as faulty,
     ):
-        places = await stage.add_project("shop", "https://git.example/shop.git")
-        assert await stage.wait_final(await stage.deploy(places["staging"])) == "succeeded"
+        places = await scenario.add_project("shop", "https://git.example/shop.git")
+        assert await scenario.wait_final(await scenario.deploy(places["staging"])) == "succeeded"
         driver = faulty.deployer._context.driver
         assert isinstance(driver, LocalDriver)
         yield faulty, driver, places
@@ -50,7 +50,7 @@ async def test_a_sweep_spares_artefacts_that_are_live_used_or_being_built(
         live = (await faulty.live(places["staging"]))[2]
         for name in ("useless", "used"):
             (folder / name).mkdir()
-        async with faulty.stage.sessions() as session, session.begin():
+        async with faulty.scenario.sessions() as session, session.begin():
             # Earlier versions did this when they failed a deployment after its switch.
             await session.execute(update(Release).values(removed_at=datetime.now(UTC)))
 
@@ -64,7 +64,7 @@ async def test_a_sweep_spares_artefacts_that_are_live_used_or_being_built(
         listed: list[str] = []
 
         async def read() -> Retained:
-            retained = await read_retained(faulty.stage.sessions)
+            retained = await read_retained(faulty.scenario.sessions)
             if listed:
                 (folder / "made meanwhile").mkdir()
             return retained
@@ -81,7 +81,7 @@ async def test_a_sweep_spares_artefacts_that_are_live_used_or_being_built(
         with driver._artefacts.using(run):
             assert await driver.sweep(read)
             assert set(os.listdir(folder)) == {live, "used", "made meanwhile"}
-        assert not await driver.sweep(lambda: read_retained(faulty.stage.sessions))
+        assert not await driver.sweep(lambda: read_retained(faulty.scenario.sessions))
         assert os.listdir(folder) == [live]
         assert os.listdir(faulty.folder / "removed") == os.listdir(faulty.folder / "sealing") == []
 
@@ -99,10 +99,10 @@ async def test_a_long_removal_delays_no_deployment(
 
     async with _deployed(request, tmp_path) as (faulty, _driver, places):
         monkeypatch.setattr(Folders, "remove_set_aside", remove_late)
-        await faulty.stage.remove(places["staging"])
+        await faulty.scenario.remove(places["staging"])
         async with asyncio.timeout(60):
             await has_begun.wait()
-        stage, host = faulty.stage, "production.shop.localhost"
-        assert await stage.wait_final(await stage.deploy(places["production"])) == "succeeded"
-        assert isinstance(await asyncio.to_thread(ask, faulty.port, host), dict)
+        scenario, host = faulty.scenario, "production.shop.localhost"
+        assert await scenario.wait_final(await scenario.deploy(places["production"])) == "succeeded"
+        assert isinstance(await asyncio.to_thread(fetch_app, faulty.port, host), dict)
         may_end.set()

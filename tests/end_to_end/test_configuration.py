@@ -7,31 +7,33 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.configuration_client import ConfigurationClient, create_configured_project
 from tests.support.configuration_texts import CONTRACT
-from tests.support.configuring import Configuring, new_project
 from tests.support.deployed_apps import page_app
-from tests.support.deploying import Deploying, deploying, wait_until
 from tests.support.fifty_steps import AFTER, BEFORE, BINDINGS, COUNT, DELETED
+from tests.support.installation import Installation, running_installation
 from tests.support.repositories import Repository
-from tests.support.within import holds_within
+from tests.support.waits import wait_until, wait_within
 
 _SITE = "version: 2\nsites: {told: {domains: [%s]}}\n"
 _KNOWN_SECONDS = 5.0
 
 
 @pytest.fixture(scope="module")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deploying]:
-    with deploying(tmp_path_factory.mktemp("configured"), PHAROS_DEPLOY_DRAIN_SECONDS="1") as created:
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    with running_installation(
+        tmp_path_factory.mktemp("configured"), PHAROS_DEPLOY_DRAIN_SECONDS="1"
+    ) as created:
         yield created
 
 
 @pytest.fixture
-def project(installation: Deploying, request: pytest.FixtureRequest) -> Configuring:
+def project(installation: Installation, request: pytest.FixtureRequest) -> ConfigurationClient:
     """A new project for each test."""
-    return new_project(installation.platform, request.node.name[:60])
+    return create_configured_project(installation.platform, request.node.name[:60])
 
 
-def _collect(project: Configuring, tracker_id: str, origin: str) -> int:
+def _collect(project: ConfigurationClient, tracker_id: str, origin: str) -> int:
     """Send a page view and return the status of the response."""
     event = {"id": str(uuid.uuid4()), "type": "pageview", "path": "/"}
     headers = {
@@ -45,7 +47,7 @@ def _collect(project: Configuring, tracker_id: str, origin: str) -> int:
     ).status
 
 
-def _signal(project: Configuring, heartbeat: int, key: str) -> int:
+def _signal(project: ConfigurationClient, heartbeat: int, key: str) -> int:
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     body = json.dumps({"run_id": str(uuid.uuid4()), "signal": "success"}).encode()
     return project.platform.request(
@@ -53,7 +55,7 @@ def _signal(project: Configuring, heartbeat: int, key: str) -> int:
     ).status
 
 
-def test_the_example_document_of_the_contract_is_applied(project: Configuring) -> None:
+def test_the_example_document_of_the_contract_is_applied(project: ConfigurationClient) -> None:
     database = "postgresql://shop:secret@db.internal/shop"
     planned = project.plan(CONTRACT, production_database=database)
     assert planned["summary"] == {"create": 4, "update": 1, "delete": 0}
@@ -86,44 +88,46 @@ def test_the_example_document_of_the_contract_is_applied(project: Configuring) -
     assert project.plan(CONTRACT, production_database=database)["summary"]["update"] == 1
 
 
-def test_a_site_is_served_on_its_configured_domains(project: Configuring) -> None:
+def test_a_site_is_served_on_its_configured_domains(project: ConfigurationClient) -> None:
     one, other = "https://one.example", "https://other.example"
     project.bring_about(_SITE % f'"{one}"')
-    (site,) = [site for site in project.operate("site", "list") if site["name"] == "told"]
+    (site,) = [site for site in project.run_json("site", "list") if site["name"] == "told"]
     tracker = site["tracker_id"]
     assert (_collect(project, tracker, one), _collect(project, tracker, other)) == (202, 403)
     project.bring_about(_SITE % f'"{one}", "{other}"')
-    holds_within(_KNOWN_SECONDS, lambda: _collect(project, tracker, other) == 202)
+    wait_within(_KNOWN_SECONDS, lambda: _collect(project, tracker, other) == 202)
     project.bring_about(_SITE % f'"{other}"')
-    holds_within(_KNOWN_SECONDS, lambda: _collect(project, tracker, one) == 403)
+    wait_within(_KNOWN_SECONDS, lambda: _collect(project, tracker, one) == 403)
     assert _collect(project, tracker, other) == 202
     project.bring_about("version: 2\ndelete: [sites.told]\n")
-    holds_within(_KNOWN_SECONDS, lambda: _collect(project, tracker, other) == 404)
+    wait_within(_KNOWN_SECONDS, lambda: _collect(project, tracker, other) == 404)
 
 
-def test_keys_of_removed_monitors_are_refused(project: Configuring) -> None:
+def test_keys_of_removed_monitors_are_refused(project: ConfigurationClient) -> None:
     document = "version: 2\nenvironments: {live: {type: production, heartbeats: {%s}}}\n"
     project.bring_about(document % "one: {period: 1h}, other: {period: 1h}")
     rows = {
         row["name"]: row["id"]
-        for row in project.operate("heartbeat", "list")
+        for row in project.run_json("heartbeat", "list")
         if row["name"] in ("one", "other")
     }
-    keys = {name: project.operate("heartbeat", "new-key", str(rows[name]))["key"] for name in rows}
+    keys = {name: project.run_json("heartbeat", "new-key", str(rows[name]))["key"] for name in rows}
     assert {_signal(project, rows[name], key) for name, key in keys.items()} == {202}
     project.bring_about("version: 2\ndelete: [environments.live.heartbeats.one]\n")
-    holds_within(_KNOWN_SECONDS, lambda: _signal(project, rows["one"], keys["one"]) == 401)
+    wait_within(_KNOWN_SECONDS, lambda: _signal(project, rows["one"], keys["one"]) == 401)
     assert _signal(project, rows["other"], keys["other"]) == 202
     project.bring_about("version: 2\ndelete: [environments.live]\n")
-    holds_within(_KNOWN_SECONDS, lambda: _signal(project, rows["other"], keys["other"]) == 401)
+    wait_within(_KNOWN_SECONDS, lambda: _signal(project, rows["other"], keys["other"]) == 401)
 
 
-def test_the_live_release_follows_its_configuration(installation: Deploying, tmp_path: Path) -> None:
+def test_the_live_release_follows_its_configuration(installation: Installation, tmp_path: Path) -> None:
     repository = Repository(tmp_path / "app.git")
     repository.commit(page_app("live"))
-    app = installation.new_app("Configured app", repository)
-    app.bring_live()
-    project = Configuring(installation.platform, installation.operate("project", "show", app.project)["id"])
+    app = installation.create_app("Configured app", repository)
+    app.deploy_live()
+    project = ConfigurationClient(
+        installation.platform, installation.run_json("project", "show", app.project)["id"]
+    )
     document = "version: 2\nenvironments: {production: {type: production, replicas: %d, state: %s}}\n"
     project.bring_about(document % (3, "running"))
     wait_until(lambda: len(app.instances()) == 3)
@@ -139,10 +143,10 @@ def test_the_live_release_follows_its_configuration(installation: Deploying, tmp
 
 
 def test_a_restarted_platform_continues_the_run_of_a_killed_one(
-    installation: Deploying, project: Configuring
+    installation: Installation, project: ConfigurationClient
 ) -> None:
     project.bring_about(BEFORE, **BINDINGS)
-    (site,) = [site for site in project.operate("site", "list") if site["name"] == "old-1"]
+    (site,) = [site for site in project.run_json("site", "list") if site["name"] == "old-1"]
     number = project.begin(AFTER + DELETED, **BINDINGS)
     for _ in range(2):
         installation.platform.kill()
@@ -151,7 +155,7 @@ def test_a_restarted_platform_continues_the_run_of_a_killed_one(
     assert [one["status"] for one in ended["operations"]] == ["succeeded"] * COUNT
     assert project.plan(AFTER + DELETED, **BINDINGS)["actions"] == []
     output = [
-        entry for entry in project.operate("audit", "--limit", "1000") if entry["source"] == "127.0.0.1"
+        entry for entry in project.run_json("audit", "--limit", "1000") if entry["source"] == "127.0.0.1"
     ]
     removed = [entry["subject"] for entry in output if entry["action"].endswith(".remove")]
     assert len(removed) == len({*removed}) >= 15

@@ -13,7 +13,11 @@ from urllib.parse import quote
 import pytest
 
 from tests.support import suites
-from tests.support.configuring import Configuring, new_project, write_given
+from tests.support.configuration_client import (
+    ConfigurationClient,
+    create_configured_project,
+    write_configuration,
+)
 from tests.support.platform_process import PlatformProcess, platform_process
 from tests.support.refused_configurations import PLACES, bad_requests, bad_values
 from tests.support.secret_watch import Needles, files_with
@@ -105,14 +109,14 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProce
 
 
 @pytest.fixture(scope="module")
-def project(platform: PlatformProcess) -> Configuring:
+def project(platform: PlatformProcess) -> ConfigurationClient:
     """A project to which the document was applied, with other bindings."""
-    created = new_project(platform, "Vault")
+    created = create_configured_project(platform, "Vault")
     created.bring_about(_DOCUMENT, **{name: f"{value}0" for name, value in _ALL.items()})
     return created
 
 
-def _check_told(project: Configuring, known: int = 0) -> None:
+def _check_told(project: ConfigurationClient, known: int = 0) -> None:
     """Assert that no secret was shown since then."""
     assert len(project.told) > known
     assert [output for output in project.told[known:] if _HIDDEN.within(output)] == []
@@ -134,7 +138,7 @@ def test_the_search_finds_planted_secrets(tmp_path: Path) -> None:
         assert files_with(_SECRETS, tmp_path) == [tmp_path / "leak"]
 
 
-def test_plans_reviews_and_runs_show_no_secret(project: Configuring) -> None:
+def test_plans_reviews_and_runs_show_no_secret(project: ConfigurationClient) -> None:
     plan = project.plan(_DOCUMENT, **_ALL)
     output = {change["field"]: change for action in plan["actions"] for change in action["changes"]}
     masked = {"branch", "domains", "goals.Bought", "variables.PLAIN"}
@@ -157,7 +161,7 @@ def test_plans_reviews_and_runs_show_no_secret(project: Configuring) -> None:
     _check_told(project)
 
 
-def test_a_failed_retried_and_canceled_step_shows_no_secret(project: Configuring) -> None:
+def test_a_failed_retried_and_canceled_step_shows_no_secret(project: ConfigurationClient) -> None:
     known = len(project.told)
     project.bring_about(
         "version: 2\nenvironments: {full: {type: staging}, last: {type: staging, order: 9}}\n"
@@ -195,7 +199,7 @@ def test_a_failed_retried_and_canceled_step_shows_no_secret(project: Configuring
 @pytest.mark.longer_in_full
 @pytest.mark.parametrize("place", PLACES)
 def test_a_document_refused_for_a_bound_value_shows_no_secret(
-    request: pytest.FixtureRequest, project: Configuring, place: str
+    request: pytest.FixtureRequest, project: ConfigurationClient, place: str
 ) -> None:
     """A review reads documents like a plan does, so `make test` covers one value of each position."""
     known = len(project.told)
@@ -216,7 +220,7 @@ def test_a_document_refused_for_a_bound_value_shows_no_secret(
 
 
 @pytest.mark.parametrize("kind", bad_requests(""))
-def test_a_refused_request_shows_no_secret(project: Configuring, kind: str) -> None:
+def test_a_refused_request_shows_no_secret(project: ConfigurationClient, kind: str) -> None:
     known = len(project.told)
     for path in ("plan", "reviews"):
         answer = project.configure("POST", path, bad_requests(_CORES[0])[kind])
@@ -224,10 +228,10 @@ def test_a_refused_request_shows_no_secret(project: Configuring, kind: str) -> N
     _check_told(project, known)
 
 
-def test_commands_show_no_secret(project: Configuring, tmp_path: Path) -> None:
+def test_commands_show_no_secret(project: ConfigurationClient, tmp_path: Path) -> None:
     known = len(project.told)
     others = {name: f"{value}2" for name, value in _ALL.items()}
-    given = write_given(tmp_path, _DOCUMENT, others)
+    given = write_configuration(tmp_path, _DOCUMENT, others)
     of_project = ("--project", project.project)
     assert project.run("config", "plan", *given, *of_project).returncode == 2
     assert project.run("config", "plan", *given, *of_project, "--json").returncode == 2
@@ -235,23 +239,25 @@ def test_commands_show_no_secret(project: Configuring, tmp_path: Path) -> None:
     assert project.run("config", "plan", *given, *of_project).returncode == 0
     for command in (["applications"], ["show", "1"]):
         assert project.run("config", *command).returncode == 0
-        project.operate("config", *command)
+        project.run_json("config", *command)
     for bad in ("cron: ${plain}", 'cron: "0 3 * * ${odd}"', "period: ${lines}"):
         document = f"version: 2\nenvironments: {{vault: {{heartbeats: {{job: {{{bad}}}}}}}}}\n"
-        refused = project.run("config", "plan", *write_given(tmp_path, document, _BINDINGS), *of_project)
+        refused = project.run(
+            "config", "plan", *write_configuration(tmp_path, document, _BINDINGS), *of_project
+        )
         assert refused.returncode == 1 and refused.stderr
-    project.operate("audit")
+    project.run_json("audit")
     _check_told(project, known)
     # These commands show set values, no matter where they came from.
     known = len(project.told)
     assert project.run("config", "export", *of_project).returncode == 0
-    assert _BRANCH in project.operate("config", "export", *of_project)["document"]
-    slug = project.operate("project", "show", project.project)["slug"]
-    project.operate("variables", "show", f"{slug}/vault")
+    assert _BRANCH in project.run_json("config", "export", *of_project)["document"]
+    slug = project.run_json("project", "show", project.project)["slug"]
+    project.run_json("variables", "show", f"{slug}/vault")
     assert [output for output in project.told[known:] if _SECRETS.within(output)] == []
 
 
-def test_no_table_contains_a_secret(project: Configuring, platform: PlatformProcess) -> None:
+def test_no_table_contains_a_secret(project: ConfigurationClient, platform: PlatformProcess) -> None:
     with closing(sqlite3.connect(platform.data / "control.sqlite", timeout=30)) as database:
         tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         rows = {table: database.execute(f'SELECT * FROM "{table}"').fetchall() for table in tables}
@@ -265,7 +271,7 @@ def _bytes(cell: object) -> bytes:
     return cell if isinstance(cell, bytes) else str(cell).encode()
 
 
-def test_no_file_contains_a_secret(project: Configuring, platform: PlatformProcess) -> None:
+def test_no_file_contains_a_secret(project: ConfigurationClient, platform: PlatformProcess) -> None:
     # While it runs, with data that is only in the write-ahead log; and after it has ended.
     for _ in range(2):
         assert files_with(_SECRETS, platform.data) == []

@@ -32,7 +32,7 @@ from tests.support import fork_server
 from tests.support.compose_file import own_services
 from tests.support.engines import or_skip
 from tests.support.scrape import check_scrape
-from tests.support.within import holds_within
+from tests.support.waits import wait_within
 from wiring.processes.edge import SLICE_SECONDS
 
 _RATE = 5000
@@ -195,7 +195,7 @@ def test_control_ignores_forwarded_addresses_from_local_callers(stack: Stack) ->
     control.env = {**stack.env, "PHAROS_TRUSTED_PROXIES": ""}
     control.start()
     try:
-        holds_within(60, control.is_ready)
+        wait_within(60, control.is_ready)
         request = urllib.request.Request(
             f"{control.url}/api/v1/projects/{stack.credentials['project_id']}/workflow",
             data=json.dumps({"workflow": "version: 1\nprocesses: {web: {command: ./serve}}"}).encode(),
@@ -256,7 +256,7 @@ def test_a_new_key_works_at_once_and_a_revoked_one_nowhere_within_5_s(stack: Sta
         return ingest(f"{edge.url}/api", key["ingest_key"], "revoked")[0] == 401
 
     for edge in stack.edges:
-        left -= holds_within(left, partial(is_refused, edge))
+        left -= wait_within(left, partial(is_refused, edge))
         print(f"refused by {edge.name} {5.0 - left:.2f} s after the command")
     shown = {k["id"]: k for k in json.loads(pharos(stack, "keys", "list", "--json").stdout)}
     assert shown[key["id"]]["revoked_at"] is not None

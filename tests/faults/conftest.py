@@ -6,10 +6,10 @@ import pytest
 
 from tests.support.cheap_engines import engines_are_cheap
 from tests.support.databases import KINDS, migrated_database, prepare_once
-from tests.support.deploy_stage import open_stage
+from tests.support.deploy_scenario import open_scenario
 from tests.support.deployer_process import deployer_process
 from tests.support.fifty_steps import Fifty, prepare_fifty
-from tests.support.killed_deployer import Killed
+from tests.support.killed_deployer import KilledDeployer
 
 __all__ = ["engines_are_cheap"]
 
@@ -17,29 +17,29 @@ __all__ = ["engines_are_cheap"]
 @pytest.fixture(scope="module")
 async def killed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Killed]:
+) -> AsyncIterator[KilledDeployer]:
     """On the engine of the parameter; SQLite by default."""
     folder = tmp_path_factory.mktemp("killed")
     async with (
         migrated_database(getattr(request, "param", "sqlite"), request, folder) as url,
-        open_stage(url, folder) as stage,
+        open_scenario(url, folder) as scenario,
         deployer_process(folder / "deployer", url) as deployer,
     ):
-        places = await stage.add_project("shop")
+        places = await scenario.add_project("shop")
         for _ in range(2):
-            stage.commit("shop")
-            assert await stage.wait_final(await stage.deploy(places["staging"])) == "succeeded"
-        yield Killed(stage, deployer, places["staging"], places["production"])
+            scenario.commit("shop")
+            assert await scenario.wait_final(await scenario.deploy(places["staging"])) == "succeeded"
+        yield KilledDeployer(scenario, deployer, places["staging"], places["production"])
 
 
 @pytest.fixture
-async def running_deployer(killed: Killed) -> AsyncIterator[Killed]:
+async def running_deployer(killed: KilledDeployer) -> AsyncIterator[KilledDeployer]:
     """Yield a running deployer whose environments are in their desired state, whatever the previous test did."""
     if not killed.deployer.is_running:
         killed.deployer.start()
-    await killed.stage.settle(killed.deployer)
+    await killed.scenario.wait_settled(killed.deployer)
     yield killed
-    killed.deployer.order("")
+    killed.deployer.kill_at("")
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -9,63 +9,65 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from tests.support.deploy_stage import ask
-from tests.support.deployer_process import until_equal
-from tests.support.killed_deployer import CHECKS_OUT, INTERRUPTED, STARTS, Killed
+from tests.support.deploy_scenario import fetch_app
+from tests.support.killed_deployer import CHECKS_OUT, INTERRUPTED, STARTS, KilledDeployer
+from tests.support.waits import poll_until_equal
 
 _HOST = "staging.shop.localhost"
 # No other process on this machine sleeps so long.
 _WAITING = f"sleep {10_000 + os.getpid()}"
 
 
-async def test_a_deployment_fails_after_the_third_kill_in_one_build(running_deployer: Killed) -> None:
-    stage, deployer = running_deployer.stage, running_deployer.deployer
+async def test_a_deployment_fails_after_the_third_kill_in_one_build(running_deployer: KilledDeployer) -> None:
+    scenario, deployer = running_deployer.scenario, running_deployer.deployer
     number = 0
-    stage.commit("shop")
+    scenario.commit("shop")
     for attempt in range(3):
-        deployer.order("printed building")
+        deployer.kill_at("printed building")
         if attempt == 0:
-            number = await stage.deploy(running_deployer.staging)
+            number = await scenario.deploy(running_deployer.staging)
         else:
             deployer.start()
         await deployer.wait_killed()
     deployer.start()
-    assert await stage.wait_final(number) == "failed"
-    told = [line for line in await stage.lines(number) if INTERRUPTED in line]
+    assert await scenario.wait_final(number) == "failed"
+    told = [line for line in await scenario.lines(number) if INTERRUPTED in line]
     assert told == [CHECKS_OUT, CHECKS_OUT, f"{INTERRUPTED}, for the 3rd time: it is given up."]
-    await stage.settle(deployer)
+    await scenario.wait_settled(deployer)
 
 
 async def test_a_deployment_canceled_while_no_deployer_runs_is_not_continued(
-    running_deployer: Killed,
+    running_deployer: KilledDeployer,
 ) -> None:
-    stage, deployer = running_deployer.stage, running_deployer.deployer
-    deployer.order("printed building")
-    stage.commit("shop")
-    number = await stage.deploy(running_deployer.staging)
+    scenario, deployer = running_deployer.scenario, running_deployer.deployer
+    deployer.kill_at("printed building")
+    scenario.commit("shop")
+    number = await scenario.deploy(running_deployer.staging)
     await deployer.wait_killed()
-    await stage.cancel(number)
-    before = await stage.lines(number)
+    await scenario.cancel(number)
+    before = await scenario.lines(number)
     deployer.start()
-    await stage.settle(deployer)
-    assert (await stage.read(number)).status == "canceled"
-    assert (await stage.lines(number)) == before and before[-1] == "Canceled."
+    await scenario.wait_settled(deployer)
+    assert (await scenario.read(number)).status == "canceled"
+    assert (await scenario.lines(number)) == before and before[-1] == "Canceled."
 
 
-async def test_a_kill_during_the_cancellation_of_a_build_leaves_no_files(running_deployer: Killed) -> None:
-    stage, deployer = running_deployer.stage, running_deployer.deployer
-    stage.commit("shop", build="(sleep 600 >/dev/null 2>&1 &); echo building; sleep 600")
-    number = await stage.deploy(running_deployer.staging)
+async def test_a_kill_during_the_cancellation_of_a_build_leaves_no_files(
+    running_deployer: KilledDeployer,
+) -> None:
+    scenario, deployer = running_deployer.scenario, running_deployer.deployer
+    scenario.commit("shop", build="(sleep 600 >/dev/null 2>&1 &); echo building; sleep 600")
+    number = await scenario.deploy(running_deployer.staging)
     async with asyncio.timeout(90):
-        while "building" not in await stage.lines(number):
+        while "building" not in await scenario.lines(number):
             await asyncio.sleep(0.05)
     # Not earlier: the clean-up before the build and the sweeps remove files, too.
-    deployer.order("before remove")
-    await stage.cancel(number)
+    deployer.kill_at("before remove")
+    await scenario.cancel(number)
     await deployer.wait_killed()
     deployer.start()
-    await stage.settle(deployer)
-    assert (await stage.read(number)).status == "canceled"
+    await scenario.wait_settled(deployer)
+    assert (await scenario.read(number)).status == "canceled"
 
 
 _BUILD_FAILS = ({"build": "exit 3"}, CHECKS_OUT, "Build step 1 of 1")
@@ -83,45 +85,49 @@ _START_FAILS = ({"web": "exit 3"}, STARTS, "web.1")
     ],
 )
 async def test_a_kill_while_a_failure_is_recorded(
-    running_deployer: Killed, point: str, commit: dict[str, str], told: str, reason: str
+    running_deployer: KilledDeployer, point: str, commit: dict[str, str], told: str, reason: str
 ) -> None:
-    stage, deployer = running_deployer.stage, running_deployer.deployer
-    deployer.order(point)
-    stage.commit("shop", **commit)
-    number = await stage.deploy(running_deployer.staging)
+    scenario, deployer = running_deployer.scenario, running_deployer.deployer
+    deployer.kill_at(point)
+    scenario.commit("shop", **commit)
+    number = await scenario.deploy(running_deployer.staging)
     await deployer.wait_killed()
     deployer.start()
-    assert await stage.wait_final(number) == "failed"
-    lines = await stage.lines(number)
+    assert await scenario.wait_final(number) == "failed"
+    lines = await scenario.lines(number)
     assert lines[-1].startswith(reason)
     assert [line for line in lines if INTERRUPTED in line] == ([told] if point.startswith("before") else [])
-    await stage.settle(deployer)
+    await scenario.wait_settled(deployer)
 
 
-async def test_without_release_steps_a_kill_after_the_build_keeps_the_build(running_deployer: Killed) -> None:
-    running_deployer.deployer.order("after record.add_release")
-    running_deployer.stage.commit("shop", release=None)
-    number = await running_deployer.stage.deploy(running_deployer.staging)
-    await running_deployer.survive(number, STARTS, running_deployer.staging)
+async def test_without_release_steps_a_kill_after_the_build_keeps_the_build(
+    running_deployer: KilledDeployer,
+) -> None:
+    running_deployer.deployer.kill_at("after record.add_release")
+    running_deployer.scenario.commit("shop", release=None)
+    number = await running_deployer.scenario.deploy(running_deployer.staging)
+    await running_deployer.check_recovery(number, STARTS, running_deployer.staging)
 
 
-async def test_running_processes_outlive_a_kill_and_are_adopted(running_deployer: Killed) -> None:
-    stage, deployer = running_deployer.stage, running_deployer.deployer
+async def test_running_processes_outlive_a_kill_and_are_adopted(running_deployer: KilledDeployer) -> None:
+    scenario, deployer = running_deployer.scenario, running_deployer.deployer
     before = {mark: [each.pid for each in found] for mark, found in deployer.marked().items()}
-    answered = ask(deployer.port, _HOST)
+    answered = fetch_app(deployer.port, _HOST)
     assert isinstance(answered, dict)
     killed_at = time.monotonic()
     deployer.kill()
     deployer.start()
-    await until_equal(lambda: ask(deployer.port, _HOST), answered)
+    await poll_until_equal(lambda: fetch_app(deployer.port, _HOST), answered)
     away = time.monotonic() - killed_at
     print(f"nobody answered for {away:.2f} s")
-    await stage.settle(deployer)
+    await scenario.wait_settled(deployer)
     assert {mark: [each.pid for each in found] for mark, found in deployer.marked().items()} == before
 
 
-async def test_processes_that_ended_while_no_deployer_ran_are_restarted(running_deployer: Killed) -> None:
-    stage, deployer = running_deployer.stage, running_deployer.deployer
+async def test_processes_that_ended_while_no_deployer_ran_are_restarted(
+    running_deployer: KilledDeployer,
+) -> None:
+    scenario, deployer = running_deployer.scenario, running_deployer.deployer
     deployer.kill()
     for processes in deployer.marked().values():
         for each in processes:
@@ -129,19 +135,21 @@ async def test_processes_that_ended_while_no_deployer_ran_are_restarted(running_
             with suppress(ProcessLookupError):
                 os.kill(each.pid, signal.SIGKILL)
     deployer.start()
-    await stage.settle(deployer)
+    await scenario.wait_settled(deployer)
 
 
-async def test_a_git_that_waits_for_its_host_does_not_outlive_the_deployer(running_deployer: Killed) -> None:
-    stage, deployer = running_deployer.stage, running_deployer.deployer
-    place = (await stage.add_project("far", "ssh://git@127.0.0.1:9/far.git"))["production"]
+async def test_a_git_that_waits_for_its_host_does_not_outlive_the_deployer(
+    running_deployer: KilledDeployer,
+) -> None:
+    scenario, deployer = running_deployer.scenario, running_deployer.deployer
+    place = (await scenario.add_project("far", "ssh://git@127.0.0.1:9/far.git"))["production"]
     deployer.kill()
     waits = {**deployer.environment, "GIT_SSH_COMMAND": f"{_WAITING};"}
     refuses = {**deployer.environment, "GIT_SSH_COMMAND": "false"}
     deployer.environment = waits
     deployer.start()
-    await stage.settle(deployer)
-    number = await stage.deploy(place)
+    await scenario.wait_settled(deployer)
+    number = await scenario.deploy(place)
     async with asyncio.timeout(90):
         while not any(
             _WAITING.split() == (each.info["cmdline"] or [])[:2] for each in psutil.process_iter(["cmdline"])
@@ -150,5 +158,5 @@ async def test_a_git_that_waits_for_its_host_does_not_outlive_the_deployer(runni
     deployer.kill()
     deployer.environment = refuses
     deployer.start()
-    assert await stage.wait_final(number) == "failed"
-    await stage.settle(deployer)
+    assert await scenario.wait_final(number) == "failed"
+    await scenario.wait_settled(deployer)

@@ -14,8 +14,9 @@ from sqlalchemy import select
 from control_domain.tables.deployments import Deployment, DeploymentLine, LiveRelease, Release
 from control_domain.tables.runtime import EnvironmentLease, Instance
 from tests.support.databases import migrated_database
-from tests.support.deploy_stage import Stage, ask, open_stage
-from tests.support.deployer_process import DeployerProcess, deployer_process, until_equal
+from tests.support.deploy_scenario import DeployScenario, fetch_app, open_scenario
+from tests.support.deployer_process import DeployerProcess, deployer_process
+from tests.support.waits import poll_until_equal
 
 # Of the first deployer, whose lease the second waits for; of the second, whose lease must not expire on a stalled
 # machine.
@@ -31,14 +32,14 @@ _HOST = "production.shop.localhost"
 _TOLD = (Deployment, DeploymentLine, Release, LiveRelease, Instance)
 
 
-async def _lease(stage: Stage) -> EnvironmentLease:
-    async with stage.sessions() as session:
+async def _lease(scenario: DeployScenario) -> EnvironmentLease:
+    async with scenario.sessions() as session:
         return (await session.execute(select(EnvironmentLease))).scalar_one()
 
 
-async def _rows(stage: Stage) -> dict[str, list[tuple[Any, ...]]]:
+async def _rows(scenario: DeployScenario) -> dict[str, list[tuple[Any, ...]]]:
     """Return everything that deployers write, except the length of leases."""
-    async with stage.sessions() as session:
+    async with scenario.sessions() as session:
         found = {
             table.__tablename__: [
                 tuple(row)
@@ -53,33 +54,33 @@ async def _rows(stage: Stage) -> dict[str, list[tuple[Any, ...]]]:
     return found
 
 
-async def _wait_for_line(stage: Stage, number: int, text: str) -> None:
+async def _wait_for_line(scenario: DeployScenario, number: int, text: str) -> None:
     async with asyncio.timeout(90):
-        while text not in await stage.lines(number):
+        while text not in await scenario.lines(number):
             await asyncio.sleep(0.02)
 
 
-async def _wait_taken(stage: Stage, first: DeployerProcess) -> None:
+async def _wait_taken(scenario: DeployScenario, first: DeployerProcess) -> None:
     """Wait until the other deployer has the environment, after the lease of the first has expired."""
-    until = (await _lease(stage)).leased_until
+    until = (await _lease(scenario)).leased_until
     ends_at = time.monotonic() + 90
-    while (await _lease(stage)).holder == first.identity["id"]:
+    while (await _lease(scenario)).holder == first.identity["id"]:
         assert time.monotonic() < ends_at
         await asyncio.sleep(0.02)
     assert datetime.now(UTC) > until
 
 
-async def _is_settled(stage: Stage, number: int) -> bool:
+async def _is_settled(scenario: DeployScenario, number: int) -> bool:
     """Return True if the deployer has written the whole deployment: finally its idle state, and the running
     processes."""
-    async with stage.sessions() as session:
+    async with scenario.sessions() as session:
         runs = select(Instance.deployment_id, Instance.state)
         found = [tuple(row) for row in await session.execute(runs)]
-    return (await _lease(stage)).doing is None and found == [(number, "running")]
+    return (await _lease(scenario)).doing is None and found == [(number, "running")]
 
 
 def _answering(deployer: DeployerProcess) -> int | None:
-    answer = ask(deployer.port, _HOST)
+    answer = fetch_app(deployer.port, _HOST)
     return int(answer["mark"].split("/")[2]) if isinstance(answer, dict) else None
 
 
@@ -94,40 +95,40 @@ async def test_a_deployer_that_lost_its_lease_changes_nothing(
     long = ("--lease-seconds", str(_LONG_LEASE_SECONDS))
     async with (
         migrated_database(kind, request, tmp_path) as url,
-        open_stage(url, tmp_path) as stage,
+        open_scenario(url, tmp_path) as scenario,
         deployer_process(tmp_path / "first", url, *short) as first,
     ):
-        target = (await stage.add_project("shop"))["production"]
-        stage.commit("shop")
-        assert await stage.wait_final(await stage.deploy(target)) == "succeeded"
-        await stage.settle(first)
+        target = (await scenario.add_project("shop"))["production"]
+        scenario.commit("shop")
+        assert await scenario.wait_final(await scenario.deploy(target)) == "succeeded"
+        await scenario.wait_settled(first)
         home = first.folder / "homes" / target.environment.public_id / "build"
         (home / "wait").touch()
         (home / "hang").touch()
-        stage.commit("shop", build=_BUILD)
-        number = await stage.deploy(target)
-        await _wait_for_line(stage, number, "building")
+        scenario.commit("shop", build=_BUILD)
+        number = await scenario.deploy(target)
+        await _wait_for_line(scenario, number, "building")
         first.send(signal.SIGSTOP)
-        await until_equal(lambda: first.is_stopped, True)
+        await poll_until_equal(lambda: first.is_stopped, True)
         # The build prints its next line, which no deployer reads now.
         (home / "wait").unlink()
         async with deployer_process(tmp_path / "second", url, *long) as second:
-            await _wait_taken(stage, first)
-            assert await stage.wait_final(number) == "succeeded"
-            await until_equal(lambda: _answering(second), number)
-            assert (await stage.lines(number)).count("late") == 1
+            await _wait_taken(scenario, first)
+            assert await scenario.wait_final(number) == "succeeded"
+            await poll_until_equal(lambda: _answering(second), number)
+            assert (await scenario.lines(number)).count("late") == 1
             async with asyncio.timeout(90):
-                while not await _is_settled(stage, number):
+                while not await _is_settled(scenario, number):
                     await asyncio.sleep(0.05)
             await asyncio.sleep(1)
-            before = await _rows(stage)
+            before = await _rows(scenario)
 
             first.send(signal.SIGCONT)
-            await until_equal(first.marked, {})
-            await until_equal(first.strays, [])
+            await poll_until_equal(first.marked, {})
+            await poll_until_equal(first.strays, [])
             # It removes the build that the second deployer repeated, and keeps its own earlier build.
-            await until_equal(first.artefacts, ["1"])
+            await poll_until_equal(first.artefacts, ["1"])
             await asyncio.sleep(_LEASE_SECONDS)
-            assert await _rows(stage) == before
+            assert await _rows(scenario) == before
             assert first.is_running and _answering(first) is None
             assert _answering(second) == number

@@ -25,7 +25,7 @@ from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support import fork_server
 from tests.support.engines import free_port, or_skip
 from tests.support.kafka_broker import running_kafka
-from tests.support.listed_keys import listing
+from tests.support.listed_keys import entries_reader
 from tests.support.log_under_test import topic_settings
 from tests.support.redis_server import running_redis
 
@@ -137,7 +137,7 @@ async def _publish_key(redis: str) -> str:
     entry = KeyEntry(digest_credential(key), CredentialKind.INGEST_KEY, "acc", "prj", "env", limit)
     directory = await open_redis_key_directory(redis, follow=False)
     try:
-        await directory.publish_all(listing([entry]))
+        await directory.publish_all(entries_reader([entry]))
     finally:
         await directory.close()
     return key

@@ -21,7 +21,7 @@ from storage_backends.event_log.kafka_topics import create_topics
 from tests.faults.consumers_on_server import ConsumersOnServer, until_stored
 from tests.faults.kill_points import IN_THE_BODY
 from tests.support.clickhouse_front import running_clickhouse_front
-from tests.support.log_under_test import MB, topic_settings, until_connected
+from tests.support.log_under_test import MB, topic_settings, wait_connected
 from tests.support.telemetry_records import append_batch
 
 _EVENTS = 20
@@ -56,7 +56,7 @@ async def test_a_consumer_that_wakes_late_stores_no_duplicates(
         )
         victim: subprocess.Popen[bytes] | None = None
         try:
-            await until_connected(log)
+            await wait_connected(log)
             server = await open_clickhouse_server(front.url)
             await apply_schema(server)
             victim = consumers.start()

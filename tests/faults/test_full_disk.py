@@ -23,7 +23,7 @@ from storage_backends.event_log.sqlite import open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from storage_backends.event_log.sqlite_writer import Bounds
 from tests.support.platform_process import PlatformProcess
-from tests.support.within import holds_within
+from tests.support.waits import wait_within
 
 _MB = 2**20
 _EVENTS = 100
@@ -139,7 +139,7 @@ def test_a_full_disk_loses_no_acknowledged_events(tmp_path: Path) -> None:
             _until(senders, lambda: senders.answers["ingest", 503] >= 20)
             assert platform.request("GET", "/health/ready").status == 503
             disk.free()
-            holds_within(
+            wait_within(
                 30, lambda: platform.request("GET", "/health/ready").status == 200, platform.log.read_text
             )
             after = senders.answers.copy()

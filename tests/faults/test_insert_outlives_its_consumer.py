@@ -16,7 +16,7 @@ from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_topics import create_topics
 from tests.faults.consumers_on_server import ConsumersOnServer, until_stored
 from tests.support.clickhouse_front import FrontServer, running_clickhouse_front
-from tests.support.log_under_test import MB, topic_settings, until_connected
+from tests.support.log_under_test import MB, topic_settings, wait_connected
 from tests.support.telemetry_records import append_batch
 
 _EVENTS = 20
@@ -44,7 +44,7 @@ async def test_two_inserts_of_the_same_chunk_store_it_once(
 
     with running_clickhouse_front(tmp_path / "clickhouse") as front:
         try:
-            await until_connected(log)
+            await wait_connected(log)
             consumers = ConsumersOnServer(kafka_bootstrap, topic, tmp_path, front)
             # The consumer is past the records that may be stored already, and no longer checks the table.
             await send(0, 5)
@@ -62,13 +62,13 @@ async def test_two_inserts_of_the_same_chunk_store_it_once(
             if first_arrives == "after the second":
                 front.faults("none", 0)
                 await asyncio.to_thread(consumers.report)
-                front.let_go()
+                front.release()
                 await _until_held(front, 0)
                 report = await asyncio.to_thread(consumers.report)
             else:
                 reporting = asyncio.create_task(asyncio.to_thread(consumers.report))
                 await _until_held(front, 2)
-                front.let_go()
+                front.release()
                 report = await reporting
         finally:
             await log.close()

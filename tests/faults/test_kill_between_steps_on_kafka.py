@@ -19,7 +19,7 @@ from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_topics import create_topics
 from tests.faults.kill_points import ALL_STEPS, STATES
 from tests.support import fork_server
-from tests.support.log_under_test import MB, topic_settings, until_connected
+from tests.support.log_under_test import MB, topic_settings, wait_connected
 from tests.support.telemetry_records import append_batch
 
 _EVENTS = 50
@@ -52,7 +52,7 @@ async def test_a_kill_at_each_step_leaves_each_event_stored_once(
     await create_topics(connection, [topic, f"{topic}.dead"], topic_settings(_PARTITIONS))
     log = await open_kafka_log(connection, [topic], buffer_bytes=32 * MB, acknowledge_seconds=60.0)
     try:
-        await until_connected(log)
+        await wait_connected(log)
         sender = _Sender(log, topic)
         order = tmp_path / "kill-at"
         for step in steps:

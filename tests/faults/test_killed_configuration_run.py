@@ -31,8 +31,8 @@ from tests.support.fifty_steps import (
     plan_again,
     read_outcome,
 )
-from tests.support.killed_run import Lives, living
-from tests.support.listed_keys import listing
+from tests.support.killed_configuration_worker import RestartedWorker, restarted_worker
+from tests.support.listed_keys import entries_reader
 from tests.support.redis_server import RedisServer, running_redis
 
 _CHECKPOINTS = ("started", "applied", "published")
@@ -77,13 +77,13 @@ async def prepared(fifty: Fifty, tmp_path_factory: pytest.TempPathFactory) -> Pr
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class DeployScenario:
     """The run in a database and a key directory of its own, and its workers."""
 
     prepared: Prepared
     sessions: Sessions
     directory: RedisKeyDirectory
-    workers: Sequence[Lives]
+    workers: Sequence[RestartedWorker]
 
     async def attempts(self) -> list[int]:
         """Return the attempts of each step."""
@@ -107,7 +107,7 @@ class Stage:
 @asynccontextmanager
 async def _stage(
     prepared: Prepared, redis: RedisServer, folder: Path, *, workers: int = 1
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[DeployScenario]:
     redis.restart()
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(copied_database(prepared.fifty.url, folder))
@@ -115,23 +115,23 @@ async def _stage(
         directory = await open_redis_key_directory(redis.url, follow=False)
         stack.push_async_callback(directory.close)
         entries = await live_entries(sessions)
-        await directory.publish_all(listing(entries))
+        await directory.publish_all(entries_reader(entries))
         # Each key was also published alone when it was created.
         for entry in entries:
             await directory.publish(entry)
         alone = ["--alone"] if url.startswith("sqlite") else []
         living_there = [
             await stack.enter_async_context(
-                living(folder, url, redis.url, *alone, lease_seconds=_LEASE_SECONDS)
+                restarted_worker(folder, url, redis.url, *alone, lease_seconds=_LEASE_SECONDS)
             )
             for _ in range(workers)
         ]
-        yield Stage(prepared, sessions, directory, living_there)
+        yield DeployScenario(prepared, sessions, directory, living_there)
 
 
-async def _kill_at(stage: Stage, checkpoints: Sequence[tuple[str, int]]) -> None:
+async def _kill_at(scenario: DeployScenario, checkpoints: Sequence[tuple[str, int]]) -> None:
     """Start one life per checkpoint, and a last one that finishes."""
-    (lives,) = stage.workers
+    (lives,) = scenario.workers
     for checkpoint, position in checkpoints:
         await lives.begin(f"{checkpoint} {position}")
         assert await lives.end(), f"never at {checkpoint} {position}: {lives.read_log_end()}"
@@ -179,12 +179,12 @@ async def test_a_kill_at_a_checkpoint_of_each_kind_of_resource(
     kills = sorted(
         ((checkpoint, first[action, kind]) for checkpoint, action, kind in _KILLED_KINDS), key=itemgetter(1)
     )
-    async with _stage(prepared, redis_server, tmp_path) as stage:
-        await _kill_at(stage, kills)
-        await stage.check_complete()
+    async with _stage(prepared, redis_server, tmp_path) as scenario:
+        await _kill_at(scenario, kills)
+        await scenario.check_complete()
         # A step that publishes nothing is finished at `applied`.
         again = {at for checkpoint, at in kills if checkpoint == "started" or at in prepared.publishing}
-        assert await stage.attempts() == [1 + (position in again) for position in range(COUNT)]
+        assert await scenario.attempts() == [1 + (position in again) for position in range(COUNT)]
 
 
 @pytest.mark.full
@@ -200,10 +200,10 @@ async def test_a_kill_at_every_checkpoint_of_each_step(
         # The other steps publish nothing.
         if checkpoint != "published" or position in publishing
     ]
-    async with _stage(prepared, redis_server, tmp_path) as stage:
-        await _kill_at(stage, kills)
-        await stage.check_complete()
-        assert await stage.attempts() == [4 if position in publishing else 2 for position in range(COUNT)]
+    async with _stage(prepared, redis_server, tmp_path) as scenario:
+        await _kill_at(scenario, kills)
+        await scenario.check_complete()
+        assert await scenario.attempts() == [4 if position in publishing else 2 for position in range(COUNT)]
 
 
 @pytest.mark.full
@@ -212,10 +212,10 @@ async def test_a_kill_right_after_publishing(
     prepared: Prepared, redis_server: RedisServer, tmp_path: Path
 ) -> None:
     publishing = prepared.publishing
-    async with _stage(prepared, redis_server, tmp_path) as stage:
-        await _kill_at(stage, [("published", position) for position in publishing])
-        await stage.check_complete()
-        assert await stage.attempts() == [1 + (position in publishing) for position in range(COUNT)]
+    async with _stage(prepared, redis_server, tmp_path) as scenario:
+        await _kill_at(scenario, [("published", position) for position in publishing])
+        await scenario.check_complete()
+        assert await scenario.attempts() == [1 + (position in publishing) for position in range(COUNT)]
 
 
 @_on_postgres
@@ -227,10 +227,10 @@ async def test_a_kill_at_each_checkpoint_on_postgres(
         (checkpoint, prepared.publishing[number * apart]) for number, checkpoint in enumerate(_CHECKPOINTS)
     ]
     killed = {position for _, position in kills}
-    async with _stage(prepared, redis_server, tmp_path) as stage:
-        await _kill_at(stage, kills)
-        await stage.check_complete()
-        assert await stage.attempts() == [1 + (position in killed) for position in range(COUNT)]
+    async with _stage(prepared, redis_server, tmp_path) as scenario:
+        await _kill_at(scenario, kills)
+        await scenario.check_complete()
+        assert await scenario.attempts() == [1 + (position in killed) for position in range(COUNT)]
 
 
 @pytest.mark.full
@@ -240,9 +240,9 @@ async def test_kills_on_postgres(prepared: Prepared, redis_server: RedisServer, 
     others = [position for position in range(COUNT) if position not in publishing]
     chosen = [*zip(cycle(_CHECKPOINTS), publishing[::3]), *zip(cycle(_CHECKPOINTS[:2]), others[::5])]
     assert {checkpoint for checkpoint, _ in chosen} == set(_CHECKPOINTS)
-    async with _stage(prepared, redis_server, tmp_path) as stage:
-        await _kill_at(stage, sorted(chosen, key=itemgetter(1)))
-        await stage.check_complete()
+    async with _stage(prepared, redis_server, tmp_path) as scenario:
+        await _kill_at(scenario, sorted(chosen, key=itemgetter(1)))
+        await scenario.check_complete()
 
 
 # Two workers at once, below, are killed at random moments in every run.
@@ -252,24 +252,24 @@ async def test_kills_on_postgres(prepared: Prepared, redis_server: RedisServer, 
 async def test_kills_at_random_moments(
     seed: int, prepared: Prepared, redis_server: RedisServer, tmp_path: Path
 ) -> None:
-    async with _stage(prepared, redis_server, tmp_path) as stage:
-        kills = await _kill_at_random(stage.workers[0], random.Random(seed), 0.2)
+    async with _stage(prepared, redis_server, tmp_path) as scenario:
+        kills = await _kill_at_random(scenario.workers[0], random.Random(seed), 0.2)
         assert kills >= _FEWEST_KILLS, "it was finished before the kills came"
-        await stage.check_complete()
+        await scenario.check_complete()
 
 
 @_on_postgres
 async def test_two_workers_that_are_killed_at_random_moments(
     prepared: Prepared, redis_server: RedisServer, tmp_path: Path
 ) -> None:
-    async with _stage(prepared, redis_server, tmp_path, workers=2) as stage:
+    async with _stage(prepared, redis_server, tmp_path, workers=2) as scenario:
         moments = random.Random(1)
-        kills = await asyncio.gather(*(_kill_at_random(lives, moments, 1.0) for lives in stage.workers))
+        kills = await asyncio.gather(*(_kill_at_random(lives, moments, 1.0) for lives in scenario.workers))
         assert sum(kills) >= _FEWEST_KILLS, "it was finished before the kills came"
-        await stage.check_complete()
+        await scenario.check_complete()
 
 
-async def _kill_at_random(lives: Lives, moments: random.Random, longest: float) -> int:
+async def _kill_at_random(lives: RestartedWorker, moments: random.Random, longest: float) -> int:
     """Kill lives, each after `longest` seconds at most, until one finishes; return the number of kills."""
     for count in range(_MOST_LIVES):
         # Limit the progress of the first lives, however late the kill comes.

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.killed_deployer import BEGINS, CHECKS_OUT, NOT_TWICE, STARTS, SWITCHES, Killed
+from tests.support.killed_deployer import BEGINS, CHECKS_OUT, NOT_TWICE, STARTS, SWITCHES, KilledDeployer
 
 _DEPLOY = {
     "before begin_attempt": None,
@@ -98,48 +98,48 @@ _DEPLOY_POINTS = _points(
 
 
 @pytest.mark.parametrize("point", _DEPLOY_POINTS)
-async def test_a_deploy_over_a_live_release(running_deployer: Killed, point: str) -> None:
+async def test_a_deploy_over_a_live_release(running_deployer: KilledDeployer, point: str) -> None:
     await _deploy_and_kill(running_deployer, point)
 
 
-async def _deploy_and_kill(running_deployer: Killed, point: str) -> None:
-    running_deployer.deployer.order(point)
-    running_deployer.stage.commit("shop")
-    number = await running_deployer.stage.deploy(running_deployer.staging)
-    await running_deployer.survive(number, _DEPLOY[point], running_deployer.staging)
+async def _deploy_and_kill(running_deployer: KilledDeployer, point: str) -> None:
+    running_deployer.deployer.kill_at(point)
+    running_deployer.scenario.commit("shop")
+    number = await running_deployer.scenario.deploy(running_deployer.staging)
+    await running_deployer.check_recovery(number, _DEPLOY[point], running_deployer.staging)
 
 
 # Without a live release, only the point of a failure behaves differently.
 @pytest.mark.parametrize("point", _points(_FIRST, {"printed releasing"}))
-async def test_a_first_deploy(running_deployer: Killed, point: str) -> None:
-    stage = running_deployer.stage
+async def test_a_first_deploy(running_deployer: KilledDeployer, point: str) -> None:
+    scenario = running_deployer.scenario
     slug = f"first-{_FIRST.index(point)}"
-    place = (await stage.add_project(slug))["production"]
-    stage.commit(slug)
-    running_deployer.deployer.order(point)
-    await running_deployer.survive(await stage.deploy(place), _DEPLOY[point], place)
-    await stage.remove(place)
+    place = (await scenario.add_project(slug))["production"]
+    scenario.commit(slug)
+    running_deployer.deployer.kill_at(point)
+    await running_deployer.check_recovery(await scenario.deploy(place), _DEPLOY[point], place)
+    await scenario.remove(place)
 
 
 @pytest.mark.parametrize("point", _points(_ROLLBACK, {"after record.skip_build"}))
-async def test_a_rollback(running_deployer: Killed, point: str) -> None:
-    running_deployer.deployer.order(point)
-    to = await running_deployer.stage.former(running_deployer.staging)
-    number = await running_deployer.stage.roll_back(running_deployer.staging, to)
-    await running_deployer.survive(number, _ROLLBACK[point], running_deployer.staging)
+async def test_a_rollback(running_deployer: KilledDeployer, point: str) -> None:
+    running_deployer.deployer.kill_at(point)
+    to = await running_deployer.scenario.find_retained(running_deployer.staging)
+    number = await running_deployer.scenario.roll_back(running_deployer.staging, to)
+    await running_deployer.check_recovery(number, _ROLLBACK[point], running_deployer.staging)
 
 
 @pytest.mark.parametrize("point", _points(_PROMOTION, {"before record.add_release"}))
-async def test_a_promotion(running_deployer: Killed, point: str) -> None:
-    stage = running_deployer.stage
-    live = (await stage.wanted_state()).live["staging.shop.localhost"]
-    running_deployer.deployer.order(point)
-    number = await stage.promote(live, running_deployer.staging, running_deployer.production)
-    await running_deployer.survive(number, _PROMOTION[point], running_deployer.production)
+async def test_a_promotion(running_deployer: KilledDeployer, point: str) -> None:
+    scenario = running_deployer.scenario
+    live = (await scenario.desired_state()).live["staging.shop.localhost"]
+    running_deployer.deployer.kill_at(point)
+    number = await scenario.promote(live, running_deployer.staging, running_deployer.production)
+    await running_deployer.check_recovery(number, _PROMOTION[point], running_deployer.production)
 
 
 # A decorator of its own, so that one fixture serves all points.
 @pytest.mark.parametrize("killed", ["postgres"], indirect=True)
 @pytest.mark.parametrize("point", _points(_ON_POSTGRES, {"after record.make_live"}))
-async def test_a_deploy_on_postgres(running_deployer: Killed, point: str) -> None:
+async def test_a_deploy_on_postgres(running_deployer: KilledDeployer, point: str) -> None:
     await _deploy_and_kill(running_deployer, point)

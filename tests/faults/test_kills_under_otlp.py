@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tests.otlp.requests import logs, metrics, span, traces
-from tests.support.deploying import wait_until
 from tests.support.platform_process import PlatformProcess, platform_process
+from tests.support.waits import wait_until
 
 _RECORDS = 50
 _FEWEST = 1000

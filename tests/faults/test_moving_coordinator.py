@@ -26,7 +26,7 @@ from tests.support.clickhouse_front import running_clickhouse_front
 from tests.support.engines import free_port, or_skip
 from tests.support.kafka_broker import KafkaBroker, quick_start_options
 from tests.support.kafka_proxy import NO_PARTITIONS, OBSERVER, KafkaProxy, kafka_proxy
-from tests.support.log_under_test import MB, topic_settings, until_connected
+from tests.support.log_under_test import MB, topic_settings, wait_connected
 from tests.support.telemetry_records import append_batch
 
 _EVENTS = 20
@@ -96,7 +96,7 @@ async def test_positions_and_plan_survive_a_moving_coordinator(tmp_path: Path) -
         await create_topics(connection, [topic, f"{topic}.dead"], topic_settings(_PARTITIONS))
         log = await open_kafka_log(connection, [topic], buffer_bytes=MB, acknowledge_seconds=60.0)
         exits.push_async_callback(log.close)
-        await until_connected(log)
+        await wait_connected(log)
         front = exits.enter_context(or_skip(running_clickhouse_front(tmp_path / "clickhouse")))
         admin = AIOKafkaAdminClient(bootstrap_servers=connection.bootstrap, client_id=OBSERVER)
         await admin.start()

@@ -31,7 +31,7 @@ from tests.support import fork_server
 from tests.support.clickhouse_front import running_clickhouse_front
 from tests.support.engines import free_port, or_skip
 from tests.support.kafka_broker import running_kafka
-from tests.support.listed_keys import listing
+from tests.support.listed_keys import entries_reader
 from tests.support.log_under_test import topic_settings
 from tests.support.redis_server import running_redis
 
@@ -191,7 +191,7 @@ async def _publish_keys(redis: str) -> dict[str, str]:
     ]
     directory = await open_redis_key_directory(redis, follow=False)
     try:
-        await directory.publish_all(listing(entries))
+        await directory.publish_all(entries_reader(entries))
     finally:
         await directory.close()
     return keys

@@ -28,7 +28,7 @@ from control_domain.variables.operations import replace_variables
 from deployer.deployments import run_deployment as run_deployment
 from deployer.drivers.local.driver import LocalDriver
 from tests.hostile.neighbour import keep_sending, print_table
-from tests.support.deploy_stage import ACTOR, Stage, open_stage
+from tests.support.deploy_scenario import ACTOR, DeployScenario, open_scenario
 from tests.support.faulty_deployer import FaultyDeployer, faulty_deployer
 from tests.support.serve_control import VARIABLE_KEYS
 
@@ -54,8 +54,8 @@ class Site:
     blog: DeployTarget
 
     @property
-    def stage(self) -> Stage:
-        return self.faulty.stage
+    def scenario(self) -> DeployScenario:
+        return self.faulty.scenario
 
     def let_steps_end(self) -> None:
         for home in self.faulty.folder.glob("homes/*/*"):
@@ -83,8 +83,8 @@ async def fail_switches(site: Site, patch: pytest.MonkeyPatch) -> str:
 
     patch.setattr(LocalDriver, "switch", switch)
     patch.setattr(run_deployment, "_LONGEST_PAUSE", 0.1, raising=False)
-    number = await site.stage.deploy(site.shop)
-    status = await site.stage.wait_final(number)
+    number = await site.scenario.deploy(site.shop)
+    status = await site.scenario.wait_final(number)
     # By then a sweep has removed the remains of the unfinished switch.
     await asyncio.sleep(1.0)
     live, _, artefact, _ = await site.faulty.live(site.shop)
@@ -108,16 +108,16 @@ async def restart_with_wrong_key(site: Site, _patch: pytest.MonkeyPatch) -> str:
 async def take_database_away(site: Site, _patch: pytest.MonkeyPatch) -> str:
     """Lock the database while a release step prints; return the result of the deployment."""
     site.let_steps_wait()
-    number = await site.stage.deploy(site.shop)
-    while len(await site.stage.lines(number)) < 10:
+    number = await site.scenario.deploy(site.shop)
+    while len(await site.scenario.lines(number)) < 10:
         await asyncio.sleep(0.05)
     with closing(sqlite3.connect(site.database, isolation_level=None, timeout=30)) as other:
         other.execute("BEGIN IMMEDIATE")
         await asyncio.sleep(_AWAY_SECONDS)
         other.rollback()
     site.let_steps_end()
-    status = await site.stage.wait_final(number)
-    lines = await site.stage.lines(number)
+    status = await site.scenario.wait_final(number)
+    lines = await site.scenario.lines(number)
     printed = [int(line) for line in lines if line.isdecimal()]
     lost = max(printed) - len(printed)
     why = "" if status == "succeeded" else f": {lines[-1][:90]}…"
@@ -138,27 +138,27 @@ async def open_site(folder: Path, release: str) -> AsyncIterator[Site]:
     """Open a site with this release step in an empty folder."""
     path = folder / "control.sqlite"
     async with (
-        open_stage(f"sqlite+aiosqlite:///{path}", folder) as stage,
-        faulty_deployer(stage, folder / "deployer", release) as faulty,
+        open_scenario(f"sqlite+aiosqlite:///{path}", folder) as scenario,
+        faulty_deployer(scenario, folder / "deployer", release) as faulty,
     ):
         shop, blog = [
-            (await stage.add_project(name, f"https://git.example/{name}.git"))["production"]
+            (await scenario.add_project(name, f"https://git.example/{name}.git"))["production"]
             for name in ("shop", "blog")
         ]
         site = Site(faulty, path, shop, blog)
         for target in (shop, blog):
-            async with stage.sessions() as session, session.begin():
+            async with scenario.sessions() as session, session.begin():
                 of = DeployTarget(
                     await session.merge(target.environment), await session.merge(target.project)
                 )
                 now = datetime.now(UTC)
                 await replace_variables(session, VARIABLE_KEYS, of, {"KEY": "value"}, ACTOR, now)
-            number = await stage.deploy(target)
-            final = asyncio.create_task(stage.wait_final(number))
+            number = await scenario.deploy(target)
+            final = asyncio.create_task(scenario.wait_final(number))
             while not final.done():
                 site.let_steps_end()
                 await asyncio.sleep(0.05)
-            assert await final == "succeeded", await stage.lines(number)
+            assert await final == "succeeded", await scenario.lines(number)
         yield site
 
 

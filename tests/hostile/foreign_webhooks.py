@@ -16,7 +16,7 @@ from sqlalchemy import func, select
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
 from tests.support.deploy_platform import open_platform, prepare
-from tests.support.webhooks import KINDS, Hooked, Sent, hook, pull, push
+from tests.support.webhooks import KINDS, Sent, WebhookRepository, connect_webhook, pull, push
 
 _FOREIGN = (b"Acme/Shop", b"Acme/Till")
 
@@ -27,12 +27,12 @@ def _foreign(sent: Sent) -> Sent:
     return Sent(sent.event, body.replace(b'000000001}"', b'000000002}"'))
 
 
-async def attack(hooked: Hooked) -> tuple[int, int]:
+async def attack(webhook: WebhookRepository) -> tuple[int, int]:
     """Return the number of remaining previews of one, and of deployments by pushes."""
-    await hooked.deliver(pull(hooked.kind))
-    await hooked.deliver(_foreign(pull(hooked.kind, "closed")))
-    await hooked.deliver(_foreign(push(hooked.kind)))
-    async with hooked.platform.sessions() as session:
+    await webhook.deliver(pull(webhook.kind))
+    await webhook.deliver(_foreign(pull(webhook.kind, "closed")))
+    await webhook.deliver(_foreign(push(webhook.kind)))
+    async with webhook.platform.sessions() as session:
         previews = select(func.count()).where(Environment.type == "preview")
         pushed = select(func.count()).where(Deployment.trigger == "push")
         return (await session.execute(previews)).scalar_one(), (await session.execute(pushed)).scalar_one()
@@ -45,7 +45,7 @@ async def _run() -> None:
             place = Path(folder) / kind
             place.mkdir()
             async with open_platform(prepared, place) as platform:
-                previews, pushed = await attack(await hook(platform, kind))
+                previews, pushed = await attack(await connect_webhook(platform, kind))
             print(f"{kind}: {previews} of 1 preview left, {pushed} deployments of another repository's push")
 
 

@@ -19,8 +19,9 @@ from deployer.processes.process_table import read_processes, read_uid
 from deployer.processes.start_process import has_namespaces
 from tests.deployer.processes.sandbox import make_sandbox
 from tests.hostile.neighbour import keep_sending, print_table
-from tests.support.driven import Driven, driven, until
-from tests.support.hiding import HIDE
+from tests.support.driver_under_test import DriverUnderTest, driver_under_test
+from tests.support.hostile_apps import HIDDEN_PROCESS
+from tests.support.waits import poll_until
 
 _ATTACKER, _NEIGHBOUR = 1, 2
 SERVES = """\
@@ -39,7 +40,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
 """
-HIDES = f"import subprocess\nsubprocess.Popen(['/bin/sh', '-c', {HIDE!r}])\n{SERVES}"
+HIDES = f"import subprocess\nsubprocess.Popen(['/bin/sh', '-c', {HIDDEN_PROCESS!r}])\n{SERVES}"
 """An application that starts a hiding process, and serves requests."""
 _SETTLE_SECONDS = 1.0
 _LONGEST_SECONDS = 10.0
@@ -63,7 +64,7 @@ def _command(pid: int) -> str:
 
 async def _within(condition: Callable[[], object], seconds: float = _LONGEST_SECONDS) -> None:
     with suppress(TimeoutError):
-        await until(condition, seconds)
+        await poll_until(condition, seconds)
 
 
 async def attack_in_step() -> tuple[int, int]:
@@ -73,7 +74,9 @@ async def attack_in_step() -> tuple[int, int]:
         sandbox = make_sandbox(Path(folder) / "place")
         owner = sandbox.confinement.owner
         assert owner is not None
-        running = asyncio.create_task(sandbox.run(f"{HIDE}\nuntil [ -e ~/go ]; do sleep 0.02; done"))
+        running = asyncio.create_task(
+            sandbox.run(f"{HIDDEN_PROCESS}\nuntil [ -e ~/go ]; do sleep 0.02; done")
+        )
         await _within(lambda: hidden_processes(owner.uid))
         before = len(hidden_processes(owner.uid))
         (sandbox.confinement.home / "go").touch()
@@ -83,28 +86,30 @@ async def attack_in_step() -> tuple[int, int]:
         return before, len(left)
 
 
-async def bring_live(stage: Driven, environment_id: int, deployment_id: int, program: str) -> None:
+async def bring_live(
+    under_test: DriverUnderTest, environment_id: int, deployment_id: int, program: str
+) -> None:
     """Deploy this program and end the previous release."""
-    run = stage.write_run(deployment_id, program, health="path: /")
-    await stage.bring_live(environment_id, run)
-    await stage.driver.reconcile(stage.tenancy(environment_id), run, 1)
+    run = under_test.write_run(deployment_id, program, health="path: /")
+    await under_test.start_and_switch(environment_id, run)
+    await under_test.driver.reconcile(under_test.tenancy(environment_id), run, 1)
 
 
 async def attack_by_deployment(
-    stage: Driven, settle_seconds: float = _SETTLE_SECONDS
+    under_test: DriverUnderTest, settle_seconds: float = _SETTLE_SECONDS
 ) -> tuple[int, int, int]:
     """Return how many processes hide while the release is live, after a rollback, and after the environment is
     stopped."""
-    uid = stage.runner_uid(_ATTACKER)
-    await bring_live(stage, _ATTACKER, 1, SERVES)
-    await bring_live(stage, _ATTACKER, 2, HIDES)
+    uid = under_test.runner_uid(_ATTACKER)
+    await bring_live(under_test, _ATTACKER, 1, SERVES)
+    await bring_live(under_test, _ATTACKER, 2, HIDES)
     await _within(lambda: hidden_processes(uid))
     counts = [len(hidden_processes(uid))]
-    await bring_live(stage, _ATTACKER, 3, SERVES)
+    await bring_live(under_test, _ATTACKER, 3, SERVES)
     await asyncio.sleep(settle_seconds)
     left = hidden_processes(uid)
     counts.append(len(left))
-    await stage.driver.reconcile(stage.tenancy(_ATTACKER), None, 0)
+    await under_test.driver.reconcile(under_test.tenancy(_ATTACKER), None, 0)
     await asyncio.sleep(settle_seconds)
     counts.append(len(hidden_processes(uid)))
     _end(left)
@@ -121,12 +126,14 @@ async def attack() -> None:
     """Hide in a step and in a release, and print how many processes were left."""
     if not await has_namespaces():
         print("This kernel grants no namespaces: commands are found by their marks and users alone.")
-    async with driven() as stage:
-        await bring_live(stage, _NEIGHBOUR, 10, SERVES)
-        async with keep_sending(stage.port, stage.tenancy(_NEIGHBOUR).hosts[0], "mine") as in_step:
+    async with driver_under_test() as under_test:
+        await bring_live(under_test, _NEIGHBOUR, 10, SERVES)
+        async with keep_sending(under_test.port, under_test.tenancy(_NEIGHBOUR).hosts[0], "mine") as in_step:
             step = await attack_in_step()
-        async with keep_sending(stage.port, stage.tenancy(_NEIGHBOUR).hosts[0], "mine") as in_deployment:
-            live, rolled_back, stopped = await attack_by_deployment(stage)
+        async with keep_sending(
+            under_test.port, under_test.tenancy(_NEIGHBOUR).hosts[0], "mine"
+        ) as in_deployment:
+            live, rolled_back, stopped = await attack_by_deployment(under_test)
     print_table(
         ("attack", "hidden processes of the attacker", "the neighbour's callers"),
         [

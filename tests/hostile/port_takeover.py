@@ -17,8 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.hostile.neighbour import Responses, print_table, send_request
-from tests.support.driven import Driven, driven, until
-from tests.support.takeover_apps import ATTACKER, VICTIM
+from tests.support.driver_under_test import DriverUnderTest, driver_under_test
+from tests.support.hostile_apps import ATTACKER, VICTIM
+from tests.support.waits import poll_until
 
 _NEIGHBOUR, _ATTACKER = 1, 2
 _REQUESTS = 12
@@ -35,17 +36,17 @@ class Outcome:
     neighbours: Responses = field(default_factory=Responses)
 
 
-def _stolen(stage: Driven) -> Counter[str]:
-    home = stage.folder / "homes" / stage.tenancy(_ATTACKER).public_id / "run"
+def _stolen(under_test: DriverUnderTest) -> Counter[str]:
+    home = under_test.folder / "homes" / under_test.tenancy(_ATTACKER).public_id / "run"
     return Counter((home / "stolen").read_text().split())
 
 
-async def _ask_all(stage: Driven, answers: Responses) -> None:
-    url, host = f"http://127.0.0.1:{stage.port}/account", stage.tenancy(_NEIGHBOUR).hosts[0]
+async def _ask_all(under_test: DriverUnderTest, answers: Responses) -> None:
+    url, host = f"http://127.0.0.1:{under_test.port}/account", under_test.tenancy(_NEIGHBOUR).hosts[0]
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket"}
     keep_sending = (
         send_request(
-            stage.session,
+            under_test.session,
             url,
             answers,
             "mine",
@@ -61,41 +62,41 @@ async def _ask_all(stage: Driven, answers: Responses) -> None:
 async def _becomes_true(condition: Callable[[], object]) -> bool:
     """Return True if the condition holds within the limit."""
     try:
-        await until(condition, _LONGEST_SECONDS)
+        await poll_until(condition, _LONGEST_SECONDS)
     except TimeoutError:
         return False
     return True
 
 
-async def _crash(stage: Driven, outcome: Outcome) -> bool:
+async def _crash(under_test: DriverUnderTest, outcome: Outcome) -> bool:
     """Crash the neighbour's application once. Return False if it does not run, as the attacker still has its port."""
-    if not await _becomes_true(lambda: stage.web(_NEIGHBOUR).state == "running"):
+    if not await _becomes_true(lambda: under_test.first_status(_NEIGHBOUR).state == "running"):
         return False
-    before, taken = stage.web(_NEIGHBOUR).pid, _stolen(stage)["port"]
+    before, taken = under_test.first_status(_NEIGHBOUR).pid, _stolen(under_test)["port"]
     assert before is not None
     # The attacker sees a port only while the application listens.
-    if not await _becomes_true(lambda: _stolen(stage)["seen"] > taken):
+    if not await _becomes_true(lambda: _stolen(under_test)["seen"] > taken):
         return False
     os.kill(before, signal.SIGKILL)
     outcome.crashes += 1
-    await _becomes_true(lambda: _stolen(stage)["port"] > taken)
-    await _ask_all(stage, outcome.neighbours)
+    await _becomes_true(lambda: _stolen(under_test)["port"] > taken)
+    await _ask_all(under_test, outcome.neighbours)
     return True
 
 
 async def attack(crashes: int) -> Outcome:
     """Crash the neighbour's application so many times."""
     outcome = Outcome()
-    async with driven() as stage:
-        attacker = stage.write_run(2, ATTACKER, variables=stage.name_victim(_NEIGHBOUR))
-        await stage.bring_live(_ATTACKER, attacker)
+    async with driver_under_test() as under_test:
+        attacker = under_test.write_run(2, ATTACKER, variables=under_test.victim_variables(_NEIGHBOUR))
+        await under_test.start_and_switch(_ATTACKER, attacker)
         # The port is free during this time.
-        neighbour = stage.write_run(1, VICTIM, health="path: /", variables={"START_SECONDS": "0.3"})
-        await stage.bring_live(_NEIGHBOUR, neighbour)
+        neighbour = under_test.write_run(1, VICTIM, health="path: /", variables={"START_SECONDS": "0.3"})
+        await under_test.start_and_switch(_NEIGHBOUR, neighbour)
         for _ in range(crashes):
-            if not await _crash(stage, outcome):
+            if not await _crash(under_test, outcome):
                 break
-        outcome.stolen = _stolen(stage)
+        outcome.stolen = _stolen(under_test)
     return outcome
 
 

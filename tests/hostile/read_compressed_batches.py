@@ -18,7 +18,7 @@ from consumers.take_chunk import READ_BYTES
 from storage_backends.event_log.kafka import KafkaEventLog, open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
-from tests.support.log_under_test import MB, claimed, until_connected
+from tests.support.log_under_test import MB, wait_claimed, wait_connected
 
 HOSTILE, OTHER = 0, 1
 # Keys of the two partitions: one CRC-32 is even, the other one odd.
@@ -66,8 +66,8 @@ async def main(bootstrap: str, topic: str, count: int) -> None:
         exits.push_async_callback(log.close)
         consumer = KafkaLogConsumer(connection, "hostile", topic, session_seconds=15.0)
         exits.push_async_callback(consumer.close)
-        await until_connected(log)
-        await claimed(consumer, 2)
+        await wait_connected(log)
+        await wait_claimed(consumer, 2)
         before = peak_mb()
         following = asyncio.create_task(follow_other(log, consumer, topic))
         read = await read_hostile(consumer, count)

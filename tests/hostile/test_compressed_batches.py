@@ -11,7 +11,7 @@ from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_topics import create_topics
 from tests.hostile.read_compressed_batches import HOSTILE, KEYS
 from tests.support import fork_server
-from tests.support.log_under_test import MB, topic_settings, until_connected
+from tests.support.log_under_test import MB, topic_settings, wait_connected
 
 _BODY = b'{"batch_id": "b", "events": [' + b" " * (20 * MB - 64) + b"]}"
 
@@ -24,7 +24,7 @@ async def test_a_consumer_decompresses_batches_with_bounded_memory(kafka_bootstr
     await create_topics(connection, [topic], topic_settings(2))
     log = await open_kafka_log(connection, [topic], buffer_bytes=64 * MB, acknowledge_seconds=60.0)
     try:
-        await until_connected(log)
+        await wait_connected(log)
         for _ in range(count):
             await log.append(topic, KEYS[HOSTILE], b"", _BODY)
     finally:

@@ -15,31 +15,31 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.support.deploy_platform import open_platform, prepare
-from tests.support.webhooks import Hooked, hook, push, sign
+from tests.support.webhooks import WebhookRepository, connect_webhook, push, sign
 
 # Smaller bodies use the memory budget that larger ones leave: a refused body releases its share.
 SIZES = [5 * 2**20] * 13 + [2**16] * 80 + [2**10] * 80 + [2**6] * 40
 DELIVERIES = 5
 
 
-async def _open(hooked: Hooked, size: int) -> asyncio.StreamWriter:
+async def _open(webhook: WebhookRepository, size: int) -> asyncio.StreamWriter:
     """Open a connection, and send a body except its last byte."""
-    where = urlsplit(hooked.platform.url)
+    where = urlsplit(webhook.platform.url)
     _, writer = await asyncio.open_connection(where.hostname, where.port)
     lines = ("Host: pharos", "Content-Type: application/json", f"Content-Length: {size}")
-    path = f"/api/repositories/{hooked.repository_id}/webhook"
+    path = f"/api/repositories/{webhook.repository_id}/webhook"
     writer.write("\r\n".join([f"POST {path} HTTP/1.1", *lines, "", ""]).encode())
     writer.write(b" " * (size - 1))
     return writer
 
 
 @contextlib.asynccontextmanager
-async def unfinished(hooked: Hooked, sizes: Sequence[int] = SIZES) -> AsyncIterator[None]:
+async def unfinished(webhook: WebhookRepository, sizes: Sequence[int] = SIZES) -> AsyncIterator[None]:
     """Keep sending unfinished bodies of these sizes during the block."""
     writers = []
     try:
         for size in sizes:
-            writers.append(await _open(hooked, size))
+            writers.append(await _open(webhook, size))
             # Bytes that a server does not read stay in the socket buffers.
             with contextlib.suppress(TimeoutError, OSError):
                 async with asyncio.timeout(1):
@@ -50,22 +50,22 @@ async def unfinished(hooked: Hooked, sizes: Sequence[int] = SIZES) -> AsyncItera
             writer.transport.abort()
 
 
-async def deliver(hooked: Hooked, number: int) -> int:
+async def deliver(webhook: WebhookRepository, number: int) -> int:
     """Deliver a push with a valid signature; return the status."""
-    sent = push(hooked.kind, after=f"{number:040x}")
-    headers = {name: str(value) for name, value in sign(hooked.kind, hooked.secret, sent).items()}
-    address = f"{hooked.platform.url}/api/repositories/{hooked.repository_id}/webhook"
+    sent = push(webhook.kind, after=f"{number:040x}")
+    headers = {name: str(value) for name, value in sign(webhook.kind, webhook.secret, sent).items()}
+    address = f"{webhook.platform.url}/api/repositories/{webhook.repository_id}/webhook"
     headers["Content-Type"] = "application/json"
-    async with hooked.platform.http.post(address, data=sent.body, headers=headers) as answer:
+    async with webhook.platform.http.post(address, data=sent.body, headers=headers) as answer:
         return answer.status
 
 
-async def attack(hooked: Hooked, sizes: Sequence[int] = SIZES, pause: float = 1.0) -> list[int]:
+async def attack(webhook: WebhookRepository, sizes: Sequence[int] = SIZES, pause: float = 1.0) -> list[int]:
     """Return the statuses of five signed deliveries during the attack."""
     answers = []
-    async with unfinished(hooked, sizes):
+    async with unfinished(webhook, sizes):
         for number in range(1, DELIVERIES + 1):
-            answers.append(await deliver(hooked, number))
+            answers.append(await deliver(webhook, number))
             await asyncio.sleep(pause)
     return answers
 
@@ -74,7 +74,7 @@ async def _run() -> None:
     with tempfile.TemporaryDirectory() as folder:
         prepared = await prepare(f"sqlite+aiosqlite:///{folder}/prepared.db")
         async with open_platform(prepared, Path(folder)) as platform:
-            answers = await attack(await hook(platform, "github"))
+            answers = await attack(await connect_webhook(platform, "github"))
     good = sum(status < 300 for status in answers)
     print(
         f"{sum(SIZES) / 1e6:.0f} MB without an end: {good} of {DELIVERIES} signed deliveries taken, {answers}"

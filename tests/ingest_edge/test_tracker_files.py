@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.ingest_edge.conftest import StartEdge
-from tests.support.engines import EngineMissing, skipping
+from tests.support.engines import EngineMissing, skip_if_missing
 
 _BUILT = Path(__file__).parents[2] / "ingest_edge" / "tracker" / "built"
 _PATHS = ("/tracker/v1.js", "/api/tracker/v1.js", "/tracker/vitals.js", "/api/tracker/vitals.js")
@@ -56,7 +56,7 @@ async def test_serves_the_best_coding_that_the_browser_accepts(
     if coding == "gzip":
         assert gzip.decompress(answer.body) == plain
     elif coding == "br":
-        with skipping():
+        with skip_if_missing():
             node = _node()
         script = "process.stdout.write(require('zlib').brotliDecompressSync(require('fs').readFileSync(0)))"
         pipe = asyncio.subprocess.PIPE

@@ -13,7 +13,8 @@ from ingest_edge.app import Edge, edge_runner
 from ingest_edge.http_server import BoundedProtocol, ServerLimits
 from ingest_edge.metrics import EdgeMetrics
 from pipeline_contracts.client_address import ClientAddresses
-from tests.support.unread_answers import listen_with_small_buffers, unread_callers, until
+from tests.support.unread_responses import callers_that_never_read, listen_with_small_buffers
+from tests.support.waits import poll_until
 
 _LARGE, _SMALL = bytes(2_000_000), bytes(30_000)
 _GET = b"GET /%s HTTP/1.1\r\nHost: edge\r\n\r\n"
@@ -59,9 +60,9 @@ def test_connection_of_a_caller_that_never_reads_is_aborted(
     async def run() -> None:
         async with serving(silent_seconds=0.05) as (port, connections):
             for sent in (_GET % b"large", _GET % b"small" * 3):
-                with unread_callers(port, sent):
-                    await until(connections)
-                    await until(lambda: not connections())
+                with callers_that_never_read(port, sent):
+                    await poll_until(connections)
+                    await poll_until(lambda: not connections())
             assert b" 200 " in await request_small(port)
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
@@ -76,15 +77,15 @@ def test_connection_counts_while_responses_are_unsent(
 
     async def run() -> None:
         async with serving(total=3) as (port, connections):
-            with unread_callers(port, _GET % b"small" * 2, 3) as callers:
-                await until(
+            with callers_that_never_read(port, _GET % b"small" * 2, 3) as callers:
+                await poll_until(
                     lambda: len(connections()) == 3 and all(one.writing_paused for one in connections())
                 )
                 assert b" 503 " in await request_small(port)
                 assert len(connections()) == 3
                 # A connection is idle and can be closed once its responses are read.
                 await _read_all(callers[0], 2)
-                await until(lambda: any(one.is_idle for one in connections()))
+                await poll_until(lambda: any(one.is_idle for one in connections()))
                 assert b" 200 " in await request_small(port)
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
@@ -102,12 +103,12 @@ async def _read_all(caller: socket.socket, answers: int) -> None:
 async def test_one_request_waits_while_another_is_in_progress() -> None:
     head = b"GET /small HTTP/1.1\r\nHost: edge\r\nX: %s\r\n\r\n" % (b"x" * 20_000)
     async with serving() as (port, connections):
-        with unread_callers(port, _GET % b"large") as callers:
-            await until(lambda: connections() and connections()[0].writing_paused)
+        with callers_that_never_read(port, _GET % b"large") as callers:
+            await poll_until(lambda: connections() and connections()[0].writing_paused)
             (connection,) = connections()
             callers[0].setblocking(False)
             with contextlib.suppress(BlockingIOError):
                 while True:
                     callers[0].send(head)
-            await until(lambda: connection._buffer_paused)
+            await poll_until(lambda: connection._buffer_paused)
             assert 1 <= len(connection._messages) <= 2

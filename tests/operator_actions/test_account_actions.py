@@ -15,13 +15,13 @@ from storage_backends.key_directory.interface import KeyEntry
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.accounts import make_acme
 from tests.support.engines import or_skip
-from tests.support.operator import NOW, Operator, operator_of
+from tests.support.operator import NOW, Operator, make_operator
 from tests.support.redis_server import running_redis
 
 
 @pytest.fixture
 def operator(sessions: Sessions) -> Operator:
-    return operator_of(sessions)
+    return make_operator(sessions)
 
 
 async def test_an_account_is_made_with_its_owner(operator: Operator) -> None:
@@ -72,14 +72,14 @@ async def test_an_account_is_made_with_its_owner(operator: Operator) -> None:
 )
 async def test_invalid_accounts_are_refused(operator: Operator, wanted: dict[str, Any], told: str) -> None:
     full = {"name": "Beta", "owner_name": "Ada", "owner_email": "ada@example.com", **wanted}
-    assert told in await operator.refused("accounts/create", **full)
+    assert told in await operator.expect_refusal("accounts/create", **full)
     assert [await operator.count(table) for table in (Account, Person, AuditEntry)] == [0, 0, 0]
 
 
 @pytest.mark.both_databases
 async def test_slugs_of_accounts_are_unique(operator: Operator) -> None:
     await operator.add_account("beta")
-    told = await operator.refused(
+    told = await operator.expect_refusal(
         "accounts/create", name="Beta", owner_name="Eve", owner_email="eve@example.com"
     )
     assert told == "There is an account of the slug 'beta' already: choose another with --slug."
@@ -115,9 +115,9 @@ async def test_accounts_are_listed_and_shown(operator: Operator) -> None:
         assert shown["projects"] == [{"id": acme.project.public_id, "name": "Shop", "slug": "shop"}]
         assert shown["people"] == []
         assert shown["limits"] == {"ingest_events_per_second": 10.0, "ingest_burst": 20}
-    told = await operator.refused("accounts/show", id="nobody")
+    told = await operator.expect_refusal("accounts/show", id="nobody")
     assert told == "There is no account nobody; `pharos account list` shows all."
-    assert "There are several accounts: name one by its ID" in await operator.refused("accounts/show")
+    assert "There are several accounts: name one by its ID" in await operator.expect_refusal("accounts/show")
 
 
 async def test_a_limit_is_published_to_the_edges_at_once(operator: Operator) -> None:
@@ -166,7 +166,7 @@ async def test_a_limit_is_published_to_the_edges_at_once(operator: Operator) -> 
 )
 async def test_invalid_limits_are_refused(operator: Operator, rate: Any, burst: int, told: str) -> None:
     await operator.add_account("beta")
-    assert told in await operator.refused("accounts/limit", id="beta", rate=rate, burst=burst)
+    assert told in await operator.expect_refusal("accounts/limit", id="beta", rate=rate, burst=burst)
     assert (await operator.act("accounts/show"))["limits"]["ingest_burst"] == 50_000
 
 

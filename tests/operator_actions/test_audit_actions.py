@@ -6,12 +6,12 @@ from sqlalchemy import select
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.engine import Sessions
 from control_domain.tables.accounts import Account
-from tests.support.operator import NOW, Operator, operator_of
+from tests.support.operator import NOW, Operator, make_operator
 
 
 @pytest.fixture
 def operator(sessions: Sessions) -> Operator:
-    return operator_of(sessions)
+    return make_operator(sessions)
 
 
 async def test_the_newest_entries_come_first(operator: Operator) -> None:
@@ -22,7 +22,7 @@ async def test_the_newest_entries_come_first(operator: Operator) -> None:
     assert [one["details"]["slug"] for one in entries] == ["wiki", "blog"]
     assert len(await operator.act("audit/list")) == 4
     for limit in (0, -1, 1001):
-        assert await operator.refused("audit/list", limit=limit) == (
+        assert await operator.expect_refusal("audit/list", limit=limit) == (
             f"{limit} entries cannot be shown: ask for 1 to 1,000 with --limit."
         )
 

@@ -10,14 +10,14 @@ from control_domain.database.engine import Sessions
 from control_domain.tables.accounts import ApiToken, Membership
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.projects import ProjectRole
-from tests.support.operator import NOW, Operator, operator_of
+from tests.support.operator import NOW, Operator, make_operator
 
 _ROUNDS = 10
 
 
 @pytest.fixture
 def operator(sessions: Sessions) -> Operator:
-    return operator_of(sessions)
+    return make_operator(sessions)
 
 
 @pytest.mark.both_databases
@@ -41,7 +41,7 @@ async def test_people_are_added_and_get_roles(operator: Operator) -> None:
         changed,
     ]
     subject = f"person {told['id']}"
-    assert (await operator.log())[1:] == [("person.add", subject), ("person.role", subject)]
+    assert (await operator.read_audit_log())[1:] == [("person.add", subject), ("person.role", subject)]
     newest = (await operator.act("audit/list"))[0]
     assert newest["details"] == {"from": "member", "to": "admin"}
 
@@ -52,7 +52,7 @@ async def test_people_are_listed_by_account(operator: Operator) -> None:
     assert [one["email"] for one in await operator.act("people/list", account_id="second")] == [
         "second@example.com"
     ]
-    told = await operator.refused(
+    told = await operator.expect_refusal(
         "people/role", email="owner@example.com", role="member", account_id="second"
     )
     assert told == (
@@ -82,7 +82,7 @@ async def test_invalid_people_are_refused(operator: Operator) -> None:
             "There is no account no; `pharos account list` shows all.",
         ),
     ):
-        assert await operator.refused("people/add", **wanted) == told
+        assert await operator.expect_refusal("people/add", **wanted) == told
     assert await operator.count(AuditEntry) == 1
 
 
@@ -124,16 +124,16 @@ async def test_the_last_owner_cannot_be_removed(operator: Operator) -> None:
         "`pharos person set-role`."
     )
     for action, wanted in (("people/remove", {}), ("people/role", {"role": "admin"})):
-        assert await operator.refused(action, email="owner@example.com", **wanted) == last
+        assert await operator.expect_refusal(action, email="owner@example.com", **wanted) == last
     await operator.act("people/role", email="owner@example.com", role="owner")
     await operator.act("people/role", email="eve@example.com", role="owner")
     await operator.act("people/role", email="owner@example.com", role="member")
-    assert "eve@example.com is the last owner" in await operator.refused(
+    assert "eve@example.com is the last owner" in await operator.expect_refusal(
         "people/remove", email="eve@example.com"
     )
     # An owner elsewhere is none here.
     await operator.add_account("other")
-    assert "is the last owner" in await operator.refused(
+    assert "is the last owner" in await operator.expect_refusal(
         "people/remove", email="eve@example.com", account_id="beta"
     )
 

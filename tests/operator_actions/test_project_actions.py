@@ -13,7 +13,7 @@ from control_domain.tables.projects import Project, ProjectRole
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret, WaitingPush, WebhookDelivery
 from pipeline_contracts.times import format_time
-from tests.support.operator import NOW, Operator, operator_of
+from tests.support.operator import NOW, Operator, make_operator
 
 _ROUNDS = 10
 
@@ -21,7 +21,7 @@ _ROUNDS = 10
 @pytest.fixture
 async def operator(sessions: Sessions) -> Operator:
     """With an account "beta" and its owner."""
-    made = operator_of(sessions)
+    made = make_operator(sessions)
     await made.act("accounts/create", name="Beta", owner_name="Olga", owner_email="owner@example.com")
     return made
 
@@ -76,7 +76,7 @@ async def test_a_project_is_made_listed_and_shown(operator: Operator) -> None:
     for called in (None, "my-shop", told["id"], str(told["number"])):
         shown = await operator.act("projects/show", id=called)
         assert shown == {**told, "repository": None, "sites": [], "people": []}
-    assert (await operator.log())[1:] == [("project.create", f"project {told['id']}")]
+    assert (await operator.read_audit_log())[1:] == [("project.create", f"project {told['id']}")]
 
 
 async def test_a_project_is_shown_with_all_that_it_has(operator: Operator) -> None:
@@ -102,19 +102,19 @@ async def test_a_project_is_shown_with_all_that_it_has(operator: Operator) -> No
 @pytest.mark.both_databases
 async def test_slugs_are_unique_in_an_account(operator: Operator) -> None:
     await operator.act("projects/create", name="Shop")
-    told = await operator.refused("projects/create", name="Other", slug="shop")
+    told = await operator.expect_refusal("projects/create", name="Other", slug="shop")
     assert told == "The account has a project of the slug 'shop' already: choose another with --slug."
     await operator.act("accounts/create", name="Gamma", owner_name="Gil", owner_email="gil@example.com")
-    assert "There are several accounts: name one by its ID" in await operator.refused(
+    assert "There are several accounts: name one by its ID" in await operator.expect_refusal(
         "projects/create", name="Shop"
     )
     other = await operator.act("projects/create", name="Shop", account_id="gamma")
     assert [one["id"] for one in await operator.act("projects/list", account_id="gamma")] == [other["id"]]
     assert len(await operator.act("projects/list")) == 2
-    assert "Several projects are called 'shop': name one by its ID" in await operator.refused(
+    assert "Several projects are called 'shop': name one by its ID" in await operator.expect_refusal(
         "projects/show", id="shop"
     )
-    assert "give one of 1 to 60 of a-z" in await operator.refused(
+    assert "give one of 1 to 60 of a-z" in await operator.expect_refusal(
         "projects/create", name="Shop", slug="SHOP", account_id="beta"
     )
 
@@ -134,7 +134,7 @@ async def test_roles_are_granted_and_revoked(operator: Operator) -> None:
     assert shown["role"] == "maintainer"
     told = await operator.act("projects/revoke", id="shop", email="eve@example.com")
     assert told == {**named, "person": person, "role": None}
-    assert await operator.refused("projects/revoke", id="shop", email="eve@example.com") == (
+    assert await operator.expect_refusal("projects/revoke", id="shop", email="eve@example.com") == (
         "eve@example.com has no role in the project shop: `pharos project show shop` lists who has."
     )
     entries = await operator.act("audit/list", subject=made["id"])
@@ -169,7 +169,7 @@ async def test_invalid_roles_are_refused(operator: Operator) -> None:
         ({"id": "blog"}, "There is no project blog; `pharos project list` shows all."),
     ):
         full = {"id": "shop", "email": "owner@example.com", "role": "viewer", **wanted}
-        assert await operator.refused("projects/grant", **full) == told
+        assert await operator.expect_refusal("projects/grant", **full) == told
     assert await operator.count(ProjectRole) == 0
 
 
@@ -198,7 +198,7 @@ async def test_a_project_is_removed_with_its_deployments(operator: Operator) -> 
     async with operator.engines.sessions() as session:
         promoted = select(Deployment.id).where(Deployment.promoted_from_id.is_not(None))
         assert len((await session.execute(promoted)).all()) == 3
-    assert "There is no project shop;" in await operator.refused("projects/remove", id="shop")
+    assert "There is no project shop;" in await operator.expect_refusal("projects/remove", id="shop")
     (entry,) = [one for one in await operator.act("audit/list") if one["action"] == "project.remove"]
     assert entry["subject"] == f"project {made['Shop']['id']}"
     assert entry["details"] == {"name": "Shop", "slug": "shop", "deployments": 6}
@@ -283,17 +283,17 @@ async def test_a_project_in_use_is_not_removed(operator: Operator) -> None:
         for number in range(7):
             await create_environment(session, project, f"E{number}", f"e{number}", "preview", NOW)
     await add_deployments(operator, project.public_id)
-    assert await operator.refused("projects/remove", id="shop") == (
+    assert await operator.expect_refusal("projects/remove", id="shop") == (
         "The project shop still has the environments e0, e1, e2, e3, e4 and 2 more: remove what is in it first, with "
         "`pharos environment remove` and `pharos site remove`."
     )
     await operator.act("sites/create", domains=["https://shop.example"])
-    assert "e4 and 2 more and the site shop.example: remove" in await operator.refused(
+    assert "e4 and 2 more and the site shop.example: remove" in await operator.expect_refusal(
         "projects/remove", id="shop"
     )
     counts = [await operator.count(table) for table in (Project, Deployment, DeploymentLine, Repository)]
     assert counts == [1, 6, 18, 2]
-    assert [action for action, _ in await operator.log()] == ["account.create", "project.create"]
+    assert [action for action, _ in await operator.read_audit_log()] == ["account.create", "project.create"]
 
 
 @pytest.mark.both_databases
@@ -334,7 +334,7 @@ async def test_a_project_is_removed_once(operator: Operator) -> None:
         refusals = [str(one) for one in told if isinstance(one, BaseException)]
         assert len(refusals) == 2
         assert all("is removed already" in one or "There is no project" in one for one in refusals)
-    assert [action for action, _ in await operator.log()].count("project.remove") == _ROUNDS
+    assert [action for action, _ in await operator.read_audit_log()].count("project.remove") == _ROUNDS
 
 
 @pytest.mark.both_databases

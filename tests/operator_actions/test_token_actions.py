@@ -9,12 +9,12 @@ from control_domain.accounts.roles import SCOPES
 from control_domain.database.engine import Sessions
 from control_domain.tables.accounts import ApiToken
 from pipeline_contracts.credentials import CredentialKind, is_well_formed
-from tests.support.operator import NOW, Operator, operator_of
+from tests.support.operator import NOW, Operator, make_operator
 
 
 @pytest.fixture
 def operator(sessions: Sessions) -> Operator:
-    return operator_of(sessions)
+    return make_operator(sessions)
 
 
 async def test_a_token_is_made_and_works(operator: Operator) -> None:
@@ -102,7 +102,7 @@ async def test_invalid_tokens_are_refused(operator: Operator, wanted: dict[str, 
     await operator.add_account("beta")
     await operator.add_account("other", "other@example.com")
     full = {"person": "owner@example.com", "account_id": "beta", "scopes": ["account:read"], **wanted}
-    assert told in await operator.refused("tokens/create", **full)
+    assert told in await operator.expect_refusal("tokens/create", **full)
     assert await operator.count(ApiToken) == 0
 
 
@@ -114,12 +114,12 @@ async def test_a_token_is_revoked_once(operator: Operator) -> None:
         told = await operator.act("tokens/revoke", id=made["id"])
         assert (told["state"], told["revoked"], told["id"]) == ("revoked", True, made["id"])
     assert await operator.caller(made["api_token"]) is None
-    assert [action for action, _ in await operator.log()] == [
+    assert [action for action, _ in await operator.read_audit_log()] == [
         "account.create",
         "token.create",
         "token.revoke",
     ]
-    assert await operator.refused("tokens/revoke", id=99) == (
+    assert await operator.expect_refusal("tokens/revoke", id=99) == (
         "There is no token 99: `pharos token list` shows all."
     )
-    assert await operator.refused("tokens/revoke", id=2**31) == "2147483648 is no ID."
+    assert await operator.expect_refusal("tokens/revoke", id=2**31) == "2147483648 is no ID."

@@ -17,10 +17,10 @@ from control_domain.published_keys import publish_keys
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support import fork_server
 from tests.support.accounts import make_acme
-from tests.support.commands import CLEAN, Run, run_in
+from tests.support.command_deployments import ChangeRows, StartCommand, WriteRows
+from tests.support.commands import CLEAN_ENVIRONMENT, RunCommand, command_runner
 from tests.support.databases import migrated_database
 from tests.support.engines import or_skip
-from tests.support.followed import Start, Work, Write
 from tests.support.platform_process import PHAROS, PlatformProcess, platform_process
 from tests.support.redis_server import running_redis
 
@@ -97,10 +97,12 @@ def on_engines(
     own_database_url: str,
     own_redis_url: str,
     extra_settings: Mapping[str, str],
-) -> Run:
+) -> RunCommand:
     """Commands with Postgres and Redis set, where nothing else runs."""
     engines = {"PHAROS_DATABASE_URL": own_database_url, "PHAROS_REDIS_URL": own_redis_url}
-    return run_in(tmp_path_factory.mktemp("nothing-here"), {**CLEAN, **engines, **extra_settings})
+    return command_runner(
+        tmp_path_factory.mktemp("nothing-here"), {**CLEAN_ENVIRONMENT, **engines, **extra_settings}
+    )
 
 
 # Each command of these files passes one request to an action that tests of the control API cover on both databases;
@@ -146,20 +148,20 @@ def _check_file_names() -> None:
 
 
 @pytest.fixture
-def pharos(request: pytest.FixtureRequest) -> Run:
+def pharos(request: pytest.FixtureRequest) -> RunCommand:
     """Run commands on a running `pharos up` or on engines, with empty standard input."""
     if request.param == "engines":
-        run: Run = request.getfixturevalue("on_engines")
+        run: RunCommand = request.getfixturevalue("on_engines")
         return run
     platform: PlatformProcess = request.getfixturevalue("on_socket")
     return functools.partial(platform.run, stdin="")
 
 
 @pytest.fixture
-def write(own_database_url: str) -> Write:
+def write(own_database_url: str) -> WriteRows:
     """Return a function that runs a deployer's writes in the database of `on_engines`."""
 
-    async def run_work(work: Work) -> Any:
+    async def run_work(work: ChangeRows) -> Any:
         engine = open_engine(own_database_url)
         async with open_sessions(engine)() as session, session.begin():
             done = await work(session, datetime.now(UTC))
@@ -170,7 +172,7 @@ def write(own_database_url: str) -> Write:
 
 
 @pytest.fixture
-def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
+def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StartCommand]:
     """Return a function that starts a command on `on_engines`, or with `socket` on `on_socket`, without waiting for it.
 
     At the end of the test the commands are killed.
@@ -178,7 +180,7 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
     with contextlib.ExitStack() as stack:
 
         def begin(*arguments: str, socket: bool = False, **options: Any) -> "subprocess.Popen[str]":
-            environment = {**CLEAN, "PYTHONUNBUFFERED": "1"}
+            environment = {**CLEAN_ENVIRONMENT, "PYTHONUNBUFFERED": "1"}
             if socket:
                 arguments += ("--data", str(request.getfixturevalue("on_socket").data))
             else:

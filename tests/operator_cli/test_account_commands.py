@@ -13,14 +13,14 @@ from pipeline_contracts.credentials import CredentialKind, digest_credential, is
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support import fork_server
-from tests.support.commands import Run, ask, refused, run_in, tell
+from tests.support.commands import RunCommand, command_runner, expect_refusal, run_json, run_text
 from tests.support.platform_process import PHAROS, PlatformProcess
 
 
-def add_account(pharos: Run, slug: str) -> dict[str, Any]:
+def add_account(pharos: RunCommand, slug: str) -> dict[str, Any]:
     """Create an account with an owner, whose address contains the slug."""
     owner = ("--owner-name", "Olga [red]", "--owner-email", f"Owner@{slug}.example")
-    created: dict[str, Any] = ask(pharos, "account", "create", slug.title(), *owner)
+    created: dict[str, Any] = run_json(pharos, "account", "create", slug.title(), *owner)
     return created
 
 
@@ -29,24 +29,24 @@ def read_account(platform: PlatformProcess, token: str) -> tuple[int, Any]:
     return answer.status, answer.json
 
 
-def test_accounts_are_created_listed_shown_and_limited(pharos: Run) -> None:
-    output = tell(
+def test_accounts_are_created_listed_shown_and_limited(pharos: RunCommand) -> None:
+    output = run_text(
         pharos, "account", "create", "Beta [red] Ltd", "--owner-name", "Ada", "--owner-email", "ADA@b.example"
     )
     assert output.splitlines()[0].endswith("is beta-red-ltd; its owner is ada@b.example. To go on:")
     assert "pharos project create NAME --account beta-red-ltd" in output
-    created = ask(pharos, "account", "show", "beta-red-ltd")
+    created = run_json(pharos, "account", "show", "beta-red-ltd")
     number = str(created["number"])
     assert created["id"] in output and f"Account {number}," in output
-    assert [ask(pharos, "account", "show", called) for called in (created["id"], number)] == [
+    assert [run_json(pharos, "account", "show", called) for called in (created["id"], number)] == [
         created,
         created,
     ]
-    output = tell(pharos, "account", "set-limit", "beta-red-ltd", "--rate", "1500000", "--burst", "70")
+    output = run_text(pharos, "account", "set-limit", "beta-red-ltd", "--rate", "1500000", "--burst", "70")
     assert output == "The account beta-red-ltd may send 1,500,000 events a second, 70 at once.\n"
-    output = tell(pharos, "account", "set-limit", number, "--rate", "0.5", "--burst", "4000000")
+    output = run_text(pharos, "account", "set-limit", number, "--rate", "0.5", "--burst", "4000000")
     assert output == "The account beta-red-ltd may send 0.5 events a second, 4,000,000 at once.\n"
-    shown = tell(pharos, "account", "show", "beta-red-ltd")
+    shown = run_text(pharos, "account", "show", "beta-red-ltd")
     for part in (
         "Beta [red] Ltd",
         created["id"],
@@ -55,55 +55,57 @@ def test_accounts_are_created_listed_shown_and_limited(pharos: Run) -> None:
         "ada@b.example",
     ):
         assert part in shown, part
-    (line,) = [line for line in tell(pharos, "account", "list").splitlines() if "beta-red-ltd" in line]
+    (line,) = [line for line in run_text(pharos, "account", "list").splitlines() if "beta-red-ltd" in line]
     assert line.split()[-4:] == ["0.5", "4,000,000", "1", "0"]
-    assert {one["slug"] for one in ask(pharos, "account", "list")} >= {"beta-red-ltd"}
+    assert {one["slug"] for one in run_json(pharos, "account", "list")} >= {"beta-red-ltd"}
 
 
-def test_people_are_added_listed_changed_and_removed(pharos: Run) -> None:
+def test_people_are_added_listed_changed_and_removed(pharos: RunCommand) -> None:
     add_account(pharos, "staff")
     account = ("--account", "staff")
-    output = tell(pharos, "person", "add", "Eve@staff.example", "--name", "Eve [red]", *account)
+    output = run_text(pharos, "person", "add", "Eve@staff.example", "--name", "Eve [red]", *account)
     assert output == "eve@staff.example is member of the account staff.\n"
-    output = tell(pharos, "person", "set-role", "eve@STAFF.example", "owner", *account)
+    output = run_text(pharos, "person", "set-role", "eve@STAFF.example", "owner", *account)
     assert output == "eve@staff.example is owner of the account staff.\n"
-    output = tell(pharos, "person", "list", *account)
+    output = run_text(pharos, "person", "list", *account)
     assert [line.split()[-2:] for line in output.splitlines()[1:]] == [["owner", "staff"], ["owner", "staff"]]
     assert "Olga [red]" in output and "Eve [red]" in output
-    assert len(ask(pharos, "person", "list", *account)) == 2
-    tell(pharos, "project", "create", "Shop", "--slug", "staff-shop", *account)
-    tell(pharos, "project", "grant", "staff-shop", "eve@staff.example", "--role", "viewer")
-    tell(pharos, "token", "create", "--person", "eve@staff.example", *account, "--scope", "deploy:read")
-    output = tell(pharos, "person", "remove", "eve@staff.example", *account, "--yes")
+    assert len(run_json(pharos, "person", "list", *account)) == 2
+    run_text(pharos, "project", "create", "Shop", "--slug", "staff-shop", *account)
+    run_text(pharos, "project", "grant", "staff-shop", "eve@staff.example", "--role", "viewer")
+    run_text(pharos, "token", "create", "--person", "eve@staff.example", *account, "--scope", "deploy:read")
+    output = run_text(pharos, "person", "remove", "eve@staff.example", *account, "--yes")
     assert output == (
         "eve@staff.example is removed from the account staff; tokens revoked: 1, roles in projects removed: 1.\n"
     )
-    assert refused(pharos, "person", "remove", "owner@staff.example", *account, "--yes") == (
+    assert expect_refusal(pharos, "person", "remove", "owner@staff.example", *account, "--yes") == (
         "owner@staff.example is the last owner of the account staff: make somebody else owner first, with "
         "`pharos person set-role`."
     )
 
 
-def test_tokens_are_created_listed_and_revoked(pharos: Run) -> None:
+def test_tokens_are_created_listed_and_revoked(pharos: RunCommand) -> None:
     add_account(pharos, "tokens")
     account = ("--account", "tokens")
     create = ("token", "create", "--person", "owner@tokens.example", *account)
-    output = tell(pharos, *create, "--scope", "account:read", "--scope", "deploy:read", "--expires", "90d")
+    output = run_text(
+        pharos, *create, "--scope", "account:read", "--scope", "deploy:read", "--expires", "90d"
+    )
     first, secret = output.splitlines()
     assert is_well_formed(secret, CredentialKind.API_TOKEN)
-    (token,) = ask(pharos, "token", "list", *account)
+    (token,) = run_json(pharos, "token", "list", *account)
     assert (token["scopes"], token["state"]) == (["account:read", "deploy:read"], "live")
     until = f"{token['expires_at'][:10]} {token['expires_at'][11:16]} UTC"
     assert first == (
         f"Token {token['id']} of owner@tokens.example for the account tokens until {until}, shown this once:"
     )
-    created = ask(pharos, *create, "--scope", "deploy:write", "account:read", "--name", "CI [red]")
+    created = run_json(pharos, *create, "--scope", "deploy:write", "account:read", "--name", "CI [red]")
     assert (created["name"], created["scopes"], created["expires_at"]) == (
         "CI [red]",
         ["account:read", "deploy:write"],
         None,
     )
-    shown = tell(pharos, "token", "list", *account)
+    shown = run_text(pharos, "token", "list", *account)
     for part in (
         "CI [red]",
         "owner@tokens.example",
@@ -112,62 +114,62 @@ def test_tokens_are_created_listed_and_revoked(pharos: Run) -> None:
         f"until {token['expires_at'][:10]}",
     ):
         assert part in shown, part
-    everything = shown + tell(pharos, "audit") + json.dumps(ask(pharos, "token", "list"))
+    everything = shown + run_text(pharos, "audit") + json.dumps(run_json(pharos, "token", "list"))
     assert secret not in everything and created["api_token"] not in everything
-    output = tell(pharos, "token", "revoke", str(created["id"]), "--yes")
+    output = run_text(pharos, "token", "revoke", str(created["id"]), "--yes")
     assert output == f"Token {created['id']} of owner@tokens.example is revoked.\n"
-    assert [one["state"] for one in ask(pharos, "token", "list", *account)] == ["revoked", "live"]
+    assert [one["state"] for one in run_json(pharos, "token", "list", *account)] == ["revoked", "live"]
 
 
-def test_projects_are_created_listed_granted_and_removed(pharos: Run) -> None:
+def test_projects_are_created_listed_granted_and_removed(pharos: RunCommand) -> None:
     add_account(pharos, "makers")
     account = ("--account", "makers")
-    output = tell(pharos, "project", "create", "Shop [red]", *account)
-    created = ask(pharos, "project", "show", "shop-red")
+    output = run_text(pharos, "project", "create", "Shop [red]", *account)
+    created = run_json(pharos, "project", "show", "shop-red")
     assert output == f"Project {created['number']}, {created['id']}, is shop-red of the account makers.\n"
-    tell(pharos, "person", "add", "eve@makers.example", "--name", "Eve", *account)
-    output = tell(pharos, "project", "grant", "shop-red", "eve@makers.example", "--role", "deployer")
+    run_text(pharos, "person", "add", "eve@makers.example", "--name", "Eve", *account)
+    output = run_text(pharos, "project", "grant", "shop-red", "eve@makers.example", "--role", "deployer")
     assert output == "eve@makers.example is deployer in the project shop-red.\n"
-    output = tell(pharos, "project", "grant", created["id"], "owner@makers.example", "--role", "viewer")
+    output = run_text(pharos, "project", "grant", created["id"], "owner@makers.example", "--role", "viewer")
     assert "is owner of the account and may do everything in it anyway.\n" in output
-    shown = tell(pharos, "project", "show", str(created["number"]))
+    shown = run_text(pharos, "project", "show", str(created["number"]))
     for part in ("Shop [red]", created["id"], "none connected", "No environments yet.", "deployer  Eve"):
         assert part in shown, part
-    output = tell(pharos, "project", "revoke", "shop-red", "eve@makers.example")
+    output = run_text(pharos, "project", "revoke", "shop-red", "eve@makers.example")
     assert output == "eve@makers.example has no role in the project shop-red.\n"
-    tell(pharos, "project", "revoke", "shop-red", "owner@makers.example")
-    assert "Nobody has a role in it" in tell(pharos, "project", "show", "shop-red")
-    assert [one["slug"] for one in ask(pharos, "project", "list", *account)] == ["shop-red"]
-    assert "Shop [red]" in tell(pharos, "project", "list")
-    output = tell(pharos, "project", "remove", "shop-red", "--yes")
+    run_text(pharos, "project", "revoke", "shop-red", "owner@makers.example")
+    assert "Nobody has a role in it" in run_text(pharos, "project", "show", "shop-red")
+    assert [one["slug"] for one in run_json(pharos, "project", "list", *account)] == ["shop-red"]
+    assert "Shop [red]" in run_text(pharos, "project", "list")
+    output = run_text(pharos, "project", "remove", "shop-red", "--yes")
     assert output == "The project shop-red is removed; deployments removed: 0.\n"
-    assert tell(pharos, "project", "list", *account).startswith("No projects yet.")
+    assert run_text(pharos, "project", "list", *account).startswith("No projects yet.")
 
 
-def test_a_project_in_use_is_not_removed(pharos: Run) -> None:
+def test_a_project_in_use_is_not_removed(pharos: RunCommand) -> None:
     """Both installations start with this project."""
-    project = ask(pharos, "project", "list")[0]
-    shown = tell(pharos, "project", "show", project["id"])
+    project = run_json(pharos, "project", "list")[0]
+    shown = run_text(pharos, "project", "show", project["id"])
     assert project["environments"][0]["id"] in shown
-    output = refused(pharos, "project", "remove", project["id"], "--yes")
+    output = expect_refusal(pharos, "project", "remove", project["id"], "--yes")
     assert f"The project {project['slug']} still has the environment production" in output
 
 
-def test_the_audit_log_lists_changes_by_subject(pharos: Run) -> None:
+def test_the_audit_log_lists_changes_by_subject(pharos: RunCommand) -> None:
     created = add_account(pharos, "audited")
-    tell(pharos, "account", "set-limit", "audited", "--rate", "3", "--burst", "4")
-    (newest,) = ask(pharos, "audit", "--limit", "1")
+    run_text(pharos, "account", "set-limit", "audited", "--rate", "3", "--burst", "4")
+    (newest,) = run_json(pharos, "audit", "--limit", "1")
     assert (newest["action"], newest["subject"]) == ("account.limit", f"account {created['id']}")
     assert newest["source"].startswith("operator")
     actions = ("account.limit", "account.create")
     for subject in (created["id"], f"account {created['id']}"):
-        entries = ask(pharos, "audit", "--subject", subject)
+        entries = run_json(pharos, "audit", "--subject", subject)
         assert tuple(entry["action"] for entry in entries) == actions
-    output = tell(pharos, "audit", "--subject", created["id"])
+    output = run_text(pharos, "audit", "--subject", created["id"])
     for part in (*actions, created["id"], newest["at"][:10], newest["source"], "to=(rate=3.0, burst=4)"):
         assert part in output, part
-    assert tell(pharos, "audit", "--subject", "nothing") == "The audit log has no such entry.\n"
-    assert refused(pharos, "audit", "--limit", "0") == (
+    assert run_text(pharos, "audit", "--subject", "nothing") == "The audit log has no such entry.\n"
+    assert expect_refusal(pharos, "audit", "--limit", "0") == (
         "0 entries cannot be shown: ask for 1 to 1,000 with --limit."
     )
 
@@ -181,18 +183,18 @@ def test_the_audit_log_lists_changes_by_subject(pharos: Run) -> None:
     ],
     ids=" ".join,
 )
-def test_destructive_commands_require_confirmation(pharos: Run, command: list[str]) -> None:
+def test_destructive_commands_require_confirmation(pharos: RunCommand, command: list[str]) -> None:
     """Without a terminal a yes in a pipe does not count."""
-    before = ask(pharos, "audit", "--limit", "1")
-    output = refused(pharos, *command)
+    before = run_json(pharos, "audit", "--limit", "1")
+    output = expect_refusal(pharos, *command)
     assert output.startswith("Without a terminal nobody can be asked whether to ")
     assert output.endswith(": add --yes to do it.")
-    assert ask(pharos, "audit", "--limit", "1") == before
+    assert run_json(pharos, "audit", "--limit", "1") == before
 
 
 def test_a_person_at_a_terminal_is_asked_to_confirm(on_socket: PlatformProcess) -> None:
     for typed, status, output in (("no", 1, "Nothing was changed."), ("yes", 0, "")):
-        tell(on_socket.run, "project", "create", f"Asked {typed}", "--account", "1")
+        run_text(on_socket.run, "project", "create", f"Asked {typed}", "--account", "1")
         command = ["project", "remove", f"asked-{typed}", "--data", str(on_socket.data)]
         ours, theirs = os.openpty()
         try:
@@ -208,7 +210,7 @@ def test_a_person_at_a_terminal_is_asked_to_confirm(on_socket: PlatformProcess) 
             f"This will remove project asked-{typed} with its deployments, their logs, its repositories and roles. "
         )
         assert (done.returncode, answer.strip()) == (status, output)
-        here = f"asked-{typed}" in {one["slug"] for one in ask(on_socket.run, "project", "list")}
+        here = f"asked-{typed}" in {one["slug"] for one in run_json(on_socket.run, "project", "list")}
         assert here == (status == 1)
 
 
@@ -233,40 +235,42 @@ def test_a_person_at_a_terminal_is_asked_to_confirm(on_socket: PlatformProcess) 
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_impossible_requests_fail_with_one_sentence(pharos: Run, command: list[str], output: str) -> None:
-    assert refused(pharos, *command) == output
+def test_impossible_requests_fail_with_one_sentence(
+    pharos: RunCommand, command: list[str], output: str
+) -> None:
+    assert expect_refusal(pharos, *command) == output
 
 
-def test_duplicate_names_are_refused(pharos: Run) -> None:
+def test_duplicate_names_are_refused(pharos: RunCommand) -> None:
     add_account(pharos, "twice")
     owner = ("--owner-name", "A", "--owner-email", "a@twice.example")
-    assert refused(pharos, "account", "create", "Twice", *owner) == (
+    assert expect_refusal(pharos, "account", "create", "Twice", *owner) == (
         "There is an account of the slug 'twice' already: choose another with --slug."
     )
-    tell(pharos, "project", "create", "Twice", "--account", "twice")
-    assert refused(pharos, "project", "create", "Twice", "--account", "twice") == (
+    run_text(pharos, "project", "create", "Twice", "--account", "twice")
+    assert expect_refusal(pharos, "project", "create", "Twice", "--account", "twice") == (
         "The account has a project of the slug 'twice' already: choose another with --slug."
     )
 
 
 def test_a_token_opens_the_api_until_it_is_revoked(on_socket: PlatformProcess) -> None:
     add_account(on_socket.run, "opened")
-    created = ask(
+    created = run_json(
         on_socket.run,
         *("token", "create", "--person", "owner@opened.example", "--account", "opened", "--scope", *SCOPES),
     )
     status, body = read_account(on_socket, created["api_token"])
     assert (status, body["data"]["slug"]) == (200, "opened")
-    (token,) = ask(on_socket.run, "token", "list", "--account", "opened")
+    (token,) = run_json(on_socket.run, "token", "list", "--account", "opened")
     assert token["last_used_at"] is not None
-    tell(on_socket.run, "token", "revoke", str(created["id"]), "--yes")
+    run_text(on_socket.run, "token", "revoke", str(created["id"]), "--yes")
     assert read_account(on_socket, created["api_token"])[0] == 401
 
 
-async def test_a_new_limit_reaches_the_edges_at_once(on_engines: Run, own_redis_url: str) -> None:
+async def test_a_new_limit_reaches_the_edges_at_once(on_engines: RunCommand, own_redis_url: str) -> None:
     """The limit is stored in Redis with each existing key."""
-    created = ask(on_engines, "keys", "create")
-    tell(on_engines, "account", "set-limit", "acme", "--rate", "77", "--burst", "88")
+    created = run_json(on_engines, "keys", "create")
+    run_text(on_engines, "account", "set-limit", "acme", "--rate", "77", "--burst", "88")
     directory = await open_redis_key_directory(own_redis_url, follow=False)
     entry = await directory.find(digest_credential(created["ingest_key"]))
     await directory.close()
@@ -287,16 +291,16 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         (("project",), "the following arguments are required: ACTION"),
         (("audit", "--limit", "all"), "invalid int value: 'all'"),
     ):
-        done = run_in(tmp_path)(*arguments)
+        done = command_runner(tmp_path)(*arguments)
         assert (done.returncode, done.stdout) == (2, ""), arguments
         assert output in done.stderr
 
 
 def test_the_help_names_every_scope_and_action(tmp_path: Path) -> None:
-    run = run_in(tmp_path)
-    output = " ".join(tell(run, "token", "create", "--help").split())
+    run = command_runner(tmp_path)
+    output = " ".join(run_text(run, "token", "create", "--help").split())
     assert ", ".join(SCOPES) in output
-    listed = tell(run, "--help")
+    listed = run_text(run, "--help")
     for name in ("account", "person", "token", "project", "audit"):
         assert f"    {name} " in listed
-        assert "With PHAROS_DATABASE_URL" in " ".join(tell(run, name, "--help").split())
+        assert "With PHAROS_DATABASE_URL" in " ".join(run_text(run, name, "--help").split())

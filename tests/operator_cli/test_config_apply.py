@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Run, ask, tell
+from tests.support.command_deployments import StartCommand
+from tests.support.commands import RunCommand, run_json, run_text
 from tests.support.configured import (
     DOCUMENT,
     KEY,
@@ -22,7 +23,6 @@ from tests.support.configured import (
     make_project,
     write_document,
 )
-from tests.support.followed import Start
 from tests.support.platform_process import PlatformProcess
 
 # Reached only if something is wrong: a command may start and poll slowly on a busy machine.
@@ -41,7 +41,7 @@ def live(on_socket: PlatformProcess) -> str:
 
 
 @pytest.fixture
-def idle(on_engines: Run) -> str:
+def idle(on_engines: RunCommand) -> str:
     """A new project on engines, where only `work` applies steps."""
     return make_project(on_engines)
 
@@ -60,7 +60,7 @@ def work(own_database_url: str) -> Callable[[], None]:
 
 @pytest.mark.parametrize("typed", ["no", "yes"])
 def test_a_person_at_a_terminal_is_asked_to_confirm(
-    on_socket: PlatformProcess, start: Start, live: str, given: Given, typed: str
+    on_socket: PlatformProcess, start: StartCommand, live: str, given: Given, typed: str
 ) -> None:
     ours, theirs = pty.openpty()
     terminal = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
@@ -78,7 +78,7 @@ def test_a_person_at_a_terminal_is_asked_to_confirm(
         assert "applying" in seen.partition(" has succeeded.")[0]
     assert process.wait(_SECONDS) == (0 if typed == "yes" else 1)
     os.close(ours)
-    assert len(ask(on_socket.run, "config", "applications", "--project", live)) == (typed == "yes")
+    assert len(run_json(on_socket.run, "config", "applications", "--project", live)) == (typed == "yes")
 
 
 def _read_until(terminal: int, text: str) -> str:
@@ -90,19 +90,19 @@ def _read_until(terminal: int, text: str) -> str:
 
 
 def test_a_failed_step_is_canceled_or_retried(
-    on_engines: Run,
-    start: Start,
+    on_engines: RunCommand,
+    start: StartCommand,
     work: Callable[[], None],
     idle: str,
     tmp_path: Path,
 ) -> None:
     mine = ("--project", idle)
-    ask(on_engines, "environment", "create", "Live", "--type", "production", *mine)
+    run_json(on_engines, "environment", "create", "Live", "--type", "production", *mine)
     given = write_document(tmp_path, DOCUMENT.replace("type: production", "replicas: 2"))
     process = start("config", "apply", *given, *mine, "--yes")
     number = applied(on_engines, idle)["id"]
     # The plan was made with one replica.
-    ask(on_engines, "environment", "scale", f"{idle}/live", "3")
+    run_json(on_engines, "environment", "scale", f"{idle}/live", "3")
     work()
     out, err = process.communicate(timeout=_SECONDS)
     first, second, third = (one["id"] for one in applied(on_engines, idle)["operations"])
@@ -118,26 +118,26 @@ def test_a_failed_step_is_canceled_or_retried(
         f"pharos: Application {number} of {idle} has failed, and 2 operations wait after it. Fix the cause, "
         f"then `pharos config retry {number} {first}` continues it; or apply the document again.\n",
     )
-    output = tell(on_engines, "config", "cancel", str(number), str(third))
+    output = run_text(on_engines, "config", "cancel", str(number), str(third))
     assert output == f"Operation {third} (create environments.live.queues.default) is canceled.\n"
-    ask(on_engines, "environment", "scale", f"{idle}/live", "1")
-    output = tell(on_engines, "config", "retry", str(number), str(first))
+    run_json(on_engines, "environment", "scale", f"{idle}/live", "1")
+    output = run_text(on_engines, "config", "retry", str(number), str(first))
     assert output == f"Operation {first} (update environments.live) will run again.\n"
     work()
     shown = applied(on_engines, idle)
     assert [one["status"] for one in shown["operations"]] == ["succeeded", "succeeded", "canceled"]
-    output = tell(on_engines, "config", "show", str(number))
+    output = run_text(on_engines, "config", "show", str(number))
     assert (
         f"\nOperation {first}: succeeded at attempt 2\n~ environments.live\n    ~ replicas: 1 → 2\n" in output
     )
     assert f"\nOperation {third}: canceled\n" in output and SECRET not in output
-    listed = tell(on_engines, "config", "applications", *mine).splitlines()[1]
+    listed = run_text(on_engines, "config", "applications", *mine).splitlines()[1]
     assert " ".join(listed.split()).startswith(f"{number} {idle} canceled 2 succeeded, 1 canceled ")
 
 
 def test_a_failure_is_printed_as_json(
-    on_engines: Run,
-    start: Start,
+    on_engines: RunCommand,
+    start: StartCommand,
     work: Callable[[], None],
     idle: str,
     given: Given,
@@ -145,7 +145,7 @@ def test_a_failure_is_printed_as_json(
     process = start("config", "apply", *given, "--project", idle, "--yes", "--json")
     application = applied(on_engines, idle)
     for operation in application["operations"]:
-        ask(on_engines, "config", "cancel", str(application["id"]), str(operation["id"]))
+        run_json(on_engines, "config", "cancel", str(application["id"]), str(operation["id"]))
     out, err = process.communicate(timeout=_SECONDS)
     # As above.
     assert (process.returncode, err.removeprefix(NOBODY)) == (1, "")
@@ -155,8 +155,8 @@ def test_a_failure_is_printed_as_json(
 
 
 def test_an_untouched_run_warns_and_ctrl_c_does_not_end_it(
-    on_engines: Run,
-    start: Start,
+    on_engines: RunCommand,
+    start: StartCommand,
     work: Callable[[], None],
     idle: str,
     given: Given,

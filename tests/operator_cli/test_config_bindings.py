@@ -10,7 +10,7 @@ import pytest
 from control_api.schemas.load_schema import CONFIGURATION, WORKFLOW, load_schema
 from operator_cli.configuration.document_arguments import add_document_arguments, read_plan_params
 from operator_cli.errors import CommandFailed
-from tests.support.commands import CLEAN, run_in
+from tests.support.commands import CLEAN_ENVIRONMENT, command_runner
 
 SECRET = "hunter2"
 
@@ -116,7 +116,7 @@ def test_unreadable_documents_are_refused(tmp_path: Path) -> None:
 
 def test_invalid_input_is_refused_before_any_request(tmp_path: Path) -> None:
     """Status 2 means that something changes, so failures have 1, and wrong arguments and settings 64."""
-    run = run_in(tmp_path)
+    run = command_runner(tmp_path)
     done = run("config", "plan", "missing.yaml")
     output = "pharos: missing.yaml cannot be read: No such file or directory.\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", output)
@@ -138,7 +138,7 @@ def test_invalid_input_is_refused_before_any_request(tmp_path: Path) -> None:
         done = run("config", *arguments)
         assert (done.returncode, done.stdout) == (64, "")
         assert output in done.stderr
-    wrong = run_in(tmp_path, {**CLEAN, "PHAROS_NONSENSE": "1"})
+    wrong = command_runner(tmp_path, {**CLEAN_ENVIRONMENT, "PHAROS_NONSENSE": "1"})
     done = wrong("config", "plan", "shop.yaml")
     assert (done.returncode, done.stdout) == (64, "")
     assert "PHAROS_NONSENSE" in done.stderr
@@ -147,7 +147,7 @@ def test_invalid_input_is_refused_before_any_request(tmp_path: Path) -> None:
 
 
 def test_the_help_documents_exit_statuses_and_secrets(tmp_path: Path) -> None:
-    done = run_in(tmp_path)("config", "plan", "--help")
+    done = command_runner(tmp_path)("config", "plan", "--help")
     assert done.returncode == 0
     output = " ".join(done.stdout.split())
     assert "Exit status 0: nothing changes; 1: planning failed" in output
@@ -156,7 +156,7 @@ def test_the_help_documents_exit_statuses_and_secrets(tmp_path: Path) -> None:
 
 
 def test_schemas_are_printed_without_an_installation(tmp_path: Path) -> None:
-    run = run_in(tmp_path)
+    run = command_runner(tmp_path)
     for arguments, name in (
         ((), CONFIGURATION),
         (("configuration",), CONFIGURATION),

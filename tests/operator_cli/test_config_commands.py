@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Run, ask, refused, tell
+from tests.support.command_deployments import StartCommand
+from tests.support.commands import RunCommand, expect_refusal, run_json, run_text
 from tests.support.configured import KEY, NOBODY, SECRET, Given, applied, make_project, write_document
-from tests.support.followed import Start
 from tests.support.platform_process import PlatformProcess
 
 DRAWN = """\
@@ -39,7 +39,7 @@ def extra_settings() -> Mapping[str, str]:
 
 
 @pytest.fixture
-def project(pharos: Run) -> str:
+def project(pharos: RunCommand) -> str:
     """The slug of a new project, on either installation."""
     return make_project(pharos)
 
@@ -62,7 +62,7 @@ def without_digests(text: str) -> str:
     return "\n".join("••• DIGEST".join([parts[0], *(part[8:] for part in parts[1:])]) for parts in words)
 
 
-def apply(pharos: Run, *arguments: str) -> str:
+def apply(pharos: RunCommand, *arguments: str) -> str:
     """Return the output of `config apply --yes`. On a slow machine it may warn that no control plane runs."""
     done = pharos("config", "apply", *arguments, "--yes")
     assert (done.returncode, done.stderr.removeprefix(NOBODY)) == (0, "")
@@ -71,7 +71,7 @@ def apply(pharos: Run, *arguments: str) -> str:
 
 @pytest.mark.parametrize("pharos", ["socket", "engines"], indirect=True)
 def test_the_exit_status_of_a_plan_shows_whether_something_changes(
-    pharos: Run, project: str, given: Given, tmp_path: Path
+    pharos: RunCommand, project: str, given: Given, tmp_path: Path
 ) -> None:
     mine = ("--project", project)
     done = pharos("config", "plan", *given, *mine)
@@ -86,12 +86,12 @@ def test_the_exit_status_of_a_plan_shows_whether_something_changes(
     done = pharos("config", "plan", str(tmp_path / "same.yaml"), *mine)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"No changes: {project} is as the document says.\n"
-    assert ask(pharos, "config", "plan", str(tmp_path / "same.yaml"), *mine)["plan"]["actions"] == []
-    assert ask(pharos, "environment", "list", *mine) == []
+    assert run_json(pharos, "config", "plan", str(tmp_path / "same.yaml"), *mine)["plan"]["actions"] == []
+    assert run_json(pharos, "environment", "list", *mine) == []
 
 
 def test_a_refused_document_has_a_line_for_each_fault(
-    pharos: Run, project: str, given: Given, tmp_path: Path
+    pharos: RunCommand, project: str, given: Given, tmp_path: Path
 ) -> None:
     mine = ("--project", project)
     bad = tmp_path / "bad.yaml"
@@ -112,12 +112,12 @@ def test_a_refused_document_has_a_line_for_each_fault(
     done = pharos("config", "plan", str(long), *mine)
     assert (done.returncode, done.stdout) == (1, "")
     assert "50,000" in done.stderr
-    line = refused(pharos, "config", "plan", given[0], "--project", "nowhere")
+    line = expect_refusal(pharos, "config", "plan", given[0], "--project", "nowhere")
     assert line == "There is no project nowhere; `pharos project list` shows all."
     line = "There is no application 999999; `pharos config applications` shows what was applied."
-    assert refused(pharos, "config", "show", "999999") == line
-    assert refused(pharos, "config", "retry", "999999", "1") == line
-    output = tell(pharos, "config", "applications", *mine)
+    assert expect_refusal(pharos, "config", "show", "999999") == line
+    assert expect_refusal(pharos, "config", "retry", "999999", "1") == line
+    output = run_text(pharos, "config", "applications", *mine)
     assert output == "No applications yet. `pharos config apply FILE` makes one.\n"
 
 
@@ -131,20 +131,20 @@ def test_a_document_is_planned_and_applied(on_socket: PlatformProcess, live: str
     output = apply(run, *given, *mine)
     assert output == f"No changes: {live} is as the document says.\n"
     assert json.loads(apply(run, *given, *mine, "--json")) is None
-    assert ask(run, "variables", "show", f"{live}/live")["names"] == ["URL"]
-    assert [one["name"] for one in ask(run, "heartbeat", "list") if one["name"] == "nightly"]
-    (listed,) = ask(run, "config", "applications", *mine)
+    assert run_json(run, "variables", "show", f"{live}/live")["names"] == ["URL"]
+    assert [one["name"] for one in run_json(run, "heartbeat", "list") if one["name"] == "nightly"]
+    (listed,) = run_json(run, "config", "applications", *mine)
     assert (listed["id"], listed["counts"]) == (number, {"succeeded": 3})
-    output = tell(run, "config", "applications", *mine)
+    output = run_text(run, "config", "applications", *mine)
     assert " ".join(output.splitlines()[1].split()).startswith(f"{number} {live} succeeded 3 succeeded ")
-    shown = tell(run, "config", "show", str(number))
+    shown = run_text(run, "config", "show", str(number))
     assert shown.startswith(f"Application {number} of {live}: succeeded\nreview ")
     first = applied(run, live)["operations"][0]["id"]
     assert f"\nOperation {first}: succeeded\n+ environments.live\n    + type: production\n" in shown
     assert SECRET not in shown + output
-    line = refused(run, "config", "retry", str(number), str(first))
+    line = expect_refusal(run, "config", "retry", str(number), str(first))
     assert line == f"Operation {first} is succeeded: only one that is canceled or failed can be tried again."
-    (entry, *_) = [one for one in ask(run, "audit") if one["action"] == "configuration.apply"]
+    (entry, *_) = [one for one in run_json(run, "audit") if one["action"] == "configuration.apply"]
     assert entry["details"]["application"] == number
 
 
@@ -153,7 +153,7 @@ def test_apply_prints_the_finished_run_as_json(on_socket: PlatformProcess, live:
     output = json.loads(apply(run, *given, "--project", live, "--json"))
     assert (output["status"], output["project"]["slug"]) == ("succeeded", live)
     assert [(one["action"], one["status"]) for one in output["operations"]] == [("create", "succeeded")] * 3
-    assert output == ask(run, "config", "show", str(output["id"]))
+    assert output == run_json(run, "config", "show", str(output["id"]))
     assert SECRET not in json.dumps(output)
 
 
@@ -194,7 +194,7 @@ it there.
         "pharos: Without a terminal nobody can be asked whether to create 0, change 1 and delete 1 resources of "
         f"{live}: add --yes to do it.\n"
     )
-    assert ask(run, "config", "applications", *mine)[0]["counts"] == {"succeeded": 3}
+    assert run_json(run, "config", "applications", *mine)[0]["counts"] == {"succeeded": 3}
 
 
 def test_a_plan_lists_what_waits_for_a_second_person(
@@ -202,15 +202,15 @@ def test_a_plan_lists_what_waits_for_a_second_person(
 ) -> None:
     run, mine = on_socket.run, ("--project", live)
     email = f"{live}@config.example"
-    ask(run, "person", "add", email, "--name", "Asker")
-    ask(run, "project", "grant", live, email, "--role", "deployer")
-    ask(run, "environment", "create", "Live", "--type", "production", *mine)
-    ask(run, "environment", "set", f"{live}/live", "--variable-approval", "on")
+    run_json(run, "person", "add", email, "--name", "Asker")
+    run_json(run, "project", "grant", live, email, "--role", "deployer")
+    run_json(run, "environment", "create", "Live", "--type", "production", *mine)
+    run_json(run, "environment", "set", f"{live}/live", "--variable-approval", "on")
     done = run("config", "apply", *given, *mine, "--yes")
     assert done.returncode == 1
     assert "say who asks for them with --by EMAIL" in done.stderr
     apply(run, *given, *mine, "--by", email)
-    assert ask(run, "variables", "show", f"{live}/live")["pending_change_id"] is not None
+    assert run_json(run, "variables", "show", f"{live}/live")["pending_change_id"] is not None
     done = run("config", "plan", *given, *mine)
     assert (done.returncode, done.stderr) == (0, "")
     assert (
@@ -224,36 +224,36 @@ def test_an_export_changes_nothing(
 ) -> None:
     run, mine = on_socket.run, ("--project", live)
     apply(run, *given, *mine)
-    exported = tell(run, "config", "export", *mine)
+    exported = run_text(run, "config", "export", *mine)
     assert "URL" in exported and SECRET not in exported
     done = run("config", "plan", "-", *mine, stdin=exported)
     assert (done.returncode, done.stdout) == (0, f"No changes: {live} is as the document says.\n")
     into = tmp_path / "exported.yaml"
-    output = tell(run, "config", "export", *mine, "-o", str(into))
+    output = run_text(run, "config", "export", *mine, "-o", str(into))
     assert output == f"{into} is the document of {live}.\n"
     assert into.read_text() == exported
     assert into.stat().st_mode & 0o777 == 0o644
     into.write_text("mine" * 10_000)
-    line = refused(run, "config", "export", *mine, "-o", str(into))
+    line = expect_refusal(run, "config", "export", *mine, "-o", str(into))
     assert line == f"{into} exists already: name another file, or overwrite it with --force."
     assert into.read_text() == "mine" * 10_000
-    tell(run, "config", "export", *mine, "-o", str(into), "--force")
+    run_text(run, "config", "export", *mine, "-o", str(into), "--force")
     assert into.read_text() == exported
-    line = refused(run, "config", "export", *mine, "-o", str(tmp_path))
+    line = expect_refusal(run, "config", "export", *mine, "-o", str(tmp_path))
     assert "name another file" in line
-    line = refused(run, "config", "export", *mine, "-o", str(tmp_path / "no" / "such"))
+    line = expect_refusal(run, "config", "export", *mine, "-o", str(tmp_path / "no" / "such"))
     assert line == f"{tmp_path / 'no' / 'such'} cannot be written: No such file or directory."
-    assert ask(run, "config", "export", *mine)["document"] == exported
+    assert run_json(run, "config", "export", *mine)["document"] == exported
 
 
 def test_an_export_that_is_too_long_gives_advice(
     on_socket: PlatformProcess, live: str, tmp_path: Path
 ) -> None:
     run, mine = on_socket.run, ("--project", live)
-    ask(run, "environment", "create", "Live", "--type", "production", *mine)
+    run_json(run, "environment", "create", "Live", "--type", "production", *mine)
     many = tmp_path / "many.env"
     many.write_text("".join(f"{'A' * 100}_{number}=1\n" for number in range(1000)))
-    ask(run, "variables", "set", f"{live}/live", str(many))
+    run_json(run, "variables", "set", f"{live}/live", str(many))
     done = run("config", "export", *mine)
     assert done.returncode == 0
     assert done.stderr == (
@@ -263,7 +263,7 @@ def test_an_export_that_is_too_long_gives_advice(
 
 
 def test_a_closed_pipe_is_a_failure_for_plans(
-    on_socket: PlatformProcess, start: Start, live: str, given: Given
+    on_socket: PlatformProcess, start: StartCommand, live: str, given: Given
 ) -> None:
     """Status 0 would mean that nothing changes."""
     reading, writing = os.pipe()
@@ -273,4 +273,4 @@ def test_a_closed_pipe_is_a_failure_for_plans(
         process = start(*arguments, socket=True, stdout=writing, stderr=subprocess.DEVNULL)
         assert process.wait(120) == 1
     os.close(writing)
-    assert ask(on_socket.run, "config", "applications", "--project", live) == []
+    assert run_json(on_socket.run, "config", "applications", "--project", live) == []

@@ -14,81 +14,83 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.projects.resolve import resolve_environment
-from tests.support import carried_out
-from tests.support.commands import Run, ask, refused, run_in, tell
-from tests.support.followed import (
-    ASKER,
-    Start,
-    Write,
-    carry_out,
-    deploy,
-    environment_number,
-    make_place,
-    queued,
+from tests.support import deployment_rows
+from tests.support.command_deployments import (
+    REQUESTER,
+    StartCommand,
+    WriteRows,
+    deploy_and_finish,
+    finish_deployment,
+    make_environment,
+    read_environment_number,
+    wait_queued,
 )
+from tests.support.commands import RunCommand, command_runner, expect_refusal, run_json, run_text
 
 # Reached only if something is wrong: a command may start and poll slowly on a busy machine.
 _SECONDS = 120
 
 
 @pytest.fixture
-def environment_path(on_engines: Run, write: Write) -> str:
+def environment_path(on_engines: RunCommand, write: WriteRows) -> str:
     """Return an environment that has a deployer.
 
     Without one, following commands print a warning after some seconds, which would be in the output of slow tests.
     """
-    created = make_place(on_engines)
+    created = make_environment(on_engines)
 
     async def hold_lease(session: AsyncSession, now: datetime) -> None:
-        await carried_out.hold_lease(session, (await resolve_environment(session, created)).id, now)
+        await deployment_rows.lease_environment(
+            session, (await resolve_environment(session, created)).id, now
+        )
 
     write(hold_lease)
     return created
 
 
 def test_a_deploy_is_followed_until_it_is_live(
-    on_engines: Run, write: Write, start: Start, environment_path: str
+    on_engines: RunCommand, write: WriteRows, start: StartCommand, environment_path: str
 ) -> None:
     process = start("deploy", environment_path, "--ref", "v1")
-    number = queued(on_engines, environment_path)
+    number = wait_queued(on_engines, environment_path)
 
     async def build(session: AsyncSession, now: datetime) -> None:
-        await carried_out.begin(session, number, now)
-        await carried_out.say(session, number, now, "Building v1.")
-        await carried_out.say(session, number, now, "made [red] \x1b[31mred", stream="stdout")
+        await deployment_rows.begin_deployment(session, number, now)
+        await deployment_rows.add_lines(session, number, now, "Building v1.")
+        await deployment_rows.add_lines(session, number, now, "made [red] \x1b[31mred", stream="stdout")
 
     write(build)
     assert process.stdout is not None
     seen = [process.stdout.readline() for _ in range(3)]
     assert seen == ["» Queued: v1.\n", "» Building v1.\n", "made [red]  [31mred\n"]
-    write(lambda session, now: carried_out.bring_live(session, number, now))
+    write(lambda session, now: deployment_rows.complete_deployment(session, number, now))
     out, err = process.communicate(timeout=_SECONDS)
     assert (process.returncode, err) == (0, "")
     live, end = out.splitlines()
     assert live == "» Live."
     assert re.fullmatch(
-        rf"Deployment {number} is live at {re.escape(carried_out.ADDRESS)} after \d+\.\d s\.", end
+        rf"Deployment {number} is live at {re.escape(deployment_rows.ADDRESS)} after \d+\.\d s\.", end
     )
-    output = tell(on_engines, "logs", str(number))
+    output = run_text(on_engines, "logs", str(number))
     assert output.splitlines() == [*map(str.rstrip, seen), live]
-    assert tell(on_engines, "logs", "-n", "1", str(number)) == "» Live.\n"
-    again = tell(on_engines, "logs", "-f", str(number))
+    assert run_text(on_engines, "logs", "-n", "1", str(number)) == "» Live.\n"
+    again = run_text(on_engines, "logs", "-f", str(number))
     assert again.splitlines() == [*output.splitlines(), end]
-    deploy(on_engines, write, environment_path)
-    last = tell(on_engines, "logs", "-f", str(number)).splitlines()[-1]
+    deploy_and_finish(on_engines, write, environment_path)
+    last = run_text(on_engines, "logs", "-f", str(number)).splitlines()[-1]
     assert last.endswith("; it is not live any more.")
 
 
 def test_a_failure_is_reported_with_the_last_system_line(
-    on_engines: Run, write: Write, start: Start, environment_path: str
+    on_engines: RunCommand, write: WriteRows, start: StartCommand, environment_path: str
 ) -> None:
     process = start("deploy", environment_path)
-    number = queued(on_engines, environment_path)
+    number = wait_queued(on_engines, environment_path)
 
     async def work(session: AsyncSession, now: datetime) -> None:
-        await carried_out.begin(session, number, now)
-        await carried_out.say(session, number, now, "no such module", stream="stderr")
-        await carried_out.fail(session, number, now, "A build step ended with 1: make all")
+        await deployment_rows.begin_deployment(session, number, now)
+        await deployment_rows.add_lines(session, number, now, "no such module", stream="stderr")
+        await deployment_rows.fail_deployment(session, number, now, "A build step ended with 1: make all")
 
     write(work)
     out, err = process.communicate(timeout=_SECONDS)
@@ -99,15 +101,15 @@ def test_a_failure_is_reported_with_the_last_system_line(
 
 
 def test_json_is_one_object_a_line(
-    on_engines: Run, write: Write, start: Start, environment_path: str
+    on_engines: RunCommand, write: WriteRows, start: StartCommand, environment_path: str
 ) -> None:
     process = start("deploy", environment_path, "--json")
-    number = queued(on_engines, environment_path)
+    number = wait_queued(on_engines, environment_path)
 
     async def work(session: AsyncSession, now: datetime) -> None:
-        await carried_out.begin(session, number, now)
-        await carried_out.say(session, number, now, "one", stream="stdout")
-        await carried_out.fail(session, number, now, "No.")
+        await deployment_rows.begin_deployment(session, number, now)
+        await deployment_rows.add_lines(session, number, now, "one", stream="stdout")
+        await deployment_rows.fail_deployment(session, number, now, "No.")
 
     write(work)
     out, err = process.communicate(timeout=_SECONDS)
@@ -119,14 +121,16 @@ def test_json_is_one_object_a_line(
         ("system", "No."),
     ]
     assert (deployment["id"], deployment["status"], deployment["step"]) == (number, "failed", "build")
-    output = ask(on_engines, "logs", str(number))
+    output = run_json(on_engines, "logs", str(number))
     assert (output["deployment"], output["truncated"]) == (deployment, False)
     assert [line["text"] for line in output["lines"]] == ["Queued: main.", "one", "No."]
 
 
-def test_ctrl_c_does_not_end_the_deployment(on_engines: Run, start: Start, environment_path: str) -> None:
+def test_ctrl_c_does_not_end_the_deployment(
+    on_engines: RunCommand, start: StartCommand, environment_path: str
+) -> None:
     process = start("deploy", environment_path)
-    number = queued(on_engines, environment_path)
+    number = wait_queued(on_engines, environment_path)
     assert process.stdout is not None
     assert process.stdout.readline() == "» Queued: main.\n"
     process.send_signal(signal.SIGINT)
@@ -136,12 +140,12 @@ def test_ctrl_c_does_not_end_the_deployment(on_engines: Run, start: Start, envir
         f"\nDeployment {number} is still in progress: `pharos logs -f {number}` follows it, `pharos cancel {number}` "
         "cancels it.\n"
     )
-    assert queued(on_engines, environment_path) == number
-    tell(on_engines, "cancel", str(number), "--yes")
+    assert wait_queued(on_engines, environment_path) == number
+    run_text(on_engines, "cancel", str(number), "--yes")
     assert refused_after(on_engines, "logs", "-f", str(number)) == f"Deployment {number} is canceled."
 
 
-def refused_after(pharos: Run, *command: str) -> str:
+def refused_after(pharos: RunCommand, *command: str) -> str:
     """Return the error message of a command that has printed something before."""
     done = pharos(*command)
     assert done.returncode == 1
@@ -149,40 +153,40 @@ def refused_after(pharos: Run, *command: str) -> str:
 
 
 def test_a_deployment_without_a_deployer_warns(
-    on_engines: Run, write: Write, start: Start, environment_path: str
+    on_engines: RunCommand, write: WriteRows, start: StartCommand, environment_path: str
 ) -> None:
-    environment = environment_number(on_engines, environment_path)
+    environment = read_environment_number(on_engines, environment_path)
     # Including the deployments of other tests.
-    write(lambda session, now: carried_out.end_leases(session, now))
+    write(lambda session, now: deployment_rows.expire_leases(session, now))
     process = start("deploy", environment_path)
-    number = queued(on_engines, environment_path)
+    number = wait_queued(on_engines, environment_path)
     assert process.stderr is not None
     output = "pharos: No deployer seems to be running: start `pharos up` or `pharos deployer`.\n"
     assert process.stderr.readline() == output
-    write(lambda session, now: carried_out.hold_lease(session, environment, now))
-    carry_out(write, number)
+    write(lambda session, now: deployment_rows.lease_environment(session, environment, now))
+    finish_deployment(write, number)
     out, err = process.communicate(timeout=_SECONDS)
     assert (process.returncode, err) == (0, "")
     assert f"Deployment {number} is live" in out
 
 
 def test_a_terminal_shows_a_live_status_line(
-    on_engines: Run, write: Write, start: Start, environment_path: str
+    on_engines: RunCommand, write: WriteRows, start: StartCommand, environment_path: str
 ) -> None:
     ours, theirs = pty.openpty()
     process = start("deploy", environment_path, stdout=theirs, stderr=theirs, stdin=theirs)
     os.close(theirs)
-    number = queued(on_engines, environment_path)
+    number = wait_queued(on_engines, environment_path)
 
     async def work(session: AsyncSession, now: datetime) -> None:
-        await carried_out.begin(session, number, now)
-        await carried_out.say(session, number, now, "one", stream="stdout")
+        await deployment_rows.begin_deployment(session, number, now)
+        await deployment_rows.add_lines(session, number, now, "one", stream="stdout")
 
     write(work)
     seen = _read_until(ours, "building, ")
     assert f"Deployment {number} to {environment_path}: " in seen
-    write(lambda session, now: carried_out.bring_live(session, number, now))
-    seen += _read_until(ours, f" is live at {carried_out.ADDRESS} after ")
+    write(lambda session, now: deployment_rows.complete_deployment(session, number, now))
+    seen += _read_until(ours, f" is live at {deployment_rows.ADDRESS} after ")
     # Read after the process has ended, because it still writes the end of that line.
     assert process.wait(_SECONDS) == 0
     os.close(ours)
@@ -197,45 +201,47 @@ def _read_until(terminal: int, text: str) -> str:
     return seen.decode(errors="replace")
 
 
-def test_a_rollback_is_followed(on_engines: Run, write: Write, start: Start, environment_path: str) -> None:
-    first, second = (deploy(on_engines, write, environment_path) for _ in range(2))
+def test_a_rollback_is_followed(
+    on_engines: RunCommand, write: WriteRows, start: StartCommand, environment_path: str
+) -> None:
+    first, second = (deploy_and_finish(on_engines, write, environment_path) for _ in range(2))
     process = start("rollback", environment_path, "--json")
-    number = queued(on_engines, environment_path)
-    carry_out(write, number)
+    number = wait_queued(on_engines, environment_path)
+    finish_deployment(write, number)
     out, _ = process.communicate(timeout=_SECONDS)
     assert process.returncode == 0
     deployment = json.loads(out.splitlines()[-1])
     assert (deployment["trigger"], deployment["is_live"]) == ("rollback", True)
     assert f"the release of deployment {first} again" in out
-    assert "there is nothing to go back to." in refused(on_engines, "rollback", environment_path)
-    output = tell(on_engines, "rollback", environment_path, "--to", str(second), "--detach")
-    number = queued(on_engines, environment_path)
+    assert "there is nothing to go back to." in expect_refusal(on_engines, "rollback", environment_path)
+    output = run_text(on_engines, "rollback", environment_path, "--to", str(second), "--detach")
+    number = wait_queued(on_engines, environment_path)
     assert output == f"Deployment {number} is queued; `pharos logs -f {number}` follows it.\n"
 
 
-def test_a_promotion_is_followed(on_engines: Run, write: Write, environment_path: str) -> None:
+def test_a_promotion_is_followed(on_engines: RunCommand, write: WriteRows, environment_path: str) -> None:
     project = environment_path.partition("/")[0]
-    ask(on_engines, "environment", "create", "Test", "--type", "staging", "--project", project)
-    number = deploy(on_engines, write, f"{project}/test")
+    run_json(on_engines, "environment", "create", "Test", "--type", "staging", "--project", project)
+    number = deploy_and_finish(on_engines, write, f"{project}/test")
     for what in (f"{project}/test", str(number)):
-        output = ask(on_engines, "promote", what, "--to", "live", "--note", "for the sale", "--detach")
+        output = run_json(on_engines, "promote", what, "--to", "live", "--note", "for the sale", "--detach")
         assert (output["promoted_from_build_id"], output["note"], output["status"]) == (
             number,
             "for the sale",
             "queued",
         )
-        tell(on_engines, "cancel", str(output["id"]), "--yes")
-    assert "promote to one of a higher order." in refused(
+        run_text(on_engines, "cancel", str(output["id"]), "--yes")
+    assert "promote to one of a higher order." in expect_refusal(
         on_engines, "promote", str(number), "--to", "test", "--detach"
     )
 
 
 @pytest.mark.parametrize("pharos", ["socket", "engines"], indirect=True)
-def test_a_deployment_that_waits_for_approval_has_status_3(pharos: Run) -> None:
+def test_a_deployment_that_waits_for_approval_has_status_3(pharos: RunCommand) -> None:
     """No deployer starts it before the approval, so this holds on both installations."""
-    environment_path = make_place(pharos, "--deploy-approval", "on")
-    assert refused(pharos, "deploy", environment_path).endswith("say who asks for it with --by EMAIL.")
-    done = pharos("deploy", environment_path, "--by", ASKER)
+    environment_path = make_environment(pharos, "--deploy-approval", "on")
+    assert expect_refusal(pharos, "deploy", environment_path).endswith("say who asks for it with --by EMAIL.")
+    done = pharos("deploy", environment_path, "--by", REQUESTER)
     assert (done.returncode, done.stderr) == (3, "")
     *log, output = done.stdout.splitlines()
     assert log == ["» Queued: main.", "» Waits for the approval of a second person."]
@@ -245,23 +251,25 @@ def test_a_deployment_that_waits_for_approval_has_status_3(pharos: Run) -> None:
         f"`pharos approve deployment {number} --by EMAIL`."
     )
     assert output == waits
-    done = pharos("deploy", environment_path, "--by", ASKER, "--ref", "v1", "--detach", "--json")
+    done = pharos("deploy", environment_path, "--by", REQUESTER, "--ref", "v1", "--detach", "--json")
     assert (done.returncode, json.loads(done.stdout)["status"]) == (3, "awaiting_approval")
     done = pharos("logs", "-f", number)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (3, waits)
 
 
-def test_a_deploy_to_a_locked_environment_is_refused(pharos: Run) -> None:
-    environment_path = make_place(pharos)
-    ask(pharos, "lock", environment_path, "--reason", "sale")
+def test_a_deploy_to_a_locked_environment_is_refused(pharos: RunCommand) -> None:
+    environment_path = make_environment(pharos)
+    run_json(pharos, "lock", environment_path, "--reason", "sale")
     for command in ("deploy", environment_path), ("deploy", environment_path, "--ref", "v1", "--detach"):
-        assert refused(pharos, *command).startswith("The environment is locked by an operator: sale;")
-    assert refused(pharos, "rollback", environment_path).startswith(f"Nothing is live in {environment_path}:")
-    assert refused(pharos, "promote", environment_path, "--to", "live").startswith(
+        assert expect_refusal(pharos, *command).startswith("The environment is locked by an operator: sale;")
+    assert expect_refusal(pharos, "rollback", environment_path).startswith(
         f"Nothing is live in {environment_path}:"
     )
-    assert "There is no deployment 99999;" in refused(pharos, "logs", "99999")
-    assert "There is no deployment 99999;" in refused(pharos, "logs", "-f", "99999")
+    assert expect_refusal(pharos, "promote", environment_path, "--to", "live").startswith(
+        f"Nothing is live in {environment_path}:"
+    )
+    assert "There is no deployment 99999;" in expect_refusal(pharos, "logs", "99999")
+    assert "There is no deployment 99999;" in expect_refusal(pharos, "logs", "-f", "99999")
 
 
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
@@ -272,9 +280,9 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         (("promote", "--to", "live"), "the following arguments are required: DEPLOYMENT|ENVIRONMENT"),
         (("deploy", "a", "b"), "unrecognized arguments: b"),
     ):
-        done = run_in(tmp_path)(*arguments)
+        done = command_runner(tmp_path)(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert output in done.stderr
-    done = run_in(tmp_path)("deploy")
+    done = command_runner(tmp_path)("deploy")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("pharos: Nothing runs on .pharos.")

@@ -14,7 +14,7 @@ from control_domain.audit import Actor
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.projects.resolve import resolve_target
-from tests.support.commands import Run, ask, refused, run_in, tell
+from tests.support.commands import RunCommand, command_runner, expect_refusal, run_json, run_text
 from tests.support.platform_process import PlatformProcess
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -23,30 +23,30 @@ Deploy = Callable[[str], int]
 
 
 @pytest.fixture
-def environment_path(pharos: Run) -> str:
+def environment_path(pharos: RunCommand) -> str:
     """A new environment in a project with a repository and two people."""
     slug = f"deploys-{uuid.uuid4().hex[:8]}"
-    ask(pharos, "project", "create", slug)
-    ask(pharos, "environment", "create", "Live", "--type", "production", "--project", slug)
-    ask(pharos, "repository", "connect", "/srv/shop.git", "--project", slug)
-    people = {person["email"] for person in ask(pharos, "person", "list")}
+    run_json(pharos, "project", "create", slug)
+    run_json(pharos, "environment", "create", "Live", "--type", "production", "--project", slug)
+    run_json(pharos, "repository", "connect", "/srv/shop.git", "--project", slug)
+    people = {person["email"] for person in run_json(pharos, "person", "list")}
     for email, role in ((ASKER, "deployer"), (MAINTAINER, "maintainer")):
         if email not in people:
-            ask(pharos, "person", "add", email, "--name", email.partition("@")[0].title())
-        ask(pharos, "project", "grant", slug, email, "--role", role)
-    ask(pharos, "environment", "set", f"{slug}/live", "--deploy-approval", "on")
+            run_json(pharos, "person", "add", email, "--name", email.partition("@")[0].title())
+        run_json(pharos, "project", "grant", slug, email, "--role", role)
+    run_json(pharos, "environment", "set", f"{slug}/live", "--deploy-approval", "on")
     return f"{slug}/live"
 
 
 @pytest.fixture
-def deploy(request: pytest.FixtureRequest, pharos: Run, environment_path: str) -> Deploy:
+def deploy(request: pytest.FixtureRequest, pharos: RunCommand, environment_path: str) -> Deploy:
     """Return a function that requests a deployment of a branch: over the API, or like the API where none runs."""
     if request.node.callspec.params["pharos"] == "engines":
         url: str = request.getfixturevalue("own_database_url")
         return lambda ref: asyncio.run(_queue(url, environment_path, ref))
     platform: PlatformProcess = request.getfixturevalue("on_socket")
-    token = ask(pharos, "token", "create", "--person", ASKER, "--scope", "deploy:write")["api_token"]
-    environment = ask(pharos, "environment", "show", environment_path)["id"]
+    token = run_json(pharos, "token", "create", "--person", ASKER, "--scope", "deploy:write")["api_token"]
+    environment = run_json(pharos, "environment", "show", environment_path)["id"]
 
     def post(ref: str) -> int:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
@@ -74,9 +74,9 @@ async def _queue(url: str, environment_path: str, ref: str) -> int:
     return number
 
 
-def _waiting(pharos: Run, environment_path: str) -> list[int]:
+def _waiting(pharos: RunCommand, environment_path: str) -> list[int]:
     project = environment_path.partition("/")[0]
-    return [one["id"] for one in ask(pharos, "approvals")["deployments"] if one["project"] == project]
+    return [one["id"] for one in run_json(pharos, "approvals")["deployments"] if one["project"] == project]
 
 
 def _row(table: str, number: int) -> list[str]:
@@ -85,63 +85,65 @@ def _row(table: str, number: int) -> list[str]:
     return line.split()
 
 
-def test_a_waiting_deployment_is_approved(pharos: Run, environment_path: str, deploy: Deploy) -> None:
+def test_a_waiting_deployment_is_approved(pharos: RunCommand, environment_path: str, deploy: Deploy) -> None:
     number = deploy("main")
     assert _waiting(pharos, environment_path) == [number]
-    table = tell(pharos, "approvals")
+    table = run_text(pharos, "approvals")
     assert "api" in _row(table, number) and "main" in _row(table, number)
-    line = refused(pharos, "approve", "deployment", str(number), "--by", MAINTAINER)
+    line = expect_refusal(pharos, "approve", "deployment", str(number), "--by", MAINTAINER)
     assert line.startswith("The commit of main ") and "--revision" in line
-    line = refused(pharos, "approve", "deployment", str(number), "--by", ASKER, "--revision", REVISION)
+    line = expect_refusal(pharos, "approve", "deployment", str(number), "--by", ASKER, "--revision", REVISION)
     assert line.startswith(f"{ASKER} may not decide what waits in the project")
-    output = tell(pharos, "approve", "deployment", str(number), "--by", MAINTAINER, "--revision", REVISION)
+    output = run_text(
+        pharos, "approve", "deployment", str(number), "--by", MAINTAINER, "--revision", REVISION
+    )
     assert output.startswith(f"Deployment {number} is approved and queued: commit {REVISION}.\n")
     assert "  variables: none\n  workflow: pharos.yaml of the commit\n  digest: " in output
     assert _waiting(pharos, environment_path) == []
-    line = refused(pharos, "approve", "deployment", str(number), "--by", MAINTAINER)
+    line = expect_refusal(pharos, "approve", "deployment", str(number), "--by", MAINTAINER)
     assert line.endswith("only one that waits can be approved; `pharos approvals` shows those that do.")
 
 
 @pytest.mark.parametrize("pharos", ["engines"], indirect=True)
-def test_an_approved_deployment_is_queued(pharos: Run, environment_path: str, deploy: Deploy) -> None:
+def test_an_approved_deployment_is_queued(pharos: RunCommand, environment_path: str, deploy: Deploy) -> None:
     """A `pharos up` would start the deployment at once; on engines no deployer runs."""
     number = deploy("main")
-    tell(pharos, "approve", "deployment", str(number), "--by", MAINTAINER, "--revision", REVISION)
-    line = refused(pharos, "approve", "deployment", str(number), "--by", MAINTAINER)
+    run_text(pharos, "approve", "deployment", str(number), "--by", MAINTAINER, "--revision", REVISION)
+    line = expect_refusal(pharos, "approve", "deployment", str(number), "--by", MAINTAINER)
     assert line.startswith(f"Deployment {number} is queued: only one that waits can be approved;")
-    assert ask(pharos, "environment", "show", environment_path)["active_deployment"] == {
+    assert run_json(pharos, "environment", "show", environment_path)["active_deployment"] == {
         "id": number,
         "status": "queued",
     }
     agreed = ("--by", ASKER, "--approved-by", MAINTAINER)
-    line = refused(pharos, "environment", "remove", environment_path, "--yes", *agreed)
+    line = expect_refusal(pharos, "environment", "remove", environment_path, "--yes", *agreed)
     assert line.endswith(f"wait until it is finished, or end it with `pharos cancel {number}`.")
-    line = refused(pharos, "cancel", str(number))
+    line = expect_refusal(pharos, "cancel", str(number))
     assert line.startswith(f"Without a terminal nobody can be asked whether to cancel deployment {number}:")
-    assert tell(pharos, "cancel", str(number), "--yes") == f"Deployment {number} is canceled.\n"
-    assert "is canceled: only what is queued" in refused(pharos, "cancel", str(number), "--yes")
+    assert run_text(pharos, "cancel", str(number), "--yes") == f"Deployment {number} is canceled.\n"
+    assert "is canceled: only what is queued" in expect_refusal(pharos, "cancel", str(number), "--yes")
 
 
-def test_a_waiting_deployment_is_rejected(pharos: Run, environment_path: str, deploy: Deploy) -> None:
+def test_a_waiting_deployment_is_rejected(pharos: RunCommand, environment_path: str, deploy: Deploy) -> None:
     number = deploy("main")
     decided = ("deployment", str(number), "--by", MAINTAINER, "--reason", "wrong branch")
-    assert tell(pharos, "reject", *decided) == f"Deployment {number} is rejected.\n"
-    assert "is rejected: only one that waits can be rejected" in refused(pharos, "reject", *decided)
-    entry = ask(pharos, "audit", "--limit", "1")[0]
+    assert run_text(pharos, "reject", *decided) == f"Deployment {number} is rejected.\n"
+    assert "is rejected: only one that waits can be rejected" in expect_refusal(pharos, "reject", *decided)
+    entry = run_json(pharos, "audit", "--limit", "1")[0]
     assert (entry["action"], entry["person"]) == ("deployment.reject", MAINTAINER)
     assert entry["source"].startswith("operator ")
 
 
-def test_the_newest_deployments_are_listed(pharos: Run, environment_path: str, deploy: Deploy) -> None:
+def test_the_newest_deployments_are_listed(pharos: RunCommand, environment_path: str, deploy: Deploy) -> None:
     numbers = [deploy("main"), deploy(REVISION)]
     project = environment_path.partition("/")[0]
-    listed = ask(pharos, "deployments", "--environment", environment_path)
+    listed = run_json(pharos, "deployments", "--environment", environment_path)
     assert [one["id"] for one in listed] == numbers[::-1]
-    assert listed == ask(pharos, "deployments", "--project", project)
-    assert [one["id"] for one in ask(pharos, "deployments", "--limit", "1")] == numbers[1:]
+    assert listed == run_json(pharos, "deployments", "--project", project)
+    assert [one["id"] for one in run_json(pharos, "deployments", "--limit", "1")] == numbers[1:]
     newest = listed[0]
     assert (newest["status"], newest["trigger"], newest["asked_by"]) == ("awaiting_approval", "api", ASKER)
-    table = tell(pharos, "deployments", "--project", project)
+    table = run_text(pharos, "deployments", "--project", project)
     assert REVISION[:12] in _row(table, numbers[1])
     assert "main" in _row(table, numbers[0]) and "awaiting" in _row(table, numbers[0])
 
@@ -175,8 +177,10 @@ def test_the_newest_deployments_are_listed(pharos: Run, environment_path: str, d
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_impossible_requests_fail_with_one_sentence(pharos: Run, command: list[str], output: str) -> None:
-    assert output in refused(pharos, *command)
+def test_impossible_requests_fail_with_one_sentence(
+    pharos: RunCommand, command: list[str], output: str
+) -> None:
+    assert output in expect_refusal(pharos, *command)
 
 
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
@@ -191,6 +195,6 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         (("deployments", "--limit", "0"), "0 is not between 1 and 1000"),
         (("deployments", "--limit", "many"), "many is not between 1 and 1000"),
     ):
-        done = run_in(tmp_path)(*arguments)
+        done = command_runner(tmp_path)(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert output in done.stderr

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.support.commands import CLEAN
+from tests.support.commands import CLEAN_ENVIRONMENT
 
 # Sends the signal during the search for a module, in the middle of the imports.
 _INTERRUPTED = """
@@ -43,7 +43,7 @@ main()
 
 def _run(script: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-c", script, *arguments, "settings"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=180, env=CLEAN)
+    return subprocess.run(command, capture_output=True, text=True, timeout=180, env=CLEAN_ENVIRONMENT)
 
 
 @pytest.mark.parametrize(

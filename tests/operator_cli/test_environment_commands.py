@@ -10,14 +10,14 @@ import pytest
 
 from pipeline_contracts.credentials import digest_credential
 from storage_backends.key_directory.redis import open_redis_key_directory
-from tests.support.commands import Run, ask, refused, run_in, tell
+from tests.support.commands import RunCommand, command_runner, expect_refusal, run_json, run_text
 from tests.support.platform_process import PlatformProcess
 
 
-def add(pharos: Run, *arguments: str) -> dict[str, Any]:
+def add(pharos: RunCommand, *arguments: str) -> dict[str, Any]:
     """A new environment with a unique name."""
     name = f"Env {uuid.uuid4().hex[:8]}"
-    created: dict[str, Any] = ask(pharos, "environment", "create", name, "--type", "staging", *arguments)
+    created: dict[str, Any] = run_json(pharos, "environment", "create", name, "--type", "staging", *arguments)
     return created
 
 
@@ -25,17 +25,19 @@ def called(environment: dict[str, Any]) -> str:
     return f"{environment['project']['slug']}/{environment['slug']}"
 
 
-def test_environments_are_created_listed_changed_and_shown(pharos: Run) -> None:
-    output = tell(pharos, "environment", "create", "Test [red] Öst", "--type", "development", "--order", "7")
-    created = next(one for one in ask(pharos, "environment", "list") if one["slug"] == "test-red-ost")
+def test_environments_are_created_listed_changed_and_shown(pharos: RunCommand) -> None:
+    output = run_text(
+        pharos, "environment", "create", "Test [red] Öst", "--type", "development", "--order", "7"
+    )
+    created = next(one for one in run_json(pharos, "environment", "list") if one["slug"] == "test-red-ost")
     name = called(created)
     assert output == (
         f"Environment {name} is created: {created['id']}.\n"
         f"It has no ingest key yet; `pharos keys create --environment {created['id']}` creates one.\n"
     )
     assert (created["name"], created["order"], created["branch"]) == ("Test [red] Öst", 7, None)
-    assert ask(pharos, "keys", "create", "--environment", name)["environment_id"] == created["id"]
-    shown = tell(
+    assert run_json(pharos, "keys", "create", "--environment", name)["environment_id"] == created["id"]
+    shown = run_text(
         pharos,
         *("environment", "set", name, "--name", "Live", "--branch", "live", "--deploy-approval", "on"),
         *("--window", "mon-thu 09:00-16:00 Europe/Oslo", "--order", "2"),
@@ -51,24 +53,26 @@ def test_environments_are_created_listed_changed_and_shown(pharos: Run) -> None:
         "lock         none",
     ):
         assert part in shown, part
-    done = tell(pharos, "environment", "scale", str(created["number"]), "3")
+    done = run_text(pharos, "environment", "scale", str(created["number"]), "3")
     assert done == f"Environment {name} will have 3 replicas.\n"
-    assert tell(pharos, "environment", "hibernate", created["id"]) == f"Environment {name} will hibernate.\n"
-    one = ask(pharos, "environment", "show", name)
+    assert (
+        run_text(pharos, "environment", "hibernate", created["id"]) == f"Environment {name} will hibernate.\n"
+    )
+    one = run_json(pharos, "environment", "show", name)
     assert (one["state"], one["desired_replicas"], one["approval"]["deploys"]) == ("hibernated", 3, True)
-    assert tell(pharos, "environment", "wake", created["id"]) == f"Environment {name} will run.\n"
+    assert run_text(pharos, "environment", "wake", created["id"]) == f"Environment {name} will run.\n"
     wanted = ("--no-window", "--no-branch", "--deploy-approval", "off", "--variable-approval", "on")
-    line = refused(pharos, "environment", "set", name, *wanted)
+    line = expect_refusal(pharos, "environment", "set", name, *wanted)
     assert line.startswith(f"Environment {name} wants a second person, and this would take away the approval")
     agreed = []
     for flag in ("--by", "--approved-by"):
         email = f"{uuid.uuid4().hex[:8]}@gates.example"
-        ask(pharos, "person", "add", email, "--name", "Kim", "--role", "admin")
+        run_json(pharos, "person", "add", email, "--name", "Kim", "--role", "admin")
         agreed += [flag, email]
-    one = ask(pharos, "environment", "set", name, *wanted, *agreed)
+    one = run_json(pharos, "environment", "set", name, *wanted, *agreed)
     assert (one["window"], one["branch"]) == (None, None)
     assert one["approval"] == {"deploys": False, "variables": True}
-    shown = tell(pharos, "environment", "show", name)
+    shown = run_text(pharos, "environment", "show", name)
     for part in (
         "at any time",
         "the repository's",
@@ -77,72 +81,76 @@ def test_environments_are_created_listed_changed_and_shown(pharos: Run) -> None:
         "waiting      nothing",
     ):
         assert part in shown, part
-    listed = tell(pharos, "environment", "list")
+    listed = run_text(pharos, "environment", "list")
     assert name in listed.replace("\n", "") and created["id"] in listed
     project = created["project"]["slug"]
-    assert ask(pharos, "environment", "list", "--project", project) == ask(pharos, "environment", "list")
+    assert run_json(pharos, "environment", "list", "--project", project) == run_json(
+        pharos, "environment", "list"
+    )
 
 
-def test_an_environment_is_locked_and_unlocked(pharos: Run) -> None:
+def test_an_environment_is_locked_and_unlocked(pharos: RunCommand) -> None:
     created = add(pharos)
     name = called(created)
-    assert tell(pharos, "unlock", name) == f"Environment {name} was not locked.\n"
-    done = tell(pharos, "lock", name, "--reason", "sale [red]")
+    assert run_text(pharos, "unlock", name) == f"Environment {name} was not locked.\n"
+    done = run_text(pharos, "lock", name, "--reason", "sale [red]")
     assert done == f"Environment {name} is locked: sale [red]\n"
-    line = refused(pharos, "lock", name, "--reason", "mine")
+    line = expect_refusal(pharos, "lock", name, "--reason", "mine")
     assert line.startswith(f"Environment {name} is locked already, by an operator since ")
     assert line.endswith(f": sale [red]; `pharos unlock {created['number']}` ends that.")
-    assert "locked by an operator: sale [red]" in tell(pharos, "environment", "show", name)
-    assert "locked by" in tell(pharos, "environment", "list")
-    assert ask(pharos, "environment", "show", name)["lock"]["reason"] == "sale [red]"
-    done = tell(pharos, "unlock", name)
+    assert "locked by an operator: sale [red]" in run_text(pharos, "environment", "show", name)
+    assert "locked by" in run_text(pharos, "environment", "list")
+    assert run_json(pharos, "environment", "show", name)["lock"]["reason"] == "sale [red]"
+    done = run_text(pharos, "unlock", name)
     assert done == f"Environment {name} is unlocked. It was locked by an operator: sale [red]\n"
-    assert ask(pharos, "unlock", name)["was"] is None
+    assert run_json(pharos, "unlock", name)["was"] is None
 
 
-def test_removing_asks_first_and_lists_what_was_removed(pharos: Run) -> None:
+def test_removing_asks_first_and_lists_what_was_removed(pharos: RunCommand) -> None:
     created = add(pharos)
     name = called(created)
-    ask(pharos, "keys", "create", "--environment", created["id"])
-    heartbeat = ask(pharos, "heartbeat", "create", "backup", "--period", "1h", "--environment", created["id"])
+    run_json(pharos, "keys", "create", "--environment", created["id"])
+    heartbeat = run_json(
+        pharos, "heartbeat", "create", "backup", "--period", "1h", "--environment", created["id"]
+    )
     # A heartbeat has a ping key only if PHAROS_VARIABLES_KEY is set.
     keys = 2 + ("ping_key" in heartbeat)
-    line = refused(pharos, "environment", "remove", name)
+    line = expect_refusal(pharos, "environment", "remove", name)
     assert line == (
         f"Without a terminal nobody can be asked whether to remove the environment {name} with its keys, heartbeats, "
         "queues, variables and releases: add --yes to do it."
     )
-    output = tell(pharos, "environment", "remove", name, "--yes")
+    output = run_text(pharos, "environment", "remove", name, "--yes")
     assert output == (
         f"Environment {created['slug']} is removed, with {keys} keys, 1 heartbeat, 0 queues.\n"
         "Its deployments are still listed; telemetry stays until its retention ends.\n"
     )
-    assert refused(pharos, "environment", "remove", name, "--yes") == (
+    assert expect_refusal(pharos, "environment", "remove", name, "--yes") == (
         f"There is no environment {name}; `pharos environment list` shows all."
     )
-    entry = ask(pharos, "audit", "--limit", "1")[0]
+    entry = run_json(pharos, "audit", "--limit", "1")[0]
     assert (entry["action"], entry["details"]["keys"]) == ("environment.remove", keys)
     assert entry["source"].startswith("operator ")
 
 
 def test_keys_of_a_removed_environment_are_refused_embedded(on_socket: PlatformProcess) -> None:
     created = add(on_socket.run)
-    key = ask(on_socket.run, "keys", "create", "--environment", created["id"])["ingest_key"]
+    key = run_json(on_socket.run, "keys", "create", "--environment", created["id"])["ingest_key"]
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     sent = on_socket.request("POST", "/api/v1/ingest", body=b"{}", headers=headers)
     assert sent.status == 422
-    ask(on_socket.run, "environment", "remove", created["id"], "--yes")
+    run_json(on_socket.run, "environment", "remove", created["id"], "--yes")
     sent = on_socket.request("POST", "/api/v1/ingest", body=b"{}", headers=headers)
     assert sent.status == 401
 
 
 async def test_keys_of_a_removed_environment_are_refused_on_engines(
-    on_engines: Run, own_redis_url: str
+    on_engines: RunCommand, own_redis_url: str
 ) -> None:
     created = add(on_engines)
-    key = ask(on_engines, "keys", "create", "--environment", created["id"])["ingest_key"]
+    key = run_json(on_engines, "keys", "create", "--environment", created["id"])["ingest_key"]
     assert await _is_known(own_redis_url, key)
-    ask(on_engines, "environment", "remove", created["id"], "--yes")
+    run_json(on_engines, "environment", "remove", created["id"], "--yes")
     assert not await _is_known(own_redis_url, key)
 
 
@@ -181,8 +189,10 @@ async def _is_known(redis_url: str, key: str) -> bool:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_impossible_requests_fail_with_one_sentence(pharos: Run, command: list[str], output: str) -> None:
-    assert output in refused(pharos, *command)
+def test_impossible_requests_fail_with_one_sentence(
+    pharos: RunCommand, command: list[str], output: str
+) -> None:
+    assert output in expect_refusal(pharos, *command)
 
 
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
@@ -199,6 +209,6 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         (("lock", "x"), "the following arguments are required: --reason"),
         (("unlock",), "the following arguments are required: ENVIRONMENT"),
     ):
-        done: subprocess.CompletedProcess[str] = run_in(tmp_path)(*arguments)
+        done: subprocess.CompletedProcess[str] = command_runner(tmp_path)(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert output in done.stderr

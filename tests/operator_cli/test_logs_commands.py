@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 
 from operator_cli.telemetry.logs import UnshownRecords
-from tests.support import carried_out
-from tests.support.commands import Run, ask, refused, tell
-from tests.support.followed import Start, Write, environment_number, make_place
+from tests.support import deployment_rows
+from tests.support.command_deployments import (
+    StartCommand,
+    WriteRows,
+    make_environment,
+    read_environment_number,
+)
+from tests.support.commands import RunCommand, expect_refusal, run_json, run_text
 from tests.support.platform_process import PlatformProcess
 
 
@@ -26,37 +31,39 @@ def extra_settings(deploy_folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def environment_path(on_engines: Run) -> str:
-    return make_place(on_engines)
+def environment_path(on_engines: RunCommand) -> str:
+    return make_environment(on_engines)
 
 
 @pytest.fixture
-def outputs(on_engines: Run, environment_path: str, deploy_folder: Path) -> Path:
+def outputs(on_engines: RunCommand, environment_path: str, deploy_folder: Path) -> Path:
     """The folder with the output of the environment's processes."""
-    public_id = ask(on_engines, "environment", "show", environment_path)["id"]
+    public_id = run_json(on_engines, "environment", "show", environment_path)["id"]
     folder = deploy_folder / "outputs" / public_id / "1"
     folder.mkdir(parents=True)
     return folder
 
 
-def test_the_output_of_processes_is_printed(on_engines: Run, environment_path: str, outputs: Path) -> None:
+def test_the_output_of_processes_is_printed(
+    on_engines: RunCommand, environment_path: str, outputs: Path
+) -> None:
     done = on_engines("logs", environment_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == f"The processes of {environment_path} have printed nothing.\n"
     (outputs / "web.1.log").write_text("one\ntwo\x1b[31m\r\nthree")
     (outputs / "worker.1.log").write_text("started\n")
-    assert tell(on_engines, "logs", environment_path).splitlines() == [
+    assert run_text(on_engines, "logs", environment_path).splitlines() == [
         "web.1 | one",
         "web.1 | two [31m",
         "web.1 | three",
         "worker.1 | started",
     ]
-    assert tell(on_engines, "logs", environment_path, "-n", "1").splitlines() == [
+    assert run_text(on_engines, "logs", environment_path, "-n", "1").splitlines() == [
         "web.1 | two [31m",
         "web.1 | three",
         "worker.1 | started",
     ]
-    output = ask(on_engines, "logs", environment_path, "-n", "1")
+    output = run_json(on_engines, "logs", environment_path, "-n", "1")
     assert output["environment"] == environment_path
     assert [(one["name"], one["text"], one["rest"]) for one in output["outputs"]] == [
         ("web.1", "two\x1b[31m\r\n", "three"),
@@ -64,7 +71,9 @@ def test_the_output_of_processes_is_printed(on_engines: Run, environment_path: s
     ]
 
 
-def test_the_output_of_processes_is_followed(start: Start, environment_path: str, outputs: Path) -> None:
+def test_the_output_of_processes_is_followed(
+    start: StartCommand, environment_path: str, outputs: Path
+) -> None:
     log = outputs / "web.1.log"
     log.write_text("one\ntwo\nthr")
     process = start("logs", "-f", environment_path, "-n", "1")
@@ -81,43 +90,47 @@ def test_the_output_of_processes_is_followed(start: Start, environment_path: str
     assert process.stdout.readline() == "web.1 | four\n"
 
 
-def test_followed_output_is_printed_as_json(start: Start, environment_path: str, outputs: Path) -> None:
+def test_followed_output_is_printed_as_json(
+    start: StartCommand, environment_path: str, outputs: Path
+) -> None:
     (outputs / "web.1.log").write_text("one\n")
     process = start("logs", environment_path, "--follow", "--json")
     assert process.stdout is not None
     assert json.loads(process.stdout.readline()) == {"process": "web", "number": 1, "text": "one"}
 
 
-def test_output_on_another_machine_is_refused(on_engines: Run, write: Write, environment_path: str) -> None:
-    line = refused(on_engines, "logs", environment_path)
+def test_output_on_another_machine_is_refused(
+    on_engines: RunCommand, write: WriteRows, environment_path: str
+) -> None:
+    line = expect_refusal(on_engines, "logs", environment_path)
     assert (
         line == f"Nothing of {environment_path} has run yet: `pharos deploy {environment_path}` deploys it."
     )
-    environment = environment_number(on_engines, environment_path)
-    write(lambda session, now: carried_out.hold_lease(session, environment, now))
+    environment = read_environment_number(on_engines, environment_path)
+    write(lambda session, now: deployment_rows.lease_environment(session, environment, now))
     output = (
-        f"The output of {environment_path} lies with its deployer. Ask on {carried_out.HOLDER}, with "
+        f"The output of {environment_path} lies with its deployer. Ask on {deployment_rows.HOLDER}, with "
         "PHAROS_DEPLOY_FOLDER "
         "set."
     )
     for command in (("logs", environment_path), ("logs", environment_path, "-f")):
-        assert refused(on_engines, *command) == output
+        assert expect_refusal(on_engines, *command) == output
     done = on_engines("logs", environment_path, without=("PHAROS_DEPLOY_FOLDER",))
     assert done.stderr == f"pharos: {output}\n"
 
 
 def test_the_socket_gives_the_same_output(on_socket: PlatformProcess) -> None:
-    environment_path = make_place(on_socket.run)
-    assert refused(on_socket.run, "logs", environment_path).startswith(
+    environment_path = make_environment(on_socket.run)
+    assert expect_refusal(on_socket.run, "logs", environment_path).startswith(
         f"Nothing of {environment_path} has run yet:"
     )
-    assert "There is no environment nowhere;" in refused(on_socket.run, "logs", "nowhere")
+    assert "There is no environment nowhere;" in expect_refusal(on_socket.run, "logs", "nowhere")
     for option in ("--service", "--search", "--trace", "--environment"):
-        line = refused(on_socket.run, "logs", "7", option, "x")
+        line = expect_refusal(on_socket.run, "logs", "7", option, "x")
         assert line == f"{option} chooses among log records: leave 7 out, or {option}."
 
 
-def test_log_records_are_followed(on_socket: PlatformProcess, start: Start) -> None:
+def test_log_records_are_followed(on_socket: PlatformProcess, start: StartCommand) -> None:
     service = f"shop-{uuid.uuid4().hex[:8]}"
     _log(on_socket, service, "before")
     process = start("logs", "-f", "--service", service, "--json", socket=True)
@@ -128,9 +141,9 @@ def test_log_records_are_followed(on_socket: PlatformProcess, start: Start) -> N
     _log(on_socket, service, "twice", at=at)
     _log(on_socket, service, "twice", at=at)
     assert [json.loads(process.stdout.readline())["text"] for _ in range(2)] == ["twice", "twice"]
-    shown = tell(on_socket.run, "logs", "--service", service, "-n", "2")
+    shown = run_text(on_socket.run, "logs", "--service", service, "-n", "2")
     assert shown.count("twice") == 2
-    assert [one["text"] for one in ask(on_socket.run, "logs", "--service", service)] == [
+    assert [one["text"] for one in run_json(on_socket.run, "logs", "--service", service)] == [
         "twice",
         "twice",
         "before",

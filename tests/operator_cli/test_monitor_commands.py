@@ -17,49 +17,49 @@ from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.interface import KeyEntry
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.operator_cli.run_with_time_limits import program_with_time_limits
-from tests.support.commands import CLEAN, Run, ask, refused, run_in
+from tests.support.commands import CLEAN_ENVIRONMENT, RunCommand, command_runner, expect_refusal, run_json
 from tests.support.platform_process import PlatformProcess
 
 
-def test_heartbeats_are_created_listed_paused_and_removed(pharos: Run) -> None:
+def test_heartbeats_are_created_listed_paused_and_removed(pharos: RunCommand) -> None:
     options = ("--cron", "0 3 * * *", "--timezone", "Europe/Oslo", "--grace", "30m", "--max-runtime", "2h")
-    created = ask(pharos, "heartbeat", "create", "nightly [red]", *options, "--failures", "2")
+    created = run_json(pharos, "heartbeat", "create", "nightly [red]", *options, "--failures", "2")
     assert is_well_formed(created["key"], CredentialKind.MONITOR_KEY)
     number = str(created["id"])
-    shown = ask(pharos, "heartbeat", "show", number)
+    shown = run_json(pharos, "heartbeat", "show", number)
     names = ("name", "cron", "timezone", "grace_seconds", "max_runtime_seconds", "failures_before_down")
     assert [shown[name] for name in names] == ["nightly [red]", "0 3 * * *", "Europe/Oslo", 1800, 7200, 2]
     assert (shown["state"], shown["runs"]) == ("new", [])
-    assert ask(pharos, "heartbeat", "pause", number)["state"] == "paused"
-    assert ask(pharos, "heartbeats") == ask(pharos, "heartbeat", "list")
-    assert "paused" in {one["state"] for one in ask(pharos, "heartbeats")}
+    assert run_json(pharos, "heartbeat", "pause", number)["state"] == "paused"
+    assert run_json(pharos, "heartbeats") == run_json(pharos, "heartbeat", "list")
+    assert "paused" in {one["state"] for one in run_json(pharos, "heartbeats")}
     resumed = pharos("heartbeat", "resume", number)
     assert (resumed.returncode, resumed.stdout) == (0, f"Heartbeat {number} is new.\n")
     output = pharos("heartbeat", "show", number).stdout
     assert all(part in output for part in ("nightly [red]", "0 3 * * * Europe/Oslo", "30m", "2h"))
 
 
-def test_queues_are_created_listed_and_removed(pharos: Run) -> None:
-    created = ask(pharos, "queue", "create", "mail")
-    shown = ask(pharos, "queue", "show", str(created["id"]))
+def test_queues_are_created_listed_and_removed(pharos: RunCommand) -> None:
+    created = run_json(pharos, "queue", "create", "mail")
+    shown = run_json(pharos, "queue", "show", str(created["id"]))
     assert (shown["name"], shown["pending"], shown["workers"]) == ("mail", None, [])
-    assert ask(pharos, "queues") == ask(pharos, "queue", "list")
+    assert run_json(pharos, "queues") == run_json(pharos, "queue", "list")
     for command in (["queues"], ["queue", "list"], ["queue", "show", str(created["id"])]):
         done = pharos(*command)
         assert (done.returncode, done.stderr, "mail" in done.stdout) == (0, "", True)
         assert created["key"] not in done.stdout
 
 
-def test_the_settings_of_a_heartbeat_are_changed(pharos: Run) -> None:
-    number = str(ask(pharos, "heartbeat", "create", "to be changed", "--period", "1h")["id"])
+def test_the_settings_of_a_heartbeat_are_changed(pharos: RunCommand) -> None:
+    number = str(run_json(pharos, "heartbeat", "create", "to be changed", "--period", "1h")["id"])
     options = ("--cron", "0 3 * * *", "--timezone", "Europe/Oslo", "--grace", "30m")
-    output = ask(pharos, "heartbeat", "set", number, *options)
+    output = run_json(pharos, "heartbeat", "set", number, *options)
     assert output == {
-        name: value for name, value in ask(pharos, "heartbeat", "show", number).items() if name in output
+        name: value for name, value in run_json(pharos, "heartbeat", "show", number).items() if name in output
     }
     done = pharos("heartbeat", "set", number, "--period", "2h", "--max-runtime", "1d", "--failures", "3")
     assert (done.returncode, done.stdout) == (0, f"Heartbeat {number} is new.\n")
-    shown = ask(pharos, "heartbeat", "show", number)
+    shown = run_json(pharos, "heartbeat", "show", number)
     names = (
         "period_seconds",
         "cron",
@@ -69,30 +69,30 @@ def test_the_settings_of_a_heartbeat_are_changed(pharos: Run) -> None:
         "failures_before_down",
     )
     assert [shown[name] for name in names] == [7200, None, "Europe/Oslo", 1800, 86_400, 3]
-    assert refused(pharos, "heartbeat", "set", number).startswith("Say what to change: ")
+    assert expect_refusal(pharos, "heartbeat", "set", number).startswith("Say what to change: ")
 
 
 @pytest.mark.parametrize(("kind", "goes_too"), [("heartbeat", "runs"), ("queue", "workers")])
-def test_removing_requires_confirmation(pharos: Run, kind: str, goes_too: str) -> None:
+def test_removing_requires_confirmation(pharos: RunCommand, kind: str, goes_too: str) -> None:
     schedule = ["--period", "1h"] if kind == "heartbeat" else []
-    created, retained = (ask(pharos, kind, "create", f"removed {n}", *schedule) for n in range(2))
+    created, retained = (run_json(pharos, kind, "create", f"removed {n}", *schedule) for n in range(2))
     number = str(created["id"])
-    assert refused(pharos, kind, "remove", number) == (
+    assert expect_refusal(pharos, kind, "remove", number) == (
         f"Without a terminal nobody can be asked whether to remove {kind} {number} with its keys and {goes_too}: "
         "add --yes to do it."
     )
     done = pharos(kind, "remove", number, "--yes")
     assert (done.returncode, done.stdout) == (0, f"{kind.title()} {number}, removed 0, is removed.\n")
-    there = [one["id"] for one in ask(pharos, kind, "list")]
+    there = [one["id"] for one in run_json(pharos, kind, "list")]
     assert created["id"] not in there and retained["id"] in there
-    again = refused(pharos, kind, "remove", number, "--yes")
+    again = expect_refusal(pharos, kind, "remove", number, "--yes")
     assert again == f"There is no {kind} {number}; `pharos {kind} list` shows all."
-    output = ask(pharos, kind, "remove", str(retained["id"]), "--yes")
+    output = run_json(pharos, kind, "remove", str(retained["id"]), "--yes")
     assert output == {"id": retained["id"], "name": "removed 1", "removed": True}
 
 
 @pytest.mark.parametrize("kind", ["heartbeat", "queue"])
-def test_keys_are_shown_once_and_revoked(pharos: Run, kind: str) -> None:
+def test_keys_are_shown_once_and_revoked(pharos: RunCommand, kind: str) -> None:
     schedule = ["--period", "1h"] if kind == "heartbeat" else []
     done = pharos(kind, "create", "told once", *schedule)
     assert done.returncode == 0
@@ -100,14 +100,14 @@ def test_keys_are_shown_once_and_revoked(pharos: Run, kind: str) -> None:
     assert first.endswith("Its key, shown this once:")
     key, number = rest.partition("\n")[0], first.split()[1].rstrip(".")
     assert is_well_formed(key, CredentialKind.MONITOR_KEY)
-    other = ask(pharos, kind, "new-key", number)
+    other = run_json(pharos, kind, "new-key", number)
     assert other["key"] != key
     assert key not in pharos(kind, "show", number).stdout + pharos(f"{kind}s").stdout
-    keys = ask(pharos, kind, "show", number)["keys"]
+    keys = run_json(pharos, kind, "show", number)["keys"]
     assert [one["state"] for one in keys] == ["live", "live"]
     revoked = pharos(kind, "revoke-key", number, str(keys[0]["id"]))
     assert revoked.stdout == f"Key {keys[0]['id']} is revoked.\n"
-    assert [one["state"] for one in ask(pharos, kind, "show", number)["keys"]] == ["revoked", "live"]
+    assert [one["state"] for one in run_json(pharos, kind, "show", number)["keys"]] == ["revoked", "live"]
 
 
 @pytest.mark.parametrize(
@@ -120,11 +120,13 @@ def test_keys_are_shown_once_and_revoked(pharos: Run, kind: str) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_impossible_requests_fail_with_one_sentence(pharos: Run, command: list[str], output: str) -> None:
-    assert output in refused(pharos, *command)
+def test_impossible_requests_fail_with_one_sentence(
+    pharos: RunCommand, command: list[str], output: str
+) -> None:
+    assert output in expect_refusal(pharos, *command)
 
 
-def test_duplicate_names_are_refused(pharos: Run) -> None:
+def test_duplicate_names_are_refused(pharos: RunCommand) -> None:
     for command in (["heartbeat", "create", "twice", "--period", "1h"], ["queue", "create", "twice"]):
         assert pharos(*command).returncode == 0
         again = pharos(*command)
@@ -142,18 +144,18 @@ async def _look_up(redis_url: str, key: str) -> KeyEntry | None:
 
 
 async def test_a_monitor_created_on_engines_is_known_at_the_edges(
-    on_engines: Run, own_redis_url: str
+    on_engines: RunCommand, own_redis_url: str
 ) -> None:
     """The key is in Redis at once, and removed when it is revoked."""
-    created = ask(on_engines, "heartbeat", "create", "told the edges", "--period", "90s")
+    created = run_json(on_engines, "heartbeat", "create", "told the edges", "--period", "90s")
     entry = await _look_up(own_redis_url, created["key"])
     assert entry is not None
     assert (entry.monitor, entry.limit) == (f"heartbeat/{created['id']}", RateLimit(10, 20))
-    ask(on_engines, "heartbeat", "revoke-key", str(created["id"]), str(created["key_id"]))
+    run_json(on_engines, "heartbeat", "revoke-key", str(created["id"]), str(created["key_id"]))
     assert await _look_up(own_redis_url, created["key"]) is None
-    other = ask(on_engines, "heartbeat", "new-key", str(created["id"]))
+    other = run_json(on_engines, "heartbeat", "new-key", str(created["id"]))
     assert await _look_up(own_redis_url, other["key"]) is not None
-    ask(on_engines, "heartbeat", "remove", str(created["id"]), "--yes")
+    run_json(on_engines, "heartbeat", "remove", str(created["id"]), "--yes")
     assert await _look_up(own_redis_url, other["key"]) is None
 
 
@@ -170,7 +172,7 @@ def test_the_printed_commands_work_as_pasted(on_socket: PlatformProcess, tmp_pat
     program.parent.mkdir()
     program.write_text(f"#!{sys.executable}\n{program_with_time_limits()}")
     program.chmod(0o755)
-    search = {**CLEAN, "PATH": f"{program.parent}:{os.environ['PATH']}"}
+    search = {**CLEAN_ENVIRONMENT, "PATH": f"{program.parent}:{os.environ['PATH']}"}
     for line in (_line(heartbeat, "curl -sS"), _line(queue, "curl")):
         done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=180, cwd=tmp_path)
         assert (done.stderr, json.loads(done.stdout)) == ("", {"data": {"status": "accepted"}})
@@ -195,7 +197,7 @@ def test_the_printed_ping_url_works_as_pasted(on_socket: PlatformProcess, tmp_pa
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
     def runs() -> list[dict[str, object]]:
-        found: list[dict[str, object]] = ask(on_socket.run, "heartbeat", "show", number)["runs"]
+        found: list[dict[str, object]] = run_json(on_socket.run, "heartbeat", "show", number)["runs"]
         return found
 
     deadline = time.monotonic() + 90
@@ -224,14 +226,14 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         (("queue", "set", "1"), "invalid choice: 'set'"),
         (("queue",), "the following arguments are required: ACTION"),
     ):
-        done = run_in(tmp_path)(*arguments)
+        done = command_runner(tmp_path)(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert output in done.stderr
 
 
 def test_without_a_platform_the_advice_is_to_start_one(tmp_path: Path) -> None:
     for command in ("heartbeats", "queues"):
-        done = run_in(tmp_path)(command, "--data", str(tmp_path))
+        done = command_runner(tmp_path)(command, "--data", str(tmp_path))
         assert done.returncode == 1
         assert done.stderr.startswith(f"pharos: Nothing runs on {tmp_path}. Start `pharos up")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import carried_out
-from tests.support.commands import Run, ask, refused, run_in, tell
-from tests.support.followed import Start, Write, carry_out, make_place
+from tests.support import deployment_rows
+from tests.support.command_deployments import StartCommand, WriteRows, finish_deployment, make_environment
+from tests.support.commands import RunCommand, command_runner, expect_refusal, run_json, run_text
 
 
 @pytest.fixture(scope="module")
@@ -17,45 +17,45 @@ def extra_settings() -> Mapping[str, str]:
     return {"PHAROS_VARIABLES_KEY": "a secret of thirty-two characters or more"}
 
 
-def test_previews_are_opened_listed_and_closed(pharos: Run) -> None:
+def test_previews_are_opened_listed_and_closed(pharos: RunCommand) -> None:
     """On the socket the deployer starts the deployment at once, and finds no repository."""
-    project = make_place(pharos).partition("/")[0]
-    output = tell(pharos, "preview", "open", "feature/a", "--project", project, "--detach")
+    project = make_environment(pharos).partition("/")[0]
+    output = run_text(pharos, "preview", "open", "feature/a", "--project", project, "--detach")
     assert re.fullmatch(r"Deployment \d+ is queued; `pharos logs -f \d+` follows it.\n", output)
-    (listed,) = ask(pharos, "preview", "list", "--project", project)
+    (listed,) = run_json(pharos, "preview", "list", "--project", project)
     assert (listed["slug"], listed["branch"], listed["order"]) == ("preview-feature-a", "feature/a", 0)
-    shown = tell(pharos, "environment", "show", listed["id"])
+    shown = run_text(pharos, "environment", "show", listed["id"])
     assert "wakes        at the first request\n" in shown
-    table = tell(pharos, "preview", "list", "--project", project)
+    table = run_text(pharos, "preview", "list", "--project", project)
     assert table.startswith(f"{project}/preview-feature-a  branch feature/a, running")
     assert len(table.splitlines()) == 2
-    line = refused(pharos, "preview", "close", "feature/a", "--project", project)
+    line = expect_refusal(pharos, "preview", "close", "feature/a", "--project", project)
     assert line == (
         "Without a terminal nobody can be asked whether to close the preview feature/a and end its processes: "
         "add --yes to do it."
     )
-    output = tell(pharos, "preview", "close", f"{project}/preview-feature-a", "--yes")
+    output = run_text(pharos, "preview", "close", f"{project}/preview-feature-a", "--yes")
     assert output == (
         f"The preview {project}/preview-feature-a is closed. Its deployments are still listed.\n"
     )
-    output = tell(pharos, "preview", "list", "--project", project)
+    output = run_text(pharos, "preview", "list", "--project", project)
     assert output == "No previews. `pharos preview open BRANCH` opens one.\n"
 
 
-def test_a_preview_gets_no_copy_of_protected_variables(pharos: Run) -> None:
-    environment_path = make_place(pharos)
+def test_a_preview_gets_no_copy_of_protected_variables(pharos: RunCommand) -> None:
+    environment_path = make_environment(pharos)
     project = environment_path.partition("/")[0]
     done = pharos("variables", "set", environment_path, "-", stdin="A=1\nSECRET=hunter2\n")
     assert (done.returncode, done.stderr) == (0, "")
-    tell(pharos, "variables", "protect", environment_path, "SECRET")
-    tell(pharos, "preview", "open", "login", "--project", project, "--from", environment_path, "--detach")
-    assert ask(pharos, "variables", "show", f"{project}/preview-login")["names"] == ["A"]
-    assert ask(pharos, "variables", "show", environment_path)["names"] == ["A", "SECRET"]
-    tell(pharos, "preview", "close", "login", "--project", project, "--yes")
+    run_text(pharos, "variables", "protect", environment_path, "SECRET")
+    run_text(pharos, "preview", "open", "login", "--project", project, "--from", environment_path, "--detach")
+    assert run_json(pharos, "variables", "show", f"{project}/preview-login")["names"] == ["A"]
+    assert run_json(pharos, "variables", "show", environment_path)["names"] == ["A", "SECRET"]
+    run_text(pharos, "preview", "close", "login", "--project", project, "--yes")
 
 
-def test_impossible_previews_are_refused(pharos: Run) -> None:
-    environment_path = make_place(pharos)
+def test_impossible_previews_are_refused(pharos: RunCommand) -> None:
+    environment_path = make_environment(pharos)
     project = environment_path.partition("/")[0]
     for command, output in (
         (("open", "a..b"), "'a..b' is no name of a branch that Git allows; one is main."),
@@ -66,35 +66,37 @@ def test_impossible_previews_are_refused(pharos: Run) -> None:
         ),
         (("close", "a", "--yes"), "There is no preview a; `pharos preview list` shows all."),
     ):
-        assert output in refused(pharos, "preview", *command, "--project", project), command
+        assert output in expect_refusal(pharos, "preview", *command, "--project", project), command
 
 
-def test_an_opened_preview_is_followed(on_engines: Run, write: Write, start: Start) -> None:
-    project = make_place(on_engines).partition("/")[0]
+def test_an_opened_preview_is_followed(on_engines: RunCommand, write: WriteRows, start: StartCommand) -> None:
+    project = make_environment(on_engines).partition("/")[0]
     process = start("preview", "open", "login", "--project", project, "--json")
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["text"] == "Queued: login."
-    (listed,) = ask(on_engines, "preview", "list", "--project", project)
-    write(lambda session, now: carried_out.hold_lease(session, listed["number"], now))
-    carry_out(write, listed["active_deployment"]["id"])
+    (listed,) = run_json(on_engines, "preview", "list", "--project", project)
+    write(lambda session, now: deployment_rows.lease_environment(session, listed["number"], now))
+    finish_deployment(write, listed["active_deployment"]["id"])
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 0
-    assert json.loads(out.splitlines()[-1])["address"] == carried_out.ADDRESS
-    tell(on_engines, "preview", "close", "login", "--project", project, "--yes")
+    assert json.loads(out.splitlines()[-1])["address"] == deployment_rows.ADDRESS
+    run_text(on_engines, "preview", "close", "login", "--project", project, "--yes")
 
 
-def test_wake_on_request_is_set_and_shown(pharos: Run) -> None:
-    environment_path = make_place(pharos)
-    shown = tell(pharos, "environment", "show", environment_path)
+def test_wake_on_request_is_set_and_shown(pharos: RunCommand) -> None:
+    environment_path = make_environment(pharos)
+    shown = run_text(pharos, "environment", "show", environment_path)
     assert "wakes        when somebody wakes it\n" in shown
-    shown = tell(pharos, "environment", "set", environment_path, "--wake-on-request", "on")
+    shown = run_text(pharos, "environment", "set", environment_path, "--wake-on-request", "on")
     assert "wakes        at the first request\n" in shown
-    assert ask(pharos, "environment", "show", environment_path)["wake_on_request"] is True
-    assert ask(pharos, "audit", "--limit", "1")[0]["details"] == {
+    assert run_json(pharos, "environment", "show", environment_path)["wake_on_request"] is True
+    assert run_json(pharos, "audit", "--limit", "1")[0]["details"] == {
         "wake_on_request": {"from": False, "to": True}
     }
     assert (
-        ask(pharos, "environment", "set", environment_path, "--wake-on-request", "off")["wake_on_request"]
+        run_json(pharos, "environment", "set", environment_path, "--wake-on-request", "off")[
+            "wake_on_request"
+        ]
         is False
     )
 
@@ -107,6 +109,6 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         (("preview", "close"), "the following arguments are required: ENVIRONMENT|BRANCH"),
         (("environment", "set", "a", "--wake-on-request", "maybe"), "invalid choice: 'maybe'"),
     ):
-        done = run_in(tmp_path)(*arguments)
+        done = command_runner(tmp_path)(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert output in done.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from operator_cli.run_command import COMMANDS
-from tests.support.commands import CLEAN
+from tests.support.commands import CLEAN_ENVIRONMENT
 from tests.support.platform_process import PHAROS, platform_process
 
 _SECONDS = 180
@@ -20,7 +20,7 @@ _SECONDS = 180
 def test_each_command_prints_its_help(command: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [str(PHAROS), command, "--help"],
-        capture_output=True, text=True, timeout=_SECONDS, cwd=tmp_path, env=CLEAN,
+        capture_output=True, text=True, timeout=_SECONDS, cwd=tmp_path, env=CLEAN_ENVIRONMENT,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"usage: pharos {command} ")

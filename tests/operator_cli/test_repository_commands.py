@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from control_domain.repositories.webhook_secrets import make_secret
-from tests.support.commands import Run, ask, refused, run_in, tell
+from tests.support.commands import RunCommand, command_runner, expect_refusal, run_json, run_text
 from tests.support.platform_process import PlatformProcess
 
 URL = "git@github.com:acme/shop.git"
@@ -25,7 +25,7 @@ def extra_settings() -> Mapping[str, str]:
 
 
 @pytest.fixture
-def base_url(request: pytest.FixtureRequest, pharos: Run) -> str:
+def base_url(request: pytest.FixtureRequest, pharos: RunCommand) -> str:
     """The beginning of webhook URLs."""
     if request.node.callspec.params["pharos"] == "engines":
         return f"{PUBLIC_URL}/api"
@@ -35,16 +35,16 @@ def base_url(request: pytest.FixtureRequest, pharos: Run) -> str:
 
 
 @pytest.fixture
-def project(pharos: Run) -> str:
+def project(pharos: RunCommand) -> str:
     """The slug of a new project: the tests of this file share their installations."""
-    projects = [one["slug"] for one in ask(pharos, "project", "list")]
-    created: str = ask(pharos, "project", "create", f"Repository {len(projects)}")["slug"]
+    projects = [one["slug"] for one in run_json(pharos, "project", "list")]
+    created: str = run_json(pharos, "project", "create", f"Repository {len(projects)}")["slug"]
     return created
 
 
-def test_repositories_are_connected_listed_changed_and_disconnected(pharos: Run, project: str) -> None:
-    output = tell(pharos, "repository", "connect", URL, "--project", project)
-    created = ask(pharos, "repository", "list")[-1]
+def test_repositories_are_connected_listed_changed_and_disconnected(pharos: RunCommand, project: str) -> None:
+    output = run_text(pharos, "repository", "connect", URL, "--project", project)
+    created = run_json(pharos, "repository", "list")[-1]
     number = str(created["id"])
     lines = output.splitlines()
     assert (
@@ -52,26 +52,26 @@ def test_repositories_are_connected_listed_changed_and_disconnected(pharos: Run,
         == f"Repository {number}: the project {project} is deployed from {URL}, branch main (github)."
     )
     assert (created["url"], created["project"]["slug"]) == (URL, project)
-    output = tell(pharos, "repository", "set-branch", number, "trunk")
+    output = run_text(pharos, "repository", "set-branch", number, "trunk")
     assert output == f"Repository {number} is deployed from the branch trunk.\n"
-    (line,) = [line for line in tell(pharos, "repository", "list").splitlines() if project in line]
+    (line,) = [line for line in run_text(pharos, "repository", "list").splitlines() if project in line]
     assert line.split() == [number, project, "github", "trunk", "on", URL]
-    line = refused(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
+    line = expect_refusal(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
     assert line == (
         f"The project {project} is deployed from {URL} already; disconnect that first with `pharos repository "
         f"disconnect {number}`."
     )
-    line = refused(pharos, "repository", "disconnect", number)
+    line = expect_refusal(pharos, "repository", "disconnect", number)
     assert line.startswith(
         f"Without a terminal nobody can be asked whether to disconnect repository {number}"
     )
-    output = tell(pharos, "repository", "disconnect", number, "--yes")
+    output = run_text(pharos, "repository", "disconnect", number, "--yes")
     assert output == f"Repository {number} is disconnected from the project {project}.\n"
-    assert refused(pharos, "repository", "disconnect", number, "--yes") == (
+    assert expect_refusal(pharos, "repository", "disconnect", number, "--yes") == (
         f"No repository {number} is connected; `pharos repository list` shows those that are."
     )
     wanted = ("--project", project, "--kind", "gitlab", "--branch", "main")
-    created = ask(pharos, "repository", "connect", "file:///srv/shop.git", *wanted)
+    created = run_json(pharos, "repository", "connect", "file:///srv/shop.git", *wanted)
     assert (created["kind"], created["url"]) == ("gitlab", "file:///srv/shop.git")
 
 
@@ -97,8 +97,10 @@ def test_repositories_are_connected_listed_changed_and_disconnected(pharos: Run,
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_impossible_requests_fail_with_one_sentence(pharos: Run, command: list[str], output: str) -> None:
-    line = refused(pharos, "repository", *command)
+def test_impossible_requests_fail_with_one_sentence(
+    pharos: RunCommand, command: list[str], output: str
+) -> None:
+    line = expect_refusal(pharos, "repository", *command)
     assert output in line and "hunter2" not in line
 
 
@@ -114,7 +116,7 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         (("set", "1", "--forks", "maybe"), "invalid choice: 'maybe'"),
         (("new-secret",), "the following arguments are required: ID"),
     ):
-        done = run_in(tmp_path)("repository", *arguments)
+        done = command_runner(tmp_path)("repository", *arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert output in done.stderr
 
@@ -129,30 +131,36 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_the_webhook_is_printed_with_instructions(
-    pharos: Run, project: str, base_url: str, kind: str, more: tuple[str, ...], secret_kind: str, where: str
+    pharos: RunCommand,
+    project: str,
+    base_url: str,
+    kind: str,
+    more: tuple[str, ...],
+    secret_kind: str,
+    where: str,
 ) -> None:
     wanted = ("https://git.example/shop", "--project", project, "--kind", kind, *more)
-    output = tell(pharos, "repository", "connect", *wanted)
-    number = ask(pharos, "repository", "list")[-1]["id"]
+    output = run_text(pharos, "repository", "connect", *wanted)
+    number = run_json(pharos, "repository", "list")[-1]["id"]
     _, _, address, secret, set_up, *rest = output.splitlines()
     assert address == f"  {base_url}/repositories/{number}/webhook"
     assert len(secret.strip()) >= 43 and where in set_up
     assert len(rest) == (0 if base_url.startswith(PUBLIC_URL) else 1)
-    renewed = ask(pharos, "repository", "new-secret", str(number), *more)
+    renewed = run_json(pharos, "repository", "new-secret", str(number), *more)
     assert renewed["webhook"] == {
         "url": address.strip(),
         "kind": secret_kind,
         "secret": renewed["webhook"]["secret"],
     }
     assert renewed["webhook"]["secret"] != secret.strip()
-    output = tell(pharos, "repository", "new-secret", str(number), *more)
+    output = run_text(pharos, "repository", "new-secret", str(number), *more)
     assert output.startswith(f"Repository {number} has a new secret.") and address in output.splitlines()
 
 
-def test_a_secret_of_the_host_is_read_from_a_file(pharos: Run, project: str, tmp_path: Path) -> None:
+def test_a_secret_of_the_host_is_read_from_a_file(pharos: RunCommand, project: str, tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text(f"{SECRET}\n")
-    created = ask(pharos, "repository", "connect", URL, "--project", project, "--secret-file", str(file))
+    created = run_json(pharos, "repository", "connect", URL, "--project", project, "--secret-file", str(file))
     assert created["webhook"]["secret"] == SECRET
     signing = make_secret("github").value
     done = pharos(
@@ -166,41 +174,41 @@ def test_a_secret_of_the_host_is_read_from_a_file(pharos: Run, project: str, tmp
     )
     assert json.loads(done.stdout)["webhook"]["secret"] == signing
     file.write_text("hunter2" * 200)
-    line = refused(pharos, "repository", "new-secret", str(created["id"]), "--secret-file", str(file))
+    line = expect_refusal(pharos, "repository", "new-secret", str(created["id"]), "--secret-file", str(file))
     assert line == f"{file} has more than 1024 bytes, which is the maximum."
     file.write_text("hunter2")
-    line = refused(pharos, "repository", "new-secret", str(created["id"]), "--secret-file", str(file))
+    line = expect_refusal(pharos, "repository", "new-secret", str(created["id"]), "--secret-file", str(file))
     assert "hunter2" not in line
     # Earlier secrets are shown nowhere.
-    assert SECRET not in tell(pharos, "repository", "list") + tell(pharos, "audit", "--limit", "1000")
+    assert SECRET not in run_text(pharos, "repository", "list") + run_text(pharos, "audit", "--limit", "1000")
 
 
-def test_a_plain_git_repository_has_no_webhook(pharos: Run, project: str) -> None:
-    created = ask(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
+def test_a_plain_git_repository_has_no_webhook(pharos: RunCommand, project: str) -> None:
+    created = run_json(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
     assert created["webhook"] is None
-    (line,) = [line for line in tell(pharos, "repository", "list").splitlines() if project in line]
+    (line,) = [line for line in run_text(pharos, "repository", "list").splitlines() if project in line]
     assert line.split() == [str(created["id"]), project, "git", "main", "-", "/srv/shop.git"]
-    ask(pharos, "repository", "disconnect", str(created["id"]), "--yes")
-    output = tell(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
+    run_json(pharos, "repository", "disconnect", str(created["id"]), "--yes")
+    output = run_text(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
     assert len(output.splitlines()) == 1
 
 
-def test_switches_are_set_and_shown(pharos: Run, project: str) -> None:
-    number = str(ask(pharos, "repository", "connect", URL, "--project", project)["id"])
+def test_switches_are_set_and_shown(pharos: RunCommand, project: str) -> None:
+    number = str(run_json(pharos, "repository", "connect", URL, "--project", project)["id"])
 
     def shown() -> str:
-        (line,) = [line for line in tell(pharos, "repository", "list").splitlines() if project in line]
+        (line,) = [line for line in run_text(pharos, "repository", "list").splitlines() if project in line]
         return line
 
-    output = tell(pharos, "repository", "set", number, "--forks", "on")
+    output = run_text(pharos, "repository", "set", number, "--forks", "on")
     assert output == (
         f"Repository {number}: pushes deploy, and pull requests get previews; pull requests from forks get previews.\n"
     )
     assert "on, forks" in shown()
-    output = tell(pharos, "repository", "set", number, "--push-deploys", "off", "--forks", "off")
+    output = run_text(pharos, "repository", "set", number, "--push-deploys", "off", "--forks", "off")
     assert output == f"Repository {number}: its webhooks are not processed.\n"
     assert " off " in shown()
-    changed = ask(pharos, "repository", "set", number, "--push-deploys", "on")
+    changed = run_json(pharos, "repository", "set", number, "--push-deploys", "on")
     assert (changed["push_deploys"], changed["forks"]) == (True, False)
 
 

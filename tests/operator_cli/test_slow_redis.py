@@ -22,5 +22,5 @@ async def test_a_briefly_slow_redis_is_not_an_outage(tmp_path: Path, monkeypatch
             server.pause()
             telling = asyncio.create_task(engines.directory.revoke(b"d" * 32))
             await asyncio.wait({telling}, timeout=1.0)
-            server.go_on()
+            server.resume()
             await telling

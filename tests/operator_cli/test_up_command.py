@@ -20,7 +20,7 @@ from operator_cli.processes import up
 from operator_cli.processes.up import format_greeting
 from pipeline_contracts.settings import Settings
 from tests.support import fork_server
-from tests.support.commands import CLEAN, refused, run_in
+from tests.support.commands import CLEAN_ENVIRONMENT, command_runner, expect_refusal
 from tests.support.platform_process import PHAROS
 
 _KEY = "phr_ing_abc123"
@@ -81,16 +81,16 @@ def test_the_printed_commands_work_for_any_folder(tmp_path: Path) -> None:
 
 def test_a_failed_start_prints_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    pharos = run_in(tmp_path)
-    assert refused(pharos, "up", "--data", "file") == (
+    pharos = command_runner(tmp_path)
+    assert expect_refusal(pharos, "up", "--data", "file") == (
         "file cannot be used: Not a directory. Move that file away, or choose another --data."
     )
-    assert refused(pharos, "up", "--port", "99999") == (
+    assert expect_refusal(pharos, "up", "--port", "99999") == (
         "127.0.0.1:99999 cannot be used (a port is 0 to 65535). Choose another --port."
     )
     (tmp_path / "spoiled").mkdir()
     (tmp_path / "spoiled" / "control.sqlite").write_text("no database " * 100)
-    assert refused(pharos, "up", "--port", "0", "--data", "spoiled") == (
+    assert expect_refusal(pharos, "up", "--port", "0", "--data", "spoiled") == (
         "spoiled/control.sqlite cannot be read: file is not a database. Restore the whole data folder from a "
         "backup, or choose another --data."
     )
@@ -109,7 +109,7 @@ def test_a_signal_during_the_start_cancels_it(
     number: signal.Signals, status: int, present: str, tmp_path: Path
 ) -> None:
     command = [str(PHAROS), "up", "--port", "0", "--data", "data"]
-    env = {**CLEAN, "PHAROS_METRICS_LISTEN": "127.0.0.1:0", "PHAROS_LOG_LEVEL": "error"}
+    env = {**CLEAN_ENVIRONMENT, "PHAROS_METRICS_LISTEN": "127.0.0.1:0", "PHAROS_LOG_LEVEL": "error"}
     out, errors = tmp_path / "out", tmp_path / "errors"
     with open(out, "wb") as to_out, open(errors, "wb") as to_errors:
         process = fork_server.popen(command, stdout=to_out, stderr=to_errors, env=env, cwd=tmp_path)

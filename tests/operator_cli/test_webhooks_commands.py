@@ -15,7 +15,7 @@ from control_domain.database.engine import open_engine, open_sessions
 from control_domain.tables.projects import Environment
 from control_domain.tables.webhooks import WaitingPush, WebhookDelivery
 from control_domain.webhooks.deliveries import Delivery
-from tests.support.commands import Run, ask, refused, run_in, tell
+from tests.support.commands import RunCommand, command_runner, expect_refusal, run_json, run_text
 from tests.support.platform_process import PlatformProcess
 
 SLUG = "webhooks-shop"
@@ -33,7 +33,7 @@ def extra_settings() -> Mapping[str, str]:
 
 
 @pytest.fixture
-def work(request: pytest.FixtureRequest, pharos: Run) -> Callable[[Any], Any]:
+def work(request: pytest.FixtureRequest, pharos: RunCommand) -> Callable[[Any], Any]:
     """Return a function that runs work in the database of the installation."""
     if request.node.callspec.params["pharos"] == "engines":
         url: str = request.getfixturevalue("own_database_url")
@@ -67,13 +67,13 @@ def add(work: Callable[[Any], Any]) -> Add:
 
 
 @pytest.fixture
-def repository(pharos: Run) -> int:
+def repository(pharos: RunCommand) -> int:
     """The ID of a GitHub repository in a new project."""
-    if SLUG not in {one["slug"] for one in ask(pharos, "project", "list")}:
-        ask(pharos, "project", "create", SLUG)
-        ask(pharos, "environment", "create", "Live", "--type", "production", "--project", SLUG)
-        ask(pharos, "repository", "connect", "git@github.com:acme/shop.git", "--project", SLUG)
-    repositories = ask(pharos, "repository", "list")
+    if SLUG not in {one["slug"] for one in run_json(pharos, "project", "list")}:
+        run_json(pharos, "project", "create", SLUG)
+        run_json(pharos, "environment", "create", "Live", "--type", "production", "--project", SLUG)
+        run_json(pharos, "repository", "connect", "git@github.com:acme/shop.git", "--project", SLUG)
+    repositories = run_json(pharos, "repository", "list")
     (number,) = [one["id"] for one in repositories if one["project"]["slug"] == SLUG]
     assert isinstance(number, int)
     return number
@@ -91,17 +91,17 @@ def _words(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_the_newest_deliveries_are_listed(pharos: Run, add: Add, repository: int) -> None:
+def test_the_newest_deliveries_are_listed(pharos: RunCommand, add: Add, repository: int) -> None:
     queued = add(_delivery(repository, deployment_id=7))
     reason = "production is locked: " + "because of the holidays " * 9
     refused_ = add(
         _delivery(repository, http_status=409, answer="repository-not-ready", reason=reason, event=EVIL)
     )
     of_app = add(_delivery(None, answer="handled", http_status=200, event="installation", replay_of=queued))
-    listed = ask(pharos, "webhooks", "list", "-n", "3")
+    listed = run_json(pharos, "webhooks", "list", "-n", "3")
     assert [one["id"] for one in listed] == [of_app, refused_, queued]
     assert listed[2]["project"] == SLUG
-    output = tell(pharos, "webhooks", "list", "-n", "3")
+    output = run_text(pharos, "webhooks", "list", "-n", "3")
     assert "\x1b" not in output and "\x07" not in output and "\u202e" not in output
     assert "[bold]b[/bold]" in _words(output)
     lines = output.splitlines()
@@ -112,20 +112,22 @@ def test_the_newest_deliveries_are_listed(pharos: Run, add: Add, repository: int
     # The reason wraps, and is not cut.
     assert output.count("holidays") == 9
     wanted = ("webhooks", "list", "--repository", str(repository))
-    assert [one["id"] for one in ask(pharos, *wanted)][:2] == [refused_, queued]
-    assert refused(pharos, "webhooks", "list", "--repository", "9999").startswith("There is no repository")
-    assert refused(pharos, "webhooks", "list", "-n", "0") == (
+    assert [one["id"] for one in run_json(pharos, *wanted)][:2] == [refused_, queued]
+    assert expect_refusal(pharos, "webhooks", "list", "--repository", "9999").startswith(
+        "There is no repository"
+    )
+    assert expect_refusal(pharos, "webhooks", "list", "-n", "0") == (
         "0 deliveries cannot be listed: ask for 1 to 1,000."
     )
 
 
-def test_a_delivery_is_shown_with_its_body(pharos: Run, add: Add, repository: int) -> None:
+def test_a_delivery_is_shown_with_its_body(pharos: RunCommand, add: Add, repository: int) -> None:
     body = {"ref": "refs/heads/main", "pusher": {"name": f"Blåbær {EVIL}"}, "size": 10**30, "x": "\ud800"}
     number = str(add(_delivery(repository, json.dumps(body).encode(), reason="Because.")))
-    shown = ask(pharos, "webhooks", "show", number)
+    shown = run_json(pharos, "webhooks", "show", number)
     assert (shown["body"], shown["id"]) == (body, int(number))
     assert shown["headers"] == {**HEADERS, "x-hub-signature-256": ["[redacted]"]}
-    output = tell(pharos, "webhooks", "show", number)
+    output = run_text(pharos, "webhooks", "show", number)
     assert "\x1b" not in output and "\u202e" not in output and "hunter2" not in output
     lines = output.splitlines()
     assert lines[0] == f"Delivery {number}"
@@ -147,40 +149,42 @@ def test_a_delivery_is_shown_with_its_body(pharos: Run, add: Add, repository: in
     ids=["form", "NaN", "bytes", "deep", "nothing"],
 )
 def test_a_body_that_is_not_json_is_printed_as_text(
-    pharos: Run, add: Add, repository: int, body: bytes, output: str
+    pharos: RunCommand, add: Add, repository: int, body: bytes, output: str
 ) -> None:
     number = str(add(_delivery(repository, body, http_status=422, answer="payload-not-usable")))
-    assert ask(pharos, "webhooks", "show", number)["body"] == output
-    assert output[:1000] in tell(pharos, "webhooks", "show", number)
+    assert run_json(pharos, "webhooks", "show", number)["body"] == output
+    assert output[:1000] in run_text(pharos, "webhooks", "show", number)
 
 
-def test_a_delivery_is_replayed(pharos: Run, add: Add, repository: int) -> None:
+def test_a_delivery_is_replayed(pharos: RunCommand, add: Add, repository: int) -> None:
     body = b'{"zen": "Keep it logically awesome.", "hook_id": 1}'
     headers = {"x-github-event": ["ping"]}
     row = _delivery(repository, body, event="ping", answer="pong", http_status=200)
     row.headers = json.dumps(headers)
     number = add(row)
-    created = ask(pharos, "webhooks", "replay", str(number))
+    created = run_json(pharos, "webhooks", "replay", str(number))
     assert (created["status"], created["replay_of"]) == ("pong", number)
-    output = tell(pharos, "webhooks", "replay", str(number))
+    output = run_text(pharos, "webhooks", "replay", str(number))
     assert f"replay of {number}" in output and "pong" in output
-    line = refused(pharos, "webhooks", "replay", "9999")
+    line = expect_refusal(pharos, "webhooks", "replay", "9999")
     assert line == "No delivery 9999 is kept; `pharos webhooks list` shows those of the last 7 days."
 
 
 def test_waiting_pushes_are_listed(
-    pharos: Run, add: Add, work: Callable[[Any], Any], repository: int
+    pharos: RunCommand, add: Add, work: Callable[[Any], Any], repository: int
 ) -> None:
-    assert tell(pharos, "webhooks", "waiting") == "No push waits.\n"
-    assert ask(pharos, "webhooks", "waiting") == []
-    environment = next(one for one in ask(pharos, "environment", "list") if one["project"]["slug"] == SLUG)
+    assert run_text(pharos, "webhooks", "waiting") == "No push waits.\n"
+    assert run_json(pharos, "webhooks", "waiting") == []
+    environment = next(
+        one for one in run_json(pharos, "environment", "list") if one["project"]["slug"] == SLUG
+    )
 
     async def number_of(session: AsyncSession) -> int:
         query = select(Environment.id).where(Environment.public_id == environment["id"])
         return (await session.execute(query)).scalar_one()
 
     # In a locked environment the push keeps waiting.
-    ask(pharos, "lock", f"{SLUG}/live", "--reason", "a test")
+    run_json(pharos, "lock", f"{SLUG}/live", "--reason", "a test")
     waiting = WaitingPush(
         environment_id=work(number_of),
         repository_id=repository,
@@ -191,14 +195,14 @@ def test_waiting_pushes_are_listed(
         created_at=datetime.now(UTC),
     )
     add(waiting)
-    (output,) = ask(pharos, "webhooks", "waiting")
+    (output,) = run_json(pharos, "webhooks", "waiting")
     assert (output["project"], output["environment"], output["revision"]) == (SLUG, "live", REVISION)
-    line = tell(pharos, "webhooks", "waiting").splitlines()[1]
+    line = run_text(pharos, "webhooks", "waiting").splitlines()[1]
     assert line.split()[:5] == [f"{SLUG}/live", "main", REVISION[:12], "pull", "request"]
-    ask(pharos, "repository", "disconnect", str(repository), "--yes")
-    assert ask(pharos, "webhooks", "waiting") == []
-    ask(pharos, "repository", "connect", "git@github.com:acme/shop.git", "--project", SLUG)
-    ask(pharos, "unlock", f"{SLUG}/live")
+    run_json(pharos, "repository", "disconnect", str(repository), "--yes")
+    assert run_json(pharos, "webhooks", "waiting") == []
+    run_json(pharos, "repository", "connect", "git@github.com:acme/shop.git", "--project", SLUG)
+    run_json(pharos, "unlock", f"{SLUG}/live")
 
 
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
@@ -209,6 +213,6 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         (("replay", "first"), "invalid int value: 'first'"),
         (("list", "--repository", "x"), "invalid int value: 'x'"),
     ):
-        done = run_in(tmp_path)("webhooks", *arguments)
+        done = command_runner(tmp_path)("webhooks", *arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert output in done.stderr

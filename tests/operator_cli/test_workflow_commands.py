@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Run, ask, refused, run_in, tell
+from tests.support.commands import RunCommand, command_runner, expect_refusal, run_json, run_text
 
 TEXT = "version: 1\nprocesses:\n  web: {command: serve}  # Größe\nretain: 7\n"
 BAD = "version: 1\nprocesses:\n  web: {comand: serve}\n"
@@ -14,9 +14,9 @@ FAULTS = ("3: processes.web.comand: unknown; do you mean command?", "3: processe
 
 
 @pytest.fixture
-def project(pharos: Run) -> str:
+def project(pharos: RunCommand) -> str:
     """The slug of a new project: the tests of this file share their installations."""
-    created: str = ask(pharos, "project", "create", f"Workflow {uuid.uuid4().hex[:8]}")["slug"]
+    created: str = run_json(pharos, "project", "create", f"Workflow {uuid.uuid4().hex[:8]}")["slug"]
     return created
 
 
@@ -29,46 +29,46 @@ def file(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("pharos", ["socket", "engines"], indirect=True)
-def test_a_workflow_is_set_and_shown(pharos: Run, project: str, file: str) -> None:
+def test_a_workflow_is_set_and_shown(pharos: RunCommand, project: str, file: str) -> None:
     mine = ("--project", project)
-    output = tell(pharos, "workflow", "show", *mine)
+    output = run_text(pharos, "workflow", "show", *mine)
     assert output == (
         f"The project {project} has no workflow yet. `pharos workflow set FILE --project {project}` sets one.\n"
     )
-    output = tell(pharos, "workflow", "set", file, *mine)
+    output = run_text(pharos, "workflow", "set", file, *mine)
     assert output == f"The project {project} has version 1 of its workflow, for its next deployment.\n"
-    assert tell(pharos, "workflow", "show", *mine) == TEXT
-    shown = ask(pharos, "workflow", "show", *mine)
+    assert run_text(pharos, "workflow", "show", *mine) == TEXT
+    shown = run_json(pharos, "workflow", "show", *mine)
     assert (shown["version"], shown["text"], shown["document"]["retain"]) == (1, TEXT, 7)
-    assert ask(pharos, "workflow", "set", file, *mine)["version"] == 1
+    assert run_json(pharos, "workflow", "set", file, *mine)["version"] == 1
     done = pharos("workflow", "set", "-", *mine, "--json", stdin=TEXT.removesuffix("\n"))
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["version"] == 2
     # On a terminal the next prompt starts on a new line.
-    assert tell(pharos, "workflow", "show", *mine) == TEXT
-    (entry, *_) = ask(pharos, "audit", "--subject", shown["project"]["id"])
+    assert run_text(pharos, "workflow", "show", *mine) == TEXT
+    (entry, *_) = run_json(pharos, "audit", "--subject", shown["project"]["id"])
     assert (entry["action"], entry["details"]) == ("workflow.set", {"version": 2})
 
 
-def test_faults_are_reported_before_anything_is_set(pharos: Run, project: str, tmp_path: Path) -> None:
+def test_faults_are_reported_before_anything_is_set(pharos: RunCommand, project: str, tmp_path: Path) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text(BAD)
     done = pharos("workflow", "set", str(bad), "--project", project)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines() == [f"{bad}:{fault}" for fault in FAULTS]
-    assert ask(pharos, "workflow", "show", "--project", project)["version"] is None
+    assert run_json(pharos, "workflow", "show", "--project", project)["version"] is None
 
 
-def test_impossible_requests_fail_with_one_sentence(pharos: Run, file: str) -> None:
-    line = refused(pharos, "workflow", "set", file, "--project", "nowhere")
+def test_impossible_requests_fail_with_one_sentence(pharos: RunCommand, file: str) -> None:
+    line = expect_refusal(pharos, "workflow", "set", file, "--project", "nowhere")
     assert line == "There is no project nowhere; `pharos project list` shows all."
-    assert refused(pharos, "workflow", "show", "--project", "nowhere") == line
+    assert expect_refusal(pharos, "workflow", "show", "--project", "nowhere") == line
 
 
 def test_checking_needs_no_installation(tmp_path: Path, file: str) -> None:
-    run = run_in(tmp_path)
-    assert tell(run, "workflow", "check", file) == f"{file} is a workflow.\n"
-    assert ask(run, "workflow", "check", file)["document"]["processes"] == {"web": {"command": "serve"}}
+    run = command_runner(tmp_path)
+    assert run_text(run, "workflow", "check", file) == f"{file} is a workflow.\n"
+    assert run_json(run, "workflow", "check", file)["document"]["processes"] == {"web": {"command": "serve"}}
     done = run("workflow", "check", "-", stdin=BAD)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines() == [f"-:{fault}" for fault in FAULTS]
@@ -81,21 +81,23 @@ def test_checking_needs_no_installation(tmp_path: Path, file: str) -> None:
 
 
 def test_unreadable_files_are_refused(tmp_path: Path, file: str) -> None:
-    run = run_in(tmp_path)
-    line = refused(run, "workflow", "check", "missing")
+    run = command_runner(tmp_path)
+    line = expect_refusal(run, "workflow", "check", "missing")
     assert line == "missing cannot be read: No such file or directory."
     path = tmp_path / "other.yaml"
     path.write_bytes(b"a: \xff\n")
-    assert refused(run, "workflow", "check", str(path)) == f"{path} is not UTF-8 text: save it in UTF-8."
+    assert (
+        expect_refusal(run, "workflow", "check", str(path)) == f"{path} is not UTF-8 text: save it in UTF-8."
+    )
     output = "has more than 50,000 characters, which is the maximum."
     # The maximum number of characters, of four bytes each, and one more.
     for text in ("🚀" * 50_001, "a" * 50_001, "é" * 100_001):
         path.write_text(text)
-        assert refused(run, "workflow", "check", str(path)) == f"{path} {output}"
+        assert expect_refusal(run, "workflow", "check", str(path)) == f"{path} {output}"
     path.write_text(f"{TEXT}#{'🚀' * (49_999 - len(TEXT))}")
-    assert tell(run, "workflow", "check", str(path)) == f"{path} is a workflow.\n"
+    assert run_text(run, "workflow", "check", str(path)) == f"{path} is a workflow.\n"
     # An endless file.
-    assert refused(run, "workflow", "check", "/dev/zero") == f"/dev/zero {output}"
+    assert expect_refusal(run, "workflow", "check", "/dev/zero") == f"/dev/zero {output}"
 
 
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
@@ -106,6 +108,6 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         (("check",), "the following arguments are required: FILE"),
         (("show", "x"), "unrecognized arguments: x"),
     ):
-        done = run_in(tmp_path)("workflow", *arguments)
+        done = command_runner(tmp_path)("workflow", *arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert output in done.stderr

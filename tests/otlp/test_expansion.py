@@ -15,7 +15,7 @@ from pipeline_contracts.otlp.records import OtlpMeta
 from pipeline_contracts.settings import Settings
 from tests.hostile.expanding_bodies import BODIES
 from tests.otlp.requests import SPAN_ID, TRACE_ID, attribute, logs, metrics, nested, span, traces
-from tests.support.otlp_judged import judge_json
+from tests.support.otlp_pipeline import validate_json_body
 
 _TOPICS: dict[str, Callable[[], OtlpTopic]] = {
     "traces": traces_topic,
@@ -98,7 +98,7 @@ def _refuses(signal: str, coding: str, body: bytes, limit: int) -> bool:
     object.__setattr__(limits, "expanded_bytes", limit)
     try:
         if coding == "json":
-            judge_json(signal, body, limits)
+            validate_json_body(signal, body, limits)
         else:
             protobuf.validate(f"v1/{signal}", body, limits)
     except PayloadTooLarge as error:

@@ -10,7 +10,7 @@ from ingest_edge.limits import Limits
 from ingest_edge.otlp import protobuf
 from pipeline_contracts.errors import PayloadTooLarge
 from pipeline_contracts.settings import Settings
-from tests.support.otlp_judged import judge_json
+from tests.support.otlp_pipeline import validate_json_body
 
 _LIMITS = Limits.from_settings(Settings())
 _MANY = 50_001
@@ -50,7 +50,7 @@ def _many(part: bytes, count: int = _MANY) -> bytes:
 )
 def test_too_many_parts_in_json_are_refused(signal: str, body: bytes, of: str) -> None:
     with pytest.raises(PayloadTooLarge, match=f"more than .* {of}"):
-        judge_json(signal, body, _LIMITS)
+        validate_json_body(signal, body, _LIMITS)
 
 
 def _spans() -> bytes:
@@ -80,7 +80,7 @@ def test_too_many_parts_in_protobuf_are_refused(path: str, body: bytes, of: str)
 
 def test_maximum_of_parts_is_accepted() -> None:
     body = b'{"resourceSpans":[{"scopeSpans":[{"spans":[%b]}]}]}' % _many(b"{}", _MANY - 1)
-    verdict, _ = judge_json("traces", body, _LIMITS)
+    verdict, _ = validate_json_body("traces", body, _LIMITS)
     assert verdict.rejections == _MANY - 1
     resources = b"\x0a\x00" * 100_000
     assert protobuf.validate("v1/logs", resources, _LIMITS).rejections == 0
@@ -92,5 +92,5 @@ def test_a_repaired_body_that_is_longer_is_refused() -> None:
     body = records % _many(b"1e15", 1_200_000)
     assert len(body) < _LIMITS.decompressed_bytes / 3
     with pytest.raises(PayloadTooLarge, match="The repaired body is over"):
-        judge_json("logs", body, _LIMITS)
-    judge_json("logs", records % b"1e15", _LIMITS)
+        validate_json_body("logs", body, _LIMITS)
+    validate_json_body("logs", records % b"1e15", _LIMITS)

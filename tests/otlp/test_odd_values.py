@@ -14,7 +14,7 @@ from ingest_edge.otlp.decode import Decoder
 from pipeline_contracts.otlp.traces import TracesRequest
 from tests.otlp.conftest import StartPipeline
 from tests.otlp.requests import SPAN_ID, TRACE_ID, attribute, logs, metrics, span, traces
-from tests.support.engines import skipping
+from tests.support.engines import skip_if_missing
 from tests.support.otel_javascript import javascript_app
 from tests.support.otlp_pipeline import PROTOBUF, OtlpPipeline
 
@@ -202,7 +202,7 @@ _CLIPPED = Path(__file__).with_name("clipped_emoji.js")
 
 
 async def test_the_javascript_sdk_with_one_clipped_emoji_loses_no_span(pipeline: OtlpPipeline) -> None:
-    with skipping():
+    with skip_if_missing():
         app = Path(javascript_app()[1])
     environment = {
         **os.environ,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.otlp.conftest import StartPipeline
-from tests.support.engines import skipping
+from tests.support.engines import skip_if_missing
 from tests.support.otel_javascript import javascript_app
 from tests.support.otlp_pipeline import OtlpPipeline
 
@@ -17,7 +17,7 @@ from tests.support.otlp_pipeline import OtlpPipeline
 def _command(app: str) -> list[str]:
     if app != "js":
         return [sys.executable, "-m", "tests.support.otel_app", app]
-    with skipping():
+    with skip_if_missing():
         return javascript_app()
 
 

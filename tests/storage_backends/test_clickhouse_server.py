@@ -126,7 +126,7 @@ async def test_an_insert_that_takes_too_long_is_open_too(
     assert (front.fault_hits(), front.held()) == (1, 1)
     assert await stored(server, log) == 0
     front.faults("none", 0)
-    front.let_go()
+    front.release()
     async with asyncio.timeout(60):
         while await stored(server, log) == 0:
             await asyncio.sleep(0.1)

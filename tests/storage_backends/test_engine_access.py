@@ -21,8 +21,8 @@ from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_topics import read_topics
 from tests.support.compose_file import interpolate, own_services, read_compose
 from tests.support.engines import free_port, or_skip
-from tests.support.guarded_log import write_and_read
 from tests.support.kafka_broker import KafkaBroker, quick_start_options
+from tests.support.log_under_test import write_and_read
 from tests.support.postgres_server import running_postgres
 from tests.support.reaper import run_folder
 

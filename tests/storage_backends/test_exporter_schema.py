@@ -11,7 +11,7 @@ import pytest
 from storage_backends.column_store.apply_schema import read_schema, schema_files
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.replicated_schema import replicate
-from tests.support.engines import skipping
+from tests.support.engines import skip_if_missing
 from tests.support.otel_clickhouse_exporter import exporter_statements
 
 UPSTREAM = "otel_exporter"
@@ -38,7 +38,7 @@ WHERE database = {database:String} AND table LIKE 'otel_%' ORDER BY table, name
 
 @pytest.fixture(scope="module")
 async def upstream(column_store: ChdbColumnStore) -> AsyncIterator[str]:
-    with skipping():
+    with skip_if_missing():
         statements = exporter_statements(UPSTREAM)
     await column_store.command(f"CREATE DATABASE {UPSTREAM}")
     for statement in statements:

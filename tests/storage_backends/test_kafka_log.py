@@ -25,8 +25,8 @@ from storage_backends.event_log.kafka_topics import (
 )
 from tests.support.engines import free_port, or_skip
 from tests.support.kafka_broker import KafkaBroker, running_kafka
-from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
-from tests.support.own_time import own_time
+from tests.support.log_under_test import MB, topic_settings, wait_claimed, wait_connected
+from tests.support.waits import measure_loop_time
 
 # A killed broker must be found again within a test.
 pytestmark = pytest.mark.timeout(600)
@@ -141,7 +141,7 @@ async def test_memory_is_bounded_while_a_killed_broker_is_unavailable(
 ) -> None:
     caplog.set_level(logging.CRITICAL, "aiokafka")
     log = await opened(exits, broker.bootstrap, topic, buffer_bytes=4 * MB, seconds=1.0)
-    await until_connected(log)
+    await wait_connected(log)
     await append_with_retries(log, topic, b"before")
     broker.stop(signal.SIGKILL)
     # Python's memory only: the embedded ClickHouse, which other tests leave open, has memory of its own in the process.
@@ -149,7 +149,7 @@ async def test_memory_is_bounded_while_a_killed_broker_is_unavailable(
     try:
         refused = {StorageUnavailable: 0, LogFull: 0}
         waiting = []
-        async with own_time() as had:
+        async with measure_loop_time() as had:
             while had() < 3.0:
                 # More appends per round than the buffer has space for, however rarely a round runs.
                 for _ in range(100):
@@ -177,7 +177,7 @@ async def test_memory_is_bounded_while_a_killed_broker_is_unavailable(
         while log.stalled_reason() is not None or log.stored_bytes():
             await asyncio.sleep(0.1)
     consumer = consuming(exits, broker, topic)
-    values = [v for p in await claimed(consumer, 2) for v in await read_values(consumer, p)]
+    values = [v for p in await wait_claimed(consumer, 2) for v in await read_values(consumer, p)]
     assert {b"before", b"after"} <= set(values)
 
 
@@ -187,16 +187,16 @@ async def test_clients_close_in_time_without_the_broker_and_reconnect(
     """One log and consumer are closed while the broker is down; another pair stays and works after the restart."""
     caplog.set_level(logging.CRITICAL, "aiokafka")
     closing, other = await opened(exits, broker.bootstrap, topic, seconds=2.0), f"{topic}.other"
-    await until_connected(closing)
+    await wait_connected(closing)
     await create_topics(KafkaConnection(broker.bootstrap), [other], topic_settings(2))
     staying = await opened(exits, broker.bootstrap, other, seconds=10.0)
-    await until_connected(staying)
+    await wait_connected(staying)
     closing_consumer, consumer = consuming(exits, broker, topic), consuming(exits, broker, other)
-    await claimed(closing_consumer, 2)
-    await claimed(consumer, 2)
+    await wait_claimed(closing_consumer, 2)
+    await wait_claimed(consumer, 2)
     broker.stop(signal.SIGKILL)
     try:
-        async with own_time() as had:
+        async with measure_loop_time() as had:
             waiting = asyncio.ensure_future(closing.append(topic, b"k", b"", b"x"))
             await closing_consumer.close()
             await closing.close()
@@ -209,7 +209,7 @@ async def test_clients_close_in_time_without_the_broker_and_reconnect(
     async with asyncio.timeout(180):
         while True:
             try:
-                positions = await claimed(consumer, 2)
+                positions = await wait_claimed(consumer, 2)
                 found = [r for p in positions for r in await consumer.read(p, 0, None, MB, 0.5)]
                 if found:
                     break
@@ -222,7 +222,7 @@ async def test_a_commit_of_an_earlier_assignment_is_refused_even_if_the_partitio
     exits: AsyncExitStack, broker: KafkaBroker, topic: str
 ) -> None:
     first, second = consuming(exits, broker, topic), consuming(exits, broker, topic)
-    await claimed(first, 2)
+    await wait_claimed(first, 2)
     assert first._member is not None
     client, released = first._member.consumer, asyncio.Event()
     real_commit = client.commit
@@ -236,7 +236,7 @@ async def test_a_commit_of_an_earlier_assignment_is_refused_even_if_the_partitio
     committing = asyncio.create_task(first.commit(0, Position(0, 5)))
     await second.claim()
     # The first consumer processes a chunk meanwhile and claims nothing.
-    await claimed(second, 1)
+    await wait_claimed(second, 1)
     await second.close()
     async with asyncio.timeout(120):
         while first.has_partitions() or len(client.assignment()) < 2:
@@ -250,7 +250,7 @@ async def test_a_commit_of_an_earlier_assignment_is_refused_even_if_the_partitio
             await first.commit(partition, Position(0, 5))
         with pytest.raises(PartitionLost):
             await first.read(partition, 0, None, MB, 0.1)
-    assert await claimed(first, 2) == {0: Position(0), 1: Position(0)}
+    assert await wait_claimed(first, 2) == {0: Position(0), 1: Position(0)}
 
 
 async def test_records_that_the_brokers_removed_are_reported(
@@ -260,12 +260,12 @@ async def test_records_that_the_brokers_removed_are_reported(
     from aiokafka.admin import RecordsToDelete
 
     log = await opened(exits, broker.bootstrap, topic)
-    await until_connected(log)
+    await wait_connected(log)
     # All with one key, and therefore in one partition.
     for n in range(10):
         await log.append(topic, b"k", b"", b"%d" % n)
     consumer = consuming(exits, broker, topic)
-    await claimed(consumer, 2)
+    await wait_claimed(consumer, 2)
     async with asyncio.timeout(180):
         while not (found := [p for p in (0, 1) if await consumer.read(p, 0, None, MB, 0.5)]):
             pass
@@ -274,7 +274,7 @@ async def test_records_that_the_brokers_removed_are_reported(
         await admin.delete_records({TopicPartition(topic, partition): RecordsToDelete(before_offset=4)})
     await consumer.close()
     consumer = consuming(exits, broker, topic)
-    await claimed(consumer, 2)
+    await wait_claimed(consumer, 2)
     with pytest.raises(RecordsRemoved) as gone:
         while not await consumer.read(partition, 0, None, MB, 1.0):
             pass

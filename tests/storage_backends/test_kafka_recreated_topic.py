@@ -18,7 +18,7 @@ from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
 from storage_backends.event_log.kafka_identities import _write_values, choose_log_id, read_identities
 from storage_backends.event_log.kafka_topics import admin_client, create_topics, read_topics
-from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
+from tests.support.log_under_test import MB, topic_settings, wait_claimed, wait_connected
 
 OLD, NEW = "a" * 32, "b" * 32
 
@@ -108,11 +108,11 @@ async def test_a_topic_that_is_recreated_under_running_clients_is_another_log(
     exits.push_async_callback(log.close)
     consumer = KafkaLogConsumer(connection, "group", topic, session_seconds=15.0)
     exits.push_async_callback(consumer.close)
-    await until_connected(log)
+    await wait_connected(log)
     before = {b"before %d" % n for n in range(4)}
     async with asyncio.timeout(120):
         await append_all(log, topic, before)
-        await claimed(consumer)
+        await wait_claimed(consumer)
         assert await read_all(consumer, before) == before
         await consumer.commit(0, Position(4))
         old = consumer.log_id
@@ -129,7 +129,7 @@ async def test_a_topic_that_is_recreated_under_running_clients_is_another_log(
         assert consumer.log_id != old
         # The edge knows the new partitions.
         assert log._partitions == {topic: 3}
-        assert len(await claimed(consumer, 3)) == 3
+        assert len(await wait_claimed(consumer, 3)) == 3
 
         # `pharos migrate` binds the ID that all clients have derived, and changes nothing else.
         assert await create_topics(connection, [topic], topic_settings(3)) == []
@@ -149,12 +149,12 @@ async def test_a_log_that_lost_records_is_read_under_a_new_log_id_of_the_operato
     await create_topics(connection, [topic], topic_settings(1))
     log = await open_kafka_log(connection, [topic], buffer_bytes=8 * MB, acknowledge_seconds=5.0)
     exits.push_async_callback(log.close)
-    await until_connected(log)
+    await wait_connected(log)
     values = {b"%d" % n for n in range(4)}
     async with asyncio.timeout(120):
         await append_all(log, topic, values)
         consumer = KafkaLogConsumer(connection, "group", topic, session_seconds=15.0)
-        await claimed(consumer)
+        await wait_claimed(consumer)
         # Records that were read before the log was restored.
         await consumer.commit(0, Position(10))
         with pytest.raises(StorageUnavailable, match="the brokers have lost records"):
@@ -165,7 +165,7 @@ async def test_a_log_that_lost_records_is_read_under_a_new_log_id_of_the_operato
         await _write_values(connection, {topic: "0123456789ab"})
         consumer = KafkaLogConsumer(connection, "group", topic, session_seconds=15.0)
         exits.push_async_callback(consumer.close)
-        await claimed(consumer)
+        await wait_claimed(consumer)
         assert consumer.log_id == "0123456789ab"
         assert await read_all(consumer, values) == values
 
@@ -183,7 +183,7 @@ async def test_records_without_a_partition_do_not_stop_other_topics(
     await create_topics(connection, [topic, other], topic_settings(3))
     log = await open_kafka_log(connection, [topic, other], buffer_bytes=8 * MB, acknowledge_seconds=60.0)
     exits.push_async_callback(log.close)
-    await until_connected(log)
+    await wait_connected(log)
     async with asyncio.timeout(120):
         # The producer knows the partition from now on.
         await log.append(topic, key_for_partition(2, 3), b"", b"before")

@@ -15,8 +15,8 @@ from pipeline_contracts.read_settings import read_settings
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_topics import read_topics
 from tests.support.engines import EngineMissing, free_port, or_skip
-from tests.support.guarded_log import write_and_read
 from tests.support.kafka_broker import KafkaBroker, quick_start_options
+from tests.support.log_under_test import write_and_read
 
 _PROPERTIES = """\
 listener.security.protocol.map=SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT

@@ -16,7 +16,7 @@ from storage_backends.event_log.kafka import open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
 from storage_backends.event_log.kafka_topics import create_topics
-from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
+from tests.support.log_under_test import MB, topic_settings, wait_claimed, wait_connected
 
 
 @pytest.fixture
@@ -82,9 +82,9 @@ async def test_a_client_that_stops_reading_is_replaced(
     exits.push_async_callback(log.close)
     consumer = KafkaLogConsumer(connection, "group", topic, session_seconds=4.0)
     exits.push_async_callback(consumer.close)
-    await until_connected(log)
+    await wait_connected(log)
     await log.append(topic, b"k", b"", b"0")
-    await claimed(consumer)
+    await wait_claimed(consumer)
     async with asyncio.timeout(120):
         while not await consumer.read(0, 0, None, MB, 1.0):
             pass
@@ -97,7 +97,7 @@ async def test_a_client_that_stops_reading_is_replaced(
         at = 1
         while found != [b"1", b"2"] or consumer._member is stopped:
             try:
-                await claimed(consumer)
+                await wait_claimed(consumer)
                 records = await consumer.read(0, at, None, MB, 0.1)
                 found += [record.value for record in records]
                 at += len(records)

@@ -18,10 +18,10 @@ from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.interface import KeyEntry
 from storage_backends.key_directory.redis import RedisKeyDirectory, open_redis_key_directory
 from tests.support.engines import or_skip
-from tests.support.listed_keys import listing
-from tests.support.own_time import own_time
-from tests.support.redis_server import RedisServer, hasty_redis, noted_tries, running_redis
+from tests.support.listed_keys import entries_reader
+from tests.support.redis_server import RedisServer, hasty_redis, recorded_attempts, running_redis
 from tests.support.tcp_proxy import tcp_proxy
+from tests.support.waits import measure_loop_time
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ async def directories(server: RedisServer) -> AsyncIterator[Directories]:
         opened = [await open_redis_key_directory(server.url, follow=n > 0) for n in range(3)]
         for directory in opened:
             exits.push_async_callback(directory.close)
-        await opened[0].publish_all(listing([]))
+        await opened[0].publish_all(entries_reader([]))
         for edge in opened[1:]:
             await until(lambda edge=edge: edge.unready_reason() is None)
         yield Directories(opened[0], opened[1:])
@@ -54,7 +54,7 @@ async def directories(server: RedisServer) -> AsyncIterator[Directories]:
 
 async def until(holds: object) -> float:
     """Wait until the condition holds; return the seconds for which this process ran meanwhile."""
-    async with own_time() as had, asyncio.timeout(60):
+    async with measure_loop_time() as had, asyncio.timeout(60):
         while True:
             found = holds()  # type: ignore[operator]
             if asyncio.iscoroutine(found):
@@ -120,7 +120,7 @@ async def test_known_keys_work_without_redis_and_unknown_ones_raise(
         assert await edge.find(key.digest) == key
         await asyncio.sleep(0.01)
     # At once: while Redis is unavailable, only one call at a time waits for it.
-    with noted_tries(edge._connection) as tries:
+    with recorded_attempts(edge._connection) as tries:
         for _ in range(50):
             with pytest.raises(StorageUnavailable):
                 await edge.find(secrets.token_bytes(32))
@@ -132,7 +132,7 @@ async def test_an_emptied_redis_refuses_no_key_until_control_has_published_again
     server: RedisServer, directories: Directories
 ) -> None:
     key, other, edge = entry(), entry(), directories.edges[0]
-    await directories.control.publish_all(listing([key, other]))
+    await directories.control.publish_all(entries_reader([key, other]))
     assert await until(lambda: _finds(edge, key)) >= 0
     server.restart()
     began = time.monotonic()
@@ -143,7 +143,7 @@ async def test_an_emptied_redis_refuses_no_key_until_control_has_published_again
         await edge.find(other.digest)
     assert not await directories.control.is_complete()
     # Meanwhile the first key was revoked in the database.
-    await directories.control.publish_all(listing([other]))
+    await directories.control.publish_all(entries_reader([other]))
     await until(lambda: _finds(edge, other))
     await until(lambda: is_refused(edge, key))
 
@@ -189,7 +189,7 @@ async def test_a_silently_dead_connection_does_not_keep_a_revoked_key_alive(
 async def test_a_revocation_that_was_trimmed_before_it_was_read_applies(directories: Directories) -> None:
     key, edge = entry(), directories.edges[0]
     client = directories.control._connection.client
-    await directories.control.publish_all(listing([key]))
+    await directories.control.publish_all(entries_reader([key]))
     ((newest, _),) = await client.xrevrange("pharos:keys:changes", count=1)
     await until(lambda: _has_read_through(edge, newest))
     assert await edge.find(key.digest) == key
@@ -213,7 +213,7 @@ async def test_changes_are_followed_after_redis_was_emptied_and_its_clock_set_ba
     await client.xadd("pharos:keys:changes", {"published": b"x"}, id="9999999999999-0")
     await until(lambda: _has_read_through(edge, b"9999999999999-0"))
     await client.flushall()
-    await directories.control.publish_all(listing([key]))
+    await directories.control.publish_all(entries_reader([key]))
     await until(lambda: _finds(edge, key))
     # Longer than a read: no gap remains to be noticed.
     await asyncio.sleep(1.5)
@@ -228,7 +228,7 @@ async def _has_read_through(edge: RedisKeyDirectory, change: bytes) -> bool:
 
 async def test_many_concurrent_keys_do_not_look_like_an_unavailable_redis(directories: Directories) -> None:
     keys, edge = [entry() for _ in range(400)], directories.edges[0]
-    await directories.control.publish_all(listing(keys))
+    await directories.control.publish_all(entries_reader(keys))
     assert await asyncio.gather(*(edge.find(key.digest) for key in keys)) == keys
     assert not edge.is_away
     assert edge.cache_sizes() == (400, 0)
@@ -238,7 +238,7 @@ async def test_the_caches_are_bounded(server: RedisServer, directories: Director
     edge = RedisKeyDirectory(server.url, follow=True, max_known=50)
     try:
         keys = [entry() for _ in range(200)]
-        await directories.control.publish_all(listing(keys))
+        await directories.control.publish_all(entries_reader(keys))
         await until(lambda: edge._following)
         for key in keys:
             assert await edge.find(key.digest) == key
@@ -281,7 +281,7 @@ async def test_a_key_missing_from_the_database_is_removed_even_if_published_rece
         await directories.control.publish(key)
         await until(lambda key=key: _finds(edge, key))
     changed = replace(limited, limit=RateLimit(1, 1))
-    await directories.control.publish_all(listing([changed]))
+    await directories.control.publish_all(entries_reader([changed]))
     await until(lambda: is_refused(edge, revoked))
     await until(lambda: _finds(edge, changed))
 
@@ -298,14 +298,14 @@ async def test_a_list_that_was_read_earlier_does_not_replace_a_later_one(
             # Another control plane publishes all concurrent changes, and deletes the changes before its list.
             await other.revoke(revoked.digest)
             await other.publish(new)
-            await other.publish_all(listing([new]))
+            await other.publish_all(entries_reader([new]))
             return [revoked]
 
         await directories.control.publish_all(read_slowly)
         await until(lambda: _finds(directories.edges[0], new))
         assert await is_refused(directories.edges[0], revoked)
         # The next publication of the slow control plane counts again.
-        await directories.control.publish_all(listing([]))
+        await directories.control.publish_all(entries_reader([]))
         await until(lambda: is_refused(directories.edges[0], new))
     finally:
         await other.close()
@@ -328,7 +328,7 @@ async def test_a_list_does_not_replace_the_directory_of_a_redis_that_lost_data(
     with pytest.raises(StorageUnavailable):
         await control.publish_all(read)
     assert not await control.is_complete()
-    await control.publish_all(listing([key]))
+    await control.publish_all(entries_reader([key]))
     assert await control.is_complete()
     await until(lambda: _finds(directories.edges[0], key))
 
@@ -342,7 +342,7 @@ async def test_a_revoked_key_is_removed_even_if_redis_lost_the_order_of_changes(
         await directories.control.publish(key)
     await directories.control.publish(ended)
     await directories.control._connection.client.delete("pharos:keys:order")
-    await directories.control.publish_all(listing([key]))
+    await directories.control.publish_all(entries_reader([key]))
     assert await is_refused(directories.control, ended) and await _finds(directories.control, key)
 
 
@@ -353,7 +353,7 @@ async def test_a_user_without_access_to_info_can_publish(
     await directories.control._connection.client.execute_command("ACL", "SETUSER", "pharos", *rules)
     control = await open_redis_key_directory(f"redis://pharos:secret@127.0.0.1:{server.port}/0", follow=False)
     key = entry()
-    await control.publish_all(listing([key]))
+    await control.publish_all(entries_reader([key]))
     assert await control.is_complete()
     await control.close()
     await until(lambda: _finds(directories.edges[0], key))
@@ -418,7 +418,7 @@ async def test_no_order_of_commits_publications_and_failures_keeps_a_revoked_key
         for change in late:
             await notify(*change)
         # One publication with all keys of the database, whatever was published before.
-        await other.publish_all(listing(list(database.values())))
+        await other.publish_all(entries_reader(list(database.values())))
         client = other._connection.client
         assert set(await client.hkeys("pharos:keys")) == set(database)
         assert await client.zcard("pharos:keys:revoked-since") == 0
@@ -432,7 +432,9 @@ async def test_several_control_planes_can_publish_concurrently(
 ) -> None:
     keys = [entry() for _ in range(3000)]
     others = [await open_redis_key_directory(server.url, follow=False) for _ in range(3)]
-    await asyncio.gather(*(control.publish_all(listing(keys)) for control in [directories.control, *others]))
+    await asyncio.gather(
+        *(control.publish_all(entries_reader(keys)) for control in [directories.control, *others])
+    )
     for control in others:
         await control.close()
     edge = directories.edges[0]
@@ -453,7 +455,7 @@ async def test_a_hundred_thousand_keys_are_published_in_seconds(
 
     async def published() -> bool:
         with contextlib.suppress(StorageUnavailable):
-            await control.publish_all(listing(keys))
+            await control.publish_all(entries_reader(keys))
             return True
         return False
 

@@ -16,8 +16,8 @@ from pipeline_contracts.errors import RateLimited, StorageUnavailable
 from pipeline_contracts.rate_limits import RateLimit, TokenBucket, TokenLease
 from storage_backends.rate_counter.redis import RedisRateCounter, open_redis_rate_counter
 from tests.support.engines import or_skip
-from tests.support.own_time import own_time
-from tests.support.redis_server import RedisServer, hasty_redis, noted_tries, running_redis
+from tests.support.redis_server import RedisServer, hasty_redis, recorded_attempts, running_redis
+from tests.support.waits import measure_loop_time
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +210,7 @@ async def test_without_redis_each_edge_uses_its_share_until_redis_returns(server
     assert 0.7 * limit.rate * 2.0 <= passed <= limit.rate * 2.0 + 2 * limit.burst
     assert all(edge.fallbacks > 0 for edge in edges)
     # While Redis is unavailable, only one call at a time waits for it.
-    with noted_tries(counters[0]._connection) as tries:
+    with recorded_attempts(counters[0]._connection) as tries:
         for _ in range(100):
             with pytest.raises(StorageUnavailable):
                 await counters[0].lease(account, 1, 1, limit)
@@ -230,12 +230,12 @@ async def test_a_redis_that_hangs_counts_as_unavailable(server: RedisServer) -> 
     await leased(counter, "a", limit)
     server.pause()
     try:
-        async with own_time() as had:
+        async with measure_loop_time() as had:
             with pytest.raises(StorageUnavailable):
                 await counter.lease("a", 1, 1, limit)
             assert had() < 5.0
     finally:
-        server.go_on()
+        server.resume()
     assert await leased(counter, "a", limit) == 10
     await counter.close()
 

@@ -27,9 +27,8 @@ from control_domain.environments.windows import DeployWindow
 from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Environment, Project
 from tests.support.accounts import migrated
-from tests.support.contents import read_contents
-from tests.support.databases import copied_database
-from tests.support.operated import NOW, Operated, make_operated
+from tests.support.databases import copied_database, read_all_rows
+from tests.support.managed_project import NOW, ManagedProject, make_managed_project
 
 PRODUCTION: Address = ("environments", "production")
 """The environment that the project has at first."""
@@ -48,15 +47,15 @@ def all_gates(action: Action) -> list[str]:
 class ChangedProject:
     """The project "shop", its operator, and the actor of the steps."""
 
-    operated: Operated
+    managed: ManagedProject
 
     @property
     def keys(self) -> SealingKeys:
-        return self.operated.engines.sealing_keys()
+        return self.managed.engines.sealing_keys()
 
     @property
     def project(self) -> Project:
-        return self.operated.project
+        return self.managed.project
 
     def others(self) -> Actor:
         """Return another actor."""
@@ -68,7 +67,7 @@ class ChangedProject:
 
     async def fields(self, address: Address) -> Mapping[str, Value] | None:
         """Return the current fields of the resource; None if it does not exist."""
-        async with self.operated.engines.sessions() as session:
+        async with self.managed.engines.sessions() as session:
             project = await session.get_one(Project, self.project.id)
             present = (await read_project_state(session, self.keys, project)).resources.get(address)
         return None if present is None else present.fields
@@ -85,7 +84,7 @@ class ChangedProject:
             for address, fields in (wanted or {}).items()
         ]
         document = ConfigurationDocument(resources, dict.fromkeys(deleted, 1))
-        async with self.operated.engines.sessions() as session:
+        async with self.managed.engines.sessions() as session:
             project = await session.get_one(Project, self.project.id)
             return make_plan(document, await read_project_state(session, self.keys, project)).actions
 
@@ -103,8 +102,8 @@ class ChangedProject:
         """Seal, open and apply the action in one transaction, as a worker does. All gates are approved."""
         of = self.project.public_id
         (opened,) = open_actions(self.keys, seal_actions(self.keys, [action], of), of)
-        actor = Actor(SOURCE, self.operated.people["deployer"].id)
-        async with self.operated.engines.sessions() as session, session.begin():
+        actor = Actor(SOURCE, self.managed.people["deployer"].id)
+        async with self.managed.engines.sessions() as session, session.begin():
             project = await session.get_one(Project, self.project.id)
             agreed = all_gates(action)
             return await apply_step(session, keys or self.keys, project, opened, actor, NOW, agreed)
@@ -134,26 +133,26 @@ class ChangedProject:
 
     async def contents(self) -> dict[str, list[tuple[Any, ...]]]:
         """Return every row of every table."""
-        return await read_contents(self.operated.engines.sessions.kw["bind"])
+        return await read_all_rows(self.managed.engines.sessions.kw["bind"])
 
     async def audited(self) -> list[tuple[str, Any]]:
         """Return action and details of the audit entries of steps, in order."""
-        entries = reversed(await self.operated.audited())
+        entries = reversed(await self.managed.read_audit_log())
         return [(action, details) for action, _, _, source, details in entries if source == SOURCE]
 
     async def audit_text(self) -> str:
         """Return the whole audit log as text."""
-        return json.dumps(await self.operated.audited(), ensure_ascii=False)
+        return json.dumps(await self.managed.read_audit_log(), ensure_ascii=False)
 
     async def environment(self, slug: str = "production") -> Environment:
         query = select(Environment).where(Environment.project_id == self.project.id, Environment.slug == slug)
-        async with self.operated.engines.sessions() as session:
+        async with self.managed.engines.sessions() as session:
             return (await session.execute(query)).scalar_one()
 
     @contextlib.asynccontextmanager
     async def while_uncommitted(self, action: Action) -> AsyncIterator[AsyncSession]:
         """Open another transaction; check that the action waits for it and then fails."""
-        async with self.operated.engines.sessions() as session:
+        async with self.managed.engines.sessions() as session:
             async with session.begin():
                 yield session
                 await session.flush()
@@ -169,13 +168,13 @@ class PreparedProject:
     """A database with the project, to be copied by tests."""
 
     url: str
-    operated: Operated
+    managed: ManagedProject
 
 
 async def prepare_project(url: str) -> PreparedProject:
     """Migrate and fill an empty database."""
     async with migrated(url) as engine:
-        return PreparedProject(url, await make_operated(open_sessions(engine)))
+        return PreparedProject(url, await make_managed_project(open_sessions(engine)))
 
 
 @contextlib.asynccontextmanager
@@ -184,6 +183,6 @@ async def open_project(prepared: PreparedProject, folder: Path) -> AsyncIterator
     async with copied_database(prepared.url, folder) as url:
         engine = open_engine(url)
         try:
-            yield ChangedProject(prepared.operated.on(open_sessions(engine)))
+            yield ChangedProject(prepared.managed.on(open_sessions(engine)))
         finally:
             await engine.dispose()

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import aiohttp
 
 from tests.support.engines import EngineMissing
 from tests.support.reaper import run_folder
+from tests.support.waits import wait_for_result
 
 _START_SECONDS = 120.0
 _SECONDS = 60.0
@@ -23,16 +24,6 @@ _SECONDS = 60.0
 USER_AGENT = (
     "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
 )
-
-
-async def until(
-    look: Callable[[], Awaitable[Any]], seconds: float = _SECONDS, pause_seconds: float = 0.03
-) -> Any:
-    """What `look` gives as soon as it is true. Raises `TimeoutError`."""
-    async with asyncio.timeout(seconds):
-        while not (found := await look()):
-            await asyncio.sleep(pause_seconds)
-        return found
 
 
 class Tab:
@@ -78,7 +69,7 @@ class Tab:
         async def loaded() -> bool:
             return (loader, until_event) in self._loaded
 
-        await until(loaded)
+        await wait_for_result(loaded)
 
     async def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression, awaited if it is a promise. Raises `RuntimeError`."""
@@ -98,7 +89,7 @@ class Tab:
                 return bool(await self.evaluate(ask) == path)
             return False
 
-        await until(there)
+        await wait_for_result(there)
 
     async def click(self, selector: str, button: str = "left") -> None:
         """Click in the middle of the element, as a mouse does."""
@@ -115,7 +106,7 @@ class Tab:
         """Put another tab before this one; gives that other tab."""
         other = await self._browser.cover()
         await other.send("Page.bringToFront")
-        await until(lambda: self.evaluate("document.visibilityState === 'hidden'"))
+        await wait_for_result(lambda: self.evaluate("document.visibilityState === 'hidden'"))
         return other
 
     async def open_unwatched(self, url: str) -> None:
@@ -126,7 +117,7 @@ class Tab:
     async def show(self) -> None:
         """Bring this tab to the front again."""
         await self.send("Page.bringToFront")
-        await until(lambda: self.evaluate("document.visibilityState === 'visible'"))
+        await wait_for_result(lambda: self.evaluate("document.visibilityState === 'visible'"))
 
     async def close(self) -> None:
         """Close it as a visitor does; what it does in farewell is not waited for."""
@@ -230,7 +221,7 @@ class Chromium:
             return closed.isdisjoint(target["targetId"] for target in targets)
 
         # `closeTarget` returns before the page has closed: until then it may still send beacons and store data.
-        await until(are_closed)
+        await wait_for_result(are_closed)
         while self._origins:
             origin = self._origins.pop()
             await cover.send("Storage.clearDataForOrigin", origin=origin, storageTypes="all")
@@ -297,5 +288,5 @@ async def _address(folder: Path, process: "subprocess.Popen[bytes]") -> str:
             return lines if len(lines) == 2 else None
         return None
 
-    port, path = await until(told, _START_SECONDS)
+    port, path = await wait_for_result(told, _START_SECONDS)
     return f"ws://127.0.0.1:{port}{path}"

@@ -278,7 +278,7 @@ class FrontServer:
         told = {"mode": mode, "seconds": seconds, "every": every}
         self._faults(json.dumps(told).encode())
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Give the engine what is `held`, in the order in which it came."""
         self._faults(b'{"mode": "let_go"}')
 

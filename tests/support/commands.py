@@ -10,12 +10,12 @@ from typing import Any
 from tests.support import fork_server
 from tests.support.platform_process import PHAROS
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("PHAROS_")}
+RunCommand = Callable[..., "subprocess.CompletedProcess[str]"]
+CLEAN_ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PHAROS_")}
 """The environment of the tests without any setting."""
 
 
-def run_in(folder: Path, environment: Mapping[str, str] = CLEAN) -> Run:
+def command_runner(folder: Path, environment: Mapping[str, str] = CLEAN_ENVIRONMENT) -> RunCommand:
     """What runs commands in this folder with this environment; `without` leaves settings out, `stdin` is what they
     read."""
 
@@ -35,21 +35,21 @@ def run_in(folder: Path, environment: Mapping[str, str] = CLEAN) -> Run:
     return run
 
 
-def ask(pharos: Run, *command: str) -> Any:
+def run_json(pharos: RunCommand, *command: str) -> Any:
     """The document that a command prints with `--json`."""
     done = pharos(*command, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
 
 
-def tell(pharos: Run, *command: str) -> str:
+def run_text(pharos: RunCommand, *command: str) -> str:
     """What a command prints for people."""
     done = pharos(*command)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
-def refused(pharos: Run, *command: str) -> str:
+def expect_refusal(pharos: RunCommand, *command: str) -> str:
     """The one sentence with which a command is turned down."""
     done = pharos(*command)
     assert (done.returncode, done.stdout) == (1, "")

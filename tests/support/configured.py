@@ -14,7 +14,7 @@ from control_domain.sealing import SealingKeys
 from control_domain.tables.configuration import ConfigurationRun
 from control_workers.configuration_runs import ConfigurationRunWorker, running_configuration_worker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
-from tests.support.commands import Run, ask
+from tests.support.commands import RunCommand, run_json
 
 KEY = "a secret of thirty-two characters"
 SECRET = "hunter2"
@@ -34,10 +34,10 @@ Given = tuple[str, ...]
 """Arguments: a document's file, and what binds the names in it."""
 
 
-def make_project(pharos: Run) -> str:
+def make_project(pharos: RunCommand) -> str:
     """The slug of a project of its own, in which there is nothing."""
     slug = f"config-{uuid.uuid4().hex[:8]}"
-    ask(pharos, "project", "create", slug)
+    run_json(pharos, "project", "create", slug)
     return slug
 
 
@@ -49,12 +49,12 @@ def write_document(folder: Path, text: str = DOCUMENT) -> Given:
     return str(document), "--bind-file", str(bindings)
 
 
-def applied(pharos: Run, project: str) -> Any:
+def applied(pharos: RunCommand, project: str) -> Any:
     """The project's newest application, once there is one."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        if listed := ask(pharos, "config", "applications", "--project", project):
-            return ask(pharos, "config", "show", str(listed[0]["id"]))
+        if listed := run_json(pharos, "config", "applications", "--project", project):
+            return run_json(pharos, "config", "show", str(listed[0]["id"]))
         time.sleep(0.05)
     raise AssertionError("nothing was applied")
 

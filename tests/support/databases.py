@@ -2,17 +2,22 @@
 
 import asyncio
 import contextlib
+import functools
 import shutil
+import sqlite3
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import asyncpg
 import pytest
+from sqlalchemy import Select, event, select
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from control_domain.database.engine import Base
 from tests.support.accounts import migrated
-from tests.support.once import Once
 
 T = TypeVar("T")
 
@@ -106,3 +111,68 @@ async def _run(server: str, statement: str) -> None:
         await connection.execute(statement)
     finally:
         await connection.close()
+
+
+async def read_all_rows(
+    engine: AsyncEngine, without: frozenset[str] = frozenset()
+) -> dict[str, list[tuple[Any, ...]]]:
+    """The committed rows of every table in the order of their keys, without the columns of these names.
+
+    SQLite files are read with `sqlite3` in one go (a tenth of the time), so values have the driver's types.
+    """
+    queries = _queries(without)
+    if engine.dialect.name == "sqlite":
+        assert engine.url.database is not None
+        with closing(sqlite3.connect(engine.url.database)) as file:
+            return {name: file.execute(sql).fetchall() for name, (_, sql) in queries.items()}
+    async with engine.connect() as connection:
+        return {
+            name: [tuple(row) for row in await connection.execute(query)]
+            for name, (query, _) in queries.items()
+        }
+
+
+@functools.cache
+def _queries(without: frozenset[str]) -> dict[str, tuple[Select[Any], str]]:
+    """By the tables' names, as SQLAlchemy and as text."""
+    found = {}
+    for table in Base.metadata.sorted_tables:
+        columns = [column for column in table.columns if column.name not in without]
+        query = select(*columns).order_by(*table.primary_key.columns)
+        found[table.name] = (query, str(query))
+    return found
+
+
+@contextmanager
+def recorded_statements(engine: AsyncEngine) -> Iterator[list[str]]:
+    """Each of them, in order."""
+    seen: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        seen.append(statement)
+
+    event.listen(engine.sync_engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        event.remove(engine.sync_engine, "before_cursor_execute", note)
+
+
+T = TypeVar("T")
+
+
+class Once:
+    """Keeps what was made, each under its key, until the run ends.
+
+    For what there are several kinds of: a parametrised fixture of the session is made anew whenever the next test is of
+    another kind.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, Any] = {}
+
+    async def __call__(self, key: Hashable, make: Callable[[], Awaitable[T]]) -> T:
+        if key not in self._made:
+            self._made[key] = await make()
+        made: T = self._made[key]
+        return made

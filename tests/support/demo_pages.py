@@ -77,7 +77,7 @@ class DemoPages:
         """Another host's address of the same pages."""
         return f"http://localhost:{self.port}"
 
-    def let_go(self, folder: str) -> None:
+    def release(self, folder: str) -> None:
         """Let a page that waits go on to the next one."""
         self._going[folder].set()
 

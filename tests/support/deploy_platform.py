@@ -34,8 +34,7 @@ from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import format_time
 from tests.support.accounts import migrated
 from tests.support.cheap_engines import build_control_app
-from tests.support.contents import read_contents
-from tests.support.databases import copied_database
+from tests.support.databases import copied_database, read_all_rows
 from tests.support.reviews import Reviewed, make_reviewed
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 
@@ -155,7 +154,7 @@ class Platform:
 
     async def contents(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of every table, but when a token was last used."""
-        return await read_contents(self.engine, frozenset({"last_used_at"}))
+        return await read_all_rows(self.engine, frozenset({"last_used_at"}))
 
     async def settle(self) -> None:
         """End what is active, so that environments take deploys again."""

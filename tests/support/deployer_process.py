@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ import psutil
 from deployer.identity import USERS_PER_RANGE
 from deployer.processes.marks import MarkedProcess, end_marked, find_marked
 from tests.support import fork_server
-from tests.support.commands import CLEAN
+from tests.support.commands import CLEAN_ENVIRONMENT
 from tests.support.engines import free_port
 
 _ROOT = Path(__file__).parents[2]
@@ -36,7 +35,7 @@ class DeployerProcess:
         self._log = folder.with_name(f"{folder.name}.log")
         self._home = folder.with_name(f"{folder.name}.home")
         self._home.mkdir(exist_ok=True)
-        self.environment = {**CLEAN, "HOME": str(self._home), **(environment or {})}
+        self.environment = {**CLEAN_ENVIRONMENT, "HOME": str(self._home), **(environment or {})}
         self._command = [
             *(sys.executable, "-m", "tests.faults.killable_deployer", "--folder", str(folder)),
             *("--database", database, "--port", str(self.port), "--order", str(self._order), *more),
@@ -49,7 +48,7 @@ class DeployerProcess:
                 self._command, stdout=log, stderr=log, env=self.environment, cwd=_ROOT
             )
 
-    def order(self, point: str) -> None:
+    def kill_at(self, point: str) -> None:
         """Have it kill itself there."""
         self._order.write_text(point)
 
@@ -59,8 +58,8 @@ class DeployerProcess:
         try:
             status = await asyncio.to_thread(self._process.wait, seconds)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"never at {self._order.read_text()!r}: {self.told()}") from None
-        assert status == -signal.SIGKILL, self.told()
+            raise AssertionError(f"never at {self._order.read_text()!r}: {self.log_tail()}") from None
+        assert status == -signal.SIGKILL, self.log_tail()
         self._order.unlink()
 
     def kill(self) -> None:
@@ -85,7 +84,7 @@ class DeployerProcess:
         assert self._process is not None
         return psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED
 
-    def told(self) -> str:
+    def log_tail(self) -> str:
         """The end of its log."""
         return self._log.read_text()[-4000:] if self._log.exists() else ""
 
@@ -127,7 +126,7 @@ class DeployerProcess:
         folder = self.folder / "artefacts"
         return sorted(os.listdir(folder)) if folder.exists() else []
 
-    async def end(self) -> None:
+    async def close(self) -> None:
         """Kill it and all that it has started."""
         self.kill()
         if (self.folder / "identity.json").exists():
@@ -147,12 +146,4 @@ async def deployer_process(
         process.start()
         yield process
     finally:
-        await process.end()
-
-
-async def until_equal(look: Any, wanted: Any, seconds: float = 60) -> None:
-    """Look until it is so; the last look is what the test shows."""
-    ends_at = time.monotonic() + seconds
-    while (found := look()) != wanted and time.monotonic() < ends_at:
-        await asyncio.sleep(0.05)
-    assert found == wanted, f"after {seconds} s: {found!r}, not {wanted!r}"
+        await process.close()

@@ -1,10 +1,18 @@
 """Reads and changes rows of deployments behind the control plane's back."""
 
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.tables.deployments import Deployment, DeploymentLine
+from control_domain.deployments.moves import move_deployment
+from control_domain.tables.deployments import Deployment, DeploymentLine, LiveRelease, Release
+from control_domain.tables.runtime import EnvironmentLease, Instance
+from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
+from pipeline_contracts.times import format_time
 from tests.support.deploy_platform import Platform
 
 
@@ -20,3 +28,114 @@ async def change_deployment(platform: Platform, number: int, **values: Any) -> N
     """Set columns of the deployment."""
     async with platform.sessions() as session, session.begin():
         await session.execute(update(Deployment).where(Deployment.id == number).values(**values))
+
+
+ADDRESS = "http://production.shop.localhost:8090"
+HOLDER = "web1:/srv/deploys"
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+WORKFLOW = {
+    "build": {"steps": [], "timeout_seconds": 900},
+    "release": {"steps": [], "timeout_seconds": 900},
+    "processes": {
+        "web": {"command": "python app.py"},
+        "worker": {"command": "python work.py", "replicas": 2},
+    },
+    "triggers": {"push": {}},
+    "retain": 5,
+}
+
+
+async def lease_environment(
+    session: AsyncSession, environment_id: int, now: datetime, *, seconds: float = 3600, **values: Any
+) -> None:
+    """A deployer has the environment; negative `seconds`: it has not answered for that long. Leases go by the clock of
+    the database, whatever the `now` of a test is."""
+    await session.execute(delete(EnvironmentLease).where(EnvironmentLease.environment_id == environment_id))
+    row = {"holder": "dpl_1", "holder_name": HOLDER, "fence": 1, "address": ADDRESS, "doing": None}
+    until = datetime.now(UTC) + timedelta(seconds=seconds)
+    session.add(EnvironmentLease(environment_id=environment_id, leased_until=until, **{**row, **values}))
+
+
+async def expire_leases(session: AsyncSession, now: datetime) -> None:
+    """No deployer answers any more."""
+    await session.execute(update(EnvironmentLease).values(leased_until=now))
+
+
+async def add_lines(
+    session: AsyncSession, deployment_id: int, now: datetime, *texts: str, stream: str = "system"
+) -> None:
+    """Lines of the log."""
+    for text in texts:
+        session.add(
+            DeploymentLine(deployment_id=deployment_id, at=format_time(now), stream=stream, text=text)
+        )
+        await session.flush()
+
+
+async def begin_deployment(session: AsyncSession, deployment_id: int, now: datetime) -> Deployment:
+    """It is taken up, and builds."""
+    deployment = await session.get_one(Deployment, deployment_id)
+    step = DeploymentStep.BUILD.value
+    await move_deployment(session, deployment, DeploymentStatus.DEPLOYING, now, step=step)
+    return deployment
+
+
+async def complete_deployment(session: AsyncSession, deployment_id: int, now: datetime) -> Release:
+    """From the build on to its end: it is what the environment serves. A rollback's release is the old one."""
+    deployment = await session.get_one(Deployment, deployment_id)
+    step = DeploymentStep.SWITCH.value
+    await move_deployment(session, deployment, DeploymentStatus.RUNNING, now, step=step)
+    assert deployment.environment_id is not None
+    brought = deployment.rolled_back_to_id
+    query = select(Release).where(Release.deployment_id == brought)
+    release = None if brought is None else (await session.execute(query)).scalar_one()
+    if release is None:
+        release = Release(
+            environment_id=deployment.environment_id,
+            deployment_id=deployment.id,
+            revision=deployment.revision or REVISION,
+            artefact=f"artefacts/{deployment.id}",
+            created_at=now,
+            workflow=json.dumps(WORKFLOW),
+        )
+        session.add(release)
+        await session.flush()
+    await session.execute(delete(LiveRelease).where(LiveRelease.environment_id == deployment.environment_id))
+    session.add(
+        LiveRelease(
+            environment_id=deployment.environment_id,
+            release_id=release.id,
+            deployment_id=deployment.id,
+            since=now,
+            held=brought is not None,
+        )
+    )
+    await add_lines(session, deployment.id, now, "Live.")
+    await move_deployment(session, deployment, DeploymentStatus.SUCCEEDED, now)
+    return release
+
+
+async def fail_deployment(session: AsyncSession, deployment_id: int, now: datetime, reason: str) -> None:
+    """It is given up, with these last words."""
+    deployment = await session.get_one(Deployment, deployment_id)
+    await add_lines(session, deployment_id, now, reason)
+    await move_deployment(session, deployment, DeploymentStatus.FAILED, now)
+
+
+async def replace_instances(
+    session: AsyncSession, deployment_id: int, now: datetime, rows: Sequence[dict[str, Any]]
+) -> None:
+    """These processes run, and no others of the environment."""
+    deployment = await session.get_one(Deployment, deployment_id)
+    assert deployment.environment_id is not None
+    await session.execute(delete(Instance).where(Instance.environment_id == deployment.environment_id))
+    facts = {"process": "web", "number": 1, "state": "running", "port": None, "pid": 4711, "restarts": 0}
+    whose = {"environment_id": deployment.environment_id, "deployment_id": deployment_id, "started_at": now}
+    session.add_all(Instance(**{**whose, **facts, **row}) for row in rows)
+
+
+async def remove_release(session: AsyncSession, deployment_id: int, now: datetime) -> None:
+    """The release of this deployment is not retained any more."""
+    await session.execute(
+        update(Release).where(Release.deployment_id == deployment_id).values(removed_at=now)
+    )

@@ -6,6 +6,7 @@ import random
 import socket
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -29,7 +30,7 @@ class EngineMissing(Exception):
 
 
 @contextlib.contextmanager
-def skipping() -> Iterator[None]:
+def skip_if_missing() -> Iterator[None]:
     """What needs an engine: where it is not installed, the test is skipped."""
     try:
         yield
@@ -41,7 +42,7 @@ def skipping() -> Iterator[None]:
 def or_skip(engine: AbstractContextManager[T]) -> Iterator[T]:
     """The running engine; the tests that need it are skipped where it is not installed."""
     with contextlib.ExitStack() as stack:
-        with skipping():
+        with skip_if_missing():
             running = stack.enter_context(engine)
         yield running
 
@@ -60,3 +61,13 @@ def free_port() -> int:
             probe.bind(("127.0.0.1", port))
             _drawn.add(port)
             return port
+
+
+_PATH = Path(__file__).parents[2] / ".engines" / "countries.mmdb"
+
+
+def country_database() -> str:
+    """Its path. Raises `EngineMissing`."""
+    if not _PATH.exists():
+        raise EngineMissing("There is no database of countries; `make country-database` brings it.")
+    return str(_PATH)

@@ -42,7 +42,7 @@ from deployer.processes.marks import end_marked, find_marked
 from deployer.run_deployer import Deployer
 from deployer.traffic.proxy.streaming import StreamingProxy
 from pipeline_contracts.settings import Settings
-from tests.support.deploy_stage import Stage, ask
+from tests.support.deploy_scenario import DeployScenario, fetch_app
 from tests.support.serve_control import VARIABLE_KEYS
 
 Fault = Literal["away", "database", "defect", "stop"]
@@ -166,14 +166,14 @@ def _watched(points: Points, patch: pytest.MonkeyPatch) -> Iterator[None]:
 class FaultyDeployer:
     """The deployer, its stage, and the points of its work."""
 
-    def __init__(self, stage: Stage, folder: Path, points: Points) -> None:
-        self.stage = stage
+    def __init__(self, scenario: DeployScenario, folder: Path, points: Points) -> None:
+        self.scenario = scenario
         self.points = points
         self.folder = folder
         self.identity: Identity
         self.deployer: Deployer
         self.port = 0
-        self.sessions = stage.sessions
+        self.sessions = scenario.sessions
         """Of the database that it is given at its next start, as are the keys."""
         self.keys = VARIABLE_KEYS
         self._stack = AsyncExitStack()
@@ -206,7 +206,7 @@ class FaultyDeployer:
 
     async def finish(self, number: int) -> str:
         """Restart it if the fault says so; gives the deployment's final status."""
-        ending = asyncio.create_task(self.stage.wait_final(number, 40))
+        ending = asyncio.create_task(self.scenario.wait_final(number, 40))
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -220,7 +220,7 @@ class FaultyDeployer:
 
     async def live(self, target: DeployTarget) -> tuple[int, str, str, int]:
         """Of what the database calls live: the deployment, its version, its artefact, and the replicas."""
-        async with self.stage.sessions() as session:
+        async with self.scenario.sessions() as session:
             query = (
                 select(LiveRelease.deployment_id, Release.revision, Release.artefact, Environment)
                 .join(Release, Release.id == LiveRelease.release_id)
@@ -228,9 +228,9 @@ class FaultyDeployer:
                 .where(LiveRelease.environment_id == target.environment.id)
             )
             number, revision, artefact, environment = (await session.execute(query)).one()
-        return number, self.stage.versions[revision], artefact, environment.desired_replicas
+        return number, self.scenario.versions[revision], artefact, environment.desired_replicas
 
-    async def settle(self, target: DeployTarget) -> None:
+    async def wait_settled(self, target: DeployTarget) -> None:
         """Until what is live is served, runs as often as it has to, and nothing else runs or is on the disk; then until
         it is served again after its process was killed."""
         number, version, artefact, replicas = await self.live(target)
@@ -238,7 +238,7 @@ class FaultyDeployer:
         marks = {f"{whose}{number}/web/{one}" for one in range(1, replicas + 1)}
         host = f"{target.environment.slug}.{target.project.slug}.localhost"
         await self._until(host, lambda answer: answer == (number, version))
-        kept = (await read_retained(self.stage.sessions)).artefacts
+        kept = (await read_retained(self.scenario.sessions)).artefacts
 
         async def present() -> tuple[set[str], set[str]]:
             found = await asyncio.to_thread(find_marked, whose)
@@ -269,7 +269,7 @@ class FaultyDeployer:
         for _ in range(400):
             # What was just killed may have sent a head.
             with suppress(ValueError):
-                found = await asyncio.to_thread(ask, self.port, host)
+                found = await asyncio.to_thread(fetch_app, self.port, host)
             if isinstance(found, dict):
                 found = (int(found["mark"].split("/")[2]), found["version"])
                 if is_so(found):
@@ -278,12 +278,12 @@ class FaultyDeployer:
         raise AssertionError((found, self.points.met))
 
 
-def _build_without_git(stage: Stage, release: str, patch: pytest.MonkeyPatch) -> None:
+def _build_without_git(scenario: DeployScenario, release: str, patch: pytest.MonkeyPatch) -> None:
     workflow = json.dumps({**_WORKFLOW, "release": {"steps": [release]}})
 
     async def resolve(_url: str, _ref: str | None, **_named: Any) -> str:
-        revision = f"{len(stage.versions):040x}"
-        stage.versions.setdefault(revision, f"version {len(stage.versions) + 1}")
+        revision = f"{len(scenario.versions):040x}"
+        scenario.versions.setdefault(revision, f"version {len(scenario.versions) + 1}")
         return revision
 
     async def build(
@@ -291,7 +291,7 @@ def _build_without_git(stage: Stage, release: str, patch: pytest.MonkeyPatch) ->
     ) -> tuple[str, WorkflowDocument]:
         name = str(source.deployment_id)
         folder = await self._folders.create_artefact(name)
-        (folder / "built").write_text(stage.versions[source.revision])
+        (folder / "built").write_text(scenario.versions[source.revision])
         (folder / "app.py").write_text(_APP)
         owner = self._folders.builder(tenancy)
         await self._folders.hand_over(folder, owner)
@@ -303,7 +303,9 @@ def _build_without_git(stage: Stage, release: str, patch: pytest.MonkeyPatch) ->
 
 
 @asynccontextmanager
-async def faulty_deployer(stage: Stage, folder: Path, release: str = "true") -> AsyncIterator[FaultyDeployer]:
+async def faulty_deployer(
+    scenario: DeployScenario, folder: Path, release: str = "true"
+) -> AsyncIterator[FaultyDeployer]:
     """One at work, without waiting between its attempts; nothing runs at the end. `release`: the release step."""
     points = Points()
     with pytest.MonkeyPatch.context() as patch:
@@ -312,9 +314,9 @@ async def faulty_deployer(stage: Stage, folder: Path, release: str = "true") -> 
         patch.setattr(run_deployer, "_POLL_SECONDS", 0.1)
         patch.setattr(supervised_process, "compute_restart_delay", lambda _short_runs: 0.05)
         patch.setattr(sweeper, "_SWEEP_AGAIN_SECONDS", 0.1)
-        _build_without_git(stage, release, patch)
+        _build_without_git(scenario, release, patch)
         with _watched(points, patch):
-            faulty = FaultyDeployer(stage, folder, points)
+            faulty = FaultyDeployer(scenario, folder, points)
             try:
                 await faulty.start()
                 yield faulty

@@ -23,7 +23,7 @@ from tests.support.cheap_engines import build_control_app
 from tests.support.databases import copied_database
 from tests.support.deploy_platform import RECEIPT_KEY
 from tests.support.fifty_steps import AFTER, BINDINGS, DELETED, Fifty, opened, until_ended
-from tests.support.operated import NOW
+from tests.support.managed_project import NOW
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 
 WISH = {"document": AFTER + DELETED, "bindings": BINDINGS}

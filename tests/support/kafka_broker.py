@@ -132,7 +132,7 @@ class KafkaBroker:
             "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
             *self.options,
             "-cp",
-            _classpath(bring_jars()),
+            _classpath(download_jars()),
             program,
         ]
 
@@ -147,7 +147,7 @@ class KafkaBroker:
                 self.process.wait()
 
 
-def bring_jars() -> Path:
+def download_jars() -> Path:
     """The folder of Kafka's jars, filled from Maven Central where it is not there yet.
 
     Raises `EngineMissing` where Maven is not installed or cannot reach a repository.
@@ -200,7 +200,7 @@ def prepare_archive() -> Path | None:
     Returns `None` if this Java cannot make one. Raises `EngineMissing`, and `RuntimeError` if the broker does not
     start.
     """
-    built_from = f"{_classpath(bring_jars())}\n{_POM.read_text()}\n{_java_version()}"
+    built_from = f"{_classpath(download_jars())}\n{_POM.read_text()}\n{_java_version()}"
     archive = _JARS / f"classes-{hashlib.sha256(built_from.encode()).hexdigest()[:12]}.jsa"
     with open(_JARS / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from control_domain.projects.find import DeployTarget
-from tests.support.deploy_stage import Stage
+from tests.support.deploy_scenario import DeployScenario
 from tests.support.deployer_process import DeployerProcess
 
 INTERRUPTED = "The deployer was ended in the middle of this"
@@ -18,30 +18,30 @@ NOT_TWICE = (
 
 
 @dataclass
-class Killed:
+class KilledDeployer:
     """A stage with a deployer, and a project that has been deployed twice to staging."""
 
-    stage: Stage
+    scenario: DeployScenario
     deployer: DeployerProcess
     staging: DeployTarget
     production: DeployTarget
 
-    async def survive(self, number: int, told: str | None, target: DeployTarget) -> None:
+    async def check_recovery(self, number: int, told: str | None, target: DeployTarget) -> None:
         """Once it has killed itself, start it again, and see to it that the deployment ends as it has to where this
         line is told, that one release is live, and that nothing else is left."""
         await self.deployer.wait_killed()
         self.deployer.start()
         is_lost = told == NOT_TWICE
         try:
-            status = await self.stage.wait_final(number)
+            status = await self.scenario.wait_final(number)
         except AssertionError:
-            print(self.deployer.told())
+            print(self.deployer.log_tail())
             raise
         assert status == ("failed" if is_lost else "succeeded")
-        lines = await self.stage.lines(number)
+        lines = await self.scenario.lines(number)
         assert [line for line in lines if INTERRUPTED in line] == ([] if told is None else [told])
         assert lines[-1] == told if is_lost else lines[-1].startswith("Live after ")
-        await self.stage.settle(self.deployer)
-        live = (await self.stage.wanted_state()).live
+        await self.scenario.wait_settled(self.deployer)
+        live = (await self.scenario.desired_state()).live
         host = f"{target.environment.slug}.{target.project.slug}.localhost"
         assert (live.get(host) == number) == (not is_lost)

@@ -10,14 +10,19 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from tests.support import fork_server
-from tests.support.commands import CLEAN
+from tests.support.commands import CLEAN_ENVIRONMENT
 
 _ROOT = Path(__file__).parents[2]
 _LIFE_SECONDS = 120
 
 
+<<<<<<<< HEAD:tests/support/killed_run.py
 class Lives:
     """The process `tests.faults.killable_configuration_worker` and its lives, one after the other."""
+========
+class RestartedWorker:
+    """`tests.faults.killable_configuration_worker`, which is started once, and its lives, one after the other."""
+>>>>>>>> cbca63ca (tests: rename support modules, fixtures and helpers to standard terms):tests/support/killed_configuration_worker.py
 
     def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
         self._process = process
@@ -76,10 +81,15 @@ class Lives:
 
 
 @asynccontextmanager
-async def living(
+async def restarted_worker(
     folder: Path, database: str, redis: str, *more: str, lease_seconds: float
+<<<<<<<< HEAD:tests/support/killed_run.py
 ) -> AsyncIterator[Lives]:
     """Start the process. `more` contains `--alone` if there is no other worker."""
+========
+) -> AsyncIterator[RestartedWorker]:
+    """On a database and a key directory; `--alone` among `more`: there is no other worker."""
+>>>>>>>> cbca63ca (tests: rename support modules, fixtures and helpers to standard terms):tests/support/killed_configuration_worker.py
     log = folder / "lives.log"
     log.touch()
     with log.open("ab") as output:
@@ -91,10 +101,10 @@ async def living(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=output,
-            env=CLEAN,
+            env=CLEAN_ENVIRONMENT,
             cwd=_ROOT,
         )
-    lives = Lives(process, log)
+    lives = RestartedWorker(process, log)
     try:
         yield lives
     finally:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from storage_backends.key_directory.interface import KeyEntry, ReadEntries
 
 
-def listing(entries: Sequence[KeyEntry]) -> ReadEntries:
+def entries_reader(entries: Sequence[KeyEntry]) -> ReadEntries:
     """Reads these, whenever it is called."""
 
     async def read() -> Sequence[KeyEntry]:

@@ -83,7 +83,7 @@ class KafkaUnderTest:
             self._connection, [self.topic, self.other], buffer_bytes=100 * MB, acknowledge_seconds=60.0
         )
         self._stack.push_async_callback(self.log.close)
-        await until_connected(self.log)
+        await wait_connected(self.log)
         # While the machine stands still the group must not take its only member for dead.
         self.consumer = KafkaLogConsumer(self._connection, "group", self.topic, session_seconds=45.0)
         self._stack.push_async_callback(self.consumer.close)
@@ -115,14 +115,14 @@ def topic_settings(partitions: int) -> TopicSettings:
     return TopicSettings(partitions, 1, 1, 1.0, 20 * MB)
 
 
-async def until_connected(log: EventLog) -> None:
+async def wait_connected(log: EventLog) -> None:
     """Wait until the log takes records."""
     async with asyncio.timeout(120):
         while log.stalled_reason() is not None:
             await asyncio.sleep(0.02)
 
 
-async def claimed(consumer: LogConsumer, partitions: int = 1) -> Mapping[int, Position]:
+async def wait_claimed(consumer: LogConsumer, partitions: int = 1) -> Mapping[int, Position]:
     """The partitions, once the consumer has as many."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
@@ -133,3 +133,21 @@ async def claimed(consumer: LogConsumer, partitions: int = 1) -> Mapping[int, Po
                 return found
         await asyncio.sleep(0.05)
     raise AssertionError("the partitions were not handed out")
+
+
+async def write_and_read(connection: KafkaConnection) -> None:
+    """Create a topic, append a record to it and read it back. Raises `AssertionError`."""
+    await create_topics(connection, ["guarded"], topic_settings(1))
+    log = await open_kafka_log(connection, ["guarded"], buffer_bytes=MB, acknowledge_seconds=60.0)
+    consumer = KafkaLogConsumer(connection, "group", "guarded")
+    try:
+        await wait_connected(log)
+        await log.append("guarded", b"k", b"m", b"value")
+        await wait_claimed(consumer)
+        records = []
+        while not records:
+            records = await consumer.read(0, 0, None, MB, 1.0)
+        assert records[0].value == b"value"
+    finally:
+        await consumer.close()
+        await log.close()

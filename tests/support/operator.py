@@ -23,14 +23,14 @@ class Operator:
 
     engines: Engines
 
-    async def act(self, action: str, *, at: datetime = NOW, **wanted: Any) -> Any:
+    async def act(self, action: str, *, at: datetime = NOW, **params: Any) -> Any:
         """What the action gives."""
-        return await ACTIONS[action](self.engines, {"operator": "ada", **wanted}, at)
+        return await ACTIONS[action](self.engines, {"operator": "ada", **params}, at)
 
-    async def refused(self, action: str, **wanted: Any) -> str:
+    async def expect_refusal(self, action: str, **params: Any) -> str:
         """Why the action is turned down."""
         with pytest.raises(Refused) as refusal:
-            await self.act(action, **wanted)
+            await self.act(action, **params)
         return str(refusal.value)
 
     async def add_account(self, slug: str, owner: str = "owner@example.com") -> dict[str, Any]:
@@ -40,7 +40,7 @@ class Operator:
         )
         return made
 
-    async def log(self) -> list[tuple[str, str]]:
+    async def read_audit_log(self) -> list[tuple[str, str]]:
         """Action and subject of all that was written down, the oldest first."""
         entries = await self.act("audit/list", limit=1000)
         return [(entry["action"], entry["subject"]) for entry in reversed(entries)]
@@ -62,6 +62,6 @@ class Operator:
                 assert (await session.execute(text("PRAGMA foreign_key_check"))).all() == []
 
 
-def operator_of(sessions: Sessions) -> Operator:
+def make_operator(sessions: Sessions) -> Operator:
     """With a key directory of its own."""
     return Operator(Engines(sessions, InProcessKeyDirectory()))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 from aiohttp import web
 
 from consumers.assemble import TRANSFORMS, assemble_loop
@@ -21,6 +22,8 @@ from ingest_edge.health import Readiness
 from ingest_edge.intake import Intake
 from ingest_edge.limits import Limits
 from ingest_edge.metrics import EdgeMetrics
+from ingest_edge.otlp.accept import _SIGNALS, _validate_json
+from ingest_edge.otlp.validate_records import Verdict
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.rate_limits import RateLimit
@@ -154,3 +157,12 @@ async def open_otlp_pipeline(
 
 
 ALL_SIGNALS = {"traces": topics.TRACES, "logs": topics.LOGS, "metrics": topics.METRICS}
+
+
+def validate_json_body(signal: str, body: bytes, limits: Limits) -> tuple[Verdict, bytes]:
+    """Return the verdict on a body of `traces`, `logs` or `metrics`, and the body that the log would get."""
+    decoder = _SIGNALS[f"v1/{signal}"].decoder
+    decoded = decoder.decode_sent(body)
+    if isinstance(decoded, msgspec.DecodeError):
+        decoded = decoder.decode_repaired(body, decoded, limits)
+    return _validate_json(_SIGNALS[f"v1/{signal}"], decoded, limits)

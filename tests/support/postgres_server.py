@@ -120,7 +120,7 @@ class PostgresServer:
         """Let it hang: connections stay open, nothing answers."""
         self._signal(signal.SIGSTOP)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """End a pause."""
         self._signal(signal.SIGCONT)
 
@@ -171,7 +171,7 @@ def running_postgres(
         server.start()
         yield server
     finally:
-        server.go_on()
+        server.resume()
         server.stop()
         shutil.rmtree(home)
 

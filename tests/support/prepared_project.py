@@ -8,7 +8,7 @@ import pytest
 from control_domain.database.engine import Sessions
 from tests.support.changed_project import PreparedProject, prepare_project
 from tests.support.databases import KINDS, copied_database, prepare_once
-from tests.support.operated import Operated
+from tests.support.managed_project import ManagedProject
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -24,6 +24,6 @@ async def database_url(prepared_project: PreparedProject, tmp_path: Path) -> Asy
 
 
 @pytest.fixture
-def operated(prepared_project: PreparedProject, sessions: Sessions) -> Operated:
+def managed(prepared_project: PreparedProject, sessions: Sessions) -> ManagedProject:
     """The account "Acme" with people of every role, a project with one environment, and a repository."""
-    return prepared_project.operated.on(sessions)
+    return prepared_project.managed.on(sessions)

@@ -75,7 +75,7 @@ class RedisServer:
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """End a pause."""
         assert self.process is not None
         self.process.send_signal(signal.SIGCONT)
@@ -98,7 +98,7 @@ def running_redis(folder: Path, port: int | None = None) -> Iterator[RedisServer
 
 
 @contextlib.contextmanager
-def noted_tries(connection: RedisConnection) -> Iterator[list[object]]:
+def recorded_attempts(connection: RedisConnection) -> Iterator[list[object]]:
     """Meanwhile the clock by which it waits for a Redis that is away stands still, and each call that it makes all the
     same is noted."""
     tries: list[object] = []

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support.engines import EngineMissing, skipping
+from tests.support.engines import EngineMissing, skip_if_missing
 
 _SOURCE = Path(__file__).parent / "expfmt"
 _ENGINES = Path(__file__).parents[2] / ".engines"
@@ -77,7 +77,7 @@ def check_scrape(text: str) -> dict[str, int]:
     """What `read_scrape` gives, after Prometheus' parser has found the same families. Raises `AssertionError`; without
     Go the test is skipped."""
     samples = read_scrape(text)
-    with skipping():
+    with skip_if_missing():
         assert parse_with_expfmt(text).keys() == {name for name, count in samples.items() if count}
     return samples
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.support.deploying import App, processes_of
+from tests.support.installation import App, find_processes
 
 _PAUSE_SECONDS = 0.03
 _NOBODY = 65534
@@ -75,7 +75,7 @@ class ProcessWatch:
                         shown = Path(f"/proc/{name}/{file}").read_bytes()
                         if self._needles.within(shown):
                             self.found.append(shown.decode(errors="replace"))
-            for pid in set(processes_of(self._uids)) - self.asked:
+            for pid in set(find_processes(self._uids)) - self.asked:
                 self.asked.add(pid)
                 if read_as_nobody(Path(f"/proc/{pid}/environ")):
                     self.readable.append(pid)

@@ -23,7 +23,7 @@ def salts_at(received_ms: int) -> dict[int, bytes]:
     return {day: day.to_bytes(16) for day in (today - 1, today, today + 1)}
 
 
-def records_of(site_id: int, origins: tuple[str, ...], sent: Iterable[Sent]) -> list[LogRecord]:
+def make_records(site_id: int, origins: tuple[str, ...], sent: Iterable[Sent]) -> list[LogRecord]:
     """A record for each event, as the edge makes it."""
     records = []
     for offset, one in enumerate(sent):

@@ -7,7 +7,7 @@ from typing import Any
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
 from tests.analytics_queries.oracle.sent import Sent
-from tests.support.site_traffic import records_of, store_records
+from tests.support.site_traffic import make_records, store_records
 
 _ORIGINS = ("https://shop.example",)
 
@@ -21,7 +21,7 @@ def sent_event(at: datetime, address: str, path: str = "/", **members: Any) -> S
 
 async def store_visits(store: ColumnStore, site_id: int, *sent: Sent) -> None:
     """Store these events of a site."""
-    await store_records(store, f"visits of {site_id} {uuid.uuid4()}", records_of(site_id, _ORIGINS, sent))
+    await store_records(store, f"visits of {site_id} {uuid.uuid4()}", make_records(site_id, _ORIGINS, sent))
 
 
 async def store_a_purchase(store: ColumnStore, site_id: int, first: datetime) -> None:

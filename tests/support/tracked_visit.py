@@ -9,9 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.support.chromium import Chromium, Tab, running_chromium, until
+from tests.support.chromium import Chromium, Tab, running_chromium
 from tests.support.demo_pages import DemoPages
-from tests.support.engines import skipping
+from tests.support.engines import skip_if_missing
+from tests.support.waits import wait_for_result
 from tests.support.watched_platform import WatchedPlatform
 
 # What an event is: its name, the page's name, and whatever else it says.
@@ -49,7 +50,7 @@ def page(name: str, **rest: Any) -> Said:
 async def chromium_or_skip(folder: Path) -> AsyncIterator[Chromium]:
     """The running browser; the tests that need it are skipped where it is not installed."""
     async with AsyncExitStack() as stack:
-        with skipping():
+        with skip_if_missing():
             running = await stack.enter_async_context(running_chromium(folder))
         yield running
 
@@ -102,7 +103,7 @@ class Visit:
         async def enough() -> bool:
             return sum(said[0] == name for said in await self.events(measured=True)) >= count
 
-        await until(enough, pause_seconds=_LOOK_SECONDS)
+        await wait_for_result(enough, pause_seconds=_LOOK_SECONDS)
 
     async def sent(self, *expected: Said, leave: bool = True, seconds: float = 60.0) -> None:
         """These events arrive and no others, also when the tab is hidden (which sends all that waits)."""
@@ -112,14 +113,14 @@ class Visit:
         async def enough() -> bool:
             return len(await self.events()) >= len(expected)
 
-        await until(enough, seconds, _LOOK_SECONDS)
+        await wait_for_result(enough, seconds, _LOOK_SECONDS)
         # What is one too many has the time of a chunk to show itself.
         await asyncio.sleep(0.8)
         assert await self.events() == sorted(expected, key=str)
 
 
 @asynccontextmanager
-async def visiting(browser: Chromium, collector: WatchedPlatform, pages: DemoPages) -> AsyncIterator[Visit]:
+async def open_visit(browser: Chromium, collector: WatchedPlatform, pages: DemoPages) -> AsyncIterator[Visit]:
     """A visit from its first page to its end; whatever its pages' scripts threw fails it."""
     async with browser.visitor() as tab:
         yield Visit(tab, collector, pages, f"t{uuid.uuid4().hex[:8]}")

@@ -22,7 +22,7 @@ from tests.support.deploy_platform import Answer, Platform
 from tests.support.serve_control import VARIABLE_KEYS
 
 KINDS = ("github", "gitlab", "bitbucket")
-NONE = "0" * 40
+NO_COMMIT = "0" * 40
 BEFORE = "1" * 40
 AFTER = "a" * 40
 SKIP = "[skip deploy]"
@@ -51,7 +51,7 @@ class Sent:
     body: bytes
 
 
-def as_sent(event: str, payload: Any) -> Sent:
+def encode_request(event: str, payload: Any) -> Sent:
     """The payload as JSON."""
     return Sent(event, json.dumps(payload).encode())
 
@@ -68,7 +68,7 @@ def push(
     installation: int | None = None,
 ) -> Sent:
     """A push of one branch. `before` or `after` of zeros: it was made, or deleted."""
-    is_gone = after == NONE
+    is_gone = after == NO_COMMIT
     payload: Any
     match kind:
         case "github":
@@ -76,7 +76,7 @@ def push(
                 "ref": f"refs/heads/{branch}",
                 "before": before,
                 "after": after,
-                "created": before == NONE,
+                "created": before == NO_COMMIT,
                 "deleted": is_gone,
                 "head_commit": None if is_gone else {"id": after, "message": message},
                 "repository": {"id": host_id, "full_name": full_name},
@@ -102,7 +102,7 @@ def push(
                 "repository": {"uuid": uuid_of(host_id), "full_name": full_name},
                 "push": {"changes": [bitbucket_change(branch, before, after, message)]},
             }
-    return as_sent(_EVENTS[kind]["push"], payload)
+    return encode_request(_EVENTS[kind]["push"], payload)
 
 
 def uuid_of(host_id: int) -> str:
@@ -114,15 +114,15 @@ def bitbucket_change(branch: str, before: str = BEFORE, after: str = AFTER, mess
     """One of the changes of a push."""
 
     def end(commit: str) -> Any:
-        if commit == NONE:
+        if commit == NO_COMMIT:
             return None
         return {"type": "branch", "name": branch, "target": {"hash": commit, "message": message}}
 
     return {
         "old": end(before),
         "new": end(after),
-        "created": before == NONE,
-        "closed": after == NONE,
+        "created": before == NO_COMMIT,
+        "closed": after == NO_COMMIT,
         "forced": False,
     }
 
@@ -157,7 +157,7 @@ def pull(
             }
             if installation is not None:
                 payload["installation"] = {"id": installation}
-            return as_sent("pull_request", payload)
+            return encode_request("pull_request", payload)
         case "gitlab":
             attributes = {
                 "iid": number,
@@ -176,7 +176,7 @@ def pull(
                 "project": {"id": host_id, "path_with_namespace": full_name},
                 "object_attributes": attributes,
             }
-            return as_sent("Merge Request Hook", payload)
+            return encode_request("Merge Request Hook", payload)
     payload = {
         "actor": {"nickname": "ada"},
         "repository": {"uuid": uuid_of(host_id), "full_name": full_name},
@@ -190,7 +190,7 @@ def pull(
             "destination": {"branch": {"name": "main"}, "repository": {"full_name": full_name}},
         },
     }
-    return as_sent(f"pullrequest:{_BITBUCKET_PULLS[action]}", payload)
+    return encode_request(f"pullrequest:{_BITBUCKET_PULLS[action]}", payload)
 
 
 def sign(
@@ -228,7 +228,7 @@ def sign(
 
 
 @dataclass(slots=True)
-class Hooked:
+class WebhookRepository:
     """A control plane, and the repository of acme's shop with a webhook of one kind."""
 
     platform: Platform
@@ -251,13 +251,13 @@ class Hooked:
         where = path or f"/repositories/{self.repository_id}/webhook"
         return await self.platform.call("POST", where, sent.body if body is None else body, headers=given)
 
-    async def told(self, sent: Sent, delivery: str | None = None) -> tuple[int, str]:
+    async def deliver_status(self, sent: Sent, delivery: str | None = None) -> tuple[int, str]:
         """HTTP status, and the `status` of the answer or the type of the problem."""
         answer = await self.deliver(sent, delivery)
-        told = answer.json()
-        return answer.status, told["status"] if answer.status < 300 else answer.problem[1]
+        document = answer.json()
+        return answer.status, document["status"] if answer.status < 300 else answer.problem[1]
 
-    async def become(self, kind: str, *, plain: bool = False) -> None:
+    async def change_kind(self, kind: str, *, plain: bool = False) -> None:
         """Let the repository be of this kind, with a new secret."""
         self.kind, self.secret = kind, make_secret(kind, plain=plain)
         async with self.platform.sessions() as session, session.begin():
@@ -295,14 +295,14 @@ class Hooked:
             session.add(Workflow(project_id=number, version=version, text=text, created_at=datetime.now(UTC)))
 
 
-async def hook(platform: Platform, kind: str) -> Hooked:
+async def connect_webhook(platform: Platform, kind: str) -> WebhookRepository:
     """The repository of acme's shop with a webhook of this kind, and the workflow with triggers."""
     project = platform.acme.projects["shop"]
     async with platform.sessions() as session:
         query = select(Repository.id).where(Repository.project_id == project.id)
         number = (await session.execute(query)).scalar_one()
-    made = Hooked(platform, number, kind, WebhookSecret("hmac", ""))
-    await made.become(kind)
+    made = WebhookRepository(platform, number, kind, WebhookSecret("hmac", ""))
+    await made.change_kind(kind)
     await made.change(full_name="acme/shop")
     await made.set_workflow()
     return made

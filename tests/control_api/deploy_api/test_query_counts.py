@@ -18,8 +18,8 @@ from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.times import format_time
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.control_api.deploy_api.route_table import ROWS, address, credential
+from tests.support.databases import recorded_statements
 from tests.support.deploy_platform import Platform, Prepared, open_platform
-from tests.support.statements import noted_statements
 
 NOW = datetime.now(UTC)
 
@@ -107,7 +107,7 @@ async def _count(platform: Platform) -> dict[str, int]:
                 token = platform.acme.token(who) if row.is_for_people else credential(row, platform.acme)
                 # The first call notes the token's use.
                 await platform.call("GET", path + query, token=token)
-                with noted_statements(platform.engine) as statements:
+                with recorded_statements(platform.engine) as statements:
                     answer = await platform.call("GET", path + query, token=token)
                 assert answer.status == 200
                 counts[f"{who}: {row.path}{query}"] = len(statements)

@@ -8,9 +8,10 @@ import pytest
 from control_api.app import build_control_app
 from control_api.reference.load_document import load_document
 from control_domain.database.engine import open_engine, open_sessions
-from tests.support.chromium import Tab, until
+from tests.support.chromium import Tab
 from tests.support.serve_control import serving_control
 from tests.support.tracked_visit import chromium_or_skip
+from tests.support.waits import wait_for_result
 
 _NOTHING = cast(Any, None)
 _METHODS = {"get", "put", "post", "patch", "options"}
@@ -54,7 +55,7 @@ async def page(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[_Watch
         watched = _Watched(tab, url)
         await tab.send("Log.enable")
         await tab.open(f"{url}/api/docs")
-        await until(lambda: tab.evaluate(f"{_SHOWN} >= {_OPERATIONS}"))
+        await wait_for_result(lambda: tab.evaluate(f"{_SHOWN} >= {_OPERATIONS}"))
         yield watched
 
 
@@ -89,10 +90,14 @@ async def test_page_shows_every_operation_and_loads_from_no_other_host(
         operation = f"document.querySelectorAll('.opblock')[{number}]"
         opening = f"{operation}.querySelector('.opblock-summary-control').click()"
         await tab.evaluate(opening)
-        await until(lambda one=operation: tab.evaluate(f"!!{one}.querySelector('.responses-table')"))
+        await wait_for_result(
+            lambda one=operation: tab.evaluate(f"!!{one}.querySelector('.responses-table')")
+        )
         await tab.evaluate(opening)
     await tab.evaluate("document.querySelector('.authorize').click()")
-    await until(lambda: tab.evaluate("document.querySelector('.modal-ux')?.innerText.includes('phr_pat_')"))
+    await wait_for_result(
+        lambda: tab.evaluate("document.querySelector('.modal-ux')?.innerText.includes('phr_pat_')")
+    )
     foreign = [one for one in page.requested if not one.startswith((page.url, "data:"))]
     assert not foreign
     assert f"{page.url}/api/openapi.json" in page.requested
@@ -104,12 +109,12 @@ async def test_operation_can_be_tried_out(page: _Watched) -> None:
     tab, operation = page.tab, "#operations-Account-read_account"
     for element in (".opblock-summary-control", ".try-out__btn", ".execute"):
         found = f"document.querySelector('{operation} {element}')"
-        await until(lambda found=found: tab.evaluate(f"!!{found}"))
+        await wait_for_result(lambda found=found: tab.evaluate(f"!!{found}"))
         await tab.evaluate(f"{found}.click()")
     answered = (
         f"document.querySelector('{operation} .live-responses-table tbody .response-col_status')?.innerText"
     )
-    status = await until(lambda: tab.evaluate(answered))
+    status = await wait_for_result(lambda: tab.evaluate(answered))
     # Nobody has authorized: the answer of the real operation, on this origin.
     assert status.startswith("401")
     assert f"{page.url}/api/v1/account" in page.requested

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.support.engines import EngineMissing, skipping
+from tests.support.engines import EngineMissing, skip_if_missing
 
 _ROOT = Path(__file__).parents[3]
 _PAGE = _ROOT / "control_api" / "reference" / "page"
@@ -38,7 +38,7 @@ def _page_copy(folder: Path) -> None:
 
 
 def test_committed_files_match_the_package(tmp_path: Path) -> None:
-    with skipping():
+    with skip_if_missing():
         _page_copy(tmp_path)
     command = ["node", "build.mjs", "--check"]
     checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)

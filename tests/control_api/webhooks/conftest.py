@@ -6,25 +6,27 @@ import pytest
 
 from tests.support.deploy_platform import Platform, Prepared, open_platform
 from tests.support.prepared_platform import platform, prepared
-from tests.support.webhooks import KINDS, Hooked, hook
+from tests.support.webhooks import KINDS, WebhookRepository, connect_webhook
 
-__all__ = ["hooked", "platform", "prepared"]
+__all__ = ["platform", "prepared", "webhook"]
 
 
 @pytest.fixture(params=KINDS)
-async def hooked(request: pytest.FixtureRequest, platform: Platform) -> Hooked:
+async def webhook(request: pytest.FixtureRequest, platform: Platform) -> WebhookRepository:
     """A connected repository of each kind, with a webhook."""
-    return await hook(platform, request.param)
+    return await connect_webhook(platform, request.param)
 
 
 @pytest.fixture
-async def github(platform: Platform) -> Hooked:
+async def github(platform: Platform) -> WebhookRepository:
     """A connected repository on GitHub."""
-    return await hook(platform, "github")
+    return await connect_webhook(platform, "github")
 
 
 @pytest.fixture(scope="module")
-async def shared(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hooked]:
+async def shared(
+    prepared: Prepared, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[WebhookRepository]:
     """One repository for all cases of a table."""
     async with open_platform(prepared, tmp_path_factory.mktemp("shared")) as opened:
-        yield await hook(opened, "github")
+        yield await connect_webhook(opened, "github")

@@ -18,15 +18,15 @@ from control_domain.tables.webhooks import WaitingPush
 from control_workers.waiting_pushes import WaitingPushWorker
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
-from tests.support.webhooks import Hooked, pull, push
+from tests.support.webhooks import WebhookRepository, pull, push
 
 
-def _worker(hooked: Hooked) -> WaitingPushWorker:
-    return WaitingPushWorker(hooked.platform.sessions, InProcessKeyDirectory())
+def _worker(webhook: WebhookRepository) -> WaitingPushWorker:
+    return WaitingPushWorker(webhook.platform.sessions, InProcessKeyDirectory())
 
 
-async def _end_active(hooked: Hooked) -> None:
-    async with hooked.platform.sessions() as session, session.begin():
+async def _end_active(webhook: WebhookRepository) -> None:
+    async with webhook.platform.sessions() as session, session.begin():
         active = update(Deployment).where(
             Deployment.status.in_(ACTIVE_STATUSES), Deployment.trigger == "push"
         )
@@ -34,13 +34,13 @@ async def _end_active(hooked: Hooked) -> None:
 
 
 @pytest.mark.both_databases
-async def test_concurrent_pushes_workers_and_ending_deployments(github: Hooked) -> None:
+async def test_concurrent_pushes_workers_and_ending_deployments(github: WebhookRepository) -> None:
     async def deploy_on() -> None:
         for _ in range(15):
             await _end_active(github)
             await asyncio.gather(*(_worker(github).process_waiting() for _ in range(2)))
 
-    pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 41)]
+    pushes = [github.deliver_status(push("github", after=f"{number:040x}")) for number in range(1, 41)]
     responses, _ = await asyncio.gather(asyncio.gather(*pushes), deploy_on())
     assert set(responses) <= {(202, "queued"), (202, "waiting")}
     for _ in range(3):
@@ -54,7 +54,7 @@ async def test_concurrent_pushes_workers_and_ending_deployments(github: Hooked) 
 
 
 @pytest.mark.both_databases
-async def test_an_environment_is_removed_during_pushes(github: Hooked) -> None:
+async def test_an_environment_is_removed_during_pushes(github: WebhookRepository) -> None:
     target = github.platform.acme.places["shop/production"]
 
     async def remove() -> None:
@@ -71,7 +71,7 @@ async def test_an_environment_is_removed_during_pushes(github: Hooked) -> None:
             return
         raise AssertionError("it could not be removed")
 
-    pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 31)]
+    pushes = [github.deliver_status(push("github", after=f"{number:040x}")) for number in range(1, 31)]
     looks = [_worker(github).process_waiting() for _ in range(10)]
     responses, *_ = await asyncio.gather(asyncio.gather(*pushes), remove(), *looks)
     assert set(responses) <= {(202, "queued"), (202, "waiting"), (409, "repository-not-ready")}
@@ -79,23 +79,23 @@ async def test_an_environment_is_removed_during_pushes(github: Hooked) -> None:
 
 
 @pytest.mark.both_databases
-async def test_a_pull_request_is_opened_changed_and_closed_concurrently(github: Hooked) -> None:
+async def test_a_pull_request_is_opened_changed_and_closed_concurrently(github: WebhookRepository) -> None:
     sent = [
         *(pull("github", "opened") for _ in range(4)),
         *(pull("github", "updated", revision=f"{number:040x}") for number in range(8)),
         *(pull("github", "closed") for _ in range(4)),
     ]
-    responses = await asyncio.gather(*(github.told(one) for one in sent))
+    responses = await asyncio.gather(*(github.deliver_status(one) for one in sent))
     answers = {"preview_queued", "preview_updated", "preview_closed", "ignored", "repository-not-ready"}
     assert {word for _, word in responses} <= answers
-    await github.told(pull("github", "closed"))
+    await github.deliver_status(pull("github", "closed"))
     async with github.platform.sessions() as session:
         query = select(Environment.id).where(Environment.slug == "pr-7")
         assert (await session.execute(query)).all() == []
 
 
 @pytest.mark.both_databases
-async def test_a_repository_is_disconnected_during_pushes(github: Hooked) -> None:
+async def test_a_repository_is_disconnected_during_pushes(github: WebhookRepository) -> None:
     async def disconnect() -> None:
         await asyncio.sleep(0)
         async with github.platform.sessions() as session, session.begin():
@@ -105,13 +105,13 @@ async def test_a_repository_is_disconnected_during_pushes(github: Hooked) -> Non
             waiting = WaitingPush.__table__.delete().where(WaitingPush.repository_id == github.repository_id)
             await session.execute(waiting)
 
-    pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 31)]
+    pushes = [github.deliver_status(push("github", after=f"{number:040x}")) for number in range(1, 31)]
     looks = [_worker(github).process_waiting() for _ in range(10)]
     responses, *_ = await asyncio.gather(asyncio.gather(*pushes), disconnect(), *looks)
     assert set(responses) <= {(202, "queued"), (202, "waiting"), (404, "not-found")}
 
 
-async def test_a_trigger_for_a_removed_environment(github: Hooked) -> None:
+async def test_a_trigger_for_a_removed_environment(github: WebhookRepository) -> None:
     target = github.platform.acme.places["shop/production"]
     async with github.platform.sessions() as session, session.begin():
         mine = await session.get_one(Environment, target.environment.id)

@@ -8,16 +8,16 @@ from control_domain.webhooks import deliveries
 from control_domain.webhooks.deliveries import read_body, trim_bodies
 from pipeline_contracts.errors import TooManyRequests
 from pipeline_contracts.rate_limits import RateLimit
-from tests.support.webhooks import Hooked, as_sent
+from tests.support.webhooks import WebhookRepository, encode_request
 
-_PING = as_sent("ping", {"zen": "Keep it logically awesome."})
+_PING = encode_request("ping", {"zen": "Keep it logically awesome."})
 
 
 async def test_an_account_over_its_rate_gets_retry_after(
-    github: Hooked, monkeypatch: pytest.MonkeyPatch
+    github: WebhookRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhook_limits, "DELIVERIES", RateLimit(0.001, 2))
-    responses = [await github.told(_PING) for _ in range(2)]
+    responses = [await github.deliver_status(_PING) for _ in range(2)]
     assert responses == [(200, "pong")] * 2
     answer = await github.deliver(_PING)
     assert answer.problem == (429, "too-many-requests")
@@ -47,10 +47,10 @@ def test_bodies_are_trimmed_once_per_16_mib() -> None:
 
 @pytest.mark.both_databases
 async def test_trimmed_deliveries_are_still_duplicates(
-    github: Hooked, monkeypatch: pytest.MonkeyPatch
+    github: WebhookRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(4):
-        await github.told(_PING, f"delivery {number}")
+        await github.deliver_status(_PING, f"delivery {number}")
     size = len((await github.deliveries())[0].body)
     monkeypatch.setattr(deliveries, "MAX_STORED_BYTES", 2 * size)
     async with github.platform.sessions() as session, session.begin():
@@ -59,12 +59,14 @@ async def test_trimmed_deliveries_are_still_duplicates(
     kept = await github.deliveries()
     assert [read_body(one) is None for one in kept] == [True, True, False, False]
     assert [one.headers == "{}" for one in kept] == [True, True, False, False]
-    assert await github.told(_PING, "delivery 0") == (200, "duplicate")
+    assert await github.deliver_status(_PING, "delivery 0") == (200, "duplicate")
 
 
-async def test_receiving_deliveries_trims_old_bodies(github: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_receiving_deliveries_trims_old_bodies(
+    github: WebhookRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(deliveries, "MAX_STORED_BYTES", 1)
     monkeypatch.setattr(webhook_limits, "_TRIM_BYTES", 0)
     for number in range(3):
-        await github.told(_PING, f"delivery {number}")
+        await github.deliver_status(_PING, f"delivery {number}")
     assert [read_body(one) is None for one in await github.deliveries()] == [True, True, False]

@@ -13,7 +13,17 @@ from sqlalchemy import delete, update
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.webhooks import WaitingPush
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES
-from tests.support.webhooks import AFTER, NONE, SKIP, Hooked, Sent, as_sent, pull, push, sign
+from tests.support.webhooks import (
+    AFTER,
+    NO_COMMIT,
+    SKIP,
+    Sent,
+    WebhookRepository,
+    encode_request,
+    pull,
+    push,
+    sign,
+)
 
 MOST = 5 * 2**20
 SIGNATURE = {
@@ -123,9 +133,9 @@ def _of_events(kind: str) -> list[Case]:
     changed = pull(kind, "updated", revision="b" * 40)
     return [
         Case("push", kind, push(kind), 202, "queued"),
-        Case("push of a new branch", kind, push(kind, before=NONE), 202, "queued"),
+        Case("push of a new branch", kind, push(kind, before=NO_COMMIT), 202, "queued"),
         Case("push of a branch without a trigger", kind, push(kind, "feature"), 200, "ignored"),
-        Case("deletion of a branch", kind, push(kind, after=NONE), 200, "ignored"),
+        Case("deletion of a branch", kind, push(kind, after=NO_COMMIT), 200, "ignored"),
         Case("skip mark", kind, push(kind, message=f"Words {SKIP}"), 200, "skipped"),
         Case("pull request of a fork", kind, pull(kind, is_fork=True), 200, "ignored"),
         Case("pull request", kind, opened, 202, "preview_queued", first=(closed,)),
@@ -143,7 +153,7 @@ def _of_github() -> list[Case]:
         pairs = [("payload", payload.decode()) for payload in payloads]
         return Sent(sent.event, urllib.parse.urlencode(pairs).encode())
 
-    tag = as_sent("push", {**json.loads(sent.body), "ref": "refs/tags/v1"})
+    tag = encode_request("push", {**json.loads(sent.body), "ref": "refs/tags/v1"})
     number = json.loads(pull(kind).body)
     return [
         Case("form", kind, encoded(sent.body), 202, "queued", headers=form),
@@ -151,16 +161,18 @@ def _of_github() -> list[Case]:
         Case("form with two payloads", kind, encoded(sent.body, sent.body), *UNUSABLE, headers=form),
         Case("form said to be JSON", kind, encoded(sent.body), *UNUSABLE),
         Case("tag", kind, tag, 200, "ignored"),
-        Case("ping", kind, as_sent("ping", {"zen": "", "hook_id": 1}), 200, "pong"),
-        Case("labeled", kind, as_sent("pull_request", {**number, "action": "labeled"}), 200, "ignored"),
-        Case("a huge number", kind, as_sent("pull_request", {**number, "number": 10**30}), *UNUSABLE),
-        Case("number 0", kind, as_sent("pull_request", {**number, "number": 0}), *UNUSABLE),
+        Case("ping", kind, encode_request("ping", {"zen": "", "hook_id": 1}), 200, "pong"),
+        Case(
+            "labeled", kind, encode_request("pull_request", {**number, "action": "labeled"}), 200, "ignored"
+        ),
+        Case("a huge number", kind, encode_request("pull_request", {**number, "number": 10**30}), *UNUSABLE),
+        Case("number 0", kind, encode_request("pull_request", {**number, "number": 0}), *UNUSABLE),
     ]
 
 
 def _of_gitlab() -> list[Case]:
     kind, sent = "gitlab", push("gitlab")
-    tag = as_sent(
+    tag = encode_request(
         "Tag Push Hook", {**json.loads(sent.body), "object_kind": "tag_push", "ref": "refs/tags/v1"}
     )
     return [
@@ -190,10 +202,10 @@ CASES = [
 ]
 
 
-async def _reset(shared: Hooked, kind: str) -> None:
+async def _reset(shared: WebhookRepository, kind: str) -> None:
     """Restore the state before the first case; previews stay."""
     if shared.kind != kind:
-        await shared.become(kind)
+        await shared.change_kind(kind)
     async with shared.platform.sessions() as session, session.begin():
         await session.execute(delete(WaitingPush))
         await session.execute(
@@ -203,7 +215,7 @@ async def _reset(shared: Hooked, kind: str) -> None:
         )
 
 
-def _headers(shared: Hooked, case: Case) -> dict[str, str | None]:
+def _headers(shared: WebhookRepository, case: Case) -> dict[str, str | None]:
     headers = dict(case.headers or {})
     if case.change is not None:
         name = SIGNATURE[case.kind]
@@ -214,7 +226,7 @@ def _headers(shared: Hooked, case: Case) -> dict[str, str | None]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-async def test_each_delivery_gets_its_response(shared: Hooked, case: Case) -> None:
+async def test_each_delivery_gets_its_response(shared: WebhookRepository, case: Case) -> None:
     await _reset(shared, case.kind)
     for sent in case.first:
         await shared.deliver(sent)
@@ -249,7 +261,7 @@ async def test_each_delivery_gets_its_response(shared: Hooked, case: Case) -> No
     ],
 )
 async def test_published_payloads_of_github_are_accepted(
-    shared: Hooked, file: str, event: str, expected: tuple[int, str]
+    shared: WebhookRepository, file: str, event: str, expected: tuple[int, str]
 ) -> None:
     if not PUBLISHED.exists():
         pytest.skip(f"the published payloads are not at {PUBLISHED}")
@@ -261,10 +273,10 @@ async def test_published_payloads_of_github_are_accepted(
         # Each of the two must run on its own.
         other = "opened" if file.endswith("-closed.json") else "closed"
         await shared.deliver(Sent(event, (PUBLISHED / f"pull_request-{other}.json").read_bytes()))
-    assert await shared.told(Sent(event, (PUBLISHED / file).read_bytes())) == expected
+    assert await shared.deliver_status(Sent(event, (PUBLISHED / file).read_bytes())) == expected
 
 
-async def test_a_repeated_header_is_refused(github: Hooked) -> None:
+async def test_a_repeated_header_is_refused(github: WebhookRepository) -> None:
     sent = push("github")
     signed = sign("github", github.secret, sent)
     address = f"{github.platform.url}/api/repositories/{github.repository_id}/webhook"
@@ -275,10 +287,10 @@ async def test_a_repeated_header_is_refused(github: Hooked) -> None:
     ]
     async with github.platform.http.post(address, data=sent.body, headers=pairs) as answer:
         assert answer.status == 401
-    assert await github.told(sent) == (202, "queued")
+    assert await github.deliver_status(sent) == (202, "queued")
 
 
-async def test_a_body_without_a_content_type_is_json(github: Hooked) -> None:
+async def test_a_body_without_a_content_type_is_json(github: WebhookRepository) -> None:
     sent = push("github")
     address = f"{github.platform.url}/api/repositories/{github.repository_id}/webhook"
     signed = {name: str(value) for name, value in sign("github", github.secret, sent).items()}
@@ -290,13 +302,13 @@ async def test_a_body_without_a_content_type_is_json(github: Hooked) -> None:
 
 
 @pytest.mark.both_databases
-async def test_a_repository_id_must_be_a_number(github: Hooked) -> None:
+async def test_a_repository_id_must_be_a_number(github: WebhookRepository) -> None:
     for given in ("shop", "0", "-1", "1.0", "99999999999", "%00"):
         answer = await github.deliver(push("github"), path=f"/repositories/{given}/webhook")
         assert answer.problem == (404, "not-found")
 
 
-async def test_other_methods_are_refused(github: Hooked) -> None:
+async def test_other_methods_are_refused(github: WebhookRepository) -> None:
     for path in (f"/repositories/{github.repository_id}/webhook", "/git-app/webhook", "/github-app/webhook"):
         answer = await github.platform.call("GET", path)
         assert answer.problem == (405, "method-not-allowed")

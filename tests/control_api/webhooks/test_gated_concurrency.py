@@ -15,35 +15,35 @@ from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
 from control_workers.waiting_pushes import WaitingPushWorker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
-from tests.support.webhooks import Hooked, as_sent, bitbucket_change, push
+from tests.support.webhooks import WebhookRepository, bitbucket_change, encode_request, push
 
 PRODUCTION = "shop/production"
 
 
-async def _statuses(hooked: Hooked) -> list[str]:
+async def _statuses(webhook: WebhookRepository) -> list[str]:
     """Return the statuses of the pushes to production, oldest first."""
-    mine = hooked.platform.acme.environment(PRODUCTION).id
+    mine = webhook.platform.acme.environment(PRODUCTION).id
     query = select(Deployment.status).where(Deployment.trigger == "push", Deployment.environment_id == mine)
-    async with hooked.platform.sessions() as session:
+    async with webhook.platform.sessions() as session:
         return list((await session.execute(query.order_by(Deployment.id))).scalars())
 
 
 @pytest.mark.both_databases
-async def test_one_of_several_concurrent_pushes_waits_for_approval(github: Hooked) -> None:
+async def test_one_of_several_concurrent_pushes_waits_for_approval(github: WebhookRepository) -> None:
     await github.platform.change(PRODUCTION, deploys_need_approval=True)
     # Set the repository's ID: storing it would make all deliveries wait for the first one.
-    await github.told(push("github"))
-    pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 9)]
+    await github.deliver_status(push("github"))
+    pushes = [github.deliver_status(push("github", after=f"{number:040x}")) for number in range(1, 9)]
     assert set(await asyncio.gather(*pushes)) == {(202, "queued")}
     assert await _statuses(github) == ["canceled"] * 8 + ["awaiting_approval"]
 
 
 @pytest.mark.both_databases
-async def test_a_gated_environment_is_removed_during_pushes(github: Hooked) -> None:
+async def test_a_gated_environment_is_removed_during_pushes(github: WebhookRepository) -> None:
     await github.platform.change(PRODUCTION, deploys_need_approval=True)
     target = github.platform.acme.places[PRODUCTION]
 
-    await github.told(push("github"))
+    await github.deliver_status(push("github"))
 
     async def remove() -> None:
         await asyncio.sleep(0)
@@ -53,7 +53,7 @@ async def test_a_gated_environment_is_removed_during_pushes(github: Hooked) -> N
                 session, DeployTarget(mine, target.project), Actor("test"), datetime.now(UTC)
             )
 
-    pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 21)]
+    pushes = [github.deliver_status(push("github", after=f"{number:040x}")) for number in range(1, 21)]
     looks = [
         WaitingPushWorker(github.platform.sessions, InProcessKeyDirectory()).process_waiting()
         for _ in range(5)
@@ -63,18 +63,18 @@ async def test_a_gated_environment_is_removed_during_pushes(github: Hooked) -> N
 
 
 @pytest.mark.both_databases
-async def test_pushes_of_several_branches_in_any_order(github: Hooked) -> None:
-    await github.become("bitbucket")
+async def test_pushes_of_several_branches_in_any_order(github: WebhookRepository) -> None:
+    await github.change_kind("bitbucket")
     for name in (PRODUCTION, "shop/staging"):
         await github.platform.change(name, deploys_need_approval=True)
 
-    await github.told(push("bitbucket"))
+    await github.deliver_status(push("bitbucket"))
 
     def both(number: int) -> Awaitable[tuple[int, str]]:
         branches = ["main", "develop"] if number % 2 else ["develop", "main"]
         changes = [bitbucket_change(branch, after=f"{number:040x}") for branch in branches]
         payload = {**json.loads(push("bitbucket").body), "push": {"changes": changes}}
-        return github.told(as_sent("repo:push", payload))
+        return github.deliver_status(encode_request("repo:push", payload))
 
     assert set(await asyncio.gather(*(both(number) for number in range(1, 13)))) == {(202, "queued")}
     assert (await _statuses(github)).count("awaiting_approval") == 1

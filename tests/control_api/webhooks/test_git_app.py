@@ -15,7 +15,7 @@ from control_domain.webhooks import process_push as process_push
 from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import NotFound
 from tests.support.deploy_platform import Answer
-from tests.support.webhooks import Hooked, Sent, as_sent, pull, push
+from tests.support.webhooks import Sent, WebhookRepository, encode_request, pull, push
 
 SECRET = "the secret of the application"
 IDS = {"acme/shop": 1, "acme/other": 2, "globex/shop": 1}
@@ -23,14 +23,16 @@ PATHS = ("/git-app/webhook", "/github-app/webhook")
 
 
 @pytest.fixture
-async def app(github: Hooked) -> Hooked:
+async def app(github: WebhookRepository) -> WebhookRepository:
     """The application's webhook; its repository is acme's shop."""
     github.platform.app.state.git_app_secret = SECRET
     github.secret = WebhookSecret("hmac", SECRET)
     return github
 
 
-async def _deliver(app: Hooked, sent: Sent, delivery: str | None = None, path: str = PATHS[0]) -> Answer:
+async def _deliver(
+    app: WebhookRepository, sent: Sent, delivery: str | None = None, path: str = PATHS[0]
+) -> Answer:
     return await app.deliver(sent, delivery, path=path)
 
 
@@ -44,7 +46,7 @@ def _installation(action: str, *names: str, number: int = 1) -> Sent:
         "installation": {"id": number, "account": {"login": "Acme"}},
         "repositories": _repositories(names),
     }
-    return as_sent("installation", payload)
+    return encode_request("installation", payload)
 
 
 def _changed(added: list[str], removed: list[str]) -> Sent:
@@ -54,26 +56,26 @@ def _changed(added: list[str], removed: list[str]) -> Sent:
         "repositories_added": _repositories(added),
         "repositories_removed": _repositories(removed),
     }
-    return as_sent("installation_repositories", payload)
+    return encode_request("installation_repositories", payload)
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_a_ping_with_a_valid_signature_gets_pong(app: Hooked, path: str) -> None:
-    sent = as_sent("ping", {"zen": "Keep it logically awesome.", "hook_id": 1})
+async def test_a_ping_with_a_valid_signature_gets_pong(app: WebhookRepository, path: str) -> None:
+    sent = encode_request("ping", {"zen": "Keep it logically awesome.", "hook_id": 1})
     answer = await _deliver(app, sent, path=path)
     assert (answer.status, answer.json()) == (200, {"status": "pong"})
     app.secret = WebhookSecret("hmac", "another secret than it has")
     assert (await _deliver(app, sent, path=path)).problem == (401, "bad-signature")
 
 
-async def test_without_a_secret_the_application_is_404(app: Hooked) -> None:
+async def test_without_a_secret_the_application_is_404(app: WebhookRepository) -> None:
     app.platform.app.state.git_app_secret = None
-    assert (await _deliver(app, as_sent("ping", {}))).problem == (404, "not-found")
+    assert (await _deliver(app, encode_request("ping", {}))).problem == (404, "not-found")
 
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("path", PATHS)
-async def test_an_installation_connects_its_repositories(app: Hooked, path: str) -> None:
+async def test_an_installation_connects_its_repositories(app: WebhookRepository, path: str) -> None:
     sent = push("github", installation=1)
     assert (await _deliver(app, sent, path=path)).problem == (404, "not-found")
     answer = await _deliver(app, _installation("created", "ACME/Shop", "Acme/Other"), path=path)
@@ -92,20 +94,22 @@ async def test_an_installation_connects_its_repositories(app: Hooked, path: str)
     [_installation("deleted"), _installation("suspend"), _changed([], ["Acme/Shop"])],
     ids=["deleted", "suspended", "repository removed"],
 )
-async def test_a_deleted_installation_disconnects_its_repositories(app: Hooked, ending: Sent) -> None:
+async def test_a_deleted_installation_disconnects_its_repositories(
+    app: WebhookRepository, ending: Sent
+) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     assert (await _deliver(app, ending)).json() == {"status": "handled"}
     assert (await _deliver(app, push("github", installation=1))).status == 404
 
 
-async def test_an_unsuspended_installation_connects_again(app: Hooked) -> None:
+async def test_an_unsuspended_installation_connects_again(app: WebhookRepository) -> None:
     for action in ("created", "suspend", "unsuspend"):
         await _deliver(app, _installation(action, "Acme/Shop"))
     assert (await _deliver(app, push("github", installation=1))).status == 202
 
 
 @pytest.mark.both_databases
-async def test_repositories_may_be_added_later(app: Hooked) -> None:
+async def test_repositories_may_be_added_later(app: WebhookRepository) -> None:
     # An unknown installation: hosts may send events out of order.
     await _deliver(app, _changed(["Acme/Shop"], []))
     await _deliver(app, _changed(["Acme/Shop"], []))
@@ -113,7 +117,7 @@ async def test_repositories_may_be_added_later(app: Hooked) -> None:
 
 
 @pytest.mark.both_databases
-async def test_every_project_of_the_repository_is_deployed(app: Hooked) -> None:
+async def test_every_project_of_the_repository_is_deployed(app: WebhookRepository) -> None:
     tenant = app.platform.acme
     async with app.platform.sessions() as session, session.begin():
         now = tenant.account.created_at
@@ -130,21 +134,21 @@ async def test_every_project_of_the_repository_is_deployed(app: Hooked) -> None:
         assert await session.get(Repository, blog.id) is not None
 
 
-async def test_pull_requests_are_processed_too(app: Hooked) -> None:
+async def test_pull_requests_are_processed_too(app: WebhookRepository) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     answer = await _deliver(app, pull("github", installation=1))
     assert (answer.status, answer.json()["status"]) == (202, "preview_queued")
 
 
 @pytest.mark.both_databases
-async def test_duplicates_are_recognized(app: Hooked) -> None:
+async def test_duplicates_are_recognized(app: WebhookRepository) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     sent = push("github", installation=1)
     assert (await _deliver(app, sent, "one")).json()["status"] == "queued"
     assert (await _deliver(app, sent, "one", PATHS[1])).json() == {"status": "duplicate"}
 
 
-async def test_projects_that_are_not_ready_are_ignored(app: Hooked) -> None:
+async def test_projects_that_are_not_ready_are_ignored(app: WebhookRepository) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     await app.platform.change("shop/production", state="hibernated")
     answer = await _deliver(app, push("github", installation=1))
@@ -152,11 +156,11 @@ async def test_projects_that_are_not_ready_are_ignored(app: Hooked) -> None:
     assert "hibernated" in ((await app.deliveries())[-1].reason or "")
 
 
-async def test_a_repository_webhook_ignores_installations(github: Hooked) -> None:
-    assert await github.told(_installation("created", "Acme/Shop")) == (200, "ignored")
+async def test_a_repository_webhook_ignores_installations(github: WebhookRepository) -> None:
+    assert await github.deliver_status(_installation("created", "Acme/Shop")) == (200, "ignored")
 
 
-async def _ids(app: Hooked) -> dict[str, str | None]:
+async def _ids(app: WebhookRepository) -> dict[str, str | None]:
     """Return the IDs of the accessible repositories by name."""
     async with app.platform.sessions() as session:
         rows = (await session.execute(select(InstalledRepository))).scalars()
@@ -165,7 +169,7 @@ async def _ids(app: Hooked) -> dict[str, str | None]:
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "before its first push"])
-async def test_a_renamed_repository_is_still_deployed(app: Hooked, is_known: bool) -> None:
+async def test_a_renamed_repository_is_still_deployed(app: WebhookRepository, is_known: bool) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     if is_known:
         await _deliver(app, pull("github", installation=1))
@@ -176,7 +180,7 @@ async def test_a_renamed_repository_is_still_deployed(app: Hooked, is_known: boo
 
 
 @pytest.mark.both_databases
-async def test_a_repository_with_a_reused_name_is_not_matched(app: Hooked) -> None:
+async def test_a_repository_with_a_reused_name_is_not_matched(app: WebhookRepository) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     assert (await _deliver(app, push("github", installation=1))).status == 202
     taker = _changed(["Acme/Shop"], [])
@@ -193,7 +197,7 @@ async def test_a_repository_with_a_reused_name_is_not_matched(app: Hooked) -> No
 
 
 @pytest.mark.both_databases
-async def test_a_repository_may_move_to_another_installation(app: Hooked) -> None:
+async def test_a_repository_may_move_to_another_installation(app: WebhookRepository) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     assert (await _deliver(app, push("github", installation=1))).status == 202
     await _deliver(app, _changed([], ["Acme/Shop"]))
@@ -204,7 +208,7 @@ async def test_a_repository_may_move_to_another_installation(app: Hooked) -> Non
 
 
 @pytest.mark.both_databases
-async def test_the_next_delivery_stores_a_missing_repository_id(app: Hooked) -> None:
+async def test_the_next_delivery_stores_a_missing_repository_id(app: WebhookRepository) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     async with app.platform.sessions() as session, session.begin():
         await session.execute(update(InstalledRepository).values(host_id=None))
@@ -213,7 +217,7 @@ async def test_the_next_delivery_stores_a_missing_repository_id(app: Hooked) -> 
 
 
 @pytest.mark.both_databases
-async def test_deliveries_without_a_connected_repository_are_listed(app: Hooked) -> None:
+async def test_deliveries_without_a_connected_repository_are_listed(app: WebhookRepository) -> None:
     """Once the repository is connected, the same delivery is not a duplicate."""
     sent = push("github", installation=1)
     assert (await _deliver(app, sent, "one")).problem == (404, "not-found")
@@ -224,18 +228,18 @@ async def test_deliveries_without_a_connected_repository_are_listed(app: Hooked)
     assert (await _deliver(app, sent, "one")).status == 202
 
 
-async def test_a_repository_of_the_same_name_on_another_host_is_not_deployed(app: Hooked) -> None:
+async def test_a_repository_of_the_same_name_on_another_host_is_not_deployed(app: WebhookRepository) -> None:
     await app.change(url="https://github.example/acme/shop.git")
     await _deliver(app, _installation("created", "Acme/Shop"))
     payload = json.loads(push("github", installation=1).body)
     payload["repository"]["html_url"] = "https://github.com/Acme/Shop"
-    assert (await _deliver(app, as_sent("push", payload))).status == 404
+    assert (await _deliver(app, encode_request("push", payload))).status == 404
     payload["repository"]["html_url"] = "https://github.example/Acme/Shop"
-    assert (await _deliver(app, as_sent("push", payload))).status == 202
+    assert (await _deliver(app, encode_request("push", payload))).status == 202
 
 
 async def test_a_removed_environment_does_not_block_other_projects(
-    app: Hooked, monkeypatch: pytest.MonkeyPatch
+    app: WebhookRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The environment of one of two projects is removed between lookup and deployment."""
     tenant = app.platform.acme

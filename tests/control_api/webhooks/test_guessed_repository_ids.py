@@ -3,26 +3,26 @@
 import pytest
 
 from pipeline_contracts.client_address import parse_trusted_proxies
-from tests.support.webhooks import Hooked, push, sign
+from tests.support.webhooks import WebhookRepository, push, sign
 
 STRANGER, HOST = "203.0.113.9", "198.51.100.7"
 
 
-async def _status(hooked: Hooked, number: int, address: str) -> int:
-    sent = push(hooked.kind)
+async def _status(webhook: WebhookRepository, number: int, address: str) -> int:
+    sent = push(webhook.kind)
     headers = {
-        **sign(hooked.kind, hooked.secret, sent),
+        **sign(webhook.kind, webhook.secret, sent),
         "X-Forwarded-For": address,
         "Content-Type": "application/json",
     }
     given = {name: value for name, value in headers.items() if value is not None}
-    url = f"{hooked.platform.url}/api/repositories/{number}/webhook"
-    async with hooked.platform.http.post(url, data=sent.body, headers=given) as response:
+    url = f"{webhook.platform.url}/api/repositories/{number}/webhook"
+    async with webhook.platform.http.post(url, data=sent.body, headers=given) as response:
         return response.status
 
 
 async def test_a_client_is_limited_after_a_hundred_unknown_ids(
-    github: Hooked, monkeypatch: pytest.MonkeyPatch
+    github: WebhookRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = github.platform.app.state
     monkeypatch.setattr(state, "client_addresses", parse_trusted_proxies("127.0.0.1"))
@@ -38,7 +38,7 @@ async def test_a_client_is_limited_after_a_hundred_unknown_ids(
 
 
 async def test_loopback_addresses_have_the_same_limit(
-    github: Hooked, monkeypatch: pytest.MonkeyPatch
+    github: WebhookRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Deployed applications connect from loopback too; a trusted proxy there names its clients."""
     state = github.platform.app.state

@@ -6,20 +6,20 @@ from sqlalchemy import select
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from control_workers.waiting_pushes import WaitingPushWorker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
-from tests.support.webhooks import Hooked, push
+from tests.support.webhooks import WebhookRepository, push
 
 PRODUCTION = "shop/production"
 
 
 @pytest.mark.both_databases
-async def test_a_queued_waiting_push_cancels_the_older_one(github: Hooked) -> None:
+async def test_a_queued_waiting_push_cancels_the_older_one(github: WebhookRepository) -> None:
     platform = github.platform
     await platform.change(PRODUCTION, deploys_need_approval=True)
-    assert await github.told(push("github")) == (202, "queued")
+    assert await github.deliver_status(push("github")) == (202, "queued")
     # A rollback needs no approval: it is active.
     live = platform.acme.deployments["production"].id
     rollback = await platform.call("POST", f"/v1/deployments/{live}/rollback")
-    assert await github.told(push("github", before="a" * 40, after="b" * 40)) == (202, "waiting")
+    assert await github.deliver_status(push("github", before="a" * 40, after="b" * 40)) == (202, "waiting")
     await platform.settle()
     await WaitingPushWorker(platform.sessions, InProcessKeyDirectory()).process_waiting()
     async with platform.sessions() as session:

@@ -13,7 +13,7 @@ from control_domain.tables.webhooks import SealedWebhookSecret
 from pipeline_contracts.client_address import parse_trusted_proxies
 from pipeline_contracts.errors import BadSignature, Unavailable
 from tests.hostile.unfinished_webhooks import attack, deliver
-from tests.support.webhooks import Hooked, push
+from tests.support.webhooks import WebhookRepository, push
 
 HOOK, HERE, THERE = "repository 1", "192.0.2.1", "198.51.100.0"
 
@@ -172,12 +172,12 @@ def test_proofs_of_a_webhook_evict_only_its_own() -> None:
 def test_the_total_number_of_proofs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("control_api.limits.webhook_limits._MAX_VERIFIED", 4)
     senders = WebhookSenders()
-    for hook, network in [("a", HERE), ("b", HERE), ("c", HERE), ("c", THERE), ("c", "192.0.2.9")]:
-        senders.record_valid(hook, network)
-    assert [senders.is_verified(hook, HERE) for hook in "abc"] == [True, True, False]
+    for connect_webhook, network in [("a", HERE), ("b", HERE), ("c", HERE), ("c", THERE), ("c", "192.0.2.9")]:
+        senders.record_valid(connect_webhook, network)
+    assert [senders.is_verified(connect_webhook, HERE) for connect_webhook in "abc"] == [True, True, False]
     # A new proof replaces the oldest one.
     senders.record_valid("d", HERE)
-    assert [senders.is_verified(hook, HERE) for hook in "abd"] == [False, True, True]
+    assert [senders.is_verified(connect_webhook, HERE) for connect_webhook in "abd"] == [False, True, True]
     assert senders._verified_count == sum(map(len, senders._verified.values())) == 4
 
 
@@ -210,8 +210,8 @@ async def _hold_beside(
 ) -> None:
     """Send a body of 5 MiB in chunks; after each, the other bodies send one byte."""
     readings = []
-    for hook, network, size in held:
-        readings.append(stack.enter_context(bodies.reading(hook, network)))
+    for connect_webhook, network, size in held:
+        readings.append(stack.enter_context(bodies.reading(connect_webhook, network)))
         stack.enter_context(readings[-1].abortable(_Entered()))  # type: ignore[arg-type]
         readings[-1].add(size)
     newest = stack.enter_context(bodies.reading(*host))
@@ -254,7 +254,7 @@ def test_a_site_and_an_account_have_shares() -> None:
 
 
 async def test_signed_deliveries_are_accepted_during_an_attack_with_endless_bodies(
-    github: Hooked,
+    github: WebhookRepository,
 ) -> None:
     github.platform.app.state.webhook_bodies = bodies = WebhookBodies(
         unverified=(80_000, 40_000, 40_000), verified=(40_000, 10_000, 10_000)
@@ -266,7 +266,7 @@ async def test_signed_deliveries_are_accepted_during_an_attack_with_endless_bodi
             await asyncio.sleep(0.01)
 
 
-async def test_a_stalled_body_is_aborted(github: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stalled_body_is_aborted(github: WebhookRepository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("control_api.requests.webhook_body._WINDOW_SECONDS", 0.2)
     where = urlsplit(github.platform.url)
     reader, writer = await asyncio.open_connection(where.hostname, where.port)
@@ -277,7 +277,7 @@ async def test_a_stalled_body_is_aborted(github: Hooked, monkeypatch: pytest.Mon
 
 
 async def test_the_sender_is_the_client_that_a_trusted_proxy_names(
-    github: Hooked, monkeypatch: pytest.MonkeyPatch
+    github: WebhookRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = github.platform.app
     app.state.client_addresses = parse_trusted_proxies("127.0.0.0/8")
@@ -286,9 +286,9 @@ async def test_the_sender_is_the_client_that_a_trusted_proxy_names(
     monkeypatch.setattr(bodies.senders, "_clock", lambda: 0.0)
     answer = await github.deliver(push("github"), headers={"X-Forwarded-For": "2001:db8::7"})
     assert answer.status == 202
-    hook = f"repository {github.repository_id}"
-    assert bodies.senders.is_verified(hook, "2001:db8::/64")
-    assert not bodies.senders.is_verified(hook, "127.0.0.1")
+    connect_webhook = f"repository {github.repository_id}"
+    assert bodies.senders.is_verified(connect_webhook, "2001:db8::/64")
+    assert not bodies.senders.is_verified(connect_webhook, "127.0.0.1")
     sent = push("github")
     named = {"X-Forwarded-For": "203.0.113.9", "X-Hub-Signature-256": None}
     for _ in range(100):
@@ -302,7 +302,7 @@ async def test_the_sender_is_the_client_that_a_trusted_proxy_names(
     assert (await github.deliver(sent, headers={"X-Forwarded-For": "203.0.113.10"})).status == 202
 
 
-async def test_a_secret_that_cannot_be_opened_is_not_a_bad_signature(github: Hooked) -> None:
+async def test_a_secret_that_cannot_be_opened_is_not_a_bad_signature(github: WebhookRepository) -> None:
     async with github.platform.sessions() as session, session.begin():
         await session.execute(update(SealedWebhookSecret).values(key_id="unknown"))
     assert await deliver(github, 1) == 503

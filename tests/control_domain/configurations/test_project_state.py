@@ -43,10 +43,10 @@ from control_domain.variables.operations import decide_variable_change, replace_
 from pipeline_contracts.deploy_states import ChangeState
 from pipeline_contracts.errors import NotFound
 from pipeline_contracts.schedules import Schedule
+from tests.support.databases import recorded_statements
 from tests.support.deploy_platform import Platform, Tenant, add_succeeded
 from tests.support.prepared_platform import platform, prepared
 from tests.support.serve_control import VARIABLE_KEYS
-from tests.support.statements import noted_statements
 
 __all__ = ["platform", "prepared"]
 
@@ -427,7 +427,7 @@ async def test_the_number_of_queries_does_not_depend_on_the_size(platform: Platf
 
     async def count() -> tuple[int, int]:
         async with platform.sessions() as session:
-            with noted_statements(platform.engine) as statements:
+            with recorded_statements(platform.engine) as statements:
                 state = await read_project_state(session, VARIABLE_KEYS, shop)
         return len(statements), len(state.resources)
 

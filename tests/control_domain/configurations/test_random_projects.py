@@ -20,7 +20,7 @@ from control_domain.tables.projects import Project
 from tests.support.applied_configuration import apply_in_memory
 from tests.support.changed_project import ChangedProject, all_gates
 from tests.support.examples import EXAMPLES
-from tests.support.operated import NOW
+from tests.support.managed_project import NOW
 from tests.support.random_configurations import RandomDocument, documents_for
 
 _ACTOR = Actor("203.0.113.7")
@@ -31,7 +31,7 @@ class _NewProject:
     """One of its own for each example."""
 
     def __init__(self, configured: ChangedProject, project: Project) -> None:
-        self._sessions = configured.operated.engines.sessions
+        self._sessions = configured.managed.engines.sessions
         self._keys = configured.keys
         self._project = project
 
@@ -63,8 +63,8 @@ class _NewProject:
 
 async def _make_project(configured: ChangedProject) -> _NewProject:
     slug = f"random-{next(_numbers)}"
-    async with configured.operated.engines.sessions() as session, session.begin():
-        project = await create_project(session, configured.operated.account, slug, slug, NOW)
+    async with configured.managed.engines.sessions() as session, session.begin():
+        project = await create_project(session, configured.managed.account, slug, slug, NOW)
     return _NewProject(configured, project)
 
 

@@ -19,7 +19,7 @@ from control_domain.tables.audit import AuditEntry
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from pipeline_contracts.errors import ReviewExpired
 from tests.support.deploy_platform import Platform, Prepared, open_platform, prepared_after
-from tests.support.other_changes import CHANGES, NO_CHANGES, make_before
+from tests.support.project_changes import CHANGES, NO_CHANGES, make_before
 from tests.support.reviewed_project import ReviewedProject, statuses
 
 DOCUMENT = """\

@@ -18,26 +18,26 @@ from git_hosts.github import commit_statuses as adapter
 from git_hosts.github.commit_statuses import GitHubStatusClient, open_github_status_client
 from pipeline_contracts.deploy_states import DeploymentStatus
 from tests.control_workers.commit_statuses.fake_github import TOKEN, FakeGitHub
-from tests.support.operated import NOW, REVISION, Operated
-from tests.support.prepared_project import database_url, operated, prepared_project
+from tests.support.managed_project import NOW, REVISION, ManagedProject
+from tests.support.prepared_project import database_url, managed, prepared_project
 
-__all__ = ["clock", "database_url", "github", "operated", "prepared_project", "pushed", "statuses"]
+__all__ = ["clock", "database_url", "github", "managed", "prepared_project", "pushed", "statuses"]
 
 
 @dataclass(slots=True)
 class Pushed:
     """The project "shop", which is deployed from `acme/shop` on GitHub."""
 
-    operated: Operated
+    managed: ManagedProject
     sessions: Sessions
 
     async def push(self, **values: Any) -> int:
         """Insert a deployment of a push, of a known commit, and return its number. `values` are columns."""
         row = {
-            "account_id": self.operated.account.id,
-            "project_id": self.operated.project.id,
-            "repository_id": self.operated.repository.id,
-            "environment_id": self.operated.environment.id,
+            "account_id": self.managed.account.id,
+            "project_id": self.managed.project.id,
+            "repository_id": self.managed.repository.id,
+            "environment_id": self.managed.environment.id,
             "status": "queued",
             "trigger": "push",
             "revision": REVISION,
@@ -66,11 +66,11 @@ class Pushed:
 
     async def add_environment(self, slug: str, type_: str = "staging") -> DeployTarget:
         async with self.sessions() as session, session.begin():
-            made = await create_environment(session, self.operated.project, slug, slug, type_, NOW)
-            return DeployTarget(made, self.operated.project)
+            made = await create_environment(session, self.managed.project, slug, slug, type_, NOW)
+            return DeployTarget(made, self.managed.project)
 
     async def reported(self, number: int) -> str | None:
-        return (await self.operated.deployment(number)).reported
+        return (await self.managed.deployment(number)).reported
 
 
 class Clock:
@@ -87,9 +87,9 @@ class Clock:
 
 
 @pytest.fixture
-async def pushed(operated: Operated, sessions: Sessions) -> Pushed:
-    await operated.change(Repository, operated.repository.id, kind="github", full_name="acme/shop")
-    return Pushed(operated, sessions)
+async def pushed(managed: ManagedProject, sessions: Sessions) -> Pushed:
+    await managed.change(Repository, managed.repository.id, kind="github", full_name="acme/shop")
+    return Pushed(managed, sessions)
 
 
 @pytest.fixture

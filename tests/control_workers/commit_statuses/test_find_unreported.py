@@ -18,8 +18,8 @@ from control_workers.commit_statuses.find_unreported import Unreported, find_unr
 from control_workers.commit_statuses.report_deployments import store_reported
 from git_hosts.commit_statuses import CommitStatus
 from tests.control_workers.commit_statuses.conftest import Pushed
-from tests.support.operated import NOW, REVISION
-from tests.support.statements import noted_statements
+from tests.support.databases import recorded_statements
+from tests.support.managed_project import NOW, REVISION
 
 _DAY = timedelta(hours=24)
 
@@ -62,7 +62,7 @@ async def test_success_links_to_the_environment(pushed: Pushed, status: str, add
     async with pushed.sessions() as session, session.begin():
         session.add(
             EnvironmentLease(
-                environment_id=pushed.operated.environment.id,
+                environment_id=pushed.managed.environment.id,
                 holder="dpl_1",
                 holder_name="here",
                 fence=1,
@@ -100,13 +100,13 @@ async def test_other_deployments_are_not_reported(pushed: Pushed, values: dict[s
 async def test_repositories_on_unconfigured_hosts_are_not_reported(
     pushed: Pushed, values: dict[str, Any]
 ) -> None:
-    await pushed.operated.change(Repository, pushed.operated.repository.id, **values)
+    await pushed.managed.change(Repository, pushed.managed.repository.id, **values)
     await pushed.push()
     assert await _find(pushed) == []
 
 
 async def test_each_host_gets_only_its_own_repositories(pushed: Pushed) -> None:
-    await pushed.operated.change(Repository, pushed.operated.repository.id, kind="gitlab")
+    await pushed.managed.change(Repository, pushed.managed.repository.id, kind="gitlab")
     await pushed.push()
     assert [one.kind for one in await _find(pushed, ("github", "gitlab"))] == ["gitlab"]
     assert await _find(pushed, ("github",)) == []
@@ -125,7 +125,7 @@ async def test_unreported_deployments_are_due_for_a_day(pushed: Pushed) -> None:
 
 async def test_deployments_of_a_removed_environment_are_not_started(pushed: Pushed) -> None:
     await pushed.push(status="succeeded")
-    target = pushed.operated.target
+    target = pushed.managed.target
     async with pushed.sessions() as session, session.begin():
         environment = await session.get_one(Environment, target.environment.id)
         await remove_environment(
@@ -156,7 +156,7 @@ async def test_the_end_uses_the_context_of_the_start(pushed: Pushed) -> None:
     number = await pushed.push(status="deploying")
     (begun,) = await _find(pushed)
     await store_reported(pushed.sessions, begun, "pending")
-    await pushed.operated.change(Environment, pushed.operated.environment.id, slug="live")
+    await pushed.managed.change(Environment, pushed.managed.environment.id, slug="live")
     await pushed.transition(number, "failed")
     assert [one.status.context for one in await _find(pushed)] == ["pharos/shop/production"]
 
@@ -166,7 +166,7 @@ async def test_only_the_newest_deployment_of_a_commit_is_reported(pushed: Pushed
     older = await pushed.push(status="failed", reported="pending")
     newer = await pushed.push(status="succeeded")
     assert await _numbers(pushed) == [newer]
-    await pushed.operated.change(Deployment, newer, reported="success")
+    await pushed.managed.change(Deployment, newer, reported="success")
     assert await _numbers(pushed) == []
     assert await pushed.reported(older) == "pending"
 
@@ -195,7 +195,7 @@ async def test_one_statement_suffices_for_any_number(pushed: Pushed) -> None:
     for count in (0, 1, 19):
         for number in range(count):
             await pushed.push(status="succeeded", revision=f"{count:020x}{number:020x}")
-        with noted_statements(engine) as seen:
+        with recorded_statements(engine) as seen:
             found = await _find(pushed)
         counts.append((len(found), len(seen)))
     assert counts == [(0, 1), (1, 1), (20, 1)]

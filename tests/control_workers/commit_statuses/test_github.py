@@ -18,7 +18,7 @@ from tests.control_workers.commit_statuses.fake_github import (
     cut_connection,
     respond_with,
 )
-from tests.support.operated import REVISION
+from tests.support.managed_project import REVISION
 
 STATUS = CommitStatus(
     "acme/shop",

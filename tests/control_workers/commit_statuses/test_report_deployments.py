@@ -27,8 +27,8 @@ from tests.control_workers.commit_statuses.fake_github import (
     cut_connection,
     respond_with,
 )
-from tests.support.operated import NOW, REVISION
-from tests.support.statements import noted_statements
+from tests.support.databases import recorded_statements
+from tests.support.managed_project import NOW, REVISION
 
 _LOGGER = "control_workers.commit_statuses"
 NEVER_STOPPED = asyncio.Event()
@@ -200,7 +200,7 @@ async def test_no_queries_run_during_the_backoff(
     await pushed.push()
     github.responses.append(respond_with(500))
     await reporter.report(NEVER_STOPPED)
-    with noted_statements(pushed.sessions.kw["bind"]) as seen:
+    with recorded_statements(pushed.sessions.kw["bind"]) as seen:
         await reporter.report(NEVER_STOPPED)
     assert seen == []
 
@@ -228,9 +228,9 @@ async def test_the_backoff_of_one_host_does_not_affect_others(
     pushed: Pushed, statuses: GitHubStatusClient, github: FakeGitHub, clock: Clock
 ) -> None:
     """Both kinds of hosts use the same client here."""
-    operated = pushed.operated
+    managed = pushed.managed
     async with pushed.sessions() as session, session.begin():
-        project = await create_project(session, operated.account, "Blog", "blog", NOW)
+        project = await create_project(session, managed.account, "Blog", "blog", NOW)
         target = await create_environment(session, project, "Production", "production", "production", NOW)
         url = "https://gitlab.com/acme/blog.git"
         repository = await connect_repository(session, project.id, "gitlab", url, "main", NOW)
@@ -297,7 +297,7 @@ async def test_a_slow_end_does_not_overwrite_a_newer_report(
     github.responses.append(held)
     late = asyncio.create_task(slow.report(NEVER_STOPPED))
     await held.received.wait()
-    await pushed.operated.change(Deployment, number, reported="refused")
+    await pushed.managed.change(Deployment, number, reported="refused")
     held.go.set()
     await late
     await other.report(NEVER_STOPPED)

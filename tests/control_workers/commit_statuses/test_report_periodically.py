@@ -17,8 +17,8 @@ from git_hosts.github.commit_statuses import GitHubStatusClient
 from pipeline_contracts.settings import BadSettings, Settings
 from tests.control_workers.commit_statuses.conftest import Pushed
 from tests.control_workers.commit_statuses.fake_github import TOKEN, DelayedResponse, FakeGitHub
-from tests.support.eleven_steps import Database
-from tests.support.statements import noted_statements
+from tests.support.databases import recorded_statements
+from tests.support.eleven_operations import Database
 
 _LOGGER = "control_workers.commit_statuses"
 _INTERVAL = 0.02
@@ -56,7 +56,7 @@ def short_interval(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_without_a_token_nothing_runs(pushed: Pushed, github: FakeGitHub) -> None:
     await _push(pushed)
-    with noted_statements(pushed.sessions.kw["bind"]) as seen:
+    with recorded_statements(pushed.sessions.kw["bind"]) as seen:
         async with running_status_reports(pushed.sessions, Settings(github_api_url=github.url)):
             assert not _is_running()
             for _ in range(5):

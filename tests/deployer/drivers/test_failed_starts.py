@@ -10,7 +10,8 @@ from deployer.drivers.interface import DeployFailed
 from deployer.drivers.local.driver import _quote_output
 from deployer.shield import end_tasks
 from tests.deployer.processes.sandbox import PYTHON
-from tests.support.driven import Driven, Heard, driven, until
+from tests.support.driver_under_test import DriverUnderTest, RecordedLog, driver_under_test
+from tests.support.waits import poll_until
 
 ANSWERS = """\
 import http.server, os, socket, sys
@@ -101,22 +102,28 @@ FAILED_CHECKS = {
 }
 
 
-async def _fail(stage: Driven, number: int, program: str, arguments: str, health: str) -> tuple[str, Heard]:
+async def _fail(
+    under_test: DriverUnderTest, number: int, program: str, arguments: str, health: str
+) -> tuple[str, RecordedLog]:
     """Return the error of starting an environment's only release."""
     command = f"exec {PYTHON} app.py {arguments}"
-    run = stage.write_run(number, program, health=health, command=command)
-    log = Heard()
+    run = under_test.write_run(number, program, health=health, command=command)
+    log = RecordedLog()
     with pytest.raises(DeployFailed) as caught:
-        await stage.driver.start(stage.tenancy(number), run, 1, log)
+        await under_test.driver.start(under_test.tenancy(number), run, 1, log)
     return str(caught.value), log
 
 
-async def _explain(stage: Driven, number: int, program: str, arguments: str, expected: str) -> None:
+async def _explain(
+    under_test: DriverUnderTest, number: int, program: str, arguments: str, expected: str
+) -> None:
     """Wait until the instance has this explanation: programs may take long to start."""
     command = f"exec {PYTHON} app.py {arguments}"
-    run = stage.write_run(number, program, health="path: /healthz, timeout_seconds: 3600", command=command)
-    starting = asyncio.create_task(stage.driver.start(stage.tenancy(number), run, 1, Heard()))
-    output = stage.folder / "outputs" / stage.tenancy(number).public_id / str(number) / "web.1.log"
+    run = under_test.write_run(
+        number, program, health="path: /healthz, timeout_seconds: 3600", command=command
+    )
+    starting = asyncio.create_task(under_test.driver.start(under_test.tenancy(number), run, 1, RecordedLog()))
+    output = under_test.folder / "outputs" / under_test.tenancy(number).public_id / str(number) / "web.1.log"
     explanation = ""
     try:
         async with asyncio.timeout(60):
@@ -124,7 +131,7 @@ async def _explain(stage: Driven, number: int, program: str, arguments: str, exp
                 await asyncio.sleep(0.1)
                 printed = output.read_text() if output.exists() else ""
                 found = re.search(r"listens at (\d+)\n", printed)
-                explanation = await stage.driver._fleets[number].instances[0].explain()
+                explanation = await under_test.driver._fleets[number].instances[0].explain()
                 if re.fullmatch(expected.replace(PORT_OF_APP, found[1] if found else "-"), explanation):
                     return
     except TimeoutError:
@@ -134,15 +141,15 @@ async def _explain(stage: Driven, number: int, program: str, arguments: str, exp
 
 
 async def test_a_failed_health_check_is_explained() -> None:
-    async with driven() as stage:
+    async with driver_under_test() as under_test:
         await asyncio.gather(
-            *(_explain(stage, number, *case) for number, case in enumerate(FAILED_CHECKS.values(), 1))
+            *(_explain(under_test, number, *case) for number, case in enumerate(FAILED_CHECKS.values(), 1))
         )
 
 
 async def test_a_deployment_fails_with_the_reason() -> None:
-    async with driven() as stage:
-        message, _ = await _fail(stage, 1, SLEEPS, "", "path: /healthz, timeout_seconds: 1")
+    async with driver_under_test() as under_test:
+        message, _ = await _fail(under_test, 1, SLEEPS, "", "path: /healthz, timeout_seconds: 1")
         assert re.fullmatch(rf"web\.1 was not healthy within 1 s: {NO_PORT}", message), message
 
 
@@ -161,10 +168,10 @@ ENDS = {
 
 async def test_a_process_that_ends_is_reported_at_once() -> None:
     """Before the timeout of the health check."""
-    async with driven() as stage:
+    async with driver_under_test() as under_test:
         health = "path: /healthz, timeout_seconds: 3600"
         failing = [
-            _fail(stage, number, text, "", health) for number, (text, _) in enumerate(ENDS.values(), 1)
+            _fail(under_test, number, text, "", health) for number, (text, _) in enumerate(ENDS.values(), 1)
         ]
         async with asyncio.timeout(60):
             ended = await asyncio.gather(*failing)
@@ -174,19 +181,19 @@ async def test_a_process_that_ends_is_reported_at_once() -> None:
 
 async def test_the_last_line_of_a_failed_process_is_a_whole_line() -> None:
     """Both in the deployment's log and in the file to which the next start appends."""
-    async with driven() as stage:
+    async with driver_under_test() as under_test:
         printing = "import sys\nprint('boots', end='', flush=True)\nsys.exit(3)\n"
-        message, log = await _fail(stage, 1, printing, "", "path: /healthz, timeout_seconds: 3600")
+        message, log = await _fail(under_test, 1, printing, "", "path: /healthz, timeout_seconds: 3600")
         assert message == "web.1 ended with status 3 before it was healthy."
         printed = log.text.partition("» The last that web.1 printed:\n")[2]
         assert set(printed.splitlines(keepends=True)) == {"boots\n"}
-        path = stage.folder / "outputs" / stage.tenancy(1).public_id / "1" / "web.1.log"
-        await until(lambda: path.read_text().startswith("boots\nboots\n"))
+        path = under_test.folder / "outputs" / under_test.tenancy(1).public_id / "1" / "web.1.log"
+        await poll_until(lambda: path.read_text().startswith("boots\nboots\n"))
 
 
 async def test_the_last_line_of_a_process_that_still_runs_is_a_whole_line(tmp_path: Path) -> None:
     """The deployment's log ends the last line with a line break: the process may print the rest of it later."""
-    path, log = tmp_path / "web.1.log", Heard()
+    path, log = tmp_path / "web.1.log", RecordedLog()
     path.write_text("one\nwaits for the databa")
     await _quote_output(path, log)
     assert log.text == "» The last that web.1 printed:\none\nwaits for the databa\n"

@@ -6,7 +6,7 @@ import pytest
 
 from deployer.processes.start_process import has_namespaces
 from tests.hostile.hidden_processes import attack_by_deployment
-from tests.support.driven import driven
+from tests.support.driver_under_test import driver_under_test
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs a user for each environment")
 
@@ -14,6 +14,6 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs a user for each
 async def test_a_rollback_leaves_no_hidden_process() -> None:
     if not await has_namespaces():
         pytest.skip("this kernel grants no namespaces: what hides from its marks is not found")
-    async with driven() as stage:
-        live, rolled_back, stopped = await attack_by_deployment(stage, settle_seconds=0)
+    async with driver_under_test() as under_test:
+        live, rolled_back, stopped = await attack_by_deployment(under_test, settle_seconds=0)
     assert (live, rolled_back, stopped) == (1, 0, 0)

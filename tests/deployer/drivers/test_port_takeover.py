@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from deployer.drivers.interface import DeployFailed
-from tests.support.driven import Driven, Heard, driven, until
-from tests.support.takeover_apps import ATTACKER, VICTIM
+from tests.support.driver_under_test import DriverUnderTest, RecordedLog, driver_under_test
+from tests.support.hostile_apps import ATTACKER, VICTIM
+from tests.support.waits import poll_until
 
 VICTIM_ID, ATTACKER_ID = 1, 2
 CRASHES, REQUESTS = 2, 12
@@ -21,53 +22,53 @@ CRASHES, REQUESTS = 2, 12
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs a user for each environment")
 
 
-def _stolen(stage: Driven) -> Counter[str]:
-    home = stage.folder / "homes" / stage.tenancy(ATTACKER_ID).public_id / "run"
+def _stolen(under_test: DriverUnderTest) -> Counter[str]:
+    home = under_test.folder / "homes" / under_test.tenancy(ATTACKER_ID).public_id / "run"
     return Counter((home / "stolen").read_text().split())
 
 
-async def _ask_with_cookies(stage: Driven) -> list[tuple[int, str]]:
+async def _ask_with_cookies(under_test: DriverUnderTest) -> list[tuple[int, str]]:
     """Send requests with cookies; every second one opens a WebSocket."""
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket"}
     asking = (
-        stage.ask(VICTIM_ID, "/account", Cookie="session=secret", **(upgrade if number % 2 else {}))
+        under_test.fetch(VICTIM_ID, "/account", Cookie="session=secret", **(upgrade if number % 2 else {}))
         for number in range(REQUESTS)
     )
     return list(await asyncio.gather(*asking))
 
 
 async def test_an_application_on_the_port_of_a_crashed_one_gets_no_request() -> None:
-    async with driven() as stage:
-        await stage.bring_live(
-            ATTACKER_ID, stage.write_run(2, ATTACKER, variables=stage.name_victim(VICTIM_ID))
+    async with driver_under_test() as under_test:
+        await under_test.start_and_switch(
+            ATTACKER_ID, under_test.write_run(2, ATTACKER, variables=under_test.victim_variables(VICTIM_ID))
         )
-        victim = stage.write_run(1, VICTIM, health="path: /", variables={"START_SECONDS": "0.3"})
-        await stage.bring_live(VICTIM_ID, victim)
+        victim = under_test.write_run(1, VICTIM, health="path: /", variables={"START_SECONDS": "0.3"})
+        await under_test.start_and_switch(VICTIM_ID, victim)
         ports = set()
         for crash in range(CRASHES):
-            before = stage.web(VICTIM_ID)
+            before = under_test.first_status(VICTIM_ID)
             assert before.pid is not None and before.port is not None
             ports.add(before.port)
-            await until(lambda crash=crash: _stolen(stage)["seen"] > crash)
+            await poll_until(lambda crash=crash: _stolen(under_test)["seen"] > crash)
             os.kill(before.pid, signal.SIGKILL)
-            await until(lambda crash=crash: _stolen(stage)["port"] > crash)
+            await poll_until(lambda crash=crash: _stolen(under_test)["port"] > crash)
             # Requests of the moment after the crash wait for the next start, which has another port.
-            answers = await _ask_with_cookies(stage)
+            answers = await _ask_with_cookies(under_test)
             assert answers == [(200, "mine")] * REQUESTS
-            await until(lambda: stage.web(VICTIM_ID).state == "running")
-        assert stage.web(VICTIM_ID).port not in ports and len(ports) == CRASHES
-        stolen = _stolen(stage)
+            await poll_until(lambda: under_test.first_status(VICTIM_ID).state == "running")
+        assert under_test.first_status(VICTIM_ID).port not in ports and len(ports) == CRASHES
+        stolen = _stolen(under_test)
         assert (stolen["cookie"], stolen["request"]) == (0, 0)
 
 
 async def test_a_program_on_the_port_of_a_starting_application_gets_no_request() -> None:
     """The program binds the port before the application does."""
     never_listens = "import time\ntime.sleep(1000)\n"
-    async with driven() as stage:
-        run = stage.write_run(1, never_listens, health="path: /, timeout_seconds: 2")
-        starting = asyncio.create_task(stage.driver.start(stage.tenancy(1), run, 1, Heard()))
-        await until(lambda: stage.instances.get(1) and stage.web(1).port)
-        port = stage.web(1).port
+    async with driver_under_test() as under_test:
+        run = under_test.write_run(1, never_listens, health="path: /, timeout_seconds: 2")
+        starting = asyncio.create_task(under_test.driver.start(under_test.tenancy(1), run, 1, RecordedLog()))
+        await poll_until(lambda: under_test.instances.get(1) and under_test.first_status(1).port)
+        port = under_test.first_status(1).port
         assert port is not None
         with socket.create_server(("127.0.0.1", port)) as squatter:
             squatter.settimeout(0)
@@ -76,7 +77,7 @@ async def test_a_program_on_the_port_of_a_starting_application_gets_no_request()
             # Not even a connection, since the listener is examined first.
             with pytest.raises(BlockingIOError):
                 squatter.accept()
-        await stage.driver.reconcile(stage.tenancy(1), None, 0)
+        await under_test.driver.reconcile(under_test.tenancy(1), None, 0)
 
 
 async def test_deploys_and_restarts_work_without_the_right_to_trace() -> None:

@@ -15,7 +15,7 @@ from deployer.processes.run_step import StepTimedOut
 from deployer.processes.start_process import has_namespaces
 from deployer.processes.supervised_process import SupervisedProcess
 from tests.deployer.processes.sandbox import PYTHON, Sandbox, wait_until
-from tests.support.hiding import HIDE
+from tests.support.hostile_apps import HIDDEN_PROCESS
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="needs root, whose commands have a user of their own"
@@ -44,13 +44,15 @@ async def nothing_left(sandbox: Sandbox) -> AsyncIterator[None]:
 
 
 async def test_no_hidden_process_is_left_after_a_step(sandbox: Sandbox) -> None:
-    await sandbox.run(f"{HIDE}\nuntil [ -e ~/hidden ]; do sleep 0.02; done")
+    await sandbox.run(f"{HIDDEN_PROCESS}\nuntil [ -e ~/hidden ]; do sleep 0.02; done")
     assert _find_processes_of_owner(sandbox) == []
 
 
 async def test_no_hidden_process_is_left_after_a_step_that_times_out(sandbox: Sandbox) -> None:
     with pytest.raises(StepTimedOut):
-        await sandbox.run(f"{HIDE}\nuntil [ -e ~/hidden ]; do sleep 0.02; done; sleep 600", timeout_seconds=3)
+        await sandbox.run(
+            f"{HIDDEN_PROCESS}\nuntil [ -e ~/hidden ]; do sleep 0.02; done; sleep 600", timeout_seconds=3
+        )
     assert _is_hidden(sandbox)
     assert _find_processes_of_owner(sandbox) == []
 
@@ -59,7 +61,7 @@ async def test_no_hidden_process_is_left_after_an_instance_is_stopped(
     sandbox: Sandbox, tmp_path: Path
 ) -> None:
     """Only the mark identifies the processes, since other instances may run as the same user."""
-    instance = _supervise(sandbox, f"{HIDE}\nexec sleep 600", tmp_path, lambda _: None)
+    instance = _supervise(sandbox, f"{HIDDEN_PROCESS}\nexec sleep 600", tmp_path, lambda _: None)
     instance.start()
     await wait_until(lambda: _is_hidden(sandbox))
     await instance.stop(1)
@@ -74,7 +76,7 @@ async def test_no_hidden_process_is_left_after_an_instance_crashed(sandbox: Sand
         if it.state == "waiting":
             left.append(_find_processes_of_owner(sandbox))
 
-    command = f"{HIDE}\nuntil [ -e ~/hidden ]; do sleep 0.02; done; exit 3"
+    command = f"{HIDDEN_PROCESS}\nuntil [ -e ~/hidden ]; do sleep 0.02; done; exit 3"
     instance = _supervise(sandbox, command, tmp_path, look)
     instance.start()
     await wait_until(lambda: left)
@@ -85,7 +87,7 @@ async def test_no_hidden_process_is_left_after_an_instance_crashed(sandbox: Sand
 async def test_hidden_processes_of_a_killed_deployer_are_ended(sandbox: Sandbox, null_output: int) -> None:
     """A successor ends instances that it does not adopt, and spares other instances of the same user."""
     other = Sandbox(sandbox.path, sandbox.confinement, sandbox.mark + "2")
-    process = sandbox.start(f"{HIDE}\nexec sleep 600", null_output, dies_with_deployer=False)
+    process = sandbox.start(f"{HIDDEN_PROCESS}\nexec sleep 600", null_output, dies_with_deployer=False)
     neighbour = other.start("exec sleep 600", null_output, dies_with_deployer=False)
     await neighbour.wait_started()
     await wait_until(lambda: _is_hidden(sandbox))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.support.deploying import Deploying, deploying
+from tests.support.installation import Installation, running_installation
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +16,6 @@ def deploy_settings() -> Mapping[str, str]:
 @pytest.fixture(scope="module")
 def installation(
     tmp_path_factory: pytest.TempPathFactory, deploy_settings: Mapping[str, str]
-) -> Iterator[Deploying]:
-    with deploying(tmp_path_factory.mktemp("deploys"), **deploy_settings) as created:
+) -> Iterator[Installation]:
+    with running_installation(tmp_path_factory.mktemp("deploys"), **deploy_settings) as created:
         yield created

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tests.support.deployed_apps import page_app, shell_app
-from tests.support.deploying import App, Deploying, processes_of, wait_until
+from tests.support.installation import App, Installation, find_processes
 from tests.support.repositories import Repository
+from tests.support.waits import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -20,12 +21,12 @@ def deploy_settings() -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="module")
-def app(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> App:
+def app(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> App:
     """The application with one release."""
     repository = Repository(tmp_path_factory.mktemp("life") / "app.git")
     repository.commit(page_app("first"))
-    created = installation.new_app("Life", repository)
-    created.bring_live()
+    created = installation.create_app("Life", repository)
+    created.deploy_live()
     return created
 
 
@@ -36,7 +37,7 @@ def _web(app: App) -> dict[str, Any]:
         output = [(one["state"], one["pid"] in app.runners()) for one in app.instances()]
         return output == [("running", True)]
 
-    wait_until(is_told, told=app.instances)
+    wait_until(is_told, describe=app.instances)
     (web,) = app.instances()
     return web
 
@@ -50,33 +51,33 @@ def test_a_cancelled_build_ends_at_once_and_leaves_nothing(app: App) -> None:
     wait_until((app.home / "build" / "begun").exists)
     assert len(app.builders()) >= 2
     began = time.monotonic()
-    app.where.operate("cancel", str(number), "--yes")
-    done = app.finish(number)
+    app.installation.run_json("cancel", str(number), "--yes")
+    done = app.wait_finished(number)
     wait_until(lambda: app.builders() == [])
     print(f"\na cancelled build was gone after {time.monotonic() - began:.1f} s")
     assert done.status == "canceled", done
     wait_until(lambda: app.artefacts() == before)
     assert app.get() == (200, "first")
-    app.bring_live()
+    app.deploy_live()
 
 
 def test_a_hibernated_environment_responds_so_until_it_is_woken(app: App) -> None:
-    app.where.operate("environment", "hibernate", app.name)
+    app.installation.run_json("environment", "hibernate", app.name)
     wait_until(lambda: app.get()[0] == 503)
     wait_until(lambda: app.runners() == [])
     assert app.get()[0] == 503
-    app.where.operate("environment", "wake", app.name)
+    app.installation.run_json("environment", "wake", app.name)
     wait_until(lambda: app.get() == (200, "first"))
 
 
 def test_the_first_request_wakes_an_environment_and_is_answered(app: App) -> None:
-    app.where.operate("environment", "set", app.name, "--wake-on-request", "on")
-    app.where.operate("environment", "hibernate", app.name)
+    app.installation.run_json("environment", "set", app.name, "--wake-on-request", "on")
+    app.installation.run_json("environment", "hibernate", app.name)
     wait_until(lambda: app.runners() == [])
     began = time.monotonic()
     assert app.get() == (200, "first")
     print(f"\nthe request that woke the environment was answered after {time.monotonic() - began:.1f} s")
-    assert app.where.operate("environment", "show", app.name)["state"] == "running"
+    assert app.installation.run_json("environment", "show", app.name)["state"] == "running"
 
 
 def test_a_crashed_process_is_started_again(app: App) -> None:
@@ -90,15 +91,15 @@ def test_a_crashed_process_is_started_again(app: App) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_the_newest_releases_are_retained_for_rollback(installation: Deploying, tmp_path: Path) -> None:
+def test_the_newest_releases_are_retained_for_rollback(installation: Installation, tmp_path: Path) -> None:
     repository = Repository(tmp_path / "app.git")
-    app = installation.new_app("Retained", repository)
+    app = installation.create_app("Retained", repository)
     before = app.artefacts() if (installation.folder / "artefacts").exists() else set()
     numbers = []
     for page in range(3):
         files = page_app(f"page {page}")
         repository.commit({**files, "pharos.yaml": f"{files['pharos.yaml']}retain: 2\n"})
-        numbers.append(app.bring_live().number)
+        numbers.append(app.deploy_live().number)
     assert app.get() == (200, "page 2")
     wait_until(lambda: app.artefacts() - before == {str(number) for number in numbers[1:]}, 30, app.artefacts)
 
@@ -107,7 +108,7 @@ def test_the_newest_releases_are_retained_for_rollback(installation: Deploying, 
 
     answer = installation.call("POST", f"deployments/{numbers[1]}/rollback")
     assert answer.status == 202, answer.json
-    done = app.finish(answer.json["data"]["id"])
+    done = app.wait_finished(answer.json["data"]["id"])
     assert done.status == "succeeded", done
     assert app.get() == (200, "page 1")
     assert not any("Build step" in text for text in done.texts), done
@@ -119,17 +120,17 @@ def test_a_restart_restores_the_live_release(app: App) -> None:
     app.repository.commit(page_app("after the restart", build=step), "interrupted")
     number = app.deploy("interrupted")
     wait_until((app.home / "build" / "interrupted").exists)
-    app.where.restart()
+    app.installation.restart()
     wait_until(app.is_up)
-    done = app.finish(number)
+    done = app.wait_finished(number)
     assert done.status == "succeeded", done
     assert app.get() == (200, "after the restart")
 
 
 def test_a_restarted_platform_adopts_the_processes_of_a_killed_one(app: App) -> None:
     before = _web(app)
-    app.where.platform.kill()
-    app.where.start()
+    app.installation.platform.kill()
+    app.installation.start()
     wait_until(app.is_up)
     now = _web(app)
     assert now["pid"] == before["pid"], "what ran was not taken over"
@@ -141,42 +142,42 @@ def test_a_build_of_a_killed_platform_is_ended_and_restarted(app: App) -> None:
     number = app.deploy("killed")
     wait_until((app.home / "build" / "attempt0").exists)
     first = set(app.builders())
-    app.where.platform.kill()
-    app.where.start()
+    app.installation.platform.kill()
+    app.installation.start()
     wait_until(lambda: not first & set(app.builders()))
-    done = app.finish(number)
+    done = app.wait_finished(number)
     assert done.status == "succeeded", done
     assert app.get() == (200, "second attempt")
     assert app.builders() == []
 
 
 def test_an_environment_removed_while_it_builds_leaves_no_process(
-    installation: Deploying, tmp_path: Path
+    installation: Installation, tmp_path: Path
 ) -> None:
     repository = Repository(tmp_path / "app.git")
     repository.commit(page_app("never", build='touch "$HOME/begun"; sleep 1000'))
-    app = installation.new_app("Removed early", repository)
+    app = installation.create_app("Removed early", repository)
     number = app.deploy()
     wait_until((app.home / "build" / "begun").exists)
     done = installation.platform.run("environment", "remove", app.name, "--yes")
     if done.returncode:
         # The command may first require that the deployment is canceled.
         assert str(number) in done.stderr
-        installation.operate("cancel", str(number), "--yes")
-        installation.operate("environment", "remove", app.name, "--yes")
+        installation.run_json("cancel", str(number), "--yes")
+        installation.run_json("environment", "remove", app.name, "--yes")
     wait_until(lambda: app.builders() == [])
     # Its folders are removed by the next sweep, within a minute.
 
 
-def test_nothing_is_left_of_a_removed_environment(installation: Deploying, tmp_path: Path) -> None:
+def test_nothing_is_left_of_a_removed_environment(installation: Installation, tmp_path: Path) -> None:
     repository = Repository(tmp_path / "app.git")
     repository.commit(shell_app("python3 -u -m http.server --bind 127.0.0.1 $PORT & wait"))
-    app = installation.new_app("Removed", repository)
-    number = app.bring_live().number
+    app = installation.create_app("Removed", repository)
+    number = app.deploy_live().number
     uids = range(app.first_uid, app.first_uid + 2)
-    assert processes_of(uids) != []
-    installation.operate("environment", "remove", app.name, "--yes")
-    wait_until(lambda: processes_of(uids) == [])
+    assert find_processes(uids) != []
+    installation.run_json("environment", "remove", app.name, "--yes")
+    wait_until(lambda: find_processes(uids) == [])
     folder = installation.folder
     places = [folder / "artefacts" / str(number), app.home, app.outputs]
     # Less than the minute between sweeps, so none is needed.
@@ -187,24 +188,24 @@ def test_nothing_is_left_of_a_removed_environment(installation: Deploying, tmp_p
 
 
 def test_changes_of_the_live_release_do_not_wait_for_a_build(app: App) -> None:
-    app.where.operate("environment", "set", app.name, "--wake-on-request", "off")
+    app.installation.run_json("environment", "set", app.name, "--wake-on-request", "off")
     app.repository.commit(
         page_app("later", build='touch "$HOME/later"; while [ ! -e "$HOME/go" ]; do sleep 0.1; done')
     )
     number = app.deploy()
     home = app.home / "build"
     # At once, possibly in the same poll as the deployment.
-    app.where.operate("environment", "scale", app.name, "2")
+    app.installation.run_json("environment", "scale", app.name, "2")
     wait_until((home / "later").exists)
     try:
         wait_until(lambda: len(app.instances()) == 2)
-        app.where.operate("environment", "hibernate", app.name)
+        app.installation.run_json("environment", "hibernate", app.name)
         wait_until(lambda: app.runners() == [])
-        app.where.operate("environment", "wake", app.name)
+        app.installation.run_json("environment", "wake", app.name)
         wait_until(app.is_up)
         # The build is still in progress.
         assert len(app.builders()) > 0
     finally:
         (home / "go").touch()
-    assert app.finish(number).status == "succeeded"
+    assert app.wait_finished(number).status == "succeeded"
     assert app.get() == (200, "later")

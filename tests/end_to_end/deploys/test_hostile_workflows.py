@@ -11,9 +11,10 @@ import pytest
 
 from deployer.processes.process_table import INIT_PID, read_namespace_pids
 from tests.support.deployed_apps import SERVE, page_app, shell_app
-from tests.support.deploying import App, Deploying, processes_of, wait_until
 from tests.support.hostile_apps import DAEMONS, FORK_BOMB, INTRUDER, MEMORY_BOMB, SICK, STUBBORN_AND_DEAF
+from tests.support.installation import App, Installation, find_processes
 from tests.support.repositories import Files, Link, Repository
+from tests.support.waits import wait_until
 
 _MEMORY_MB = 192
 _MOST_GROWTH_MB = 60
@@ -31,23 +32,23 @@ def deploy_settings() -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="module")
-def app(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> App:
+def app(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> App:
     """The application that hostile workflows attack while it serves its previous release."""
     repository = Repository(tmp_path_factory.mktemp("hostile") / "app.git")
     repository.commit(page_app("the former release"))
-    created = installation.new_app("Hostile", repository)
-    created.bring_live()
+    created = installation.create_app("Hostile", repository)
+    created.deploy_live()
     return created
 
 
 @pytest.fixture(scope="module")
-def neighbour(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> App:
+def neighbour(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> App:
     """Another project, whose release, home and process are attacked."""
     repository = Repository(tmp_path_factory.mktemp("neighbour") / "app.git")
     repository.commit(page_app("the neighbour's page"))
-    created = installation.new_app("Neighbour", repository)
+    created = installation.create_app("Neighbour", repository)
     created.set_variables("PRIVATE=belongs-to-the-neighbour\n")
-    created.bring_live()
+    created.deploy_live()
     (created.home / "run" / "notes.txt").write_text("belongs-to-the-neighbour")
     return created
 
@@ -57,22 +58,22 @@ class _Guard:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._memory = psutil.Process(app.where.platform.pid).memory_info().rss
+        self._memory = psutil.Process(app.installation.platform.pid).memory_info().rss
         self._artefacts = app.artefacts()
         self._runners = set(app.runners())
         assert self._runners != set()
 
     def check(self) -> None:
         app = self._app
-        wait_until(app.where.is_well)
+        wait_until(app.installation.is_ready)
         assert app.builders() == []
         assert app.get() == (200, "the former release")
         # They count as processes of the user until the init process of the machine has reaped them.
-        wait_until(lambda: not processes_of({app.first_uid}, with_ended=True))
+        wait_until(lambda: not find_processes({app.first_uid}, with_ended=True))
         wait_until(lambda: set(app.runners()) == self._runners, 60, lambda: (app.runners(), self._runners))
         # The next sweep would remove it within a minute.
         wait_until(lambda: app.artefacts() == self._artefacts, 30, app.artefacts)
-        grown = psutil.Process(app.where.platform.pid).memory_info().rss - self._memory
+        grown = psutil.Process(app.installation.platform.pid).memory_info().rss - self._memory
         assert grown < _MOST_GROWTH_MB * 2**20, f"grown by {grown / 2**20:.0f} MB"
 
 
@@ -159,7 +160,7 @@ def test_a_hostile_workflow_fails_without_affecting_others(app: App, case: str) 
     files, expected = _HOSTILE[case]
     app.repository.commit(files, "hostile")
     guard = _Guard(app)
-    done = app.bring("hostile")
+    done = app.deploy_and_wait("hostile")
     assert done.status == "failed", done
     assert expected in done.last, done
     guard.check()
@@ -173,7 +174,7 @@ def test_the_last_output_of_a_web_process_is_attributed_to_it(app: App) -> None:
     wait_until(lambda: any("Starts web" in text for text in app.texts(number)))
     for _ in range(5):
         assert app.get("/told-in-the-log-of-the-live-release")[0] == 404
-    done = app.finish(number)
+    done = app.wait_finished(number)
     assert done.status == "failed", done
     begins = done.texts.index("The last that web.1 printed:")
     assert done.texts[begins + 1 : -1] == ["cannot go on"], done
@@ -186,7 +187,7 @@ def test_a_submodule_address_cannot_run_a_command(app: App, tmp_path: Path) -> N
     files = {**_build("true"), ".gitmodules": modules}
     app.repository.commit(files, "hostile", submodules={"sub": revision})
     guard = _Guard(app)
-    done = app.bring("hostile")
+    done = app.deploy_and_wait("hostile")
     assert done.status == "failed", done
     assert "submodule" in done.last or "https and ssh" in done.last, done
     assert not (tmp_path / "ran").exists()
@@ -194,22 +195,29 @@ def test_a_submodule_address_cannot_run_a_command(app: App, tmp_path: Path) -> N
 
 
 def _attempts(app: App, neighbour: App) -> list[tuple[str, str]]:
-    data, folder = app.where.platform.data, app.where.folder
+    data, folder = app.installation.platform.data, app.installation.folder
     wait_until(
-        lambda: [one["state"] for one in neighbour.instances()] == ["running"], told=neighbour.instances
+        lambda: [one["state"] for one in neighbour.instances()] == ["running"], describe=neighbour.instances
     )
     (victim,) = neighbour.instances()
     live = folder / "artefacts" / str(victim["deployment_id"])
     notes = neighbour.home / "run" / "notes.txt"
     secrets = [data / "control.sqlite", data / "variables.key", data / "credentials.json"]
     folders = [data, folder, live, neighbour.home, notes.parent, folder / "outputs", "/root"]
-    reads = [*folders, *secrets, notes, live / "site" / "index.html", "/etc/shadow", app.where.platform.log]
+    reads = [
+        *folders,
+        *secrets,
+        notes,
+        live / "site" / "index.html",
+        "/etc/shadow",
+        app.installation.platform.log,
+    ]
     attempts: list[tuple[str, object]] = [("read", "/srv/app/attempts.json")]
     attempts += [("read", path) for path in reads]
     attempts += [("write", path) for path in (data / "new", live / "new", notes, "/etc/passwd", "/srv/new")]
     attempts += [("link", path) for path in (notes, "/etc/shadow")]
     attempts += [("connect", data / "operator.sock")]
-    for pid in (app.where.platform.pid, victim["pid"]):
+    for pid in (app.installation.platform.pid, victim["pid"]):
         inside = [
             f"/proc/{pid}/{name}" for name in ("environ", "mem", "maps", "fd", "cwd", "root/etc/shadow")
         ]
@@ -230,7 +238,7 @@ def test_a_build_reaches_nothing_of_others(app: App, neighbour: App) -> None:
     files = {"intruder.py": INTRUDER, "attempts.json": json.dumps(attempts)}
     app.repository.commit(_build("python3 intruder.py $HOME/found.json; exit 3", files), "hostile")
     guard = _Guard(app)
-    done = app.bring("hostile")
+    done = app.deploy_and_wait("hostile")
     assert (done.status, "ended with status 3" in done.last) == ("failed", True), done
     _check_found(app.home / "build" / "found.json", attempts)
     guard.check()
@@ -248,25 +256,25 @@ def test_a_release_reaches_nothing_of_others(app: App, neighbour: App) -> None:
     files = {"intruder.py": INTRUDER, "attempts.json": json.dumps(attempts), "site/index.html": "intruder"}
     web = f"python3 intruder.py $HOME/found.json; chmod u+w web.sh site; {SERVE}"
     app.repository.commit({**shell_app(web), **files}, "intruder")
-    app.bring_live("intruder")
+    app.deploy_live("intruder")
     assert app.get() == (200, "intruder")
     _check_found(app.home / "run" / "found.json", attempts)
-    assert app.where.is_well()
+    assert app.installation.is_ready()
     assert neighbour.get() == (200, "the neighbour's page")
 
 
 def test_a_release_that_ignores_sigterm_is_killed(app: App) -> None:
     stubborn = f"trap '' TERM INT; while :; do {SERVE.strip().removeprefix('exec ')}; done"
     app.repository.commit({**shell_app(stubborn), "site/index.html": "stays"}, "stubborn")
-    app.bring_live("stubborn")
+    app.deploy_live("stubborn")
     assert app.get() == (200, "stays")
-    app.bring_live("main")
+    app.deploy_live("main")
     assert app.get() == (200, "the former release")
     # Instances are recorded a little after they respond.
-    wait_until(lambda: [one["state"] for one in app.instances()] == ["running"], told=app.instances)
+    wait_until(lambda: [one["state"] for one in app.instances()] == ["running"], describe=app.instances)
     (web,) = app.instances()
     init = _init_of(web["pid"])
-    wait_until(lambda: _sessions(app.runners(), init) == {web["pid"]}, told=app.runners)
+    wait_until(lambda: _sessions(app.runners(), init) == {web["pid"]}, describe=app.runners)
     assert init is None or init in app.runners()
 
 

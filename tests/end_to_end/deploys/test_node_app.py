@@ -7,24 +7,25 @@ import aiohttp
 import pytest
 
 from tests.support.deployed_apps import NODE_WORKFLOW, node_app, step_seconds
-from tests.support.deploying import App, Deploying, wait_until
+from tests.support.installation import App, Installation
 from tests.support.repositories import Repository
+from tests.support.waits import wait_until
 
 
 @pytest.fixture(scope="module")
-def app(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> App:
+def app(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> App:
     folder = tmp_path_factory.mktemp("node")
     repository = Repository(folder / "app.git")
     repository.commit(node_app())
-    created = installation.new_app("Node", repository)
+    created = installation.create_app("Node", repository)
     created.set_variables("AUDIENCE=sailors\n")
     (folder / "workflow.yaml").write_text(NODE_WORKFLOW)
-    installation.operate("workflow", "set", str(folder / "workflow.yaml"), "--project", created.project)
+    installation.run_json("workflow", "set", str(folder / "workflow.yaml"), "--project", created.project)
     began = time.monotonic()
     number = created.deploy()
     wait_until(lambda: created.get()[0] == 200, 120, lambda: created.texts(number))
     took = time.monotonic() - began
-    done = created.finish(number)
+    done = created.wait_finished(number)
     assert done.status == "succeeded", done
     own = step_seconds(done.texts)
     print(
@@ -41,12 +42,12 @@ def test_the_application_answers(app: App) -> None:
     both = [("web", "running"), ("worker", "running")]
     # Instances are recorded a little after they respond.
     wait_until(
-        lambda: [(one["process"], one["state"]) for one in app.instances()] == both, told=app.instances
+        lambda: [(one["process"], one["state"]) for one in app.instances()] == both, describe=app.instances
     )
 
 
 async def test_a_websocket_works_in_both_directions(app: App) -> None:
-    address = f"http://127.0.0.1:{app.where.apps_port}/socket"
+    address = f"http://127.0.0.1:{app.installation.apps_port}/socket"
     async with (
         aiohttp.ClientSession() as session,
         session.ws_connect(address, headers={"Host": app.host}) as socket,
@@ -66,5 +67,5 @@ def test_the_previous_release_answers_until_the_new_one_does(app: App, tmp_path:
     while not answers or answers[-1] != (200, "Second built"):
         answers.append(app.get())
     assert set(answers) == {(200, "Hello sailors built"), (200, "Second built")}
-    assert app.finish(number).status == "succeeded"
-    wait_until(lambda: {one["deployment_id"] for one in app.instances()} == {number}, told=app.instances)
+    assert app.wait_finished(number).status == "succeeded"
+    wait_until(lambda: {one["deployment_id"] for one in app.instances()} == {number}, describe=app.instances)

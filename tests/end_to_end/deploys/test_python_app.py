@@ -11,22 +11,23 @@ from pathlib import Path
 import pytest
 
 from tests.support.deployed_apps import PYTHON_WORKFLOW, python_app, shell_app, step_seconds
-from tests.support.deploying import App, Deploying, wait_until
+from tests.support.installation import App, Installation
 from tests.support.repositories import Repository
+from tests.support.waits import wait_until
 
 
 @pytest.fixture(scope="module")
-def app(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> App:
+def app(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> App:
     """The application, deployed by the workflow of its repository."""
     repository = Repository(tmp_path_factory.mktemp("python") / "app.git")
     repository.commit(python_app())
-    created = installation.new_app("Python", repository)
+    created = installation.create_app("Python", repository)
     created.set_variables("AUDIENCE=the world\n")
     began = time.monotonic()
     number = created.deploy()
     wait_until(lambda: created.get()[0] == 200, 120, lambda: created.texts(number))
     took = time.monotonic() - began
-    done = created.finish(number)
+    done = created.wait_finished(number)
     assert done.status == "succeeded", done
     own = step_seconds(done.texts)
     print(
@@ -44,12 +45,14 @@ def test_the_application_answers(app: App) -> None:
     both = [("web", "running"), ("worker", "running")]
     # Instances are recorded a little after they respond.
     wait_until(
-        lambda: [(one["process"], one["state"]) for one in app.instances()] == both, told=app.instances
+        lambda: [(one["process"], one["state"]) for one in app.instances()] == both, describe=app.instances
     )
 
 
 def test_server_sent_events_are_not_buffered(app: App) -> None:
-    with closing(http.client.HTTPConnection("127.0.0.1", app.where.apps_port, timeout=60)) as connection:
+    with closing(
+        http.client.HTTPConnection("127.0.0.1", app.installation.apps_port, timeout=60)
+    ) as connection:
         connection.request("GET", "/events", headers={"Host": app.host})
         with connection.getresponse() as response:
             assert response.getheader("Content-Type") == "text/event-stream"
@@ -60,7 +63,7 @@ def test_server_sent_events_are_not_buffered(app: App) -> None:
 
 
 def test_the_log_lists_each_step(app: App) -> None:
-    done = app.where.call("GET", "deployments").json["data"]
+    done = app.installation.call("GET", "deployments").json["data"]
     first = min(one["id"] for one in done if one["environment_id"] == app.id)
     texts = app.texts(first)
     for expected in (
@@ -70,7 +73,7 @@ def test_the_log_lists_each_step(app: App) -> None:
         "Live",
     ):
         assert any(expected in text for text in texts), (expected, texts)
-    log = app.where.call("GET", f"deployments/{first}/log").json["data"]
+    log = app.installation.call("GET", f"deployments/{first}/log").json["data"]
     assert [line["text"] for line in log["lines"]] == texts
 
 
@@ -79,13 +82,13 @@ def test_the_log_lists_each_step(app: App) -> None:
 def test_branches_tags_and_commits_are_deployed(app: App, kind: str) -> None:
     commit = app.repository.commit(python_app(f"Ahoy {kind}"), f"feature/{kind}")
     app.repository.tag(f"v-{kind}", commit)
-    app.bring_live({"branch": "feature/branch", "tag": "v-tag", "commit": commit}[kind])
+    app.deploy_live({"branch": "feature/branch", "tag": "v-tag", "commit": commit}[kind])
     assert app.get() == (200, f"Ahoy {kind} the world")
 
 
 def test_a_missing_branch_keeps_the_live_release(app: App) -> None:
     before = app.get()
-    done = app.bring("no-such-branch")
+    done = app.deploy_and_wait("no-such-branch")
     assert (done.status, "no-such-branch" in done.last) == ("failed", True), done
     assert app.get() == before
 
@@ -95,15 +98,15 @@ def test_a_workflow_of_the_project_overrides_that_of_the_repository(app: App, tm
     document.write_text(
         PYTHON_WORKFLOW.replace("    - sh build.sh", "    - echo set by hand\n    - sh build.sh")
     )
-    app.where.operate("workflow", "set", str(document), "--project", app.project)
-    assert "set by hand" in app.bring_live().texts
+    app.installation.run_json("workflow", "set", str(document), "--project", app.project)
+    assert "set by hand" in app.deploy_live().texts
 
 
 @contextmanager
 def _following(app: App, deployment: int) -> "Iterator[subprocess.Popen[str]]":
     """Start `curl -N` on the live log."""
-    token = app.where.platform.credentials["api_token"]
-    address = f"http://127.0.0.1:{app.where.platform.port}/api/v1/deployments/{deployment}/log"
+    token = app.installation.platform.credentials["api_token"]
+    address = f"http://127.0.0.1:{app.installation.platform.port}/api/v1/deployments/{deployment}/log"
     headers = ["-H", f"Authorization: Bearer {token}", "-H", "Accept: text/event-stream"]
     with subprocess.Popen(["curl", "-sN", *headers, address], stdout=subprocess.PIPE, text=True) as curl:
         try:
@@ -112,12 +115,12 @@ def _following(app: App, deployment: int) -> "Iterator[subprocess.Popen[str]]":
             curl.kill()
 
 
-def test_the_log_streams_while_a_step_runs(installation: Deploying, tmp_path: Path) -> None:
+def test_the_log_streams_while_a_step_runs(installation: Installation, tmp_path: Path) -> None:
     repository = Repository(tmp_path / "app.git")
     # The step continues when the test has read its first line.
     step = 'echo "line one"; until [ -e "$HOME/go" ]; do sleep 0.02; done; echo "line two"; exit 3\n'
     repository.commit(shell_app("true", build=step))
-    app = installation.new_app("Streaming", repository)
+    app = installation.create_app("Streaming", repository)
     number = app.deploy()
     with _following(app, number) as curl:
         assert curl.stdout is not None
@@ -132,4 +135,4 @@ def test_the_log_streams_while_a_step_runs(installation: Deploying, tmp_path: Pa
     heard = "".join(seen)
     assert heard.index("line one") < heard.index("line two") < heard.index("ended with status 3")
     assert os.path.exists(app.home / "build" / "go")
-    assert app.finish(number).status == "failed"
+    assert app.wait_finished(number).status == "failed"

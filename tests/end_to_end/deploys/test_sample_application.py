@@ -4,16 +4,16 @@ import http.client
 from contextlib import closing
 from typing import Any
 
-from tests.support.deploying import Deploying
+from tests.support.installation import Installation
 
 
-def _connected(installation: Deploying) -> list[dict[str, Any]]:
+def _connected(installation: Installation) -> list[dict[str, Any]]:
     """Return the repositories of the first project."""
     project = installation.platform.credentials["project_id"]
-    return [one for one in installation.operate("repository", "list") if one["project"]["id"] == project]
+    return [one for one in installation.run_json("repository", "list") if one["project"]["id"] == project]
 
 
-def _ask(installation: Deploying, path: str) -> tuple[int, str]:
+def _ask(installation: Installation, path: str) -> tuple[int, str]:
     port = installation.apps_port
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         connection.request("GET", path, headers={"Host": "production.my-project.localhost"})
@@ -21,7 +21,7 @@ def _ask(installation: Deploying, path: str) -> tuple[int, str]:
             return response.status, response.read().decode()
 
 
-def test_the_sample_is_deployed_with_one_command(installation: Deploying) -> None:
+def test_the_sample_is_deployed_with_one_command(installation: Installation) -> None:
     (connected,) = _connected(installation)
     assert connected["id"] == installation.platform.credentials["repository"]["id"]
     assert connected["url"] == str(installation.platform.data / "repository.git")
@@ -32,7 +32,7 @@ def test_the_sample_is_deployed_with_one_command(installation: Deploying) -> Non
     assert _ask(installation, "/.git/HEAD")[0] == 404
 
 
-def test_a_restart_keeps_the_single_sample_and_its_secret(installation: Deploying) -> None:
+def test_a_restart_keeps_the_single_sample_and_its_secret(installation: Installation) -> None:
     before = installation.platform.credentials, _connected(installation)
     installation.restart()
     assert (installation.platform.credentials, _connected(installation)) == before

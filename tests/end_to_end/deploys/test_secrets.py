@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.deployed_apps import SERVE, shell_app
-from tests.support.deploying import App, Deploying, Finished
+from tests.support.installation import App, FinishedDeployment, Installation
 from tests.support.repositories import Repository
 from tests.support.secret_watch import Needles, ProcessWatch, files_with, is_open_to_others
 
@@ -60,8 +60,8 @@ raise ValueError(values["ODD"])
 
 
 @pytest.fixture(scope="module")
-def app(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> App:
-    created = installation.new_app("Secrets", Repository(tmp_path_factory.mktemp("secrets") / "app.git"))
+def app(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> App:
+    created = installation.create_app("Secrets", Repository(tmp_path_factory.mktemp("secrets") / "app.git"))
     quoted = {name: _quote(value) for name, value in (("PLAIN", _PLAIN), ("ODD", _ODD), ("LINES", _LINES))}
     created.set_variables("".join(f"{name}={value}\n" for name, value in quoted.items()))
     return created
@@ -86,11 +86,11 @@ def _quote(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$") + '"'
 
 
-def _bring(app: App, build: str, web: str, release: str = "true") -> Finished:
+def _bring(app: App, build: str, web: str, release: str = "true") -> FinishedDeployment:
     files = shell_app(web, {"release.sh": release, "printing.py": _PRINTING_IN_PYTHON}, build=build)
     workflow = f"{files['pharos.yaml']}release: {{steps: [sh release.sh]}}\n"
     app.repository.commit({**files, "pharos.yaml": workflow, "site/index.html": "quiet"})
-    done = app.bring()
+    done = app.deploy_and_wait()
     shown = [text for text in done.texts if _NEEDLES.within(text)]
     assert shown == []
     return done
@@ -122,14 +122,14 @@ def test_a_release_step_and_a_web_process_that_crashes(app: App, watch: ProcessW
 def test_the_api_and_commands_show_no_secret(app: App, watch: ProcessWatch) -> None:
     done = _bring(app, "true", SERVE)
     assert (done.status, app.get()) == ("succeeded", (200, "quiet"))
-    installation = app.where
+    installation = app.installation
     for number in range(1, done.number + 1):
         installation.call("GET", f"deployments/{number}")
         installation.call("GET", f"deployments/{number}/log")
     for path in ("deployments", "projects", f"projects/{app.project}"):
         installation.call("GET", path)
     for command in (["variables", "show", app.name], ["environment", "show", app.name], ["ps"], ["audit"]):
-        installation.operate(*command)
+        installation.run_json(*command)
     # In JSON notation, and unchanged.
     texts = [*installation.answers, *map(repr, map(json.loads, filter(_is_json, installation.answers)))]
     assert [text for text in texts if _NEEDLES.within(text)] == []
@@ -140,7 +140,7 @@ def _is_json(text: str) -> bool:
 
 
 def test_no_file_contains_a_secret(app: App, began: float) -> None:
-    data = app.where.platform.data
+    data = app.installation.platform.data
     found = files_with(_NEEDLES, data)
     # Only the output of the crashed process itself.
     assert {path.parent.parent for path in found} == {app.outputs}
@@ -152,14 +152,16 @@ def test_no_file_contains_a_secret(app: App, began: float) -> None:
         *files_with(_NEEDLES, data.parent, began, of_tests),
     ]
     assert elsewhere == []
-    assert not _NEEDLES.within(app.where.platform.log.read_bytes())
+    assert not _NEEDLES.within(app.installation.platform.log.read_bytes())
 
 
 def test_no_table_row_contains_a_secret(app: App) -> None:
-    tables = [name for (name,) in app.where.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    tables = [
+        name for (name,) in app.installation.rows("SELECT name FROM sqlite_master WHERE type = 'table'")
+    ]
     assert "deployment_lines" in tables
     for table in tables:
-        rows = app.where.rows(f'SELECT * FROM "{table}"')
+        rows = app.installation.rows(f'SELECT * FROM "{table}"')
         shown = [row for row in rows if any(_NEEDLES.within(_bytes(cell)) for cell in row)]
         assert shown == [], table
 

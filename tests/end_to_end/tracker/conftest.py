@@ -7,7 +7,7 @@ import pytest
 from tests.support.chromium import Chromium
 from tests.support.demo_pages import DemoPages, demo_pages
 from tests.support.engines import free_port
-from tests.support.tracked_visit import Visit, chromium_or_skip, visiting
+from tests.support.tracked_visit import Visit, chromium_or_skip, open_visit
 from tests.support.watched_platform import WatchedPlatform, watched_platform
 
 
@@ -39,5 +39,5 @@ async def pages(pages_port: int, collector: WatchedPlatform) -> AsyncIterator[De
 
 @pytest.fixture
 async def visit(browser: Chromium, collector: WatchedPlatform, pages: DemoPages) -> AsyncIterator[Visit]:
-    async with visiting(browser, collector, pages) as begun:
+    async with open_visit(browser, collector, pages) as begun:
         yield begun

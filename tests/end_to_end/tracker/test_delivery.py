@@ -10,10 +10,10 @@ import time
 import pytest
 from aiohttp import web
 
-from tests.support.chromium import until
-from tests.support.engines import skipping
+from tests.support.engines import skip_if_missing
 from tests.support.tracked_visit import MEASURED, Visit, page
 from tests.support.tracker_build import TRACKER, check_build, tracker_copy
+from tests.support.waits import wait_for_result
 
 
 async def test_a_tab_closed_at_once_has_sent_its_events(visit: Visit) -> None:
@@ -37,7 +37,7 @@ async def test_events_during_an_outage_arrive_later_once(visit: Visit, seconds: 
         await asyncio.sleep(0.3)
     await away
     await visit.sent(page("plain"), *created, leave=False, seconds=120)
-    await until(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
+    await wait_for_result(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
     ids = [event["id"] for event in await visit.collector.events()]
     assert len(ids) == len(set(ids))
     assert visit.collector.requests["again"] == again
@@ -50,7 +50,7 @@ async def test_the_next_page_sends_the_unsent_events_of_the_previous_page(visit:
     await visit.collector.close_listener()
     await visit.run("pharos('event', 'Lost?', {number: 1})")
     # The request has failed, which resets its time of sending to 0.
-    await until(
+    await wait_for_result(
         lambda: visit.tab.evaluate("Object.values(sessionStorage).some((item) => item.startsWith('0{'))")
     )
     await visit.run("pharos('event', 'Lost?', {number: 2})")
@@ -60,7 +60,7 @@ async def test_the_next_page_sends_the_unsent_events_of_the_previous_page(visit:
     first, second = (("Lost?", "plain", {"number": number}) for number in (1, 2))
     third = ("Lost?", "links", {"number": 3})
     await visit.sent(page("plain"), first, second, page("links"), third, leave=False, seconds=120)
-    await until(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
+    await wait_for_result(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
     await visit.measured("Engagement")
     assert [path for name, path, _ in await visit.events(measured=True) if name == "Engagement"] == ["plain"]
 
@@ -78,7 +78,7 @@ async def test_a_failed_request_of_a_leaving_page_is_retried(visit: Visit) -> No
     await visit.measured("Engagement")
     await visit.measured("Web Vital")
     await visit.sent(page("plain"), page("links"), leave=False)
-    await until(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
+    await wait_for_result(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
     names = [said[0] for said in await visit.events(measured=True) if said[1] == "plain"]
     assert names.count("Engagement") == 1
 
@@ -89,7 +89,7 @@ async def test_unsent_events_are_dropped_after_a_day_and_on_opt_out(visit: Visit
     await visit.collector.close_listener()
     await visit.run("pharos('event', 'Old'); pharos('event', 'New')")
     waiting = "Object.values(sessionStorage).filter((item) => item.startsWith('0{')).length"
-    await until(lambda: visit.tab.evaluate(f"{waiting} === 2"))
+    await wait_for_result(lambda: visit.tab.evaluate(f"{waiting} === 2"))
     await visit.open("elsewhere")
     await visit.run(
         "const day = new Date(Date.now() - 864e5).toISOString();"
@@ -98,7 +98,7 @@ async def test_unsent_events_are_dropped_after_a_day_and_on_opt_out(visit: Visit
     )
     await visit.open("links")
     forgotten = '!/"Old"/.test(Object.values(sessionStorage).join())'
-    await until(lambda: visit.tab.evaluate(forgotten))
+    await wait_for_result(lambda: visit.tab.evaluate(forgotten))
     assert '"New"' in await visit.tab.evaluate("Object.values(sessionStorage).join()")
     # The events of the page itself are in flight, too.
     await visit.run("pharos('optout')")
@@ -124,7 +124,7 @@ async def test_pages_that_left_before_a_refusal_are_counted_once(visit: Visit) -
         visit.collector.before_taking = None
         leaving.set()
     await visit.sent(*(page(name) for name in names), leave=False)
-    await until(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
+    await wait_for_result(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
 
 
 # `test_pages_that_left_before_a_refusal_are_counted_once` covers the rule.
@@ -184,7 +184,7 @@ async def test_a_transient_refusal_delays_and_a_permanent_one_drops_the_batch(vi
     last, _, third, _ = await answer(400)
     assert last - failed >= 1.4
     assert first == second == third
-    await until(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
+    await wait_for_result(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
     await visit.run("pharos('event', 'Next')")
     _, _, other, kept = await answer(202)
     assert kept == 1
@@ -243,7 +243,7 @@ async def test_the_collect_address_is_derived_from_the_script_address(visit: Vis
     await visit.tab.before_scripts(MEASURED)
     await visit.open(name)
     # The measuring script is loaded from the same folder.
-    await until(lambda: visit.tab.evaluate("measured.length"))
+    await wait_for_result(lambda: visit.tab.evaluate("measured.length"))
     await visit.sent(page(name))
     await visit.measured("Web Vital")
 
@@ -277,7 +277,7 @@ def test_the_tracker_is_small() -> None:
 
 
 def test_the_built_files_match_the_sources() -> None:
-    with skipping():
+    with skip_if_missing():
         folder = tracker_copy()
     checked = check_build(folder)
     assert (checked.returncode, checked.stderr) == (0, "")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.chromium import until
 from tests.support.tracked_visit import MEASURED, Visit, page
+from tests.support.waits import wait_for_result
 
 
 async def test_the_first_page_view_contains_the_source_of_the_visit(visit: Visit) -> None:
@@ -54,7 +54,7 @@ async def test_a_page_that_comes_back_from_the_cache_is_viewed_again(visit: Visi
     await visit.open("links")
     await visit.run("history.back()")
     await visit.tab.is_at(f"/{visit.folder}/plain")
-    await until(lambda: visit.tab.evaluate("window.back"))
+    await wait_for_result(lambda: visit.tab.evaluate("window.back"))
     campaign = {"utm_source": "news", "utm_medium": "mail", "utm_campaign": "autumn"}
     came = page("plain", referrer_host="localhost", **campaign)
     await visit.sent(came, page("links"), page("plain", **campaign))
@@ -70,11 +70,11 @@ async def test_a_prerendered_page_is_viewed_when_it_is_shown(visit: Visit, shown
     async def prerendering() -> bool:
         return asked[f"{here}/prerendering-true"] == 1
 
-    await until(prerendering)
+    await wait_for_result(prerendering)
     await asyncio.sleep(1.4)
     await visit.sent(page("speculating"), leave=False)
     if shown:
-        visit.pages.let_go(visit.folder)
+        visit.pages.release(visit.folder)
         # Earlier events of the page are kept until then, too.
         ahead = ("Ahead", "prerendered", {"prerendering": True})
         await visit.sent(page("speculating"), page("prerendered"), ahead, leave=False)
@@ -188,7 +188,7 @@ async def test_web_vitals_are_sent_with_their_last_value_when_the_page_is_hidden
         async def has_shifted() -> bool:
             return (await newest()).get("CLS", 0) > before
 
-        await until(has_shifted)
+        await wait_for_result(has_shifted)
 
     async def all_measured() -> bool:
         return len(await newest()) == 5
@@ -197,7 +197,7 @@ async def test_web_vitals_are_sent_with_their_last_value_when_the_page_is_hidden
     # A shift directly after a click would not count.
     await shifted_by_more_than(0)
     await visit.tab.click("button")
-    await until(all_measured)
+    await wait_for_result(all_measured)
     assert await visit.events(measured=True) == []
 
     async def vitals(count: int) -> dict[str, list[dict[str, Any]]]:

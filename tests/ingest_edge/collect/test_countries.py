@@ -8,13 +8,12 @@ import pytest
 from ingest_edge.collect.countries import Countries, normalize_country
 from pipeline_contracts.settings import BadSettings
 from tests.ingest_edge.conftest import StartEdge
-from tests.support.country_database import country_database
-from tests.support.engines import skipping
+from tests.support.engines import country_database, skip_if_missing
 
 
 @pytest.fixture
 def database() -> str:
-    with skipping():
+    with skip_if_missing():
         path = country_database()
     return path
 

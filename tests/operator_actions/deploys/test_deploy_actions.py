@@ -8,61 +8,63 @@ import pytest
 from control_domain.projects.operations import create_environment, create_project
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
-from tests.support import carried_out
-from tests.support.operated import NOW, REVISION, Operated
+from tests.support import deployment_rows
+from tests.support.managed_project import NOW, REVISION, ManagedProject
 
 DEPLOYER, MAINTAINER = "deployer@acme.example", "maintainer@acme.example"
 
 
-async def carry_out(operated: Operated, number: int) -> int:
+async def carry_out(managed: ManagedProject, number: int) -> int:
     """To its end; gives its number."""
-    async with operated.engines.sessions() as session, session.begin():
-        await carried_out.begin(session, number, NOW)
-        await carried_out.bring_live(session, number, NOW)
+    async with managed.engines.sessions() as session, session.begin():
+        await deployment_rows.begin_deployment(session, number, NOW)
+        await deployment_rows.complete_deployment(session, number, NOW)
     return number
 
 
-async def deploy(operated: Operated, **wanted: Any) -> int:
+async def deploy(managed: ManagedProject, **wanted: Any) -> int:
     """A deployment that has succeeded."""
-    return await carry_out(operated, (await operated.act("deployments/deploy", **wanted))["id"])
+    return await carry_out(managed, (await managed.act("deployments/deploy", **wanted))["id"])
 
 
-async def test_a_deploy_is_queued_as_the_operator(operated: Operated) -> None:
-    told = await operated.act("deployments/deploy", ref="v1")
+async def test_a_deploy_is_queued_as_the_operator(managed: ManagedProject) -> None:
+    told = await managed.act("deployments/deploy", ref="v1")
     assert (told["status"], told["trigger"], told["ref"]) == ("queued", "api", "v1")
     assert (told["project"], told["environment"]) == ("shop", "production")
-    deployment = await operated.deployment(told["id"])
+    deployment = await managed.deployment(told["id"])
     assert (deployment.asked_by_id, deployment.needs_approval) == (None, False)
     details = {
-        "environment": operated.environment.public_id,
+        "environment": managed.environment.public_id,
         "trigger": "api",
         "ref": "v1",
         "note": None,
     }
     entry = ("deployment.queue", f"deployment {told['id']}", None, "operator kim", details)
-    assert (await operated.audited())[0] == entry
-    line = await operated.refused("deployments/deploy")
+    assert (await managed.read_audit_log())[0] == entry
+    line = await managed.expect_refusal("deployments/deploy")
     assert (
         line == f"Deployment {told['id']} of this environment is not finished. Wait for it, then ask again."
     )
 
 
-async def test_a_deploy_on_behalf_of_a_person(operated: Operated) -> None:
-    told = await operated.act("deployments/deploy", environment_id="shop/production", by=DEPLOYER)
-    assert (await operated.deployment(told["id"])).asked_by_id == operated.people["deployer"].id
-    assert (await operated.audited())[0][2] == DEPLOYER
+async def test_a_deploy_on_behalf_of_a_person(managed: ManagedProject) -> None:
+    told = await managed.act("deployments/deploy", environment_id="shop/production", by=DEPLOYER)
+    assert (await managed.deployment(told["id"])).asked_by_id == managed.people["deployer"].id
+    assert (await managed.read_audit_log())[0][2] == DEPLOYER
 
 
-async def test_approvals_know_who_asked(operated: Operated) -> None:
-    await operated.change_environment(deploys_need_approval=True)
-    line = await operated.refused("deployments/deploy", ref="main")
+async def test_approvals_know_who_asked(managed: ManagedProject) -> None:
+    await managed.change_environment(deploys_need_approval=True)
+    line = await managed.expect_refusal("deployments/deploy", ref="main")
     assert line == (
         "A second person has to agree to deploys to this environment: say who asks for it with --by EMAIL."
     )
-    assert await operated.count(Deployment) == 0
-    told = await operated.act("deployments/deploy", ref="main", by=MAINTAINER)
+    assert await managed.count(Deployment) == 0
+    told = await managed.act("deployments/deploy", ref="main", by=MAINTAINER)
     assert told["status"] == "awaiting_approval"
-    line = await operated.refused("deployments/approve", id=told["id"], by=MAINTAINER, revision=REVISION)
+    line = await managed.expect_refusal(
+        "deployments/approve", id=told["id"], by=MAINTAINER, revision=REVISION
+    )
     assert line == "Maintainer has asked for it: somebody else has to decide."
 
 
@@ -76,61 +78,65 @@ async def test_approvals_know_who_asked(operated: Operated) -> None:
     ],
     ids=str,
 )
-async def test_invalid_deploys_are_refused(operated: Operated, wanted: dict[str, Any], told: str) -> None:
-    assert told in await operated.refused("deployments/deploy", **wanted)
+async def test_invalid_deploys_are_refused(
+    managed: ManagedProject, wanted: dict[str, Any], told: str
+) -> None:
+    assert told in await managed.expect_refusal("deployments/deploy", **wanted)
 
 
-async def test_a_deploy_checks_the_gates_of_the_environment(operated: Operated) -> None:
-    await operated.act("environments/lock", id="production", reason="sale")
-    line = await operated.refused("deployments/deploy")
+async def test_a_deploy_checks_the_gates_of_the_environment(managed: ManagedProject) -> None:
+    await managed.act("environments/lock", id="production", reason="sale")
+    line = await managed.expect_refusal("deployments/deploy")
     assert line == "The environment is locked by an operator: sale; `pharos unlock` takes the lock away."
-    await operated.act("environments/unlock", id="production")
-    await operated.act("environments/state", id="production", state="hibernated")
-    assert await operated.refused("deployments/deploy") == "The environment is hibernated: wake it first."
+    await managed.act("environments/unlock", id="production")
+    await managed.act("environments/state", id="production", state="hibernated")
+    assert (
+        await managed.expect_refusal("deployments/deploy") == "The environment is hibernated: wake it first."
+    )
 
 
-async def test_a_rollback_goes_to_the_release_before_the_live_one(operated: Operated) -> None:
-    first, second, third = [await deploy(operated) for _ in range(3)]
-    told = await operated.act("deployments/roll-back")
+async def test_a_rollback_goes_to_the_release_before_the_live_one(managed: ManagedProject) -> None:
+    first, second, third = [await deploy(managed) for _ in range(3)]
+    told = await managed.act("deployments/roll-back")
     assert (told["trigger"], told["status"], told["revision"]) == ("rollback", "queued", REVISION)
-    assert (await operated.deployment(told["id"])).rolled_back_to_id == second
-    await carry_out(operated, told["id"])
+    assert (await managed.deployment(told["id"])).rolled_back_to_id == second
+    await carry_out(managed, told["id"])
     # What is live is the second release again: the one before it is the first.
-    told = await operated.act("deployments/roll-back", by=DEPLOYER)
-    deployment = await operated.deployment(told["id"])
-    assert (deployment.rolled_back_to_id, deployment.asked_by_id) == (first, operated.people["deployer"].id)
-    await carry_out(operated, told["id"])
-    line = await operated.refused("deployments/roll-back")
+    told = await managed.act("deployments/roll-back", by=DEPLOYER)
+    deployment = await managed.deployment(told["id"])
+    assert (deployment.rolled_back_to_id, deployment.asked_by_id) == (first, managed.people["deployer"].id)
+    await carry_out(managed, told["id"])
+    line = await managed.expect_refusal("deployments/roll-back")
     assert line == (
         f"shop/production has no release that is kept and older than the live one, which deployment {first} has "
         "built: there is nothing to go back to."
     )
-    told = await operated.act("deployments/roll-back", to=third)
-    assert (await operated.deployment(told["id"])).rolled_back_to_id == third
+    told = await managed.act("deployments/roll-back", to=third)
+    assert (await managed.deployment(told["id"])).rolled_back_to_id == third
 
 
 @pytest.mark.both_databases
-async def test_a_rollback_skips_releases_that_are_not_retained(operated: Operated) -> None:
-    first, second, _ = [await deploy(operated) for _ in range(3)]
-    async with operated.engines.sessions() as session, session.begin():
-        await carried_out.give_up_release(session, second, NOW)
-    line = await operated.refused("deployments/roll-back", to=second)
+async def test_a_rollback_skips_releases_that_are_not_retained(managed: ManagedProject) -> None:
+    first, second, _ = [await deploy(managed) for _ in range(3)]
+    async with managed.engines.sessions() as session, session.begin():
+        await deployment_rows.remove_release(session, second, NOW)
+    line = await managed.expect_refusal("deployments/roll-back", to=second)
     assert line.startswith(f"Deployment {second} has no release that is retained;")
-    told = await operated.act("deployments/roll-back")
-    assert (await operated.deployment(told["id"])).rolled_back_to_id == first
+    told = await managed.act("deployments/roll-back")
+    assert (await managed.deployment(told["id"])).rolled_back_to_id == first
 
 
-async def test_invalid_rollbacks_are_refused(operated: Operated) -> None:
-    line = await operated.refused("deployments/roll-back")
+async def test_invalid_rollbacks_are_refused(managed: ManagedProject) -> None:
+    line = await managed.expect_refusal("deployments/roll-back")
     assert line == (
         "Nothing is live in shop/production: `pharos deploy shop/production` brings something there."
     )
-    queued = await operated.queue()
-    line = await operated.refused("deployments/roll-back", to=queued)
+    queued = await managed.queue()
+    line = await managed.expect_refusal("deployments/roll-back", to=queued)
     assert line.startswith(f"Deployment {queued} has no release that is retained;")
-    assert "There is no deployment 999;" in await operated.refused("deployments/roll-back", to=999)
-    await operated.act("environments/create", name="Staging", type="staging")
-    line = await operated.refused("deployments/roll-back", environment_id="staging", to=queued)
+    assert "There is no deployment 999;" in await managed.expect_refusal("deployments/roll-back", to=999)
+    await managed.act("environments/create", name="Staging", type="staging")
+    line = await managed.expect_refusal("deployments/roll-back", environment_id="staging", to=queued)
     assert line == (
         f"Deployment {queued} went to shop/production, not to shop/staging: `pharos deployments --environment "
         "shop/staging` shows those that did."
@@ -138,23 +144,23 @@ async def test_invalid_rollbacks_are_refused(operated: Operated) -> None:
 
 
 @pytest.mark.both_databases
-async def test_a_promotion_of_a_deployment_and_of_what_is_live(operated: Operated) -> None:
-    await operated.act("environments/create", name="Staging", type="staging")
-    number = await deploy(operated, environment_id="staging")
+async def test_a_promotion_of_a_deployment_and_of_what_is_live(managed: ManagedProject) -> None:
+    await managed.act("environments/create", name="Staging", type="staging")
+    number = await deploy(managed, environment_id="staging")
     # Another project has a production too: the deployment's own is meant.
-    async with operated.engines.sessions() as session, session.begin():
-        blog = await create_project(session, operated.account, "Blog", "blog", NOW)
+    async with managed.engines.sessions() as session, session.begin():
+        blog = await create_project(session, managed.account, "Blog", "blog", NOW)
         await create_environment(session, blog, "Production", "production", "production", NOW)
     for what, to in ((str(number), "production"), ("staging", "shop/production")):
-        told = await operated.act("deployments/promote", what=what, to=to, note="for the sale")
+        told = await managed.act("deployments/promote", what=what, to=to, note="for the sale")
         assert (told["trigger"], told["environment"], told["project"]) == ("promotion", "production", "shop")
         assert (told["promoted_from_build_id"], told["note"]) == (number, "for the sale")
-        await operated.act("deployments/cancel", id=told["id"])
+        await managed.act("deployments/cancel", id=told["id"])
 
 
-async def test_invalid_promotions_are_refused(operated: Operated) -> None:
-    number = await deploy(operated)
-    await operated.act("environments/create", name="Staging", type="staging")
+async def test_invalid_promotions_are_refused(managed: ManagedProject) -> None:
+    number = await deploy(managed)
+    await managed.act("environments/create", name="Staging", type="staging")
     for wanted, told in (
         (
             {"what": str(number), "to": "staging"},
@@ -168,62 +174,62 @@ async def test_invalid_promotions_are_refused(operated: Operated) -> None:
         ({"what": str(2**31), "to": "production"}, "2147483648 is no ID."),
         ({"what": str(number), "to": "staging", "note": "n" * 501}, "A note has up to 500 printable"),
     ):
-        assert told in await operated.refused("deployments/promote", **wanted), wanted
-    queued = await operated.queue()
-    line = await operated.refused("deployments/promote", what=str(queued), to="staging")
+        assert told in await managed.expect_refusal("deployments/promote", **wanted), wanted
+    queued = await managed.queue()
+    line = await managed.expect_refusal("deployments/promote", what=str(queued), to="staging")
     assert line == f"Deployment {queued} has not succeeded, or its release is not retained any more."
 
 
 @pytest.mark.both_databases
-async def test_a_deployment_is_followed(operated: Operated) -> None:
-    number = (await operated.act("deployments/deploy", ref="main"))["id"]
-    seen = await operated.act("deployments/follow", id=number)
+async def test_a_deployment_is_followed(managed: ManagedProject) -> None:
+    number = (await managed.act("deployments/deploy", ref="main"))["id"]
+    seen = await managed.act("deployments/follow", id=number)
     assert [line["text"] for line in seen["lines"]] == ["Queued: main."]
     assert (seen["truncated"], seen["has_deployer"]) == (False, False)
-    async with operated.engines.sessions() as session, session.begin():
-        await carried_out.hold_lease(session, operated.environment.id, NOW)
-        await carried_out.begin(session, number, NOW)
-        await carried_out.say(session, number, NOW, "one", "two", stream="stdout")
+    async with managed.engines.sessions() as session, session.begin():
+        await deployment_rows.lease_environment(session, managed.environment.id, NOW)
+        await deployment_rows.begin_deployment(session, number, NOW)
+        await deployment_rows.add_lines(session, number, NOW, "one", "two", stream="stdout")
     after = seen["lines"][-1]["id"]
-    seen = await operated.act("deployments/follow", id=number, after=after)
+    seen = await managed.act("deployments/follow", id=number, after=after)
     assert [(line["stream"], line["text"]) for line in seen["lines"]] == [
         ("stdout", "one"),
         ("stdout", "two"),
     ]
     told = seen["deployment"]
-    assert (told["status"], told["step"], told["address"]) == ("deploying", "build", carried_out.ADDRESS)
+    assert (told["status"], told["step"], told["address"]) == ("deploying", "build", deployment_rows.ADDRESS)
     assert (seen["has_deployer"], told["is_live"]) == (True, False)
-    seen = await operated.act("deployments/follow", id=number, lines=1)
+    seen = await managed.act("deployments/follow", id=number, lines=1)
     assert ([line["text"] for line in seen["lines"]], seen["truncated"]) == (["two"], True)
-    async with operated.engines.sessions() as session, session.begin():
-        await carried_out.bring_live(session, number, NOW + timedelta(seconds=3.25))
-        await carried_out.hold_lease(session, operated.environment.id, NOW, seconds=-1)
-    seen = await operated.act("deployments/follow", id=number, after=after)
+    async with managed.engines.sessions() as session, session.begin():
+        await deployment_rows.complete_deployment(session, number, NOW + timedelta(seconds=3.25))
+        await deployment_rows.lease_environment(session, managed.environment.id, NOW, seconds=-1)
+    seen = await managed.act("deployments/follow", id=number, after=after)
     told = seen["deployment"]
     assert (told["status"], told["seconds"], told["is_live"]) == ("succeeded", 3.25, True)
     assert seen["has_deployer"] is False
-    await deploy(operated)
-    told = (await operated.act("deployments/follow", id=number))["deployment"]
+    await deploy(managed)
+    told = (await managed.act("deployments/follow", id=number))["deployment"]
     assert told["is_live"] is False
 
 
-async def test_waiting_for_a_second_person_does_not_count(operated: Operated) -> None:
-    await operated.change_environment(deploys_need_approval=True)
-    number = await operated.queue("deployer", ref="main")
+async def test_waiting_for_a_second_person_does_not_count(managed: ManagedProject) -> None:
+    await managed.change_environment(deploys_need_approval=True)
+    number = await managed.queue("deployer", ref="main")
     wanted = {"created_at": NOW - timedelta(hours=2), "decided_at": NOW - timedelta(seconds=2)}
-    await operated.change(Deployment, number, **wanted)
-    assert (await operated.act("deployments/follow", id=number))["deployment"]["seconds"] == 2.0
+    await managed.change(Deployment, number, **wanted)
+    assert (await managed.act("deployments/follow", id=number))["deployment"]["seconds"] == 2.0
 
 
 @pytest.mark.both_databases
-async def test_a_deployment_without_its_environment_is_followed(operated: Operated) -> None:
-    number = await deploy(operated)
-    await operated.act("environments/remove", id="production")
-    told = (await operated.act("deployments/follow", id=number))["deployment"]
+async def test_a_deployment_without_its_environment_is_followed(managed: ManagedProject) -> None:
+    number = await deploy(managed)
+    await managed.act("environments/remove", id="production")
+    told = (await managed.act("deployments/follow", id=number))["deployment"]
     assert (told["environment"], told["address"], told["is_live"]) == (None, None, False)
-    assert await operated.count(Environment) == 0
+    assert await managed.count(Environment) == 0
     assert (
-        await operated.refused("deployments/follow", id=number, lines=1001)
+        await managed.expect_refusal("deployments/follow", id=number, lines=1001)
         == "The number of lines is 1 to 1000."
     )
-    assert "There is no deployment 999;" in await operated.refused("deployments/follow", id=999)
+    assert "There is no deployment 999;" in await managed.expect_refusal("deployments/follow", id=999)

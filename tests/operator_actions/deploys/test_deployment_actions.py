@@ -12,34 +12,34 @@ from control_domain.refusals import Refused
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment
 from pipeline_contracts.deploy_states import DeploymentStatus
-from tests.support.operated import NOW, REVISION, Operated
+from tests.support.managed_project import NOW, REVISION, ManagedProject
 
 AT = "2026-11-18T12:00:00.000Z"
 MAINTAINER = "maintainer@acme.example"
 
 
-async def _wait(operated: Operated, by: str = "owner", **request: Any) -> int:
+async def _wait(managed: ManagedProject, by: str = "owner", **request: Any) -> int:
     """A deployment that waits for a second person."""
-    await operated.change_environment(deploys_need_approval=True)
-    return await operated.queue(by, **request)
+    await managed.change_environment(deploys_need_approval=True)
+    return await managed.queue(by, **request)
 
 
-async def _log(operated: Operated, number: int) -> list[str]:
-    async with operated.engines.sessions() as session:
+async def _log(managed: ManagedProject, number: int) -> list[str]:
+    async with managed.engines.sessions() as session:
         return [line.text for line in (await tail_log(session, number))[0]]
 
 
-async def test_the_newest_are_listed_with_who_asked(operated: Operated) -> None:
+async def test_the_newest_are_listed_with_who_asked(managed: ManagedProject) -> None:
     numbers = []
     for ref in ("main", "v1", None):
-        numbers.append(await operated.queue("deployer", ref=ref))
-        await operated.act("deployments/cancel", id=numbers[-1])
-    first, *others = await operated.act("deployments/list")
+        numbers.append(await managed.queue("deployer", ref=ref))
+        await managed.act("deployments/cancel", id=numbers[-1])
+    first, *others = await managed.act("deployments/list")
     assert [first["id"], *(one["id"] for one in others)] == numbers[::-1]
     assert others[-1] == {
         "id": numbers[0],
-        "repository_id": operated.repository.id,
-        "environment_id": operated.environment.public_id,
+        "repository_id": managed.repository.id,
+        "environment_id": managed.environment.public_id,
         "environment": "production",
         "project": "shop",
         "status": "canceled",
@@ -54,15 +54,15 @@ async def test_the_newest_are_listed_with_who_asked(operated: Operated) -> None:
         "created_at": AT,
         "finished_at": AT,
     }
-    assert [one["id"] for one in await operated.act("deployments/list", limit=2)] == numbers[:0:-1]
+    assert [one["id"] for one in await managed.act("deployments/list", limit=2)] == numbers[:0:-1]
 
 
 @pytest.mark.both_databases
-async def test_deployments_are_filtered_by_environment_or_project(operated: Operated) -> None:
-    number = await operated.queue()
-    async with operated.engines.sessions() as session, session.begin():
-        await create_project(session, operated.account, "Blog", "blog", NOW)
-    await operated.act("environments/create", name="Staging", type="staging", project_id="shop")
+async def test_deployments_are_filtered_by_environment_or_project(managed: ManagedProject) -> None:
+    number = await managed.queue()
+    async with managed.engines.sessions() as session, session.begin():
+        await create_project(session, managed.account, "Blog", "blog", NOW)
+    await managed.act("environments/create", name="Staging", type="staging", project_id="shop")
     for wanted, found in (
         ({"environment_id": "production"}, [number]),
         ({"environment_id": "staging"}, []),
@@ -71,19 +71,19 @@ async def test_deployments_are_filtered_by_environment_or_project(operated: Oper
         ({"project_id": "shop", "environment_id": "production"}, [number]),
         ({"project_id": "blog", "environment_id": "production"}, []),
     ):
-        assert [one["id"] for one in await operated.act("deployments/list", **wanted)] == found, wanted
+        assert [one["id"] for one in await managed.act("deployments/list", **wanted)] == found, wanted
     for limit in (0, 1001, "5"):
-        assert await operated.refused("deployments/list", limit=limit) == "The limit is 1 to 1000."
-    assert "There is no environment nowhere;" in await operated.refused(
+        assert await managed.expect_refusal("deployments/list", limit=limit) == "The limit is 1 to 1000."
+    assert "There is no environment nowhere;" in await managed.expect_refusal(
         "deployments/list", environment_id="nowhere"
     )
 
 
 @pytest.mark.both_databases
-async def test_a_waiting_deployment_is_approved_by_a_second_person(operated: Operated) -> None:
-    await operated.act("variables/set", environment_id="production", text="A=1")
-    number = await _wait(operated, "deployer", ref="main")
-    (waiting,) = await operated.act("deployments/waiting")
+async def test_a_waiting_deployment_is_approved_by_a_second_person(managed: ManagedProject) -> None:
+    await managed.act("variables/set", environment_id="production", text="A=1")
+    number = await _wait(managed, "deployer", ref="main")
+    (waiting,) = await managed.act("deployments/waiting")
     assert (waiting["id"], waiting["asked_by"], waiting["status"]) == (
         number,
         "deployer@acme.example",
@@ -91,41 +91,41 @@ async def test_a_waiting_deployment_is_approved_by_a_second_person(operated: Ope
     )
     assert (waiting["variables"]["version"], waiting["workflow"], waiting["digest"]) == (1, None, None)
     wanted = {"by": MAINTAINER, "revision": REVISION.upper()}
-    told = await operated.act("deployments/approve", id=number, **wanted)
+    told = await managed.act("deployments/approve", id=number, **wanted)
     assert (told["status"], told["revision"], told["decided_at"]) == ("queued", REVISION, AT)
-    assert await operated.act("deployments/waiting") == []
-    deployment = await operated.deployment(number)
+    assert await managed.act("deployments/waiting") == []
+    deployment = await managed.deployment(number)
     assert (deployment.approved_revision, deployment.decided_by_id) == (
         REVISION,
-        operated.people["maintainer"].id,
+        managed.people["maintainer"].id,
     )
     assert deployment.approved_variables_id is not None
-    assert (await operated.act("deployments/list"))[0]["decided_by"] == MAINTAINER
-    assert (await _log(operated, number))[-1] == f"Approved by Maintainer: {REVISION}."
+    assert (await managed.act("deployments/list"))[0]["decided_by"] == MAINTAINER
+    assert (await _log(managed, number))[-1] == f"Approved by Maintainer: {REVISION}."
     details = {"revision": REVISION, "digest": deployment.approved_digest}
     entry = ("deployment.approve", f"deployment {number}", MAINTAINER, "operator kim", details)
-    assert (await operated.audited())[0] == entry
+    assert (await managed.read_audit_log())[0] == entry
 
 
-async def test_a_known_commit_need_not_be_named(operated: Operated) -> None:
-    number = await _wait(operated, revision=REVISION)
-    line = await operated.refused("deployments/approve", id=number, by=MAINTAINER, revision="f" * 40)
+async def test_a_known_commit_need_not_be_named(managed: ManagedProject) -> None:
+    number = await _wait(managed, revision=REVISION)
+    line = await managed.expect_refusal("deployments/approve", id=number, by=MAINTAINER, revision="f" * 40)
     assert line == f"Deployment {number} is of the commit {REVISION}, not {'f' * 40}."
-    assert (await operated.act("deployments/approve", id=number, by=MAINTAINER))["status"] == "queued"
+    assert (await managed.act("deployments/approve", id=number, by=MAINTAINER))["status"] == "queued"
 
 
-async def test_what_waits_is_shown_with_all_that_an_approval_is_bound_to(operated: Operated) -> None:
-    number = await _wait(operated, revision=REVISION)
+async def test_what_waits_is_shown_with_all_that_an_approval_is_bound_to(managed: ManagedProject) -> None:
+    number = await _wait(managed, revision=REVISION)
     workflow = "version: 1\nprocesses: {web: {command: python app.py}}\n"
-    await operated.act("workflows/set", text=workflow, by="deployer@acme.example")
-    await operated.act("variables/set", environment_id="production", text="A=1", by="deployer@acme.example")
-    (waiting,) = await operated.act("deployments/waiting")
+    await managed.act("workflows/set", text=workflow, by="deployer@acme.example")
+    await managed.act("variables/set", environment_id="production", text="A=1", by="deployer@acme.example")
+    (waiting,) = await managed.act("deployments/waiting")
     assert waiting["changed_since_asked"] == "variables and workflow"
     assert (waiting["workflow"]["version"], waiting["variables"]["set_by"]) == (1, "deployer@acme.example")
     assert len(waiting["digest"]) == 16
-    line = await operated.refused("deployments/approve", id=number, by=MAINTAINER)
+    line = await managed.expect_refusal("deployments/approve", id=number, by=MAINTAINER)
     assert "The variables and workflow changed" in line and "--digest" in line
-    told = await operated.act(
+    told = await managed.act(
         "deployments/approve", id=number, by=MAINTAINER, digest=waiting["digest"].upper()
     )
     assert (told["status"], told["digest"], told["changed_since_asked"]) == (
@@ -161,56 +161,58 @@ async def test_what_waits_is_shown_with_all_that_an_approval_is_bound_to(operate
     ],
     ids=str,
 )
-async def test_invalid_approvals_are_refused(operated: Operated, wanted: dict[str, Any], told: str) -> None:
-    number = await _wait(operated, ref="main")
+async def test_invalid_approvals_are_refused(
+    managed: ManagedProject, wanted: dict[str, Any], told: str
+) -> None:
+    number = await _wait(managed, ref="main")
     given = {"id": number, "by": MAINTAINER, **wanted}
     if "by" in wanted:
         given["revision"] = REVISION
-    assert told in await operated.refused("deployments/approve", **given)
-    assert (await operated.deployment(number)).status == "awaiting_approval"
+    assert told in await managed.expect_refusal("deployments/approve", **given)
+    assert (await managed.deployment(number)).status == "awaiting_approval"
 
 
-async def test_an_approval_checks_the_gates_of_the_environment(operated: Operated) -> None:
-    number = await _wait(operated)
+async def test_an_approval_checks_the_gates_of_the_environment(managed: ManagedProject) -> None:
+    number = await _wait(managed)
     wanted = {"id": number, "by": MAINTAINER, "revision": REVISION}
-    await operated.act("environments/lock", id="production", reason="sale")
-    line = await operated.refused("deployments/approve", **wanted)
+    await managed.act("environments/lock", id="production", reason="sale")
+    line = await managed.expect_refusal("deployments/approve", **wanted)
     assert line == "The environment is locked by an operator: sale; `pharos unlock` takes the lock away."
-    await operated.act("environments/unlock", id="production")
-    await operated.act("environments/set", id="production", window="thu 09:00-16:00")
-    line = await operated.refused("deployments/approve", **wanted)
+    await managed.act("environments/unlock", id="production")
+    await managed.act("environments/set", id="production", window="thu 09:00-16:00")
+    line = await managed.expect_refusal("deployments/approve", **wanted)
     agreed = {"by": "deployer@acme.example", "approved_by": MAINTAINER}
     assert "takes deploys thu 09:00-16:00 UTC only; `pharos environment set --window`" in line
-    await operated.act("environments/set", id="production", window=None, deploy_approval=False, **agreed)
-    active = await operated.queue()
-    line = await operated.refused("deployments/approve", **wanted)
+    await managed.act("environments/set", id="production", window=None, deploy_approval=False, **agreed)
+    active = await managed.queue()
+    line = await managed.expect_refusal("deployments/approve", **wanted)
     assert line == f"Deployment {active} of this environment is not finished. Wait for it, then ask again."
-    await operated.act("deployments/cancel", id=active)
-    await operated.act("deployments/approve", **wanted)
+    await managed.act("deployments/cancel", id=active)
+    await managed.act("deployments/approve", **wanted)
 
 
 async def test_an_approval_and_its_record_are_written_together(
-    operated: Operated, monkeypatch: pytest.MonkeyPatch
+    managed: ManagedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The savepoint of the move is no commit of its own."""
-    number = await _wait(operated)
+    number = await _wait(managed)
 
     def fail(*_: Any) -> None:
         raise RuntimeError("the process ends here")
 
     monkeypatch.setattr(decisions, "add_log_line", fail)
     with pytest.raises(RuntimeError):
-        await operated.act("deployments/approve", id=number, by=MAINTAINER, revision=REVISION)
-    assert (await operated.deployment(number)).status == "awaiting_approval"
+        await managed.act("deployments/approve", id=number, by=MAINTAINER, revision=REVISION)
+    assert (await managed.deployment(number)).status == "awaiting_approval"
 
 
 @pytest.mark.both_databases
-async def test_of_many_concurrent_decisions_one_is_accepted(operated: Operated) -> None:
-    number = await _wait(operated)
+async def test_of_many_concurrent_decisions_one_is_accepted(managed: ManagedProject) -> None:
+    number = await _wait(managed)
     approve = {"id": number, "by": MAINTAINER, "revision": REVISION}
     told = await asyncio.gather(
-        *(operated.act("deployments/approve", **approve) for _ in range(4)),
-        *(operated.act("deployments/reject", id=number, by=MAINTAINER, reason="no") for _ in range(4)),
+        *(managed.act("deployments/approve", **approve) for _ in range(4)),
+        *(managed.act("deployments/reject", id=number, by=MAINTAINER, reason="no") for _ in range(4)),
         return_exceptions=True,
     )
     (done,) = [one for one in told if isinstance(one, dict)]
@@ -220,16 +222,16 @@ async def test_of_many_concurrent_decisions_one_is_accepted(operated: Operated) 
             isinstance(one, Refused) and f"Deployment {number} is {status}: only one" in str(one)
         )
     assert (
-        await operated.count(AuditEntry, AuditEntry.action.in_(("deployment.approve", "deployment.reject")))
+        await managed.count(AuditEntry, AuditEntry.action.in_(("deployment.approve", "deployment.reject")))
         == 1
     )
 
 
-async def test_of_two_waiting_deployments_one_is_approved(operated: Operated) -> None:
+async def test_of_two_waiting_deployments_one_is_approved(managed: ManagedProject) -> None:
     """The other one's turn comes when the first is finished."""
-    numbers = [await _wait(operated), await _wait(operated)]
+    numbers = [await _wait(managed), await _wait(managed)]
     told = await asyncio.gather(
-        *(operated.act("deployments/approve", id=n, by=MAINTAINER, revision=REVISION) for n in numbers),
+        *(managed.act("deployments/approve", id=n, by=MAINTAINER, revision=REVISION) for n in numbers),
         return_exceptions=True,
     )
     (queued,) = [one for one in told if isinstance(one, dict)]
@@ -237,15 +239,17 @@ async def test_of_two_waiting_deployments_one_is_approved(operated: Operated) ->
     assert f"Deployment {queued['id']} of this environment is not finished." in str(refused)
 
 
-async def test_a_waiting_deployment_is_rejected(operated: Operated) -> None:
-    number = await _wait(operated)
-    assert "Owner has asked for it" in await operated.refused(
+async def test_a_waiting_deployment_is_rejected(managed: ManagedProject) -> None:
+    number = await _wait(managed)
+    assert "Owner has asked for it" in await managed.expect_refusal(
         "deployments/reject", id=number, by="owner@acme.example", reason="no"
     )
-    assert "A reason has 1 to 500" in await operated.refused("deployments/reject", id=number, by=MAINTAINER)
-    told = await operated.act("deployments/reject", id=number, by=MAINTAINER, reason="wrong branch")
+    assert "A reason has 1 to 500" in await managed.expect_refusal(
+        "deployments/reject", id=number, by=MAINTAINER
+    )
+    told = await managed.act("deployments/reject", id=number, by=MAINTAINER, reason="wrong branch")
     assert (told["status"], told["finished_at"]) == ("rejected", AT)
-    assert (await _log(operated, number))[-1] == "Rejected by Maintainer: wrong branch."
+    assert (await _log(managed, number))[-1] == "Rejected by Maintainer: wrong branch."
     entry = (
         "deployment.reject",
         f"deployment {number}",
@@ -253,8 +257,8 @@ async def test_a_waiting_deployment_is_rejected(operated: Operated) -> None:
         "operator kim",
         {"reason": "wrong branch"},
     )
-    assert (await operated.audited())[0] == entry
-    line = await operated.refused("deployments/reject", id=number, by=MAINTAINER, reason="again")
+    assert (await managed.read_audit_log())[0] == entry
+    line = await managed.expect_refusal("deployments/reject", id=number, by=MAINTAINER, reason="again")
     assert line == (
         f"Deployment {number} is rejected: only one that waits can be rejected; `pharos approvals` shows those that "
         "do."
@@ -262,17 +266,17 @@ async def test_a_waiting_deployment_is_rejected(operated: Operated) -> None:
 
 
 @pytest.mark.parametrize("status", list(DeploymentStatus))
-async def test_cancelable_deployments_are_canceled(operated: Operated, status: DeploymentStatus) -> None:
-    number = await operated.queue()
-    await operated.change(Deployment, number, status=status)
+async def test_cancelable_deployments_are_canceled(managed: ManagedProject, status: DeploymentStatus) -> None:
+    number = await managed.queue()
+    await managed.change(Deployment, number, status=status)
     if status in ("queued", "awaiting_approval", "deploying"):
-        assert (await operated.act("deployments/cancel", id=number))["status"] == "canceled"
+        assert (await managed.act("deployments/cancel", id=number))["status"] == "canceled"
         entry = ("deployment.cancel", f"deployment {number}", None, "operator kim", {})
-        assert (await operated.audited())[0] == entry
-        assert (await _log(operated, number))[-1] == "Canceled."
+        assert (await managed.read_audit_log())[0] == entry
+        assert (await _log(managed, number))[-1] == "Canceled."
     else:
-        line = await operated.refused("deployments/cancel", id=number)
+        line = await managed.expect_refusal("deployments/cancel", id=number)
         assert line == (
             f"Deployment {number} is {status}: only what is queued, waits or is being built can be canceled."
         )
-        assert (await operated.deployment(number)).status == status
+        assert (await managed.deployment(number)).status == status

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.operated import Operated
+from tests.support.managed_project import ManagedProject
 
 ASKER, SECOND = "deployer@acme.example", "maintainer@acme.example"
 AGREED = {"by": ASKER, "approved_by": SECOND}
@@ -22,20 +22,22 @@ LOWERING: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.fixture
-async def gated(operated: Operated) -> Operated:
+async def gated(managed: ManagedProject) -> ManagedProject:
     """With an environment, and a preview that has variables of it, which want a second person."""
-    await operated.act("variables/set", environment_id="production", text="KEY=1\nOTHER=2\n")
-    await operated.act("variables/protect", environment_id="production", names=["KEY"])
+    await managed.act("variables/set", environment_id="production", text="KEY=1\nOTHER=2\n")
+    await managed.act("variables/protect", environment_id="production", names=["KEY"])
     wanted = {"window": WINDOW, "deploy_approval": True, "variable_approval": True}
-    await operated.act("environments/set", id="production", **wanted)
-    await operated.act("previews/open", branch="login", by=ASKER, **{"from": "production"})
-    return operated
+    await managed.act("environments/set", id="production", **wanted)
+    await managed.act("previews/open", branch="login", by=ASKER, **{"from": "production"})
+    return managed
 
 
 @pytest.mark.parametrize(("action", "wanted"), LOWERING.values(), ids=LOWERING)
-async def test_a_gate_is_lowered_by_two_people(gated: Operated, action: str, wanted: dict[str, Any]) -> None:
+async def test_a_gate_is_lowered_by_two_people(
+    gated: ManagedProject, action: str, wanted: dict[str, Any]
+) -> None:
     for named in ({}, {"by": ASKER}, {"approved_by": SECOND}):
-        line = await gated.refused(action, **wanted, **named)
+        line = await gated.expect_refusal(action, **wanted, **named)
         assert "wants a second person, and this would take away " in line
         assert "--by EMAIL" in line and "--approved-by EMAIL" in line
     for by, approved_by, told in (
@@ -45,14 +47,14 @@ async def test_a_gate_is_lowered_by_two_people(gated: Operated, action: str, wan
         (ASKER, "outsider@other.example", "may not decide what waits"),
         (ASKER, "nobody@acme.example", "There is no person"),
     ):
-        assert told in await gated.refused(action, **wanted, by=by, approved_by=approved_by)
+        assert told in await gated.expect_refusal(action, **wanted, by=by, approved_by=approved_by)
     await gated.act(action, **wanted, **AGREED)
-    details = (await gated.audited())[0][4]
+    details = (await gated.read_audit_log())[0][4]
     assert (details["asked_by"], details["approved_by"]) == (ASKER, SECOND)
     assert len(details["lowered"]) == 1
 
 
-async def test_changes_that_lower_no_gate_need_no_second_person(gated: Operated) -> None:
+async def test_changes_that_lower_no_gate_need_no_second_person(gated: ManagedProject) -> None:
     for change in (
         {"window": "mon-wed 10:00-16:00 Europe/Oslo"},
         {"name": "Live"},
@@ -65,31 +67,33 @@ async def test_changes_that_lower_no_gate_need_no_second_person(gated: Operated)
         await gated.act(action, **wanted)
 
 
-async def test_a_configuration_is_applied_by_two_people(gated: Operated) -> None:
+async def test_a_configuration_is_applied_by_two_people(gated: ManagedProject) -> None:
     document = "version: 2\nenvironments: {production: {window: null}}\n"
     for by, approved_by in ((ASKER, None), (None, SECOND)):
         review = (await gated.act("configuration/review", document=document, by=by))["review"]["id"]
-        line = await gated.refused("configuration/apply", review_id=review, by=by, approved_by=approved_by)
+        line = await gated.expect_refusal(
+            "configuration/apply", review_id=review, by=by, approved_by=approved_by
+        )
         assert line.startswith(
             f"Review {review} takes away limits of the deploy window of environments.production."
         )
     review = (await gated.act("configuration/review", document=document, by=ASKER))["review"]["id"]
     wanted = {"review_id": review, "by": ASKER}
-    line = await gated.refused("configuration/apply", **wanted, approved_by=ASKER)
+    line = await gated.expect_refusal("configuration/apply", **wanted, approved_by=ASKER)
     assert "may not decide" in line
     await gated.act("configuration/apply", **wanted, approved_by=SECOND)
-    details = (await gated.audited())[0][4]
+    details = (await gated.read_audit_log())[0][4]
     assert details["approved_by_id"] == gated.people["maintainer"].id
 
 
-async def test_an_operator_names_who_has_a_lowering_operation_tried_again(gated: Operated) -> None:
+async def test_an_operator_names_who_has_a_lowering_operation_tried_again(gated: ManagedProject) -> None:
     document = "version: 2\nenvironments: {production: {window: null}}\n"
     review = (await gated.act("configuration/review", document=document, by=ASKER))["review"]["id"]
     applied = await gated.act("configuration/apply", review_id=review, by=ASKER, approved_by=SECOND)
     wanted = {"application_id": applied["id"], "operation_id": applied["operations"][0]["id"]}
     await gated.act("configuration/operate", **wanted, action="cancel")
     for by in ({}, {"by": ASKER}):
-        line = await gated.refused("configuration/operate", **wanted, **by, action="retry")
+        line = await gated.expect_refusal("configuration/operate", **wanted, **by, action="retry")
         assert "A second person has to agree" in line
     told = await gated.act("configuration/operate", **wanted, by=SECOND, action="retry")
     assert told["status"] == "pending"

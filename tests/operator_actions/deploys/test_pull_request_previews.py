@@ -24,265 +24,273 @@ from control_domain.tables.variables import VariableSet
 from control_domain.tables.webhooks import ClosingPreview
 from control_domain.variables.operations import find_newest_variables, open_variables
 from pipeline_contracts.errors import DeployRunning, RepositoryNotReady
-from tests.support import carried_out
-from tests.support.operated import NOW, Operated
+from tests.support import deployment_rows
+from tests.support.managed_project import NOW, ManagedProject
 
 ACTOR = Actor("webhook 203.0.113.7")
 
 
 async def _open(
-    operated: Operated, number: int = 7, ref: str = "login", **given: Any
+    managed: ManagedProject, number: int = 7, ref: str = "login", **given: Any
 ) -> tuple[DeployTarget, bool]:
-    keys = given.get("keys", operated.engines.sealing_keys())
-    source = given.get("source", operated.target)
-    async with operated.engines.sessions() as session, session.begin():
+    keys = given.get("keys", managed.engines.sealing_keys())
+    source = given.get("source", managed.target)
+    async with managed.engines.sessions() as session, session.begin():
         return await open_pull_request_preview(
-            session, operated.project, number, ref, source, keys, ACTOR, NOW
+            session, managed.project, number, ref, source, keys, ACTOR, NOW
         )
 
 
-async def _not_ready(operated: Operated, **given: Any) -> str:
+async def _not_ready(managed: ManagedProject, **given: Any) -> str:
     """Why there is no preview; nothing was written, even where the rest of the transaction is kept."""
-    before = (await operated.audited(), await operated.count(Environment), await operated.count(VariableSet))
-    keys = given.get("keys", operated.engines.sealing_keys())
-    async with operated.engines.sessions() as session, session.begin():
+    before = (
+        await managed.read_audit_log(),
+        await managed.count(Environment),
+        await managed.count(VariableSet),
+    )
+    keys = given.get("keys", managed.engines.sealing_keys())
+    async with managed.engines.sessions() as session, session.begin():
         with pytest.raises(RepositoryNotReady) as caught:
             await open_pull_request_preview(
-                session, operated.project, 7, "login", operated.target, keys, ACTOR, NOW
+                session, managed.project, 7, "login", managed.target, keys, ACTOR, NOW
             )
-    after = (await operated.audited(), await operated.count(Environment), await operated.count(VariableSet))
+    after = (
+        await managed.read_audit_log(),
+        await managed.count(Environment),
+        await managed.count(VariableSet),
+    )
     assert after == before
     return caught.value.detail
 
 
-async def _find(operated: Operated, number: int = 7) -> Environment | None:
-    async with operated.engines.sessions() as session:
-        return await find_pull_request_preview(session, operated.project, number)
+async def _find(managed: ManagedProject, number: int = 7) -> Environment | None:
+    async with managed.engines.sessions() as session:
+        return await find_pull_request_preview(session, managed.project, number)
 
 
-async def _values(operated: Operated, environment: Environment) -> dict[str, str]:
-    async with operated.engines.sessions() as session:
+async def _values(managed: ManagedProject, environment: Environment) -> dict[str, str]:
+    async with managed.engines.sessions() as session:
         present = await find_newest_variables(session, environment)
-    return open_variables(operated.engines.sealing_keys(), present, environment.public_id)
+    return open_variables(managed.engines.sealing_keys(), present, environment.public_id)
 
 
 async def _deploy(
-    operated: Operated, target: DeployTarget, request: DeploymentRequest | None = None
+    managed: ManagedProject, target: DeployTarget, request: DeploymentRequest | None = None
 ) -> Deployment:
-    async with operated.engines.sessions() as session, session.begin():
+    async with managed.engines.sessions() as session, session.begin():
         target = await resolve_target(session, target.environment.public_id)
         return await deploy_preview(session, target, ACTOR, NOW, request)
 
 
-async def _close(operated: Operated, target: DeployTarget) -> None:
-    async with operated.engines.sessions() as session, session.begin():
+async def _close(managed: ManagedProject, target: DeployTarget) -> None:
+    async with managed.engines.sessions() as session, session.begin():
         target = await resolve_target(session, target.environment.public_id)
         await close_preview(session, target, ACTOR, NOW)
 
 
 @pytest.mark.parametrize("protected", [[], ["A"]], ids=["copied", "nothing to copy"])
 async def test_variables_of_a_gated_environment_bring_its_gate(
-    operated: Operated, protected: list[str]
+    managed: ManagedProject, protected: list[str]
 ) -> None:
     """The code of a pull request that nobody has approved gets none of them."""
-    await operated.act("variables/set", environment_id="production", text="A=1\n")
+    await managed.act("variables/set", environment_id="production", text="A=1\n")
     if protected:
-        await operated.act("variables/protect", environment_id="production", names=protected)
-    await operated.change_environment(deploys_need_approval=True)
-    target, _ = await _open(operated)
+        await managed.act("variables/protect", environment_id="production", names=protected)
+    await managed.change_environment(deploys_need_approval=True)
+    target, _ = await _open(managed)
     request = DeploymentRequest("pull_request", ref="login", pushed_revision="c" * 40)
-    deployment = await _deploy(operated, target, request)
+    deployment = await _deploy(managed, target, request)
     expected = ("queued", None) if protected else ("awaiting_approval", "c" * 40)
     assert (deployment.status, deployment.revision) == expected
     # It stays while the preview is used again.
-    (again, _), is_new = await _open(operated)
+    (again, _), is_new = await _open(managed)
     assert (again.deploys_need_approval, is_new) == (not protected, False)
 
 
-async def test_a_pull_request_gets_an_environment_of_its_own(operated: Operated) -> None:
-    await operated.act("variables/set", environment_id="production", text="A=1\nSECRET=hunter2\n")
-    await operated.act("variables/protect", environment_id="production", names=["SECRET"])
-    assert await _find(operated) is None
-    (made, project), is_new = await _open(operated, 7, "feature/Login")
-    assert (is_new, project.id) == (True, operated.project.id)
+async def test_a_pull_request_gets_an_environment_of_its_own(managed: ManagedProject) -> None:
+    await managed.act("variables/set", environment_id="production", text="A=1\nSECRET=hunter2\n")
+    await managed.act("variables/protect", environment_id="production", names=["SECRET"])
+    assert await _find(managed) is None
+    (made, project), is_new = await _open(managed, 7, "feature/Login")
+    assert (is_new, project.id) == (True, managed.project.id)
     assert (made.slug, made.name, made.type) == ("pr-7", "Pull request 7", "preview")
-    found = await _find(operated)
+    found = await _find(managed)
     assert found is not None and found.id == made.id
     assert (found.branch, found.wake_on_request, found.desired_replicas) == ("feature/Login", True, 1)
     assert (found.position, found.state) == (0, "running")
-    assert await _values(operated, found) == {"A": "1"}
+    assert await _values(managed, found) == {"A": "1"}
     details = {
-        "project": operated.project.public_id,
+        "project": managed.project.public_id,
         "name": "Pull request 7",
         "slug": "pr-7",
         "type": "preview",
         "branch": "feature/Login",
     }
     subject = f"environment {made.public_id}"
-    assert (await operated.audited())[:2] == [
+    assert (await managed.read_audit_log())[:2] == [
         ("variables.replace", subject, None, ACTOR.source, {"names": ["A"]}),
         ("environment.create", subject, None, ACTOR.source, details),
     ]
-    assert await _find(operated, 8) is None
+    assert await _find(managed, 8) is None
     # What the source runs with is as it was.
-    assert await _values(operated, operated.environment) == {"A": "1", "SECRET": "hunter2"}
+    assert await _values(managed, managed.environment) == {"A": "1", "SECRET": "hunter2"}
 
 
-async def test_an_existing_preview_follows_its_pull_request_and_wakes(operated: Operated) -> None:
-    await operated.act("variables/set", environment_id="production", text="A=1\n")
-    (made, _), _ = await _open(operated, 7, "login")
-    await operated.act("environments/state", id="pr-7", state="hibernated")
-    await operated.act("variables/set", environment_id="production", text="A=2\n")
-    target, is_new = await _open(operated, 7, "refs/pull/7/head")
+async def test_an_existing_preview_follows_its_pull_request_and_wakes(managed: ManagedProject) -> None:
+    await managed.act("variables/set", environment_id="production", text="A=1\n")
+    (made, _), _ = await _open(managed, 7, "login")
+    await managed.act("environments/state", id="pr-7", state="hibernated")
+    await managed.act("variables/set", environment_id="production", text="A=2\n")
+    target, is_new = await _open(managed, 7, "refs/pull/7/head")
     assert (is_new, target.environment.id) == (False, made.id)
-    found = await _find(operated)
+    found = await _find(managed)
     assert found is not None and (found.branch, found.state) == ("refs/pull/7/head", "running")
     # Its variables are its own by now.
-    assert await _values(operated, found) == {"A": "1"}
-    assert [entry[:1] + entry[4:] for entry in (await operated.audited())[:2]] == [
+    assert await _values(managed, found) == {"A": "1"}
+    assert [entry[:1] + entry[4:] for entry in (await managed.read_audit_log())[:2]] == [
         ("environment.state", {"from": "hibernated", "to": "running"}),
         ("environment.set", {"branch": {"from": "login", "to": "refs/pull/7/head"}}),
     ]
-    before = await operated.audited()
-    await _open(operated, 7, "refs/pull/7/head")
-    assert await operated.audited() == before
+    before = await managed.read_audit_log()
+    await _open(managed, 7, "refs/pull/7/head")
+    assert await managed.read_audit_log() == before
 
 
-async def test_reopening_cancels_a_pending_closing(operated: Operated) -> None:
-    (made, _), _ = await _open(operated)
-    async with operated.engines.sessions() as session, session.begin():
+async def test_reopening_cancels_a_pending_closing(managed: ManagedProject) -> None:
+    (made, _), _ = await _open(managed)
+    async with managed.engines.sessions() as session, session.begin():
         session.add(ClosingPreview(environment_id=made.id, source=ACTOR.source, created_at=NOW))
-    await _open(operated)
-    assert await operated.count(ClosingPreview) == 0
-    async with operated.engines.sessions() as session, session.begin():
+    await _open(managed)
+    assert await managed.count(ClosingPreview) == 0
+    async with managed.engines.sessions() as session, session.begin():
         session.add(ClosingPreview(environment_id=made.id, source=ACTOR.source, created_at=NOW))
     # Nor where somebody opens it by hand.
-    assert (await operated.act("previews/open", branch="login"))["environment"] == "pr-7"
-    assert await operated.count(ClosingPreview) == 0
+    assert (await managed.act("previews/open", branch="login"))["environment"] == "pr-7"
+    assert await managed.count(ClosingPreview) == 0
 
 
-async def test_an_environment_of_that_slug_that_is_no_preview_is_left_alone(operated: Operated) -> None:
-    await operated.act("environments/create", name="PR 7", type="staging", slug="pr-7", branch="main")
-    assert await _not_ready(operated) == (
+async def test_an_environment_of_that_slug_that_is_no_preview_is_left_alone(managed: ManagedProject) -> None:
+    await managed.act("environments/create", name="PR 7", type="staging", slug="pr-7", branch="main")
+    assert await _not_ready(managed) == (
         "The environment shop/pr-7 is no preview: give it another slug, or remove it."
     )
-    assert await _find(operated) is None
-    (listed,) = [one for one in await operated.act("environments/list") if one["slug"] == "pr-7"]
+    assert await _find(managed) is None
+    (listed,) = [one for one in await managed.act("environments/list") if one["slug"] == "pr-7"]
     assert (listed["branch"], listed["type"]) == ("main", "staging")
 
 
-async def test_no_preview_is_created_if_variables_cannot_be_opened(operated: Operated) -> None:
-    await operated.act("variables/set", environment_id="production", text="A=hunter2\n")
-    line = await _not_ready(operated, keys=SealingKeys([b"n" * 32]))
+async def test_no_preview_is_created_if_variables_cannot_be_opened(managed: ManagedProject) -> None:
+    await managed.act("variables/set", environment_id="production", text="A=hunter2\n")
+    line = await _not_ready(managed, keys=SealingKeys([b"n" * 32]))
     assert line == (
         "The variables of shop/production cannot be opened: `pharos variables show shop/production` tells what to do."
     )
 
 
 @pytest.mark.both_databases
-async def test_of_many_concurrent_requests_one_creates_the_preview(operated: Operated) -> None:
-    told = await asyncio.gather(*(_open(operated) for _ in range(6)), return_exceptions=True)
+async def test_of_many_concurrent_requests_one_creates_the_preview(managed: ManagedProject) -> None:
+    told = await asyncio.gather(*(_open(managed) for _ in range(6)), return_exceptions=True)
     done = [one for one in told if isinstance(one, tuple)]
     assert len({target.environment.id for target, _ in done}) == 1
     assert len([target for target, is_new in done if is_new]) == 1
     refused = [one for one in told if not isinstance(one, tuple)]
     assert all(isinstance(one, RepositoryNotReady) for one in refused), refused
     assert {str(one) for one in refused} <= {"Somebody else has just made the environment shop/pr-7."}
-    assert await operated.count(Environment, Environment.slug == "pr-7") == 1
-    assert await operated.count(VariableSet) == 1
+    assert await managed.count(Environment, Environment.slug == "pr-7") == 1
+    assert await managed.count(VariableSet) == 1
 
 
 @pytest.mark.both_databases
-async def test_a_concurrent_close_either_removes_the_preview_or_not(operated: Operated) -> None:
+async def test_a_concurrent_close_either_removes_the_preview_or_not(managed: ManagedProject) -> None:
     """It is followed before it is closed, or made anew."""
 
     for _ in range(10):
-        target, _ = await _open(operated)
-        (opened, is_new), _ = await asyncio.gather(_open(operated, ref="other"), _close(operated, target))
-        found = await _find(operated)
+        target, _ = await _open(managed)
+        (opened, is_new), _ = await asyncio.gather(_open(managed, ref="other"), _close(managed, target))
+        found = await _find(managed)
         if is_new:
             assert found is not None and found.public_id == opened.environment.public_id
             assert found.public_id != target.environment.public_id
-            await _close(operated, opened)
+            await _close(managed, opened)
         else:
             assert found is None
 
 
 @pytest.mark.both_databases
-async def test_a_preview_being_closed_is_created_again(operated: Operated) -> None:
-    target, _ = await _open(operated)
-    async with operated.engines.sessions() as session, session.begin():
+async def test_a_preview_being_closed_is_created_again(managed: ManagedProject) -> None:
+    target, _ = await _open(managed)
+    async with managed.engines.sessions() as session, session.begin():
         found = await resolve_target(session, target.environment.public_id)
         await close_preview(session, found, ACTOR, NOW)
-        opening = asyncio.create_task(_open(operated))
+        opening = asyncio.create_task(_open(managed))
         # It has found the one that is gone with the end of this transaction.
         done, _ = await asyncio.wait({opening}, timeout=0.3)
         assert not done
     opened, is_new = await opening
     assert is_new
-    found_now = await _find(operated)
+    found_now = await _find(managed)
     assert found_now is not None and found_now.public_id == opened.environment.public_id
     assert found_now.public_id != target.environment.public_id
 
 
-async def test_copying_returns_the_number_of_variables(operated: Operated) -> None:
-    await operated.act("variables/set", environment_id="production", text="A=1\nB=2\nSECRET=hunter2\n")
-    await operated.act("variables/protect", environment_id="production", names=["SECRET", "NEVER"])
-    await _open(operated)
-    keys = operated.engines.sealing_keys()
-    async with operated.engines.sessions() as session, session.begin():
+async def test_copying_returns_the_number_of_variables(managed: ManagedProject) -> None:
+    await managed.act("variables/set", environment_id="production", text="A=1\nB=2\nSECRET=hunter2\n")
+    await managed.act("variables/protect", environment_id="production", names=["SECRET", "NEVER"])
+    await _open(managed)
+    keys = managed.engines.sealing_keys()
+    async with managed.engines.sessions() as session, session.begin():
         target = await resolve_target(session, "pr-7")
-        assert await copy_variables(session, keys, operated.target, target, ACTOR, NOW) == 2
+        assert await copy_variables(session, keys, managed.target, target, ACTOR, NOW) == 2
 
 
-async def test_a_preview_opened_by_hand_gets_no_protected_variables(operated: Operated) -> None:
-    await operated.act("variables/set", environment_id="production", text="A=1\nSECRET=hunter2\n")
-    await operated.act("variables/protect", environment_id="production", names=["SECRET"])
-    told = await operated.act("previews/open", branch="login", **{"from": "production"})
-    async with operated.engines.sessions() as session:
+async def test_a_preview_opened_by_hand_gets_no_protected_variables(managed: ManagedProject) -> None:
+    await managed.act("variables/set", environment_id="production", text="A=1\nSECRET=hunter2\n")
+    await managed.act("variables/protect", environment_id="production", names=["SECRET"])
+    told = await managed.act("previews/open", branch="login", **{"from": "production"})
+    async with managed.engines.sessions() as session:
         environment = (await resolve_target(session, told["environment_id"])).environment
-    assert await _values(operated, environment) == {"A": "1"}
+    assert await _values(managed, environment) == {"A": "1"}
 
 
-async def test_the_requested_commit_of_a_pull_request_is_deployed(operated: Operated) -> None:
-    target, _ = await _open(operated)
+async def test_the_requested_commit_of_a_pull_request_is_deployed(managed: ManagedProject) -> None:
+    target, _ = await _open(managed)
     request = DeploymentRequest(
-        "pull_request", repository_id=operated.repository.id, ref="login", note="pull request 7"
+        "pull_request", repository_id=managed.repository.id, ref="login", note="pull request 7"
     )
-    deployment = await _deploy(operated, target, request)
+    deployment = await _deploy(managed, target, request)
     assert (deployment.trigger, deployment.ref, deployment.note) == (
         "pull_request",
         "login",
         "pull request 7",
     )
     # What is queued takes what the branch has by then, by whichever name it was asked for.
-    assert (await _deploy(operated, target, request)).id == deployment.id
-    assert (await _deploy(operated, target)).id == deployment.id
-    async with operated.engines.sessions() as session, session.begin():
-        await carried_out.begin(session, deployment.id, NOW)
+    assert (await _deploy(managed, target, request)).id == deployment.id
+    assert (await _deploy(managed, target)).id == deployment.id
+    async with managed.engines.sessions() as session, session.begin():
+        await deployment_rows.begin_deployment(session, deployment.id, NOW)
     with pytest.raises(DeployRunning):
-        await _deploy(operated, target, request)
+        await _deploy(managed, target, request)
 
 
-@pytest.mark.parametrize("queued", [{"ref": "v1"}, {"revision": carried_out.REVISION}], ids=str)
+@pytest.mark.parametrize("queued", [{"ref": "v1"}, {"revision": deployment_rows.REVISION}], ids=str)
 async def test_a_queued_deployment_of_another_ref_is_not_reused(
-    operated: Operated, queued: dict[str, str]
+    managed: ManagedProject, queued: dict[str, str]
 ) -> None:
-    target, _ = await _open(operated)
-    first = await _deploy(operated, target, DeploymentRequest("api", **queued))  # type: ignore[arg-type]
+    target, _ = await _open(managed)
+    first = await _deploy(managed, target, DeploymentRequest("api", **queued))  # type: ignore[arg-type]
     with pytest.raises(DeployRunning) as caught:
-        await _deploy(operated, target, DeploymentRequest("pull_request", ref="login"))
+        await _deploy(managed, target, DeploymentRequest("pull_request", ref="login"))
     assert caught.value.members == {"active_deployment_id": first.id}
 
 
-async def test_closing_waits_for_a_deployment_past_its_build(operated: Operated) -> None:
-    target, _ = await _open(operated)
-    number = (await _deploy(operated, target)).id
-    await operated.change(Deployment, number, status="running")
+async def test_closing_waits_for_a_deployment_past_its_build(managed: ManagedProject) -> None:
+    target, _ = await _open(managed)
+    number = (await _deploy(managed, target)).id
+    await managed.change(Deployment, number, status="running")
     with pytest.raises(StillStarting, match="is past its build"):
-        await _close(operated, target)
-    assert await _find(operated) is not None
-    assert (await operated.deployment(number)).status == "running"
-    await operated.change(Deployment, number, status="succeeded")
-    await _close(operated, target)
-    assert await _find(operated) is None
+        await _close(managed, target)
+    assert await _find(managed) is not None
+    assert (await managed.deployment(number)).status == "running"
+    await managed.change(Deployment, number, status="succeeded")
+    await _close(managed, target)
+    assert await _find(managed) is None

@@ -15,7 +15,7 @@ from control_domain.removals.remove_environment import remove_environment
 from control_domain.removals.remove_project import remove_project
 from control_domain.tables.accounts import Account
 from control_domain.tables.projects import Environment, IngestKey, Project
-from tests.support.operated import NOW, Operated
+from tests.support.managed_project import NOW, ManagedProject
 
 _WORKFLOW = "version: 1\nprocesses:\n  web:\n    command: python app.py\n"
 _TO_ENVIRONMENT: list[tuple[str, dict[str, Any]]] = [
@@ -39,14 +39,14 @@ _TO_PROJECT: list[tuple[str, dict[str, Any]]] = [
 _SAYS_SO = re.compile("was removed|no such|[Tt]here is no|is removed")
 
 
-async def _waits(operated: Operated, task: "asyncio.Task[Any]") -> None:
+async def _waits(managed: ManagedProject, task: "asyncio.Task[Any]") -> None:
     """Wait until the task has ended or waits for a lock."""
     waiting = text(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
     async with asyncio.timeout(60):
         while not task.done():
-            async with operated.engines.sessions() as session:
+            async with managed.engines.sessions() as session:
                 if session.get_bind().dialect.name == "sqlite":
                     # What it has read, it has read by then; or it is refused anyway.
                     return await asyncio.sleep(0.05)
@@ -64,38 +64,38 @@ async def _check_refused(task: "asyncio.Task[Any]", name: str) -> None:
 @pytest.mark.both_databases
 @pytest.mark.parametrize(("name", "wanted"), _TO_ENVIRONMENT, ids=[name for name, _ in _TO_ENVIRONMENT])
 async def test_additions_to_a_removed_environment_fail(
-    operated: Operated, name: str, wanted: dict[str, Any]
+    managed: ManagedProject, name: str, wanted: dict[str, Any]
 ) -> None:
-    async with operated.engines.sessions() as session, session.begin():
+    async with managed.engines.sessions() as session, session.begin():
         await remove_environment(session, await resolve_target(session, "production"), Actor("test"), NOW)
-        adding = asyncio.create_task(operated.act(name, **{"environment_id": "production", **wanted}))
-        await _waits(operated, adding)
+        adding = asyncio.create_task(managed.act(name, **{"environment_id": "production", **wanted}))
+        await _waits(managed, adding)
     await _check_refused(adding, name)
-    assert await operated.count(Environment) == 0
+    assert await managed.count(Environment) == 0
 
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize(("name", "wanted"), _TO_PROJECT, ids=[name for name, _ in _TO_PROJECT])
 async def test_additions_to_a_removed_project_fail(
-    operated: Operated, name: str, wanted: dict[str, Any]
+    managed: ManagedProject, name: str, wanted: dict[str, Any]
 ) -> None:
-    made = await operated.act("projects/create", name="Blog", account_id=str(operated.account.public_id))
-    async with operated.engines.sessions() as session, session.begin():
+    made = await managed.act("projects/create", name="Blog", account_id=str(managed.account.public_id))
+    async with managed.engines.sessions() as session, session.begin():
         project = (await session.execute(select(Project).where(Project.slug == "blog"))).scalar_one()
         account = await session.get_one(Account, project.account_id)
         await remove_project(session, account, project, Actor("test"), NOW)
         await session.flush()
         adding = asyncio.create_task(
-            operated.act(name, **{"project_id": made["id"], "id": made["id"], **wanted})
+            managed.act(name, **{"project_id": made["id"], "id": made["id"], **wanted})
         )
-        await _waits(operated, adding)
+        await _waits(managed, adding)
     await _check_refused(adding, name)
-    assert await operated.count(Project, Project.slug == "blog") == 0
+    assert await managed.count(Project, Project.slug == "blog") == 0
 
 
 @pytest.mark.both_databases
-async def test_the_error_contains_no_values(operated: Operated) -> None:
-    async with operated.engines.sessions() as session:
+async def test_the_error_contains_no_values(managed: ManagedProject) -> None:
+    async with managed.engines.sessions() as session:
         session.add(IngestKey(environment_id=10_000, digest=b"secret", created_at=NOW))
         with pytest.raises(BrokenReference) as broken:
             await session.flush()

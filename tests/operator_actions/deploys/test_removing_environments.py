@@ -33,7 +33,7 @@ from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.engines import or_skip
-from tests.support.operated import NOW, REVISION, Operated
+from tests.support.managed_project import NOW, REVISION, ManagedProject
 from tests.support.redis_server import running_redis
 
 OF_ENVIRONMENTS = {
@@ -81,9 +81,9 @@ def test_every_table_that_refers_to_an_environment_is_known() -> None:
     assert _referring("environments") == {table.__tablename__ for table in OF_ENVIRONMENTS} | STAY
 
 
-async def _fill(operated: Operated, called: str) -> list[str]:
+async def _fill(managed: ManagedProject, called: str) -> list[str]:
     """A row in each of these tables, and a deployment that waits; gives the keys in the clear."""
-    act = operated.act
+    act = managed.act
     made = [await act("keys/create", environment_id=called)]
     heartbeat = await act("heartbeats/create", name="backup", period_seconds=60, environment_id=called)
     queue = await act("queues/create", name="mail", environment_id=called)
@@ -93,15 +93,15 @@ async def _fill(operated: Operated, called: str) -> list[str]:
     await act("variables/protect", environment_id=called, names=["A"])
     await act("environments/set", id=called, deploy_approval=True, variable_approval=True)
     await act("variables/set", environment_id=called, text="A=2\n", by="owner@acme.example")
-    async with operated.engines.sessions() as session, session.begin():
+    async with managed.engines.sessions() as session, session.begin():
         environment = (
             await session.execute(select(Environment).where(Environment.public_id == called))
         ).scalar_one()
-        waiting = await _queue(operated, session, environment)
+        waiting = await _queue(managed, session, environment)
         variables = (
             await session.execute(select(VariableSet).where(VariableSet.environment_id == environment.id))
         ).scalar_one()
-        done = await _queue(operated, session, environment)
+        done = await _queue(managed, session, environment)
         done.status, done.approved_variables_id = "succeeded", variables.id
         release = Release(
             environment_id=environment.id,
@@ -115,16 +115,16 @@ async def _fill(operated: Operated, called: str) -> list[str]:
         await session.flush()
         waiting.rolled_back_to_id = done.id
         session.add_all(_states(environment.id, release, heartbeat["id"], queue["id"]))
-        session.add_all(_of_webhooks(environment.id, operated.repository.id))
+        session.add_all(_of_webhooks(environment.id, managed.repository.id))
     await act("environments/lock", id=called, reason="sale")
     keys = [key.get("ingest_key") or key["key"] for key in (*made, heartbeat, queue)]
     return [*keys, heartbeat["ping_key"]]
 
 
-async def _queue(operated: Operated, session: AsyncSession, environment: Environment) -> Deployment:
-    actor = Actor("203.0.113.7", operated.people["owner"].id)
+async def _queue(managed: ManagedProject, session: AsyncSession, environment: Environment) -> Deployment:
+    actor = Actor("203.0.113.7", managed.people["owner"].id)
     return await queue_deployment(
-        session, DeployTarget(environment, operated.project), DeploymentRequest("api"), actor, NOW
+        session, DeployTarget(environment, managed.project), DeploymentRequest("api"), actor, NOW
     )
 
 
@@ -155,36 +155,36 @@ def _of_webhooks(environment: int, repository: int) -> Iterable[Any]:
     yield ClosingPreview(**whose)
 
 
-async def _rows(operated: Operated) -> dict[str, int]:
-    return {table.__tablename__: await operated.count(table) for table in OF_ENVIRONMENTS}
+async def _rows(managed: ManagedProject) -> dict[str, int]:
+    return {table.__tablename__: await managed.count(table) for table in OF_ENVIRONMENTS}
 
 
-async def test_an_environment_is_removed_with_all_its_rows(operated: Operated) -> None:
-    staging = (await operated.act("environments/create", name="Staging", type="staging"))["id"]
-    kept = await _fill(operated, staging)
-    before = await _rows(operated)
+async def test_an_environment_is_removed_with_all_its_rows(managed: ManagedProject) -> None:
+    staging = (await managed.act("environments/create", name="Staging", type="staging"))["id"]
+    kept = await _fill(managed, staging)
+    before = await _rows(managed)
     assert all(before.values())
-    keys = await _fill(operated, operated.environment.public_id)
-    assert await _rows(operated) == {table: 2 * count for table, count in before.items()}
-    told = await operated.act("environments/remove", id="production", **_AGREED)
+    keys = await _fill(managed, managed.environment.public_id)
+    assert await _rows(managed) == {table: 2 * count for table, count in before.items()}
+    told = await managed.act("environments/remove", id="production", **_AGREED)
     assert told == {
-        "id": operated.environment.public_id,
+        "id": managed.environment.public_id,
         "slug": "production",
         "removed": {"keys": 5, "heartbeats": 1, "queues": 1, "canceled": 1},
     }
-    assert await _rows(operated) == before
-    assert [one["id"] for one in await operated.act("environments/list")] == [staging]
-    find = operated.engines.directory.find
+    assert await _rows(managed) == before
+    assert [one["id"] for one in await managed.act("environments/list")] == [staging]
+    find = managed.engines.directory.find
     assert [await find(digest_credential(key)) for key in keys] == [None] * 4
     assert None not in [await find(digest_credential(key)) for key in kept]
-    async with operated.engines.sessions() as session:
+    async with managed.engines.sessions() as session:
         entries = [*await live_ingest_keys(session, NOW), *await live_monitor_keys(session, NOW)]
     assert {entry.environment_id for entry in entries} == {staging}
-    action, subject, _, source, details = (await operated.audited())[0]
+    action, subject, _, source, details = (await managed.read_audit_log())[0]
     assert (action, source) == ("environment.remove", "operator kim")
-    assert subject == f"environment {operated.environment.public_id}"
+    assert subject == f"environment {managed.environment.public_id}"
     assert details == {
-        "project": operated.project.public_id,
+        "project": managed.project.public_id,
         "name": "Production",
         "slug": "production",
         **told["removed"],
@@ -195,51 +195,53 @@ async def test_an_environment_is_removed_with_all_its_rows(operated: Operated) -
 
 
 @pytest.mark.both_databases
-async def test_deployments_are_kept_without_their_environment(operated: Operated) -> None:
-    await _fill(operated, operated.environment.public_id)
-    await operated.act("environments/remove", id="production", **_AGREED)
-    succeeded, waited = await operated.act("deployments/list")
+async def test_deployments_are_kept_without_their_environment(managed: ManagedProject) -> None:
+    await _fill(managed, managed.environment.public_id)
+    await managed.act("environments/remove", id="production", **_AGREED)
+    succeeded, waited = await managed.act("deployments/list")
     assert (waited["status"], waited["environment_id"], waited["environment"]) == ("canceled", None, None)
     assert waited["finished_at"] == "2026-11-18T12:00:00.000Z"
     assert (succeeded["status"], succeeded["environment_id"]) == ("succeeded", None)
-    assert (await operated.deployment(succeeded["id"])).approved_variables_id is None
-    async with operated.engines.sessions() as session:
+    assert (await managed.deployment(succeeded["id"])).approved_variables_id is None
+    async with managed.engines.sessions() as session:
         lines, _ = await tail_log(session, waited["id"])
     assert [line.text for line in lines][-1] == "Canceled: the environment was removed."
-    line = await operated.refused("deployments/approve", id=waited["id"], by="maintainer@acme.example")
+    line = await managed.expect_refusal("deployments/approve", id=waited["id"], by="maintainer@acme.example")
     assert "is canceled: only one that waits can be approved" in line or "was removed" in line
 
 
 @pytest.mark.parametrize("status", ACTIVE_STATUSES)
-async def test_removal_is_refused_while_a_deployment_is_active(operated: Operated, status: str) -> None:
+async def test_removal_is_refused_while_a_deployment_is_active(managed: ManagedProject, status: str) -> None:
     waiting = None
-    await operated.change_environment(deploys_need_approval=True)
-    waiting = await operated.queue()
-    await operated.change_environment(deploys_need_approval=False)
-    number = await operated.queue()
-    await operated.change(Deployment, number, status=status)
-    line = await operated.refused("environments/remove", id="production")
+    await managed.change_environment(deploys_need_approval=True)
+    waiting = await managed.queue()
+    await managed.change_environment(deploys_need_approval=False)
+    number = await managed.queue()
+    await managed.change(Deployment, number, status=status)
+    line = await managed.expect_refusal("environments/remove", id="production")
     assert line == (
         f"Deployment {number} of this environment is {status}: wait until it is finished, or end it with "
         f"`pharos cancel {number}`."
     )
-    assert (await operated.deployment(waiting)).status == "awaiting_approval"
-    assert (await operated.deployment(number)).environment_id == operated.environment.id
+    assert (await managed.deployment(waiting)).status == "awaiting_approval"
+    assert (await managed.deployment(number)).environment_id == managed.environment.id
 
 
-async def test_an_unknown_environment_is_refused(operated: Operated) -> None:
-    assert "There is no environment nowhere;" in await operated.refused("environments/remove", id="nowhere")
+async def test_an_unknown_environment_is_refused(managed: ManagedProject) -> None:
+    assert "There is no environment nowhere;" in await managed.expect_refusal(
+        "environments/remove", id="nowhere"
+    )
 
 
 async def test_an_unreachable_key_directory_is_a_warning(
-    operated: Operated, tmp_path_factory: pytest.TempPathFactory
+    managed: ManagedProject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    await operated.act("keys/create")
+    await managed.act("keys/create")
     with or_skip(running_redis(tmp_path_factory.mktemp("away"))) as server:
         directory = await open_redis_key_directory(server.url, follow=False)
         server.stop()
-        operated.engines = type(operated.engines)(operated.engines.sessions, directory)
-        told = await operated.act("environments/remove", id="production")
+        managed.engines = type(managed.engines)(managed.engines.sessions, directory)
+        told = await managed.act("environments/remove", id="production")
         await directory.close()
     assert "The edges could not be told" in told["warning"]
-    assert await operated.count(Environment) == 0
+    assert await managed.count(Environment) == 0

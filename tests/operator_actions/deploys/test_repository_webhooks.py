@@ -15,7 +15,7 @@ from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret, WaitingPush
 from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.deploy_states import DeploymentStatus
-from tests.support.operated import NOW, Operated
+from tests.support.managed_project import NOW, ManagedProject
 
 URL = "git@github.com:Acme/Blog.git"
 # The same in every process: it is part of a test's name.
@@ -23,23 +23,23 @@ SIGNING = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 
 
 @pytest.fixture
-async def blog(operated: Operated) -> str:
+async def blog(managed: ManagedProject) -> str:
     """The slug of a project without a repository."""
-    async with operated.engines.sessions() as session, session.begin():
-        return (await create_project(session, operated.account, "Blog", "blog", NOW)).slug
+    async with managed.engines.sessions() as session, session.begin():
+        return (await create_project(session, managed.account, "Blog", "blog", NOW)).slug
 
 
-async def _kept(operated: Operated, number: int) -> WebhookSecret | None:
+async def _kept(managed: ManagedProject, number: int) -> WebhookSecret | None:
     """What the webhooks of this repository are checked with."""
-    async with operated.engines.sessions() as session:
+    async with managed.engines.sessions() as session:
         row = await session.get(SealedWebhookSecret, number)
-        return None if row is None else open_secret(operated.engines.sealing_keys(), row)
+        return None if row is None else open_secret(managed.engines.sealing_keys(), row)
 
 
-async def _let_push_wait(operated: Operated, repository_id: int, branch: str = "main") -> None:
-    async with operated.engines.sessions() as session, session.begin():
+async def _let_push_wait(managed: ManagedProject, repository_id: int, branch: str = "main") -> None:
+    async with managed.engines.sessions() as session, session.begin():
         waiting = WaitingPush(
-            environment_id=operated.environment.id,
+            environment_id=managed.environment.id,
             repository_id=repository_id,
             branch=branch,
             trigger="push",
@@ -63,30 +63,32 @@ async def _let_push_wait(operated: Operated, repository_id: int, branch: str = "
     ids=str,
 )
 async def test_a_hosted_repository_gets_a_secret(
-    operated: Operated, blog: str, kind: str, wanted: dict[str, Any], secret_kind: str
+    managed: ManagedProject, blog: str, kind: str, wanted: dict[str, Any], secret_kind: str
 ) -> None:
-    told = await operated.act("repositories/connect", url=URL, project_id=blog, kind=kind, **wanted)
+    told = await managed.act("repositories/connect", url=URL, project_id=blog, kind=kind, **wanted)
     webhook = told["webhook"]
     assert (webhook["kind"], told["secret_kind"]) == (secret_kind, secret_kind)
     assert webhook["secret"] == wanted.get("secret", webhook["secret"])
-    assert await _kept(operated, told["id"]) == WebhookSecret(secret_kind, webhook["secret"])  # type: ignore[arg-type]
+    assert await _kept(managed, told["id"]) == WebhookSecret(secret_kind, webhook["secret"])  # type: ignore[arg-type]
     # It is told this once.
-    assert webhook["secret"] not in repr([await operated.act("repositories/list"), await operated.audited()])
-    async with operated.engines.sessions() as session:
+    assert webhook["secret"] not in repr(
+        [await managed.act("repositories/list"), await managed.read_audit_log()]
+    )
+    async with managed.engines.sessions() as session:
         assert (await session.get_one(Repository, told["id"])).full_name == "acme/blog"
 
 
-async def test_any_other_repository_has_no_webhook(operated: Operated, blog: str) -> None:
+async def test_any_other_repository_has_no_webhook(managed: ManagedProject, blog: str) -> None:
     # Nothing is sealed then.
-    operated.engines = _without_keys(operated)
-    told = await operated.act("repositories/connect", url="/srv/blog.git", project_id=blog)
+    managed.engines = _without_keys(managed)
+    told = await managed.act("repositories/connect", url="/srv/blog.git", project_id=blog)
     assert (told["kind"], told["webhook"], told["secret_kind"]) == ("git", None, None)
-    assert await operated.count(SealedWebhookSecret) == 0
-    assert "webhook" not in (await operated.audited())[0][4]
+    assert await managed.count(SealedWebhookSecret) == 0
+    assert "webhook" not in (await managed.read_audit_log())[0][4]
 
 
-def _without_keys(operated: Operated) -> Any:
-    return type(operated.engines)(operated.engines.sessions, operated.engines.directory)
+def _without_keys(managed: ManagedProject) -> Any:
+    return type(managed.engines)(managed.engines.sessions, managed.engines.directory)
 
 
 @pytest.mark.parametrize(
@@ -103,215 +105,217 @@ def _without_keys(operated: Operated) -> Any:
     ids=str,
 )
 async def test_invalid_secrets_are_refused(
-    operated: Operated, blog: str, wanted: dict[str, Any], told: str
+    managed: ManagedProject, blog: str, wanted: dict[str, Any], told: str
 ) -> None:
-    line = await operated.refused("repositories/connect", **{"url": URL, "project_id": blog, **wanted})
+    line = await managed.expect_refusal("repositories/connect", **{"url": URL, "project_id": blog, **wanted})
     assert told in line and "hunter2" not in line
-    assert await operated.count(Repository) == 1
+    assert await managed.count(Repository) == 1
 
 
-async def test_without_sealing_keys_nothing_is_connected(operated: Operated, blog: str) -> None:
-    operated.engines = _without_keys(operated)
-    line = await operated.refused("repositories/connect", url=URL, project_id=blog)
+async def test_without_sealing_keys_nothing_is_connected(managed: ManagedProject, blog: str) -> None:
+    managed.engines = _without_keys(managed)
+    line = await managed.expect_refusal("repositories/connect", url=URL, project_id=blog)
     assert line.startswith("Set PHAROS_VARIABLES_KEY as well")
-    assert await operated.count(Repository) == 1
+    assert await managed.count(Repository) == 1
 
 
-async def test_a_new_secret_replaces_the_old_one(operated: Operated, blog: str) -> None:
-    made = await operated.act("repositories/connect", url=URL, project_id=blog, kind="gitlab")
-    told = await operated.act("repositories/new-secret", id=made["id"])
+async def test_a_new_secret_replaces_the_old_one(managed: ManagedProject, blog: str) -> None:
+    made = await managed.act("repositories/connect", url=URL, project_id=blog, kind="gitlab")
+    told = await managed.act("repositories/new-secret", id=made["id"])
     assert told["webhook"]["secret"] != made["webhook"]["secret"]
-    assert await _kept(operated, made["id"]) == WebhookSecret("signing", told["webhook"]["secret"])
+    assert await _kept(managed, made["id"]) == WebhookSecret("signing", told["webhook"]["secret"])
     given = {"secret": "chosen-by-the-host", "plain_secret": True}
-    told = await operated.act("repositories/new-secret", id=made["id"], **given)
+    told = await managed.act("repositories/new-secret", id=made["id"], **given)
     assert (told["webhook"], told["secret_kind"]) == (
         {"kind": "plain", "secret": "chosen-by-the-host"},
         "plain",
     )
-    assert await _kept(operated, made["id"]) == WebhookSecret("plain", "chosen-by-the-host")
+    assert await _kept(managed, made["id"]) == WebhookSecret("plain", "chosen-by-the-host")
     entry = ("repository.secret", f"repository {made['id']}", None, "operator kim", {"kind": "plain"})
-    audited = await operated.audited()
+    audited = await managed.read_audit_log()
     assert audited[0] == entry
     assert "chosen-by-the-host" not in repr(audited)
 
 
-async def test_a_new_secret_is_of_the_kind_of_the_old_one(operated: Operated, blog: str) -> None:
+async def test_a_new_secret_is_of_the_kind_of_the_old_one(managed: ManagedProject, blog: str) -> None:
     """A host that has no signing tokens would be refused from then on."""
-    made = await operated.act(
+    made = await managed.act(
         "repositories/connect", url=URL, project_id=blog, kind="gitlab", plain_secret=True
     )
-    told = await operated.act("repositories/new-secret", id=made["id"])
+    told = await managed.act("repositories/new-secret", id=made["id"])
     assert told["webhook"]["kind"] == told["secret_kind"] == "plain"
-    told = await operated.act("repositories/new-secret", id=made["id"], secret="chosen-by-the-host")
-    assert await _kept(operated, made["id"]) == WebhookSecret("plain", "chosen-by-the-host")
+    told = await managed.act("repositories/new-secret", id=made["id"], secret="chosen-by-the-host")
+    assert await _kept(managed, made["id"]) == WebhookSecret("plain", "chosen-by-the-host")
     # Whoever gives a signing token has a host that signs.
-    await operated.act("repositories/new-secret", id=made["id"], secret=SIGNING)
-    assert await _kept(operated, made["id"]) == WebhookSecret("signing", SIGNING)
-    await operated.act("repositories/new-secret", id=made["id"], plain_secret=True)
-    told = await operated.act("repositories/new-secret", id=made["id"], signing=True)
+    await managed.act("repositories/new-secret", id=made["id"], secret=SIGNING)
+    assert await _kept(managed, made["id"]) == WebhookSecret("signing", SIGNING)
+    await managed.act("repositories/new-secret", id=made["id"], plain_secret=True)
+    told = await managed.act("repositories/new-secret", id=made["id"], signing=True)
     assert told["webhook"]["kind"] == "signing"
-    await operated.change(Repository, made["id"], kind="github")
-    line = await operated.refused("repositories/new-secret", id=made["id"], signing=True)
+    await managed.change(Repository, made["id"], kind="github")
+    line = await managed.expect_refusal("repositories/new-secret", id=made["id"], signing=True)
     assert line.startswith("Only GitLab has signing tokens")
-    assert await _kept(operated, made["id"]) == WebhookSecret("signing", told["webhook"]["secret"])
+    assert await _kept(managed, made["id"]) == WebhookSecret("signing", told["webhook"]["secret"])
 
 
-async def test_the_id_at_the_host_is_set_and_given_up(operated: Operated, blog: str) -> None:
-    made = await operated.act("repositories/connect", url=URL, project_id=blog)
+async def test_the_id_at_the_host_is_set_and_given_up(managed: ManagedProject, blog: str) -> None:
+    made = await managed.act("repositories/connect", url=URL, project_id=blog)
     uuid = "{00000000-0000-0000-0000-000000000015}"
     for kind, given, kept in (("github", "15", "15"), ("bitbucket", uuid, uuid), ("bitbucket", "auto", None)):
-        await operated.change(Repository, made["id"], kind=kind)
-        told = await operated.act("repositories/set", id=made["id"], host_id=given)
+        await managed.change(Repository, made["id"], kind=kind)
+        told = await managed.act("repositories/set", id=made["id"], host_id=given)
         assert told["host_id"] == kept
     # The format of a delivery's ID in `pharos webhooks show`, which is no repository's ID.
     for kind, given in (("github", uuid), ("gitlab", "aada3625-8a5b-11ee"), ("bitbucket", "15")):
-        await operated.change(Repository, made["id"], kind=kind)
-        line = await operated.refused("repositories/set", id=made["id"], host_id=given)
+        await managed.change(Repository, made["id"], kind=kind)
+        line = await managed.expect_refusal("repositories/set", id=made["id"], host_id=given)
         assert f"is not the ID of a repository at {kind}" in line
     for given in ("", "a b", "x" * 65, "ä"):
-        line = await operated.refused("repositories/set", id=made["id"], host_id=given)
+        line = await managed.expect_refusal("repositories/set", id=made["id"], host_id=given)
         assert "1 to 64 printable ASCII characters" in line
     details = {"host_id": {"from": uuid, "to": None}}
-    assert (await operated.audited())[0][::4] == ("repository.set", details)
+    assert (await managed.read_audit_log())[0][::4] == ("repository.set", details)
 
 
-async def test_a_repository_from_before_webhooks_gets_its_first_secret(operated: Operated) -> None:
-    number = operated.repository.id
-    line = await operated.refused("repositories/new-secret", id=number)
+async def test_a_repository_from_before_webhooks_gets_its_first_secret(managed: ManagedProject) -> None:
+    number = managed.repository.id
+    line = await managed.expect_refusal("repositories/new-secret", id=number)
     assert line.startswith("A repository of the kind git has no webhook")
-    await operated.change(Repository, number, kind="github")
-    assert [one["secret_kind"] for one in await operated.act("repositories/list")] == [None]
-    await operated.act("repositories/new-secret", id=number)
-    assert [one["secret_kind"] for one in await operated.act("repositories/list")] == ["hmac"]
-    assert (await operated.refused("repositories/new-secret", id=99)).startswith("No repository 99")
+    await managed.change(Repository, number, kind="github")
+    assert [one["secret_kind"] for one in await managed.act("repositories/list")] == [None]
+    await managed.act("repositories/new-secret", id=number)
+    assert [one["secret_kind"] for one in await managed.act("repositories/list")] == ["hmac"]
+    assert (await managed.expect_refusal("repositories/new-secret", id=99)).startswith("No repository 99")
 
 
 @pytest.mark.both_databases
-async def test_of_five_concurrent_secrets_the_last_one_is_kept(operated: Operated) -> None:
-    number = operated.repository.id
-    await operated.change(Repository, number, kind="github")
-    told = await asyncio.gather(*(operated.act("repositories/new-secret", id=number) for _ in range(5)))
-    kept = await _kept(operated, number)
+async def test_of_five_concurrent_secrets_the_last_one_is_kept(managed: ManagedProject) -> None:
+    number = managed.repository.id
+    await managed.change(Repository, number, kind="github")
+    told = await asyncio.gather(*(managed.act("repositories/new-secret", id=number) for _ in range(5)))
+    kept = await _kept(managed, number)
     assert kept is not None and kept.value in {one["webhook"]["secret"] for one in told}
 
 
-async def test_switches_are_set(operated: Operated) -> None:
-    number = operated.repository.id
-    await operated.change(Repository, number, kind="github")
-    told = await operated.act("repositories/set", id=number, push_deploys=False, forks=True)
+async def test_switches_are_set(managed: ManagedProject) -> None:
+    number = managed.repository.id
+    await managed.change(Repository, number, kind="github")
+    told = await managed.act("repositories/set", id=number, push_deploys=False, forks=True)
     assert (told["push_deploys"], told["forks"]) == (False, True)
     details = {"push_deploys": {"from": True, "to": False}, "forks": {"from": False, "to": True}}
     entry = ("repository.set", f"repository {number}", None, "operator kim", details)
-    assert await operated.audited() == [entry]
+    assert await managed.read_audit_log() == [entry]
     # What is so already is no change.
-    told = await operated.act("repositories/set", id=number, forks=True)
+    told = await managed.act("repositories/set", id=number, forks=True)
     assert (told["push_deploys"], told["forks"]) == (False, True)
-    assert await operated.audited() == [entry]
-    await operated.act("repositories/set", id=number, push_deploys=True)
-    (listed,) = await operated.act("repositories/list")
+    assert await managed.read_audit_log() == [entry]
+    await managed.act("repositories/set", id=number, push_deploys=True)
+    (listed,) = await managed.act("repositories/list")
     assert (listed["push_deploys"], listed["forks"]) == (True, True)
 
 
 @pytest.mark.both_databases
-async def test_invalid_settings_are_refused(operated: Operated) -> None:
-    number = operated.repository.id
-    assert (await operated.refused("repositories/set", id=number)).startswith("Nothing to change")
-    line = await operated.refused("repositories/set", id=number, forks=True)
+async def test_invalid_settings_are_refused(managed: ManagedProject) -> None:
+    number = managed.repository.id
+    assert (await managed.expect_refusal("repositories/set", id=number)).startswith("Nothing to change")
+    line = await managed.expect_refusal("repositories/set", id=number, forks=True)
     assert line == "A repository of the kind git has no webhook that could be set."
-    assert (await operated.refused("repositories/set", id=99, forks=True)).startswith("No repository 99")
+    assert (await managed.expect_refusal("repositories/set", id=99, forks=True)).startswith(
+        "No repository 99"
+    )
 
 
 async def test_waiting_pushes_and_the_secret_are_removed_with_the_repository(
-    operated: Operated, blog: str
+    managed: ManagedProject, blog: str
 ) -> None:
-    number = operated.repository.id
-    await operated.change(Repository, number, kind="github")
-    await operated.act("repositories/new-secret", id=number)
-    other = await operated.act("repositories/connect", url=URL, project_id=blog)
+    number = managed.repository.id
+    await managed.change(Repository, number, kind="github")
+    await managed.act("repositories/new-secret", id=number)
+    other = await managed.act("repositories/connect", url=URL, project_id=blog)
     for branch in ("main", "trunk"):
-        await _let_push_wait(operated, number, branch)
-    await _let_push_wait(operated, other["id"], "blog")
-    told = await operated.act("repositories/disconnect", id=number)
+        await _let_push_wait(managed, number, branch)
+    await _let_push_wait(managed, other["id"], "blog")
+    told = await managed.act("repositories/disconnect", id=number)
     assert told["secret_kind"] is None
-    assert await operated.count(WaitingPush, WaitingPush.repository_id == number) == 0
-    assert await _kept(operated, number) is None
+    assert await managed.count(WaitingPush, WaitingPush.repository_id == number) == 0
+    assert await _kept(managed, number) is None
     # Another repository's stay.
-    assert await operated.count(WaitingPush) == 1
-    assert await _kept(operated, other["id"]) is not None
+    assert await managed.count(WaitingPush) == 1
+    assert await _kept(managed, other["id"]) is not None
 
 
-async def test_a_refused_disconnect_changes_nothing(operated: Operated) -> None:
-    number = operated.repository.id
-    await operated.change(Repository, number, kind="github")
-    await operated.act("repositories/new-secret", id=number)
-    await _let_push_wait(operated, number)
-    await operated.queue()
-    assert "is queued" in await operated.refused("repositories/disconnect", id=number)
-    assert await operated.count(WaitingPush) == 1
-    assert await _kept(operated, number) is not None
+async def test_a_refused_disconnect_changes_nothing(managed: ManagedProject) -> None:
+    number = managed.repository.id
+    await managed.change(Repository, number, kind="github")
+    await managed.act("repositories/new-secret", id=number)
+    await _let_push_wait(managed, number)
+    await managed.queue()
+    assert "is queued" in await managed.expect_refusal("repositories/disconnect", id=number)
+    assert await managed.count(WaitingPush) == 1
+    assert await _kept(managed, number) is not None
 
 
 @pytest.mark.both_databases
-async def test_a_push_being_queued_blocks_nobody(operated: Operated) -> None:
+async def test_a_push_being_queued_blocks_nobody(managed: ManagedProject) -> None:
     """Whoever takes it up holds its row, and asks for the repository's next: crosswise, if the row were waited for."""
-    sessions = operated.engines.sessions
-    await _let_push_wait(operated, operated.repository.id)
+    sessions = managed.engines.sessions
+    await _let_push_wait(managed, managed.repository.id)
     async with sessions() as session, session.begin():
         if session.get_bind().dialect.name == "sqlite":
             # It lets one transaction write at a time.
             return
         await session.execute(delete(WaitingPush))
         async with asyncio.timeout(30):
-            told = await operated.act("repositories/disconnect", id=operated.repository.id)
+            told = await managed.act("repositories/disconnect", id=managed.repository.id)
     assert told["disconnected"] is True
-    assert await operated.count(WaitingPush) == 0
+    assert await managed.count(WaitingPush) == 0
 
 
 @pytest.mark.both_databases
-async def test_a_connected_repository_replaces_the_sample(operated: Operated) -> None:
-    sample = operated.repository.id
-    await operated.change(Repository, sample, is_sample=True, kind="github")
-    await operated.act("repositories/new-secret", id=sample)
-    await _let_push_wait(operated, sample)
-    assert [one["sample"] for one in await operated.act("repositories/list")] == [True]
-    told = await operated.act("repositories/connect", url=URL)
-    assert [one["id"] for one in await operated.act("repositories/list")] == [told["id"]]
+async def test_a_connected_repository_replaces_the_sample(managed: ManagedProject) -> None:
+    sample = managed.repository.id
+    await managed.change(Repository, sample, is_sample=True, kind="github")
+    await managed.act("repositories/new-secret", id=sample)
+    await _let_push_wait(managed, sample)
+    assert [one["sample"] for one in await managed.act("repositories/list")] == [True]
+    told = await managed.act("repositories/connect", url=URL)
+    assert [one["id"] for one in await managed.act("repositories/list")] == [told["id"]]
     assert (told["id"] != sample, told["sample"]) == (True, False)
-    assert await operated.count(WaitingPush) == 0
-    assert await _kept(operated, sample) is None
-    connected, disconnected, *_ = await operated.audited()
+    assert await managed.count(WaitingPush) == 0
+    assert await _kept(managed, sample) is None
+    connected, disconnected, *_ = await managed.read_audit_log()
     assert connected[:2] == ("repository.connect", f"repository {told['id']}")
     assert disconnected[:2] == ("repository.disconnect", f"repository {sample}")
 
 
-async def test_the_sample_stays_while_it_is_deployed(operated: Operated) -> None:
-    sample = operated.repository.id
-    await operated.change(Repository, sample, is_sample=True)
-    number = await operated.queue()
-    line = await operated.refused("repositories/connect", url=URL)
+async def test_the_sample_stays_while_it_is_deployed(managed: ManagedProject) -> None:
+    sample = managed.repository.id
+    await managed.change(Repository, sample, is_sample=True)
+    number = await managed.queue()
+    line = await managed.expect_refusal("repositories/connect", url=URL)
     assert line == (
         f"Deployment {number} of the project shop is queued: wait until it is finished, or end it with `pharos "
         f"cancel {number}`."
     )
-    assert [one["id"] for one in await operated.act("repositories/list")] == [sample]
-    await operated.change(Deployment, number, status=DeploymentStatus.SUCCEEDED)
-    await operated.act("repositories/connect", url=URL)
+    assert [one["id"] for one in await managed.act("repositories/list")] == [sample]
+    await managed.change(Deployment, number, status=DeploymentStatus.SUCCEEDED)
+    await managed.act("repositories/connect", url=URL)
 
 
 @pytest.mark.both_databases
-async def test_of_five_concurrent_connects_one_replaces_the_sample(operated: Operated) -> None:
-    sample = operated.repository.id
-    await operated.change(Repository, sample, is_sample=True)
+async def test_of_five_concurrent_connects_one_replaces_the_sample(managed: ManagedProject) -> None:
+    sample = managed.repository.id
+    await managed.change(Repository, sample, is_sample=True)
     told = await asyncio.gather(
-        *(operated.act("repositories/connect", url=f"/srv/{n}.git") for n in range(5)), return_exceptions=True
+        *(managed.act("repositories/connect", url=f"/srv/{n}.git") for n in range(5)), return_exceptions=True
     )
     (made,) = [one for one in told if isinstance(one, dict)]
     assert {str(one) for one in told if isinstance(one, Refused)} == {
         f"The project shop is deployed from {made['url']} already; disconnect that first with `pharos repository "
         f"disconnect {made['id']}`."
     }
-    actions = [entry[0] for entry in await operated.audited()]
+    actions = [entry[0] for entry in await managed.read_audit_log()]
     assert actions == ["repository.connect", "repository.disconnect"]
-    async with operated.engines.sessions() as session:
+    async with managed.engines.sessions() as session:
         kept = await session.execute(select(Repository.id).where(Repository.disconnected_at.is_(None)))
         assert kept.scalars().all() == [made["id"]]

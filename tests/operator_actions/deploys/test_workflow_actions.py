@@ -11,7 +11,7 @@ from control_domain.projects.operations import create_project
 from control_domain.tables.workflows import Workflow
 from control_domain.workflows.operations import find_newest_workflow, set_workflow
 from pipeline_contracts.errors import NotFound
-from tests.support.operated import NOW, Operated
+from tests.support.managed_project import NOW, ManagedProject
 
 TEXT = "version: 1\nprocesses:\n  web: {command: serve}  # one\n"
 DOCUMENT = {
@@ -24,13 +24,13 @@ DOCUMENT = {
 }
 
 
-def _project(operated: Operated) -> dict[str, Any]:
-    return {"id": operated.project.public_id, "name": operated.project.name, "slug": "shop"}
+def _project(managed: ManagedProject) -> dict[str, Any]:
+    return {"id": managed.project.public_id, "name": managed.project.name, "slug": "shop"}
 
 
-async def test_a_workflow_is_set_and_shown(operated: Operated) -> None:
-    assert await operated.act("workflows/show") == {
-        "project": _project(operated),
+async def test_a_workflow_is_set_and_shown(managed: ManagedProject) -> None:
+    assert await managed.act("workflows/show") == {
+        "project": _project(managed),
         "version": None,
         "text": None,
         "document": None,
@@ -38,10 +38,10 @@ async def test_a_workflow_is_set_and_shown(operated: Operated) -> None:
         "created_at": None,
         "set_by": None,
     }
-    told = await operated.act("workflows/set", text=TEXT)
-    assert told == {"project": _project(operated), "version": 1, "document": DOCUMENT}
-    assert await operated.act("workflows/show", project_id="shop") == {
-        "project": _project(operated),
+    told = await managed.act("workflows/set", text=TEXT)
+    assert told == {"project": _project(managed), "version": 1, "document": DOCUMENT}
+    assert await managed.act("workflows/show", project_id="shop") == {
+        "project": _project(managed),
         "version": 1,
         "text": TEXT,
         "document": DOCUMENT,
@@ -49,37 +49,39 @@ async def test_a_workflow_is_set_and_shown(operated: Operated) -> None:
         "created_at": "2026-11-18T12:00:00.000Z",
         "set_by": None,
     }
-    subject = f"project {operated.project.public_id}"
-    assert await operated.audited() == [("workflow.set", subject, None, "operator kim", {"version": 1})]
+    subject = f"project {managed.project.public_id}"
+    assert await managed.read_audit_log() == [("workflow.set", subject, None, "operator kim", {"version": 1})]
 
 
-async def test_each_different_text_is_a_new_version(operated: Operated) -> None:
+async def test_each_different_text_is_a_new_version(managed: ManagedProject) -> None:
     versions = []
     for text in (TEXT, TEXT, f"{TEXT}retain: 9\n", f"{TEXT}retain: 9\n", TEXT):
-        versions.append((await operated.act("workflows/set", text=text))["version"])
+        versions.append((await managed.act("workflows/set", text=text))["version"])
     assert versions == [1, 1, 2, 2, 3]
-    assert await operated.count(Workflow) == 3 == len(await operated.audited())
+    assert await managed.count(Workflow) == 3 == len(await managed.read_audit_log())
 
 
-async def test_versions_are_counted_in_each_project(operated: Operated) -> None:
-    async with operated.engines.sessions() as session, session.begin():
-        await create_project(session, operated.account, "Blog", "blog", NOW)
-    assert "There are several projects" in await operated.refused("workflows/set", text=TEXT)
+async def test_versions_are_counted_in_each_project(managed: ManagedProject) -> None:
+    async with managed.engines.sessions() as session, session.begin():
+        await create_project(session, managed.account, "Blog", "blog", NOW)
+    assert "There are several projects" in await managed.expect_refusal("workflows/set", text=TEXT)
     for project in ("shop", "blog"):
-        assert (await operated.act("workflows/set", text=TEXT, project_id=project))["version"] == 1
-    told = await operated.act("workflows/set", text=f"{TEXT}retain: 1", project_id="blog")
+        assert (await managed.act("workflows/set", text=TEXT, project_id=project))["version"] == 1
+    told = await managed.act("workflows/set", text=f"{TEXT}retain: 1", project_id="blog")
     assert (told["version"], told["document"]["retain"]) == (2, 1)
-    assert (await operated.act("workflows/show", project_id="shop"))["text"] == TEXT
-    assert "There is no project nowhere" in await operated.refused("workflows/show", project_id="nowhere")
+    assert (await managed.act("workflows/show", project_id="shop"))["text"] == TEXT
+    assert "There is no project nowhere" in await managed.expect_refusal(
+        "workflows/show", project_id="nowhere"
+    )
 
 
 @pytest.mark.both_databases
-async def test_who_set_it_is_shown(operated: Operated) -> None:
-    actor = Actor("203.0.113.7", operated.people["deployer"].id)
-    async with operated.engines.sessions() as session, session.begin():
-        version, document = await set_workflow(session, operated.project, TEXT, actor, NOW)
+async def test_who_set_it_is_shown(managed: ManagedProject) -> None:
+    actor = Actor("203.0.113.7", managed.people["deployer"].id)
+    async with managed.engines.sessions() as session, session.begin():
+        version, document = await set_workflow(session, managed.project, TEXT, actor, NOW)
     assert (version, document.processes["web"].command) == (1, "serve")
-    assert (await operated.act("workflows/show"))["set_by"] == "deployer@acme.example"
+    assert (await managed.act("workflows/show"))["set_by"] == "deployer@acme.example"
 
 
 @pytest.mark.parametrize("action", ["workflows/set", "workflows/check"])
@@ -100,41 +102,41 @@ async def test_who_set_it_is_shown(operated: Operated) -> None:
     ids=range(6),
 )
 async def test_faults_are_reported_with_their_lines(
-    operated: Operated, action: str, text: str | None, told: str
+    managed: ManagedProject, action: str, text: str | None, told: str
 ) -> None:
-    line = await operated.refused(action, text=text)
+    line = await managed.expect_refusal(action, text=text)
     assert line.startswith(told) and line.endswith(" Mend that and send it again; nothing was changed.")
-    assert await operated.count(Workflow) == 0
+    assert await managed.count(Workflow) == 0
 
 
-async def test_checking_stores_nothing(operated: Operated) -> None:
-    assert await operated.act("workflows/check", text=TEXT) == {"document": DOCUMENT}
-    assert await operated.count(Workflow) == 0 and await operated.audited() == []
+async def test_checking_stores_nothing(managed: ManagedProject) -> None:
+    assert await managed.act("workflows/check", text=TEXT) == {"document": DOCUMENT}
+    assert await managed.count(Workflow) == 0 and await managed.read_audit_log() == []
 
 
 @pytest.mark.both_databases
-async def test_eight_concurrent_texts_get_a_version_each(operated: Operated) -> None:
+async def test_eight_concurrent_texts_get_a_version_each(managed: ManagedProject) -> None:
     told = await asyncio.gather(
-        *(operated.act("workflows/set", text=f"{TEXT}retain: {n}\n") for n in range(1, 9))
+        *(managed.act("workflows/set", text=f"{TEXT}retain: {n}\n") for n in range(1, 9))
     )
     assert sorted(one["version"] for one in told) == list(range(1, 9))
     newest = max(told, key=lambda one: one["version"])
-    assert (await operated.act("workflows/show"))["document"] == newest["document"]
+    assert (await managed.act("workflows/show"))["document"] == newest["document"]
 
 
 @pytest.mark.both_databases
-async def test_eight_concurrent_equal_texts_make_one_version(operated: Operated) -> None:
-    told = await asyncio.gather(*(operated.act("workflows/set", text=TEXT) for _ in range(8)))
+async def test_eight_concurrent_equal_texts_make_one_version(managed: ManagedProject) -> None:
+    told = await asyncio.gather(*(managed.act("workflows/set", text=TEXT) for _ in range(8)))
     assert [one["version"] for one in told] == [1] * 8
-    assert await operated.count(Workflow) == 1
+    assert await managed.count(Workflow) == 1
 
 
-async def test_a_removed_project_gets_no_workflow(operated: Operated) -> None:
-    async with operated.engines.sessions() as session, session.begin():
-        blog = await create_project(session, operated.account, "Blog", "blog", NOW)
-    await operated.act("workflows/set", text=TEXT, project_id="blog")
-    await operated.act("projects/remove", id="blog")
-    async with operated.engines.sessions() as session:
+async def test_a_removed_project_gets_no_workflow(managed: ManagedProject) -> None:
+    async with managed.engines.sessions() as session, session.begin():
+        blog = await create_project(session, managed.account, "Blog", "blog", NOW)
+    await managed.act("workflows/set", text=TEXT, project_id="blog")
+    await managed.act("projects/remove", id="blog")
+    async with managed.engines.sessions() as session:
         assert await find_newest_workflow(session, blog.id) is None
         with pytest.raises(NotFound):
             await set_workflow(session, blog, TEXT, Actor("operator"), NOW)
@@ -142,11 +144,11 @@ async def test_a_removed_project_gets_no_workflow(operated: Operated) -> None:
             await set_workflow(session, blog, "", Actor("operator"), NOW)
 
 
-async def test_a_stored_text_that_is_now_invalid_is_shown(operated: Operated) -> None:
+async def test_a_stored_text_that_is_now_invalid_is_shown(managed: ManagedProject) -> None:
     """A later version may be stricter than the one that took it."""
-    async with operated.engines.sessions() as session, session.begin():
-        session.add(Workflow(project_id=operated.project.id, version=7, text="version: 0", created_at=NOW))
-    told = await operated.act("workflows/show")
+    async with managed.engines.sessions() as session, session.begin():
+        session.add(Workflow(project_id=managed.project.id, version=7, text="version: 0", created_at=NOW))
+    told = await managed.act("workflows/show")
     assert (told["version"], told["text"], told["document"]) == (7, "version: 0", None)
     assert told["fault"].startswith("line 1: version: must be 1")
-    assert (await operated.act("workflows/set", text=TEXT))["version"] == 8
+    assert (await managed.act("workflows/set", text=TEXT))["version"] == 8

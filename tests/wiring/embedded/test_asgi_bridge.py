@@ -8,7 +8,8 @@ from aiohttp import web
 from control_api.http.middleware import BodyChunkMiddleware
 from ingest_edge.app import Edge, edge_runner
 from ingest_edge.metrics import EdgeMetrics
-from tests.support.unread_answers import listen_with_small_buffers, unread_callers, until
+from tests.support.unread_responses import callers_that_never_read, listen_with_small_buffers
+from tests.support.waits import poll_until
 from wiring.embedded.asgi_bridge import asgi_handler
 
 _BODY = bytes(range(256)) * 8_000
@@ -36,9 +37,9 @@ async def test_unread_large_response_is_barely_buffered() -> None:
         assert head.lower().count(b"content-length: %d\r\n" % len(_BODY)) == 1 and b"chunked" not in head
         assert await reader.readexactly(len(_BODY)) == _BODY
         writer.close()
-        await until(lambda: not server.connections)
-        with unread_callers(port, _GET):
-            await until(lambda: server.connections and server.connections[0].writing_paused)
+        await poll_until(lambda: not server.connections)
+        with callers_that_never_read(port, _GET):
+            await poll_until(lambda: server.connections and server.connections[0].writing_paused)
             transport = server.connections[0].transport
             assert transport is not None
             assert 0 < transport.get_write_buffer_size() <= 33 * 1024

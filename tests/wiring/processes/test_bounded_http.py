@@ -15,7 +15,8 @@ from control_domain.database.engine import open_engine, open_sessions
 from ingest_edge.http_server import ServerLimits
 from pipeline_contracts import open_connections
 from pipeline_contracts.client_address import ClientAddresses
-from tests.support.unread_answers import listen_with_small_buffers, unread_callers, until
+from tests.support.unread_responses import callers_that_never_read, listen_with_small_buffers
+from tests.support.waits import poll_until
 from wiring.processes.bounded_http import BoundedProtocol
 from wiring.processes.control import control_server
 
@@ -174,10 +175,10 @@ async def test_client_that_does_not_read_is_disconnected(opened: list[BoundedPro
     limits = ServerLimits(4096, 600.0, 100, ClientAddresses(()), silent_seconds=0.2)
     async with serving(limits) as port:
         for sent in (_BUNDLE, _SCHEMA * 9):
-            with unread_callers(port, sent):
-                await until(lambda: opened and opened[-1].flow.write_paused)
+            with callers_that_never_read(port, sent):
+                await poll_until(lambda: opened and opened[-1].flow.write_paused)
                 assert opened[-1].transport.get_write_buffer_size() <= 33 * 1024
-                await until(
+                await poll_until(
                     lambda: opened[-1].transport.is_closing() and not opened[-1].server_state.connections
                 )
 
@@ -185,8 +186,8 @@ async def test_client_that_does_not_read_is_disconnected(opened: list[BoundedPro
 async def test_connection_with_unsent_response_is_not_idle(opened: list[BoundedProtocol]) -> None:
     limits = ServerLimits(4096, 600.0, 100, ClientAddresses(()), loopback_connections=2)
     async with serving(limits) as port:
-        with unread_callers(port, _SCHEMA * 9, 2):
-            await until(lambda: len(opened) == 2 and all(one.flow.write_paused for one in opened))
+        with callers_that_never_read(port, _SCHEMA * 9, 2):
+            await poll_until(lambda: len(opened) == 2 and all(one.flow.write_paused for one in opened))
             assert (await _ask(port, ACCOUNT + b"\r\n"))[0] == 503
             assert not any(one.transport.is_closing() for one in opened[:2])
 

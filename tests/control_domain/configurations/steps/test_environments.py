@@ -15,7 +15,7 @@ from control_domain.projects.operations import create_environment
 from control_domain.projects.resolve import resolve_target
 from control_domain.tables.projects import Environment, EnvironmentLock, IngestKey
 from tests.support.changed_project import PRODUCTION, SOURCE, STAGING, ChangedProject
-from tests.support.operated import NOW
+from tests.support.managed_project import NOW
 
 WINDOW = {"days": ["mon", "thu"], "from": "09:00", "to": "16:00", "timezone": "Europe/Oslo"}
 OTHERWISE: dict[str, Any] = {
@@ -48,7 +48,7 @@ async def test_an_environment_is_created_with_all_fields(configured: ChangedProj
     assert await configured.plan_and_apply(STAGING, said) == Publications()
     assert await configured.fields(STAGING) == said
     # Nobody could be told a key.
-    assert await configured.operated.count(IngestKey) == 0
+    assert await configured.managed.count(IngestKey) == 0
     environment = await configured.environment("staging")
     settings = {name: value for name, value in said.items() if name not in ("locked", "variables.A")}
     assert await configured.audited() == [
@@ -56,7 +56,7 @@ async def test_an_environment_is_created_with_all_fields(configured: ChangedProj
         ("variables.replace", {"names": ["A"]}),
         ("environment.lock", {"reason": "Locked by the configuration."}),
     ]
-    (_, subject, person, source, _), *_ = await configured.operated.audited()
+    (_, subject, person, source, _), *_ = await configured.managed.read_audit_log()
     assert (subject, person, source) == (
         f"environment {environment.public_id}",
         "deployer@acme.example",
@@ -75,9 +75,9 @@ async def test_omitted_fields_of_a_new_environment_have_their_defaults(configure
 
 
 async def test_a_gate_reaches_the_previews_with_copies_of_its_variables(configured: ChangedProject) -> None:
-    operated = configured.operated
-    await operated.act("variables/set", environment_id="production", text="SECRET=1")
-    opened = await operated.act("previews/open", branch="feature", **{"from": "production"})
+    managed = configured.managed
+    await managed.act("variables/set", environment_id="production", text="SECRET=1")
+    opened = await managed.act("previews/open", branch="feature", **{"from": "production"})
     await configured.plan_and_apply(PRODUCTION, {"approval.deploys": True})
     assert (await configured.environment(opened["environment"])).deploys_need_approval
 
@@ -90,7 +90,7 @@ async def test_creating_an_environment_again_changes_nothing(configured: Changed
 
 async def test_an_existing_different_environment_is_not_changed(configured: ChangedProject) -> None:
     action = await configured.plan_one(STAGING, {"type": "staging", "branch": "main", "replicas": 2})
-    await configured.operated.act("environments/create", name="Staging", type="staging")
+    await configured.managed.act("environments/create", name="Staging", type="staging")
     assert await configured.refused(action) == (
         "environments.staging is there already, with another branch, replicas; make a new review."
     )
@@ -98,7 +98,7 @@ async def test_an_existing_different_environment_is_not_changed(configured: Chan
 
 async def test_an_existing_equal_environment_is_accepted(configured: ChangedProject) -> None:
     action = await configured.plan_one(STAGING, {"type": "staging", "branch": "main"})
-    await configured.operated.act(
+    await configured.managed.act(
         "environments/create", name="Any", type="staging", slug="staging", branch="main"
     )
     await configured.repeated(action)
@@ -115,7 +115,7 @@ async def test_creating_waits_for_a_concurrent_creation_of_the_environment(
 
 async def test_a_preview_with_the_same_slug_conflicts(configured: ChangedProject) -> None:
     action = await configured.plan_one(STAGING, {"type": "staging"})
-    async with configured.operated.engines.sessions() as session, session.begin():
+    async with configured.managed.engines.sessions() as session, session.begin():
         await create_environment(session, configured.project, "Preview", "staging", PREVIEW, NOW)
     assert (await configured.refused(action)).startswith(
         "environments.staging cannot be made: something of that"
@@ -179,11 +179,11 @@ async def test_the_error_names_up_to_five_changed_fields(configured: ChangedProj
 
 async def test_fields_that_are_as_desired_are_not_changed(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION, {"replicas": 3, "branch": "main", "locked": True})
-    await configured.operated.act("environments/scale", id="production", replicas=3)
-    await configured.operated.act("environments/lock", id="production", reason="sale")
+    await configured.managed.act("environments/scale", id="production", replicas=3)
+    await configured.managed.act("environments/lock", id="production", reason="sale")
     await configured.apply_step(action)
     assert await configured.audited() == [("environment.set", {"branch": {"from": None, "to": "main"}})]
-    async with configured.operated.engines.sessions() as session:
+    async with configured.managed.engines.sessions() as session:
         assert (await session.execute(select(EnvironmentLock.reason))).scalar_one() == "sale"
 
 
@@ -199,11 +199,11 @@ async def test_a_change_waits_for_a_concurrent_scaling(configured: ChangedProjec
 @pytest.mark.both_databases
 async def test_a_concurrent_scaling_by_a_person_is_not_lost(configured: ChangedProject) -> None:
     for _ in range(5):
-        await configured.operated.change_environment(desired_replicas=1)
+        await configured.managed.change_environment(desired_replicas=1)
         action = await configured.plan_one(PRODUCTION, {"replicas": 3})
         result, _ = await asyncio.gather(
             configured.apply_step(action),
-            configured.operated.act("environments/scale", id="production", replicas=5),
+            configured.managed.act("environments/scale", id="production", replicas=5),
             return_exceptions=True,
         )
         assert isinstance(result, Publications | StepFailed), result
@@ -213,10 +213,10 @@ async def test_a_concurrent_scaling_by_a_person_is_not_lost(configured: ChangedP
 
 async def test_an_environment_removed_since_the_plan_is_not_changed(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION, {"replicas": 3})
-    await configured.operated.act("environments/remove", id="production")
+    await configured.managed.act("environments/remove", id="production")
     gone = "environments.production was removed meanwhile; make a new review."
     assert await configured.refused(action) == gone
-    async with configured.operated.engines.sessions() as session, session.begin():
+    async with configured.managed.engines.sessions() as session, session.begin():
         await create_environment(session, configured.project, "Preview", "production", PREVIEW, NOW)
     assert await configured.refused(action) == gone
 
@@ -225,7 +225,7 @@ async def test_an_environment_removed_since_the_plan_is_not_changed(configured: 
 async def test_an_environment_being_removed_is_not_changed(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION, {"replicas": 3})
     async with configured.while_uncommitted(action) as session:
-        await session.delete(await session.get_one(Environment, configured.operated.environment.id))
+        await session.delete(await session.get_one(Environment, configured.managed.environment.id))
 
 
 async def test_the_audit_log_has_no_binding_values(configured: ChangedProject) -> None:
@@ -262,8 +262,8 @@ async def test_errors_have_no_binding_values(configured: ChangedProject) -> None
 
 
 async def test_environments_of_other_projects_are_not_touched(configured: ChangedProject) -> None:
-    await configured.operated.act("projects/create", name="Blog", account_id="acme")
-    other = await configured.operated.act(
+    await configured.managed.act("projects/create", name="Blog", account_id="acme")
+    other = await configured.managed.act(
         "environments/create", name="Staging", type="staging", project_id="blog"
     )
     action = Action("update", STAGING, [Change("replicas", 1, 3)])
@@ -271,5 +271,5 @@ async def test_environments_of_other_projects_are_not_touched(configured: Change
     removed = Action("delete", STAGING, [])
     await configured.repeated(removed)
     await configured.plan_and_apply(STAGING, {"type": "staging", "replicas": 2})
-    result = await configured.operated.act("environments/show", id=other["id"])
+    result = await configured.managed.act("environments/show", id=other["id"])
     assert (result["slug"], result["desired_replicas"]) == ("staging", 1)

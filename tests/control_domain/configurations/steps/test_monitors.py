@@ -19,7 +19,7 @@ from control_domain.tables.monitors import (
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.times import to_epoch_ms
 from tests.support.changed_project import PRODUCTION, STAGING, ChangedProject
-from tests.support.operated import NOW
+from tests.support.managed_project import NOW
 
 BACKUP = (*PRODUCTION, "heartbeats", "Nightly backup")
 MAIL = (*PRODUCTION, "queues", "mail")
@@ -38,12 +38,12 @@ OTHERWISE: dict[str, dict[str, Any]] = {
 
 
 async def _state(configured: ChangedProject) -> HeartbeatState:
-    async with configured.operated.engines.sessions() as session:
+    async with configured.managed.engines.sessions() as session:
         return (await session.execute(select(HeartbeatState))).scalar_one()
 
 
 async def _number(configured: ChangedProject) -> int:
-    async with configured.operated.engines.sessions() as session:
+    async with configured.managed.engines.sessions() as session:
         return (await session.execute(select(Heartbeat.id))).scalar_one()
 
 
@@ -51,10 +51,10 @@ async def test_a_heartbeat_is_created_without_a_key(configured: ChangedProject) 
     action = await configured.plan_one(BACKUP, {**NIGHTLY, "grace": "30m"})
     assert await configured.apply_step(action) == Publications()
     assert await configured.fields(BACKUP) == {**FIELDS["heartbeat"], **NIGHTLY, "grace": "30m"}
-    assert await configured.operated.count(MonitorKey) == 0
+    assert await configured.managed.count(MonitorKey) == 0
     assert (await _state(configured)).state == "new"
     details = {
-        "environment": configured.operated.environment.public_id,
+        "environment": configured.managed.environment.public_id,
         "name": "Nightly backup",
         "cron": "0 3 * * *",
         "grace": "30m",
@@ -83,7 +83,7 @@ async def test_an_existing_different_heartbeat_is_not_changed(
     configured: ChangedProject,
 ) -> None:
     action = await configured.plan_one(BACKUP, {**HOURLY, "grace": "1m"})
-    await configured.operated.act("heartbeats/create", name="Nightly backup", period_seconds=60)
+    await configured.managed.act("heartbeats/create", name="Nightly backup", period_seconds=60)
     assert await configured.refused(action) == (
         'environments.production.heartbeats["Nightly backup"] is there already, with another period, grace; make a new '
         "review."
@@ -111,7 +111,7 @@ async def test_changing_settings_keeps_the_history_of_a_heartbeat(
 ) -> None:
     await configured.plan_and_apply(BACKUP, HOURLY)
     now_ms = to_epoch_ms(NOW)
-    async with configured.operated.engines.sessions() as session, session.begin():
+    async with configured.managed.engines.sessions() as session, session.begin():
         await session.execute(
             update(HeartbeatState).values(
                 state="up", last_signal_ms=now_ms, last_success_ms=now_ms, last_end_ms=now_ms, version=4
@@ -148,7 +148,7 @@ async def test_a_heartbeat_changed_since_the_plan_is_not_changed(
     said = {**NIGHTLY, "grace": "2m", "max_runtime": "2h", "paused": True}
     action = await configured.plan_one(BACKUP, said)
     removal = await configured.plan_one(BACKUP)
-    await configured.operated.change(Heartbeat, await _number(configured), **columns)
+    await configured.managed.change(Heartbeat, await _number(configured), **columns)
     changed = 'environments.production.heartbeats["Nightly backup"] was changed meanwhile: '
     assert await configured.refused(action) == f"{changed}{fields}; make a new review."
     assert (await configured.refused(removal)).startswith(changed)
@@ -175,7 +175,7 @@ async def test_a_heartbeat_removed_since_the_plan_is_not_changed(configured: Cha
     assert await configured.refused(change) == gone
     assert await configured.repeated(removal) == Publications()
     # Nor where its environment is gone with it.
-    await configured.operated.act("environments/remove", id="production")
+    await configured.managed.act("environments/remove", id="production")
     assert await configured.refused(change) == gone
     assert await configured.repeated(removal) == Publications()
 
@@ -185,7 +185,7 @@ async def test_no_monitor_is_created_in_a_removed_environment(
     configured: ChangedProject, address: tuple[str, ...], fields: dict[str, Any]
 ) -> None:
     action = await configured.plan_one(address, fields)
-    await configured.operated.act("environments/remove", id="production")
+    await configured.managed.act("environments/remove", id="production")
     message = await configured.refused(action)
     assert message.endswith("cannot be made: there is no environment production any more; make a new review.")
 
@@ -193,27 +193,27 @@ async def test_no_monitor_is_created_in_a_removed_environment(
 async def test_a_heartbeat_is_removed_with_its_keys_and_history(
     configured: ChangedProject,
 ) -> None:
-    made = await configured.operated.act("heartbeats/create", name="Nightly backup", period_seconds=3600)
-    another = await configured.operated.act("monitor-keys/create", kind="heartbeat", id=made["id"])
-    async with configured.operated.engines.sessions() as session, session.begin():
+    made = await configured.managed.act("heartbeats/create", name="Nightly backup", period_seconds=3600)
+    another = await configured.managed.act("monitor-keys/create", kind="heartbeat", id=made["id"])
+    async with configured.managed.engines.sessions() as session, session.begin():
         session.add(HeartbeatRun(heartbeat_id=made["id"], run_id="r1", first_ms=1, started_ms=1))
     result = await configured.plan_and_apply(BACKUP)
     assert sorted(result.revoke) == sorted(
         digest_credential(key) for key in (made["key"], made["ping_key"], another["key"])
     )
     for table in (Heartbeat, HeartbeatState, HeartbeatRun, MonitorKey):
-        assert await configured.operated.count(table) == 0, table
+        assert await configured.managed.count(table) == 0, table
     assert await configured.audited() == [("heartbeat.remove", {"name": "Nightly backup", "keys": 3})]
 
 
 async def test_a_queue_is_created_and_removed(configured: ChangedProject) -> None:
     action = await configured.plan_one(MAIL, {})
     assert await configured.apply_step(action) == Publications()
-    assert await configured.operated.count(MonitorKey) == 0
+    assert await configured.managed.count(MonitorKey) == 0
     await configured.repeated(action)
-    (queue,) = await configured.operated.act("queues/list")
-    key = await configured.operated.act("monitor-keys/create", kind="queue", id=queue["id"])
-    async with configured.operated.engines.sessions() as session, session.begin():
+    (queue,) = await configured.managed.act("queues/list")
+    key = await configured.managed.act("monitor-keys/create", kind="queue", id=queue["id"])
+    async with configured.managed.engines.sessions() as session, session.begin():
         session.add(
             QueueState(queue_id=queue["id"], snapshot_id="s1", observed_us=1, received_ms=1, pending=1)
         )
@@ -223,9 +223,9 @@ async def test_a_queue_is_created_and_removed(configured: ChangedProject) -> Non
     action = await configured.plan_one(MAIL)
     assert list((await configured.apply_step(action)).revoke) == [digest_credential(key["key"])]
     for table in (Queue, QueueState, QueueWorker, MonitorKey):
-        assert await configured.operated.count(table) == 0, table
+        assert await configured.managed.count(table) == 0, table
     assert await configured.repeated(action) == Publications()
-    details = {"environment": configured.operated.environment.public_id, "name": "mail"}
+    details = {"environment": configured.managed.environment.public_id, "name": "mail"}
     assert await configured.audited() == [
         ("queue.create", details),
         ("queue.remove", {"name": "mail", "keys": 1}),

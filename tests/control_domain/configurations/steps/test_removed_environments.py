@@ -11,13 +11,13 @@ from control_domain.environments.operations import lock_environment_row
 from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease
 from pipeline_contracts.credentials import digest_credential
-from tests.support.carried_out import hold_lease
 from tests.support.changed_project import PRODUCTION, ChangedProject
-from tests.support.operated import NOW
+from tests.support.deployment_rows import lease_environment
+from tests.support.managed_project import NOW
 
 
 async def test_an_environment_is_removed_with_its_keys_and_monitors(configured: ChangedProject) -> None:
-    act = configured.operated.act
+    act = configured.managed.act
     heartbeat = await act("heartbeats/create", name="backup", period_seconds=60)
     keys = [
         (await act("keys/create", environment_id="production"))["ingest_key"],
@@ -40,13 +40,13 @@ async def test_an_environment_is_removed_with_its_keys_and_monitors(configured: 
 
 
 async def test_an_environment_with_an_active_deployment_is_not_removed(configured: ChangedProject) -> None:
-    number = await configured.operated.queue()
+    number = await configured.managed.queue()
     action = await configured.plan_one(PRODUCTION)
     assert await configured.refused(action) == (
         f"environments.production cannot be removed: Deployment {number} of this environment is queued: wait until it "
         f"is finished, or end it with `pharos cancel {number}`."
     )
-    await configured.operated.act("deployments/cancel", id=number)
+    await configured.managed.act("deployments/cancel", id=number)
     await configured.apply_step(action)
     assert await configured.fields(PRODUCTION) is None
 
@@ -67,7 +67,7 @@ async def test_a_resource_changed_since_the_plan_is_not_removed(
 
 async def test_an_environment_with_a_new_variable_is_not_removed(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION)
-    await configured.operated.act("variables/set", environment_id="production", text="A=1")
+    await configured.managed.act("variables/set", environment_id="production", text="A=1")
     assert "variables.A" in await configured.refused(action)
 
 
@@ -82,10 +82,10 @@ async def test_an_environment_whose_branch_was_cleared_is_removed(configured: Ch
 @pytest.mark.both_databases
 async def test_removing_waits_for_the_deployer(configured: ChangedProject) -> None:
     """It holds its lease before the environment, and so does this: neither waits for the other crosswise."""
-    number = configured.operated.environment.id
-    sessions = configured.operated.engines.sessions
+    number = configured.managed.environment.id
+    sessions = configured.managed.engines.sessions
     async with sessions() as session, session.begin():
-        await hold_lease(session, number, NOW)
+        await lease_environment(session, number, NOW)
     action = await configured.plan_one(PRODUCTION)
     async with sessions() as session, session.begin():
         await session.execute(update(EnvironmentLease).values(fence=2))

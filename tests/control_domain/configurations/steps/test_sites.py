@@ -11,7 +11,7 @@ from control_domain.sites.operations import add_goal, create_site
 from control_domain.tables.sites import Goal, Site
 from pipeline_contracts.credentials import digest_credential
 from tests.support.changed_project import ChangedProject
-from tests.support.operated import NOW
+from tests.support.managed_project import NOW
 
 WWW = ("sites", "www")
 DOMAINS = ["https://shop.example", "https://*.shop.example"]
@@ -25,7 +25,7 @@ SAID: dict[str, Any] = {
 
 
 async def _site(configured: ChangedProject) -> Site:
-    async with configured.operated.engines.sessions() as session:
+    async with configured.managed.engines.sessions() as session:
         return (
             await session.execute(select(Site).where(Site.project_id == configured.project.id))
         ).scalar_one()
@@ -33,7 +33,7 @@ async def _site(configured: ChangedProject) -> Site:
 
 async def _goals(configured: ChangedProject) -> dict[str, tuple[int, str | None, str | None]]:
     """By name: the number, and what is counted."""
-    async with configured.operated.engines.sessions() as session:
+    async with configured.managed.engines.sessions() as session:
         goals = (await session.execute(select(Goal))).scalars()
         return {goal.name: (goal.id, goal.event, goal.path) for goal in goals}
 
@@ -61,7 +61,7 @@ async def test_omitted_fields_of_a_new_site_have_their_defaults(configured: Chan
 
 async def test_an_existing_different_site_is_not_changed(configured: ChangedProject) -> None:
     action = await configured.plan_one(WWW, SAID)
-    await configured.operated.act("sites/create", name="www", domains=DOMAINS)
+    await configured.managed.act("sites/create", name="www", domains=DOMAINS)
     assert await configured.refused(action) == (
         f"sites.www is there already, with another timezone, goals.Purchase, {SIGN_UP}; make a new review."
     )
@@ -180,20 +180,20 @@ async def test_a_site_is_removed_with_its_goals(configured: ChangedProject) -> N
     action = await configured.plan_one(WWW)
     result = await configured.apply_step(action)
     assert (list(result.revoke), list(result.sites)) == ([digest_credential(site.public_id)], [])
-    assert await configured.operated.count(Site) == await configured.operated.count(Goal) == 0
+    assert await configured.managed.count(Site) == await configured.managed.count(Goal) == 0
     name, details = (await configured.audited())[-1]
     assert (name, details["name"]) == ("site.remove", "www")
     assert await configured.repeated(action) == Publications()
 
 
 async def test_sites_of_other_projects_are_not_touched(configured: ChangedProject) -> None:
-    await configured.operated.act("projects/create", name="Blog", account_id="acme")
-    await configured.operated.act("sites/create", name="www", domains=DOMAINS, project_id="blog")
+    await configured.managed.act("projects/create", name="Blog", account_id="acme")
+    await configured.managed.act("sites/create", name="www", domains=DOMAINS, project_id="blog")
     action = await configured.plan_one(WWW, SAID)
     await configured.apply_step(action)
     await configured.plan_and_apply(WWW, {"timezone": "Asia/Tokyo"})
     await configured.plan_and_apply(WWW)
-    (left,) = await configured.operated.act("sites/list")
+    (left,) = await configured.managed.act("sites/list")
     assert (left["name"], left["timezone"], left["domains"]) == ("www", "UTC", DOMAINS)
 
 

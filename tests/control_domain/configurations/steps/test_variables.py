@@ -14,7 +14,7 @@ from control_domain.variables.dotenv import MAX_VARIABLES
 from control_domain.variables.operations import find_newest_variables, open_variables, replace_variables
 from pipeline_contracts.deploy_states import ChangeState
 from tests.support.changed_project import PRODUCTION, STAGING, ChangedProject
-from tests.support.operated import NOW
+from tests.support.managed_project import NOW
 
 A, B, C = (("environments", "production", "variables", name) for name in "ABC")
 
@@ -22,7 +22,7 @@ A, B, C = (("environments", "production", "variables", name) for name in "ABC")
 async def _values(configured: ChangedProject, slug: str = "production") -> dict[str, str]:
     """Those that count."""
     environment = await configured.environment(slug)
-    async with configured.operated.engines.sessions() as session:
+    async with configured.managed.engines.sessions() as session:
         present = await find_newest_variables(session, environment)
         return open_variables(configured.keys, present, environment.public_id)
 
@@ -34,7 +34,7 @@ async def _waiting(configured: ChangedProject) -> list[tuple[str, dict[str, str]
         .join(Environment, Environment.id == VariableChange.environment_id)
         .order_by(VariableChange.id)
     )
-    async with configured.operated.engines.sessions() as session:
+    async with configured.managed.engines.sessions() as session:
         return [
             (change.state, open_variables(configured.keys, change, of), change.asked_by_id)
             for change, of in await session.execute(query)
@@ -44,7 +44,7 @@ async def _waiting(configured: ChangedProject) -> list[tuple[str, dict[str, str]
 async def _set(configured: ChangedProject, text: str, by: str | None = None) -> int | None:
     """As an operator; gives the number of the change that waits."""
     wanted = {"environment_id": "production", "text": text, **({} if by is None else {"by": by})}
-    result = await configured.operated.act("variables/set", **wanted)
+    result = await configured.managed.act("variables/set", **wanted)
     change: int | None = result["change_id"]
     return change
 
@@ -56,12 +56,12 @@ async def test_setting_variables_keeps_the_omitted_ones(configured: ChangedProje
     assert await configured.apply_step(action) == Publications()
     assert list((await _values(configured)).items()) == [("B", "1"), ("A", "two"), ("D", "1"), ("C", "")]
     assert await configured.audited() == [("variables.replace", {"names": ["A", "B", "C", "D"]})]
-    async with configured.operated.engines.sessions() as session:
+    async with configured.managed.engines.sessions() as session:
         newest = (
             (await session.execute(select(VariableSet).order_by(VariableSet.id.desc()))).scalars().first()
         )
     assert newest is not None
-    deployer = configured.operated.people["deployer"].id
+    deployer = configured.managed.people["deployer"].id
     assert (newest.version, newest.count, newest.set_by_id) == (2, 4, deployer)
     await configured.repeated(action)
 
@@ -83,7 +83,7 @@ async def test_unchanged_variables_create_no_version(configured: ChangedProject)
     )
     await _set(configured, "A=1\nB=2")
     await configured.apply_step(action)
-    assert await configured.operated.count(VariableSet) == 1
+    assert await configured.managed.count(VariableSet) == 1
     assert [name for name, _ in await configured.audited()] == ["environment.set", "environment.scale"]
 
 
@@ -149,7 +149,7 @@ async def test_variables_that_need_approval_wait(configured: ChangedProject) -> 
     action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("2")})
     await configured.apply_step(action)
     assert await _values(configured) == {"A": "1"}
-    deployer = configured.operated.people["deployer"].id
+    deployer = configured.managed.people["deployer"].id
     assert await _waiting(configured) == [("pending", {"A": "2"}, deployer)]
     # What waits is as it shall be.
     await configured.repeated(action)
@@ -157,8 +157,8 @@ async def test_variables_that_need_approval_wait(configured: ChangedProject) -> 
         **(await configured.fields(PRODUCTION) or {}),
         "variables.A": configured.secret("2"),
     }
-    (change,) = await configured.operated.act("variables/waiting")
-    await configured.operated.act("variables/approve", id=change["id"], by="maintainer@acme.example")
+    (change,) = await configured.managed.act("variables/waiting")
+    await configured.managed.act("variables/approve", id=change["id"], by="maintainer@acme.example")
     assert await _values(configured) == {"A": "2"}
     await configured.repeated(action)
 
@@ -186,7 +186,7 @@ async def test_new_variables_are_added_to_those_awaiting_approval(configured: Ch
     await configured.plan_and_apply(PRODUCTION, {"approval.variables": True})
     await _set(configured, "A=2\nC=2", by="owner@acme.example")
     await configured.plan_and_apply(PRODUCTION, {"variables.D": configured.secret("3")})
-    deployer = configured.operated.people["deployer"].id
+    deployer = configured.managed.people["deployer"].id
     assert (await _waiting(configured))[1:] == [("pending", {"A": "2", "C": "2", "D": "3"}, deployer)]
     assert (await _waiting(configured))[0][0] == ChangeState.SUPERSEDED
     assert await _values(configured) == {"A": "1", "B": "1"}
@@ -197,7 +197,7 @@ async def test_a_change_rejected_since_the_plan_fails_the_step(configured: Chang
     await configured.plan_and_apply(PRODUCTION, {"approval.variables": True})
     change = await _set(configured, "A=2", by="owner@acme.example")
     action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("3")})
-    await configured.operated.act("variables/reject", id=change, by="maintainer@acme.example", reason="no")
+    await configured.managed.act("variables/reject", id=change, by="maintainer@acme.example", reason="no")
     assert "variables.A" in await configured.refused(action)
 
 

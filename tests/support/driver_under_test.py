@@ -1,11 +1,10 @@
 """A local driver behind its proxy in this process, with applications that are given as the text of one Python file."""
 
-import asyncio
 import random
 import secrets
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,7 @@ _USERS_EACH = 1000
 _FIRST_USERS = range(2_000_000_000, 2_100_000_000, _USERS_EACH)
 
 
-class Heard:
+class RecordedLog:
     """A `LogSink` that keeps what it is given."""
 
     def __init__(self) -> None:
@@ -48,7 +47,7 @@ class Heard:
 
 
 @dataclass
-class Driven:
+class DriverUnderTest:
     """The driver, its proxy, and what it reports."""
 
     driver: LocalDriver
@@ -87,7 +86,7 @@ class Driven:
         self.runs[deployment_id] = run
         return run
 
-    def name_victim(self, environment_id: int) -> dict[str, str]:
+    def victim_variables(self, environment_id: int) -> dict[str, str]:
         """Variables for `takeover_apps.ATTACKER`, which leaves all other programs of the machine alone."""
         return {"VICTIM_UID": str(self.runner_uid(environment_id))}
 
@@ -95,26 +94,28 @@ class Driven:
         """Return the user of an environment's applications."""
         return self.first_uid + 2 * environment_id + 1
 
-    async def bring_live(self, environment_id: int, run: Run, replicas: int = 1) -> None:
+    async def start_and_switch(self, environment_id: int, run: Run, replicas: int = 1) -> None:
         """Start it and give it the requests."""
         tenancy = self.tenancy(environment_id)
-        await self.driver.start(tenancy, run, replicas, Heard())
+        await self.driver.start(tenancy, run, replicas, RecordedLog())
         await self.driver.switch(tenancy, run)
 
-    async def ask(self, environment_id: int, path: str = "/", **headers: str) -> tuple[int, str]:
+    async def fetch(self, environment_id: int, path: str = "/", **headers: str) -> tuple[int, str]:
         """Status and body."""
         host = self.tenancy(environment_id).hosts[0]
         url = f"http://127.0.0.1:{self.port}{path}"
         async with self.session.get(url, headers={"Host": host, **headers}) as answer:
             return answer.status, await answer.text()
 
-    def web(self, environment_id: int) -> InstanceStatus:
+    def first_status(self, environment_id: int) -> InstanceStatus:
         """The first instance."""
         return self.instances[environment_id][0]
 
 
 @asynccontextmanager
-async def driven(owners: ListenerOwners | None = None, hold_seconds: float = 30.0) -> AsyncIterator[Driven]:
+async def driver_under_test(
+    owners: ListenerOwners | None = None, hold_seconds: float = 30.0
+) -> AsyncIterator[DriverUnderTest]:
     """One whose applications are gone at the end."""
     owners = owners or ListenerOwners.of_this_machine()
     # Not pytest's folder, which is closed to the users of applications where the kernel grants no namespaces.
@@ -139,7 +140,7 @@ async def driven(owners: ListenerOwners | None = None, hold_seconds: float = 30.
         connector = aiohttp.TCPConnector(force_close=True)
         try:
             async with aiohttp.ClientSession(connector=connector) as session:
-                yield Driven(
+                yield DriverUnderTest(
                     driver, proxy, sock.getsockname()[1], folder, first_uid, session, owners, instances, {}
                 )
         finally:
@@ -154,10 +155,3 @@ def _bind() -> socket.socket:
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
     return sock
-
-
-async def until(condition: Callable[[], object], seconds: float = 60) -> None:
-    """Raises TimeoutError."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.02)

@@ -72,7 +72,7 @@ class State(NamedTuple):
 
 
 @dataclass
-class Stage:
+class DeployScenario:
     """One account in a database, and the folder of its repositories."""
 
     url: str
@@ -151,7 +151,7 @@ class Stage:
             )
             return made.id
 
-    async def former(self, deploy_target: DeployTarget) -> int:
+    async def find_retained(self, deploy_target: DeployTarget) -> int:
         """A deployment that can be brought back: retained, and not live."""
         async with self.sessions() as session:
             live = select(LiveRelease.release_id)
@@ -193,7 +193,7 @@ class Stage:
             await asyncio.sleep(0.03)
         return status
 
-    async def wanted_state(self) -> State:
+    async def desired_state(self) -> State:
         """What the rows of releases say that there has to be, with nothing beside it."""
         async with self.sessions() as session:
             query = (
@@ -219,7 +219,7 @@ class Stage:
         )
         return State(live, answering, marks, marks, set(), artefacts, [])
 
-    async def present_state(self, deployer: DeployerProcess, wanted: State) -> State:
+    async def actual_state(self, deployer: DeployerProcess, wanted: State) -> State:
         """What there is. The ports that are left out are those of the marks."""
         marks = deployer.marked()
         leaders = [mark for mark, found in marks.items() for each in found if each.is_leader]
@@ -230,7 +230,7 @@ class Stage:
             )
         return State(
             wanted.live if sorted(live.values()) == sorted(wanted.live.values()) else {},
-            {host: await asyncio.to_thread(_ask_all, deployer.port, host) for host in wanted.live},
+            {host: await asyncio.to_thread(_fetch_repeatedly, deployer.port, host) for host in wanted.live},
             sorted(mark.partition("/")[2].rpartition("/")[0] for mark in leaders),
             sorted(
                 f"{row.environment_id}/{row.deployment_id}/{row.process}/{row.number}"
@@ -242,21 +242,21 @@ class Stage:
             deployer.strays(),
         )
 
-    async def settle(self, deployer: DeployerProcess, seconds: float = 60) -> None:
+    async def wait_settled(self, deployer: DeployerProcess, seconds: float = 60) -> None:
         """Until all is as the rows say: that everything of a killed deployment is gone, and what is live answers."""
         ends_at = time.monotonic() + seconds
         while True:
-            wanted = await self.wanted_state()
-            present = await self.present_state(deployer, wanted)
+            wanted = await self.desired_state()
+            present = await self.actual_state(deployer, wanted)
             if present == wanted or time.monotonic() > ends_at:
                 break
             await asyncio.sleep(0.1)
         pairs = zip(State._fields, present, wanted, strict=True)
         others = {name: (found, expected) for name, found, expected in pairs if found != expected}
-        assert not others, f"{others}\n{deployer.told()}"
+        assert not others, f"{others}\n{deployer.log_tail()}"
 
 
-def ask(port: int, host: str) -> dict[str, Any] | int:
+def fetch_app(port: int, host: str) -> dict[str, Any] | int:
     """What an application answers at this host; the status where it is not 200; 0 where nobody takes the request."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
@@ -270,9 +270,9 @@ def ask(port: int, host: str) -> dict[str, Any] | int:
         connection.close()
 
 
-def _ask_all(port: int, host: str) -> tuple[int, str] | list[Any]:
+def _fetch_repeatedly(port: int, host: str) -> tuple[int, str] | list[Any]:
     """Deployment and version that answer; where not all requests have the same answer: all of them."""
-    answers = [ask(port, host) for _ in range(3)]
+    answers = [fetch_app(port, host) for _ in range(3)]
     told = {
         (int(one["mark"].split("/")[2]), one["version"]) if isinstance(one, dict) else one for one in answers
     }
@@ -280,7 +280,7 @@ def _ask_all(port: int, host: str) -> tuple[int, str] | list[Any]:
 
 
 @asynccontextmanager
-async def open_stage(url: str, folder: Path) -> AsyncIterator[Stage]:
+async def open_scenario(url: str, folder: Path) -> AsyncIterator[DeployScenario]:
     """A stage in an empty database."""
     async with migrated(url):
         engine = open_engine(url)
@@ -288,6 +288,6 @@ async def open_stage(url: str, folder: Path) -> AsyncIterator[Stage]:
         try:
             async with sessions() as session, session.begin():
                 account = await create_account(session, "Acme", "acme", RateLimit(10, 20), datetime.now(UTC))
-            yield Stage(url, folder, sessions, account)
+            yield DeployScenario(url, folder, sessions, account)
         finally:
             await engine.dispose()

@@ -6,8 +6,7 @@ import os
 import secrets
 import signal
 import sqlite3
-import time
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from deployer.processes.marks import find_marked
 from tests.support.engines import free_port
 from tests.support.platform_process import Answer, PlatformProcess, platform_process
 from tests.support.repositories import Repository
+from tests.support.waits import wait_until
 
 FINAL_STATUSES = ("succeeded", "failed", "canceled", "rejected")
 _LOOK_SECONDS = 0.1
@@ -24,7 +24,7 @@ _UIDS = 1000
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedDeployment:
     """A deployment at its end, with its log."""
 
     number: int
@@ -39,7 +39,7 @@ class Finished:
         return f"{self.status}:\n" + "\n".join(self.texts)
 
 
-class Deploying:
+class Installation:
     """An installation, asked over its API and by commands."""
 
     def __init__(self, platform: PlatformProcess, apps_port: int) -> None:
@@ -64,7 +64,7 @@ class Deploying:
         self.answers.append(json.dumps(answer.json, ensure_ascii=False))
         return answer
 
-    def operate(self, *command: str, stdin: str | None = None) -> Any:
+    def run_json(self, *command: str, stdin: str | None = None) -> Any:
         """What a command prints with `--json`."""
         done = self.platform.run(*command, "--json", stdin=stdin)
         self.answers += [done.stdout, done.stderr]
@@ -76,13 +76,13 @@ class Deploying:
         with closing(sqlite3.connect(self.platform.data / "control.sqlite", timeout=30)) as database:
             return database.execute(sql, values).fetchall()
 
-    def new_app(self, name: str, repository: Repository) -> "App":
+    def create_app(self, name: str, repository: Repository) -> "App":
         """A project with one environment, deployed from this repository."""
-        project = self.operate("project", "create", name)["slug"]
-        made = self.operate(
+        project = self.run_json("project", "create", name)["slug"]
+        made = self.run_json(
             "environment", "create", "Production", "--type", "production", "--project", project
         )
-        self.operate("repository", "connect", str(repository.path), "--project", project)
+        self.run_json("repository", "connect", str(repository.path), "--project", project)
         return App(self, project, made["id"], made["number"], repository)
 
     def start(self) -> None:
@@ -94,7 +94,7 @@ class Deploying:
         assert self.platform.stop() == 0
         self.start()
 
-    def is_well(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether it says so."""
         return self.platform.request("GET", "/health/ready").status == 200
 
@@ -103,7 +103,7 @@ class Deploying:
 class App:
     """A project's environment "production"."""
 
-    where: Deploying
+    installation: Installation
     project: str
     id: str
     number: int
@@ -120,12 +120,12 @@ class App:
 
     def set_variables(self, dotenv: str) -> None:
         """All of them."""
-        answer = self.where.call("PUT", f"environments/{self.id}/variables", {"variables": dotenv})
+        answer = self.installation.call("PUT", f"environments/{self.id}/variables", {"variables": dotenv})
         assert answer.status == 200, answer.json
 
     def deploy(self, ref: str | None = None) -> int:
         """Ask for a deployment; gives its number."""
-        answer = self.where.call(
+        answer = self.installation.call(
             "POST", f"environments/{self.id}/deploy", None if ref is None else {"ref": ref}
         )
         assert answer.status == 202, answer.json
@@ -133,30 +133,30 @@ class App:
         return number
 
     def status(self, deployment: int) -> str:
-        status: str = self.where.call("GET", f"deployments/{deployment}").json["data"]["status"]
+        status: str = self.installation.call("GET", f"deployments/{deployment}").json["data"]["status"]
         return status
 
     def texts(self, deployment: int) -> list[str]:
         """All lines of its log, also those that the API does not show any more."""
-        rows = self.where.rows(
+        rows = self.installation.rows(
             "SELECT text FROM deployment_lines WHERE deployment_id = ? ORDER BY id", deployment
         )
         return [text for (text,) in rows]
 
-    def finish(self, deployment: int, seconds: float = 120) -> Finished:
+    def wait_finished(self, deployment: int, seconds: float = 120) -> FinishedDeployment:
         """Wait until it is final."""
         wait_until(
             lambda: self.status(deployment) in FINAL_STATUSES, seconds, lambda: self.texts(deployment)[-20:]
         )
-        return Finished(deployment, self.status(deployment), self.texts(deployment))
+        return FinishedDeployment(deployment, self.status(deployment), self.texts(deployment))
 
-    def bring(self, ref: str | None = None, seconds: float = 120) -> Finished:
+    def deploy_and_wait(self, ref: str | None = None, seconds: float = 120) -> FinishedDeployment:
         """Deploy, and wait until it is final."""
-        return self.finish(self.deploy(ref), seconds)
+        return self.wait_finished(self.deploy(ref), seconds)
 
-    def bring_live(self, ref: str | None = None) -> Finished:
+    def deploy_live(self, ref: str | None = None) -> FinishedDeployment:
         """Deploy what is meant to succeed."""
-        done = self.bring(ref)
+        done = self.deploy_and_wait(ref)
         assert done.status == "succeeded", done
         return done
 
@@ -164,7 +164,9 @@ class App:
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, bytes]:
         """Status and body of the application's answer."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.where.apps_port, timeout=60)) as connection:
+        with closing(
+            http.client.HTTPConnection("127.0.0.1", self.installation.apps_port, timeout=60)
+        ) as connection:
             connection.request(method, path, body, {"Host": self.host, **(headers or {})})
             with connection.getresponse() as response:
                 return response.status, response.read()
@@ -182,71 +184,63 @@ class App:
 
     def instances(self) -> list[dict[str, Any]]:
         """Its processes, as `pharos ps` shows them."""
-        (shown,) = self.where.operate("ps", self.name)
+        (shown,) = self.installation.run_json("ps", self.name)
         instances: list[dict[str, Any]] = shown["instances"]
         return instances
 
     @property
     def first_uid(self) -> int:
         """Of the user that builds; the next one runs."""
-        identity = json.loads((self.where.folder / "identity.json").read_text())
+        identity = json.loads((self.installation.folder / "identity.json").read_text())
         return int(identity["first_uid"]) + 2 * self.number
 
     def builders(self) -> list[int]:
         """Processes of the user that builds."""
-        return processes_of({self.first_uid})
+        return find_processes({self.first_uid})
 
     def runners(self) -> list[int]:
         """Processes of the user that runs."""
-        return processes_of({self.first_uid + 1})
+        return find_processes({self.first_uid + 1})
 
     @property
     def home(self) -> Path:
         """HOME of builds is in it, and of what runs."""
-        return self.where.folder / "homes" / self.id
+        return self.installation.folder / "homes" / self.id
 
     @property
     def outputs(self) -> Path:
         """What its processes have printed, a folder a deployment."""
-        return self.where.folder / "outputs" / self.id
+        return self.installation.folder / "outputs" / self.id
 
     def artefacts(self) -> set[str]:
         """Folders of what was built, of all environments."""
-        return set(os.listdir(self.where.folder / "artefacts"))
+        return set(os.listdir(self.installation.folder / "artefacts"))
 
 
-def processes_of(uids: Container[int], *, with_ended: bool = False) -> list[int]:
+def find_processes(uids: Container[int], *, with_ended: bool = False) -> list[int]:
     """Process IDs of these users; `with_ended`: also what is left of those that nobody has asked how they ended."""
     found = []
     for name in filter(str.isdecimal, os.listdir("/proc")):
         try:
-            told = dict(line.split(":", 1) for line in Path(f"/proc/{name}/status").read_text().splitlines())
+            describe = dict(
+                line.split(":", 1) for line in Path(f"/proc/{name}/status").read_text().splitlines()
+            )
         except (FileNotFoundError, ProcessLookupError):
             continue
-        is_ended = told["State"].split()[0] in "ZX"
-        if int(told["Uid"].split()[0]) in uids and (with_ended or not is_ended):
+        is_ended = describe["State"].split()[0] in "ZX"
+        if int(describe["Uid"].split()[0]) in uids and (with_ended or not is_ended):
             found.append(int(name))
     return found
 
 
-def wait_until(
-    condition: Callable[[], object], seconds: float = 60, told: Callable[[], object] = lambda: ""
-) -> None:
-    """Raises AssertionError with what is told by then."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {told()}"
-        time.sleep(_LOOK_SECONDS)
-
-
 @contextmanager
-def deploying(folder: Path, **settings: str) -> Iterator[Deploying]:
+def running_installation(folder: Path, **settings: str) -> Iterator[Installation]:
     """A started installation whose applications are gone at the end, too."""
     apps_port = free_port()
     env = {"PHAROS_DEPLOY_DRAIN_SECONDS": "2", **settings}
     mark = _give_identity(folder / "data" / "deployer")
     with platform_process(folder / "data", "--apps-port", str(apps_port), env=env) as platform:
-        made = Deploying(platform, apps_port)
+        made = Installation(platform, apps_port)
         try:
             yield made
         finally:
@@ -257,7 +251,7 @@ def deploying(folder: Path, **settings: str) -> Iterator[Deploying]:
 def _give_identity(folder: Path) -> str:
     """Users that no other deployer of this machine draws: what is deployed here kills all that its user may, and other
     tests run beside these. Gives what the marks of its processes begin with."""
-    first = next(first for first in iter(_draw_uids, None) if not processes_of(range(first, first + _UIDS)))
+    first = next(first for first in iter(_draw_uids, None) if not find_processes(range(first, first + _UIDS)))
     identity = {"id": f"dpl_{secrets.token_hex(8)}", "first_uid": first}
     folder.parent.mkdir(mode=0o700)
     folder.mkdir()

@@ -2,7 +2,7 @@
 
 `pytest --costs=FOLDER` writes one JSON line per test and per file; this prints them as a table:
 
-python -m tests.support.costs FOLDER [--top 30] [--tests] [--before FOLDER]
+python -m tests.support.cpu_times FOLDER [--top 30] [--tests] [--before FOLDER]
 """
 
 import argparse

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from git_hosts.webhook_events import WebhookSecret
-from tests.support.deploying import FINAL_STATUSES, App, Deploying, Finished, wait_until
+from tests.support.installation import FINAL_STATUSES, App, FinishedDeployment, Installation
 from tests.support.repositories import Repository
-from tests.support.webhooks import NONE, Sent, pull, push, sign
+from tests.support.waits import wait_until
+from tests.support.webhooks import NO_COMMIT, Sent, pull, push, sign
 
 SKIP = "[skip deploy]"
 _WORKFLOW = f"""\
@@ -33,7 +34,7 @@ VARIABLES = "SHOWN=to everybody\nHIDDEN=from previews\n"
 """Of production; HIDDEN is protected."""
 
 
-class Told(NamedTuple):
+class DeliveryResponse(NamedTuple):
     """What a delivery was answered."""
 
     http_status: int
@@ -52,7 +53,7 @@ class Told(NamedTuple):
 
 
 @dataclass
-class HookedApp:
+class WebhookApp:
     """A project of which pushes to `main` deploy production, and pull requests previews."""
 
     app: App
@@ -63,8 +64,8 @@ class HookedApp:
     """The last commit of each branch that was pushed."""
 
     @property
-    def where(self) -> Deploying:
-        return self.app.where
+    def installation(self) -> Installation:
+        return self.app.installation
 
     @property
     def gate(self) -> Path:
@@ -75,38 +76,38 @@ class HookedApp:
         """A version that shows this; the build of one that `waits` does so until the `gate` is open. Gives the commit
         before, and the new one."""
         build = 'touch "$HOME/begun"; until [ -e "$HOME/go" ]; do sleep 0.02; done' if waits else "true"
-        before = self.tips.get(branch, NONE)
+        before = self.tips.get(branch, NO_COMMIT)
         self.tips[branch] = self.app.repository.commit(
             {"page": page, "web.sh": _WEB, "build.sh": build}, branch
         )
         return before, self.tips[branch]
 
-    def push(self, page: str, *, waits: bool = False, message: str = "Sell more") -> Told:
+    def push(self, page: str, *, waits: bool = False, message: str = "Sell more") -> DeliveryResponse:
         """A new version on `main`, and GitHub's call."""
         before, after = self.commit(page, waits=waits)
         return self.deliver(push("github", before=before, after=after, message=message))
 
-    def pull(self, action: str, number: int, branch: str) -> Told:
+    def pull(self, action: str, number: int, branch: str) -> DeliveryResponse:
         """GitHub's call about a pull request of this branch, as it is now."""
         return self.deliver(pull("github", action, number, branch=branch, revision=self.tips[branch]))
 
-    def deliver(self, sent: Sent, delivery: str | None = None) -> Told:
+    def deliver(self, sent: Sent, delivery: str | None = None) -> DeliveryResponse:
         """The answer to a signed call; each is another delivery unless it is named."""
         signed = sign("github", self.secret, sent, delivery or str(uuid.uuid4()))
         headers = {"Content-Type": "application/json", **{k: v for k, v in signed.items() if v is not None}}
         request = urllib.request.Request(self.url, data=sent.body, method="POST", headers=headers)
         try:
             with urllib.request.urlopen(request, timeout=120) as answer:
-                return Told(answer.status, json.load(answer))
+                return DeliveryResponse(answer.status, json.load(answer))
         except urllib.error.HTTPError as error:
             with error:
-                return Told(error.code, json.load(error))
+                return DeliveryResponse(error.code, json.load(error))
 
-    def bring(self, page: str) -> Finished:
+    def push_and_wait(self, page: str) -> FinishedDeployment:
         """Push what is meant to be live, and wait until it is."""
-        told = self.push(page)
-        assert told.status == (202, "queued"), told
-        done = self.app.finish(told.deployment)
+        response = self.push(page)
+        assert response.status == (202, "queued"), response
+        done = self.app.wait_finished(response.deployment)
         assert done.status == "succeeded", done
         assert self.page() == page
         return done
@@ -132,13 +133,13 @@ class HookedApp:
     def users(self, slug: str) -> range:
         """Who builds and who runs an environment of the project."""
         query = "SELECT e.id FROM environments e JOIN projects p ON p.id = e.project_id WHERE p.slug = ? AND e.slug = ?"
-        ((number,),) = self.where.rows(query, self.app.project, slug)
+        ((number,),) = self.installation.rows(query, self.app.project, slug)
         first: int = self.app.first_uid + 2 * (number - self.app.number)
         return range(first, first + 2)
 
     def numbers(self) -> list[int]:
         """The project's deployments, the oldest first."""
-        rows = self.where.rows(
+        rows = self.installation.rows(
             "SELECT d.id FROM deployments d JOIN projects p ON p.id = d.project_id WHERE p.slug = ? ORDER BY d.id",
             self.app.project,
         )
@@ -146,25 +147,25 @@ class HookedApp:
 
     def is_idle(self) -> bool:
         """Whether all that was asked for is done."""
-        waiting = self.where.rows("SELECT count(*) FROM waiting_pushes")
+        waiting = self.installation.rows("SELECT count(*) FROM waiting_pushes")
         return waiting == [(0,)] and all(
             self.app.status(number) in FINAL_STATUSES for number in self.numbers()
         )
 
 
-def new_hooked_app(installation: Deploying, folder: Path) -> HookedApp:
+def create_webhook_app(installation: Installation, folder: Path) -> WebhookApp:
     """The first project, connected to an empty repository with a webhook of GitHub's."""
     repository = Repository(folder / "app.git")
     project = "my-project"
-    connected = installation.operate(
+    connected = installation.run_json(
         *("repository", "connect", str(repository.path), "--kind", "github", "--project", project)
     )
     workflow = folder / "workflow.yaml"
     workflow.write_text(_WORKFLOW)
-    installation.operate("workflow", "set", str(workflow), "--project", project)
+    installation.run_json("workflow", "set", str(workflow), "--project", project)
     ((number, public_id),) = installation.rows("SELECT id, public_id FROM environments")
     app = App(installation, project, public_id, number, repository)
     app.set_variables(VARIABLES)
-    installation.operate("variables", "protect", app.name, "HIDDEN")
+    installation.run_json("variables", "protect", app.name, "HIDDEN")
     webhook = connected["webhook"]
-    return HookedApp(app, webhook["url"], WebhookSecret(webhook["kind"], webhook["secret"]))
+    return WebhookApp(app, webhook["url"], WebhookSecret(webhook["kind"], webhook["secret"]))

@@ -1,9 +1,8 @@
 """Callers that send requests and read none of the answers."""
 
-import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 _BUFFER_BYTES = 4096
 
@@ -18,7 +17,7 @@ def listen_with_small_buffers() -> socket.socket:
 
 
 @contextlib.contextmanager
-def unread_callers(port: int, sent: bytes, count: int = 1) -> Iterator[list[socket.socket]]:
+def callers_that_never_read(port: int, sent: bytes, count: int = 1) -> Iterator[list[socket.socket]]:
     """Yield `count` connections that have sent `sent` and read nothing."""
     with contextlib.ExitStack() as stack:
         callers = []
@@ -29,10 +28,3 @@ def unread_callers(port: int, sent: bytes, count: int = 1) -> Iterator[list[sock
             caller.sendall(sent)
             callers.append(caller)
         yield callers
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait until `condition` holds, at most a minute."""
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.005)

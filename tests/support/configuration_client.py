@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.deploying import wait_until
 from tests.support.platform_process import Answer, PlatformProcess
+from tests.support.waits import wait_until
 
 _SECONDS = 120
 _ENDED = ("succeeded", "failed", "canceled")
 
 
 @dataclass
-class Configuring:
+class ConfigurationClient:
     """A project. `told` is all that it was told, in order: answers over HTTP, output of commands."""
 
     platform: PlatformProcess
@@ -85,21 +85,21 @@ class Configuring:
         self.told += [done.stdout, done.stderr]
         return done
 
-    def operate(self, *command: str) -> Any:
+    def run_json(self, *command: str) -> Any:
         """What a command prints with `--json`."""
         done = self.run(*command, "--json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
 
-def new_project(platform: PlatformProcess, name: str) -> Configuring:
+def create_configured_project(platform: PlatformProcess, name: str) -> ConfigurationClient:
     """A project without anything in it."""
-    made = Configuring(platform, "")
-    made.project = made.operate("project", "create", name)["id"]
+    made = ConfigurationClient(platform, "")
+    made.project = made.run_json("project", "create", name)["id"]
     return made
 
 
-def write_given(folder: Path, document: str, bindings: Mapping[str, str]) -> tuple[str, ...]:
+def write_configuration(folder: Path, document: str, bindings: Mapping[str, str]) -> tuple[str, ...]:
     """The document and its bindings as files, as commands take them."""
     (folder / "configuration.yaml").write_text(document)
     lines = (f'{name}="{_quote(value)}"\n' for name, value in bindings.items())

@@ -38,7 +38,7 @@ PEOPLE = {
 
 
 @dataclass(slots=True)
-class Operated:
+class ManagedProject:
     """What actions work on, and what is there."""
 
     engines: Engines
@@ -55,21 +55,21 @@ class Operated:
     def environment(self) -> Environment:
         return self.target.environment
 
-    def on(self, sessions: Sessions) -> "Operated":
+    def on(self, sessions: Sessions) -> "ManagedProject":
         """The same in a copy of the database, with a key directory of its own."""
         engines = replace(self.engines, sessions=sessions, directory=InProcessKeyDirectory())
         return replace(self, engines=engines)
 
-    async def act(self, action: str, /, **wanted: Any) -> Any:
+    async def act(self, action: str, /, **params: Any) -> Any:
         """What the action gives, run by the user "kim"."""
-        return await ACTIONS[action](self.engines, {"operator": "kim", **wanted}, NOW)
+        return await ACTIONS[action](self.engines, {"operator": "kim", **params}, NOW)
 
-    async def refused(self, action: str, /, **wanted: Any) -> str:
+    async def expect_refusal(self, action: str, /, **params: Any) -> str:
         """Why the action is turned down; it is one line, and nothing was written."""
-        before = await self.audited()
+        before = await self.read_audit_log()
         with pytest.raises(Refused) as caught:
-            await self.act(action, **wanted)
-        assert await self.audited() == before
+            await self.act(action, **params)
+        assert await self.read_audit_log() == before
         (line,) = str(caught.value).splitlines()
         assert line.endswith(".")
         return line
@@ -105,7 +105,7 @@ class Operated:
             query = select(func.count()).select_from(table).where(*conditions)
             return (await session.execute(query)).scalar_one()
 
-    async def audited(self) -> list[tuple[str, str, str | None, str, Any]]:
+    async def read_audit_log(self) -> list[tuple[str, str, str | None, str, Any]]:
         """What the audit log has, newest first: action, subject, person, source, details."""
         async with self.engines.sessions() as session:
             entries = await list_newest_entries(session, 1000)
@@ -113,7 +113,7 @@ class Operated:
         return [tuple(entry[name] for name in names) for entry in entries]  # type: ignore[misc]
 
 
-async def make_operated(sessions: Sessions) -> Operated:
+async def make_managed_project(sessions: Sessions) -> ManagedProject:
     """On an empty, migrated database; there is another account, "Other", with one person."""
     async with sessions() as session, session.begin():
         account, project, environment = await make_acme(session, NOW)
@@ -133,4 +133,4 @@ async def make_operated(sessions: Sessions) -> Operated:
             session, project.id, "git", "https://git.example/shop.git", "main", NOW
         )
     engines = Engines(sessions, InProcessKeyDirectory(), variable_keys=SealingKeys([b"k" * 32]))
-    return Operated(engines, account, DeployTarget(environment, project), repository, people)
+    return ManagedProject(engines, account, DeployTarget(environment, project), repository, people)
