@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
-from tests.support import cpu_times as costs
-from tests.support import suites
+from tests.support import cpu_times, suites
 from tests.support.databases import KINDS, Once, migrated_database
 from tests.support.engines import or_skip
 from tests.support.monitored import Monitored, open_monitored
@@ -124,7 +123,7 @@ _failed = pytest.StashKey[bool]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     suites.add_options(parser)
-    costs.add_option(parser)
+    cpu_times.add_option(parser)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -132,7 +131,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for mark in suites.MARKS:
         config.addinivalue_line("markers", mark)
     config.pluginmanager.register(_FailuresAtOnce(config))
-    costs.register(config)
+    cpu_times.register(config)
     settings.load_profile("full" if suites.is_thorough(config) else "quick")
     # A shell starts what runs in the background with SIGINT ignored, and every program under test would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -50,7 +50,7 @@ async def _roll_back(
 async def _promote(
     faulty: FaultyDeployer, places: dict[str, DeployTarget]
 ) -> tuple[DeployTarget, int | None]:
-    source = (await faulty.live(places["staging"]))[0]
+    source = (await faulty.read_live(places["staging"]))[0]
     return places["production"], await faulty.scenario.promote(
         source, places["staging"], places["production"]
     )
@@ -58,7 +58,7 @@ async def _promote(
 
 async def _scale(faulty: FaultyDeployer, places: dict[str, DeployTarget]) -> tuple[DeployTarget, int | None]:
     target = places["production"]
-    replicas = (await faulty.live(target))[3]
+    replicas = (await faulty.read_live(target))[3]
     async with faulty.scenario.sessions() as session, session.begin():
         mine = update(Environment).where(Environment.id == target.environment.id)
         await session.execute(mine.values(desired_replicas=3 - replicas))
@@ -68,10 +68,10 @@ async def _scale(faulty: FaultyDeployer, places: dict[str, DeployTarget]) -> tup
 async def _fail_once(faulty: FaultyDeployer, places: dict[str, DeployTarget], begin: Begin) -> None:
     target, number = await begin(faulty, places)
     if number is not None:
-        former = (await faulty.live(target))[0]
+        former = (await faulty.read_live(target))[0]
         status = await faulty.finish(number)
-        live = (await faulty.live(target))[0]
-        assert (status, live) in {("succeeded", number), ("failed", former)}, faulty.points.met
+        live = (await faulty.read_live(target))[0]
+        assert (status, live) in {("succeeded", number), ("failed", former)}, faulty.points.injected_at
     await faulty.wait_settled(target)
     await faulty.restart_if_stopped()
 

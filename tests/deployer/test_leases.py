@@ -203,7 +203,7 @@ async def test_local_instances_are_served_until_another_deployer_runs_or_hiberna
     """The other deployer took the environment while this one was stopped, and may lack its artefact."""
     monkeypatch.setattr(run_deployer, "shorten_leases", _shorten_nothing)
     monkeypatch.setattr(sweeper, "_SWEEP_SECONDS", 0.05)
-    pids, live = await site.serving(), (await site.faulty.live(site.target))[0]
+    pids, live = await site.serving(), (await site.faulty.read_live(site.target))[0]
     number, sessions = site.target.environment.id, site.faulty.scenario.sessions
 
     async def is_remembered() -> bool:

@@ -292,7 +292,7 @@ async def test_an_empty_database_on_the_first_start_of_this_version_ends_no_inst
 async def test_a_resumed_switch_without_the_artefact_does_not_block_the_environment(site: Site) -> None:
     faulty = site.faulty
     await _wait_reported(site, None)
-    pids, number = await _serving(site), (await faulty.live(site.deploy_target))[0]
+    pids, number = await _serving(site), (await faulty.read_live(site.deploy_target))[0]
     await faulty.stop()
     async with faulty.scenario.sessions() as session, session.begin():
         interrupted = update(Deployment).where(Deployment.id == number)

@@ -47,7 +47,7 @@ async def test_a_sweep_spares_artefacts_that_are_live_used_or_being_built(
             await asyncio.sleep(0.02)
         monkeypatch.setattr(sweeper, "_SWEEP_SECONDS", 3600.0)
         folder = faulty.folder / "artefacts"
-        live = (await faulty.live(places["staging"]))[2]
+        live = (await faulty.read_live(places["staging"]))[2]
         for name in ("useless", "used"):
             (folder / name).mkdir()
         async with faulty.scenario.sessions() as session, session.begin():

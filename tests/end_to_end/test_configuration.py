@@ -66,7 +66,7 @@ def test_the_example_document_of_the_contract_is_applied(project: ConfigurationC
         "environments.production.queues.default",
         "sites.www",
     ]
-    applied = project.bring_about(CONTRACT, production_database=database)
+    applied = project.apply(CONTRACT, production_database=database)
     output = [
         {name: one[name] for name in ("action", "resource", "changes")} for one in applied["operations"]
     ]
@@ -82,7 +82,7 @@ def test_the_example_document_of_the_contract_is_applied(project: ConfigurationC
         "running",
     )
     # From now on variables wait for a second person, and plans skip waiting variables.
-    project.bring_about(CONTRACT, production_database="another")
+    project.apply(CONTRACT, production_database="another")
     again = project.plan(CONTRACT, production_database="another")
     assert again["awaiting_approval"] == ["environments.production.variables"]
     assert project.plan(CONTRACT, production_database=database)["summary"]["update"] == 1
@@ -90,22 +90,22 @@ def test_the_example_document_of_the_contract_is_applied(project: ConfigurationC
 
 def test_a_site_is_served_on_its_configured_domains(project: ConfigurationClient) -> None:
     one, other = "https://one.example", "https://other.example"
-    project.bring_about(_SITE % f'"{one}"')
+    project.apply(_SITE % f'"{one}"')
     (site,) = [site for site in project.run_json("site", "list") if site["name"] == "told"]
     tracker = site["tracker_id"]
     assert (_collect(project, tracker, one), _collect(project, tracker, other)) == (202, 403)
-    project.bring_about(_SITE % f'"{one}", "{other}"')
+    project.apply(_SITE % f'"{one}", "{other}"')
     wait_within(_KNOWN_SECONDS, lambda: _collect(project, tracker, other) == 202)
-    project.bring_about(_SITE % f'"{other}"')
+    project.apply(_SITE % f'"{other}"')
     wait_within(_KNOWN_SECONDS, lambda: _collect(project, tracker, one) == 403)
     assert _collect(project, tracker, other) == 202
-    project.bring_about("version: 2\ndelete: [sites.told]\n")
+    project.apply("version: 2\ndelete: [sites.told]\n")
     wait_within(_KNOWN_SECONDS, lambda: _collect(project, tracker, other) == 404)
 
 
 def test_keys_of_removed_monitors_are_refused(project: ConfigurationClient) -> None:
     document = "version: 2\nenvironments: {live: {type: production, heartbeats: {%s}}}\n"
-    project.bring_about(document % "one: {period: 1h}, other: {period: 1h}")
+    project.apply(document % "one: {period: 1h}, other: {period: 1h}")
     rows = {
         row["name"]: row["id"]
         for row in project.run_json("heartbeat", "list")
@@ -113,10 +113,10 @@ def test_keys_of_removed_monitors_are_refused(project: ConfigurationClient) -> N
     }
     keys = {name: project.run_json("heartbeat", "new-key", str(rows[name]))["key"] for name in rows}
     assert {_signal(project, rows[name], key) for name, key in keys.items()} == {202}
-    project.bring_about("version: 2\ndelete: [environments.live.heartbeats.one]\n")
+    project.apply("version: 2\ndelete: [environments.live.heartbeats.one]\n")
     wait_within(_KNOWN_SECONDS, lambda: _signal(project, rows["one"], keys["one"]) == 401)
     assert _signal(project, rows["other"], keys["other"]) == 202
-    project.bring_about("version: 2\ndelete: [environments.live]\n")
+    project.apply("version: 2\ndelete: [environments.live]\n")
     wait_within(_KNOWN_SECONDS, lambda: _signal(project, rows["other"], keys["other"]) == 401)
 
 
@@ -129,15 +129,15 @@ def test_the_live_release_follows_its_configuration(installation: Installation, 
         installation.platform, installation.run_json("project", "show", app.project)["id"]
     )
     document = "version: 2\nenvironments: {production: {type: production, replicas: %d, state: %s}}\n"
-    project.bring_about(document % (3, "running"))
+    project.apply(document % (3, "running"))
     wait_until(lambda: len(app.instances()) == 3)
-    project.bring_about(document % (3, "hibernated"))
+    project.apply(document % (3, "hibernated"))
     wait_until(lambda: app.get()[0] == 503)
     wait_until(lambda: app.runners() == [])
-    project.bring_about(document % (1, "running"))
+    project.apply(document % (1, "running"))
     wait_until(lambda: app.is_up() and len(app.instances()) == 1)
     assert app.get() == (200, "live")
-    project.bring_about("version: 2\ndelete: [environments.production]\n")
+    project.apply("version: 2\ndelete: [environments.production]\n")
     wait_until(lambda: app.get()[0] == 404)
     wait_until(lambda: app.runners() == [])
 
@@ -145,13 +145,13 @@ def test_the_live_release_follows_its_configuration(installation: Installation, 
 def test_a_restarted_platform_continues_the_run_of_a_killed_one(
     installation: Installation, project: ConfigurationClient
 ) -> None:
-    project.bring_about(BEFORE, **BINDINGS)
+    project.apply(BEFORE, **BINDINGS)
     (site,) = [site for site in project.run_json("site", "list") if site["name"] == "old-1"]
-    number = project.begin(AFTER + DELETED, **BINDINGS)
+    number = project.start_run(AFTER + DELETED, **BINDINGS)
     for _ in range(2):
         installation.platform.kill()
         installation.start()
-    ended = project.end(number)
+    ended = project.wait_run(number)
     assert [one["status"] for one in ended["operations"]] == ["succeeded"] * COUNT
     assert project.plan(AFTER + DELETED, **BINDINGS)["actions"] == []
     output = [

@@ -112,14 +112,14 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProce
 def project(platform: PlatformProcess) -> ConfigurationClient:
     """A project to which the document was applied, with other bindings."""
     created = create_configured_project(platform, "Vault")
-    created.bring_about(_DOCUMENT, **{name: f"{value}0" for name, value in _ALL.items()})
+    created.apply(_DOCUMENT, **{name: f"{value}0" for name, value in _ALL.items()})
     return created
 
 
 def _check_told(project: ConfigurationClient, known: int = 0) -> None:
     """Assert that no secret was shown since then."""
-    assert len(project.told) > known
-    assert [output for output in project.told[known:] if _HIDDEN.within(output)] == []
+    assert len(project.outputs) > known
+    assert [output for output in project.outputs[known:] if _HIDDEN.within(output)] == []
 
 
 def test_the_search_finds_planted_secrets(tmp_path: Path) -> None:
@@ -150,22 +150,20 @@ def test_plans_reviews_and_runs_show_no_secret(project: ConfigurationClient) -> 
     applied = project.configure(
         "POST", f"reviews/{review.json['data']['id']}/apply", Idempotency_Key="applied"
     )
-    ended = project.end(applied.json["data"]["id"])
+    ended = project.wait_run(applied.json["data"]["id"])
     assert ended["status"] == "succeeded", ended
     assert project.plan(_DOCUMENT, **_ALL)["actions"] == []
     # All values are different now.
     others = {name: f"{value}1" for name, value in _ALL.items()}
-    project.bring_about(_DOCUMENT, **others)
+    project.apply(_DOCUMENT, **others)
     # One review is never applied.
     assert project.configure("POST", "reviews", wish).status == 201
     _check_told(project)
 
 
 def test_a_failed_retried_and_canceled_step_shows_no_secret(project: ConfigurationClient) -> None:
-    known = len(project.told)
-    project.bring_about(
-        "version: 2\nenvironments: {full: {type: staging}, last: {type: staging, order: 9}}\n"
-    )
+    known = len(project.outputs)
+    project.apply("version: 2\nenvironments: {full: {type: staging}, last: {type: staging, order: 9}}\n")
     (number,) = [
         one["id"]
         for one in project.call("GET", f"projects/{project.project}").json["data"]["environments"]
@@ -177,7 +175,7 @@ def test_a_failed_retried_and_canceled_step_shows_no_secret(project: Configurati
         'version: 2\nenvironments: {full: {type: staging, variables: {MORE: "${plain}", LINES: "${lines}"}}, '
         'last: {type: staging, variables: {ODD: "${odd}", FOREIGN: "${foreign}"}}}\n'
     )
-    application = project.end(project.begin(document, **_BINDINGS))
+    application = project.wait_run(project.start_run(document, **_BINDINGS))
     failed, waiting = application["operations"]
     assert (failed["status"], waiting["status"]) == ("failed", "pending")
     assert "would have 1002 variables" in failed["error"]
@@ -192,7 +190,7 @@ def test_a_failed_retried_and_canceled_step_shows_no_secret(project: Configurati
             "POST", f"applications/{application['id']}/operations/{operation['id']}/{wish}"
         )
         assert answer.status == status, answer.json
-        project.end(application["id"])
+        project.wait_run(application["id"])
     _check_told(project, known)
 
 
@@ -202,7 +200,7 @@ def test_a_document_refused_for_a_bound_value_shows_no_secret(
     request: pytest.FixtureRequest, project: ConfigurationClient, place: str
 ) -> None:
     """A review reads documents like a plan does, so `make test` covers one value of each position."""
-    known = len(project.told)
+    known = len(project.outputs)
     wanted = PLACES[place].replace("%s", '"${bad}"')
     document = f"version: 2\n{wanted}\n"
     values = bad_values(_CORES[7], _FOREIGN)
@@ -221,7 +219,7 @@ def test_a_document_refused_for_a_bound_value_shows_no_secret(
 
 @pytest.mark.parametrize("kind", bad_requests(""))
 def test_a_refused_request_shows_no_secret(project: ConfigurationClient, kind: str) -> None:
-    known = len(project.told)
+    known = len(project.outputs)
     for path in ("plan", "reviews"):
         answer = project.configure("POST", path, bad_requests(_CORES[0])[kind])
         assert answer.status in (400, 413, 422), answer.json
@@ -229,7 +227,7 @@ def test_a_refused_request_shows_no_secret(project: ConfigurationClient, kind: s
 
 
 def test_commands_show_no_secret(project: ConfigurationClient, tmp_path: Path) -> None:
-    known = len(project.told)
+    known = len(project.outputs)
     others = {name: f"{value}2" for name, value in _ALL.items()}
     given = write_configuration(tmp_path, _DOCUMENT, others)
     of_project = ("--project", project.project)
@@ -249,12 +247,12 @@ def test_commands_show_no_secret(project: ConfigurationClient, tmp_path: Path) -
     project.run_json("audit")
     _check_told(project, known)
     # These commands show set values, no matter where they came from.
-    known = len(project.told)
+    known = len(project.outputs)
     assert project.run("config", "export", *of_project).returncode == 0
     assert _BRANCH in project.run_json("config", "export", *of_project)["document"]
     slug = project.run_json("project", "show", project.project)["slug"]
     project.run_json("variables", "show", f"{slug}/vault")
-    assert [output for output in project.told[known:] if _SECRETS.within(output)] == []
+    assert [output for output in project.outputs[known:] if _SECRETS.within(output)] == []
 
 
 def test_no_table_contains_a_secret(project: ConfigurationClient, platform: PlatformProcess) -> None:

@@ -52,7 +52,7 @@ async def test_two_inserts_of_the_same_chunk_store_it_once(
             victim = consumers.start()
             await send(5, 10)
             await until_stored(front, 10 * _EVENTS)
-            front.faults("held", 1000)
+            front.set_fault("held", 1000)
             await send(10, 20)
             await _until_held(front, 1)
             victim.kill()
@@ -60,7 +60,7 @@ async def test_two_inserts_of_the_same_chunk_store_it_once(
             # More records than the chunk in flight: a consumer without the plan would take all of them at once.
             await send(20, 40)
             if first_arrives == "after the second":
-                front.faults("none", 0)
+                front.set_fault("none", 0)
                 await asyncio.to_thread(consumers.report)
                 front.release()
                 await _until_held(front, 0)
@@ -79,5 +79,5 @@ async def test_two_inserts_of_the_same_chunk_store_it_once(
 
 async def _until_held(front: FrontServer, inserts: int) -> None:
     async with asyncio.timeout(120):
-        while front.held() != inserts:
+        while front.held_inserts() != inserts:
             await asyncio.sleep(0.05)

@@ -131,12 +131,12 @@ async def _stage(
 
 async def _kill_at(scenario: DeployScenario, checkpoints: Sequence[tuple[str, int]]) -> None:
     """Start one life per checkpoint, and a last one that finishes."""
-    (lives,) = scenario.workers
+    (worker,) = scenario.workers
     for checkpoint, position in checkpoints:
-        await lives.begin(f"{checkpoint} {position}")
-        assert await lives.end(), f"never at {checkpoint} {position}: {lives.read_log_end()}"
-    await lives.begin()
-    assert not await lives.end()
+        await worker.start(f"{checkpoint} {position}")
+        assert await worker.wait_ended(), f"never at {checkpoint} {position}: {worker.log_tail()}"
+    await worker.start()
+    assert not await worker.wait_ended()
 
 
 @_on_sqlite
@@ -264,22 +264,22 @@ async def test_two_workers_that_are_killed_at_random_moments(
 ) -> None:
     async with _stage(prepared, redis_server, tmp_path, workers=2) as scenario:
         moments = random.Random(1)
-        kills = await asyncio.gather(*(_kill_at_random(lives, moments, 1.0) for lives in scenario.workers))
+        kills = await asyncio.gather(*(_kill_at_random(worker, moments, 1.0) for worker in scenario.workers))
         assert sum(kills) >= _FEWEST_KILLS, "it was finished before the kills came"
         await scenario.check_complete()
 
 
-async def _kill_at_random(lives: RestartedWorker, moments: random.Random, longest: float) -> int:
+async def _kill_at_random(worker: RestartedWorker, moments: random.Random, longest: float) -> int:
     """Kill lives, each after `longest` seconds at most, until one finishes; return the number of kills."""
     for count in range(_MOST_LIVES):
         # Limit the progress of the first lives, however late the kill comes.
-        await lives.begin(
+        await worker.start(
             f"wait {COUNT * (count + 1) // (_FEWEST_KILLS + 1)}" if count < _FEWEST_KILLS else ""
         )
-        ending = asyncio.create_task(lives.end())
+        ending = asyncio.create_task(worker.wait_ended())
         # Ever longer, so that the run ends on any machine.
         await asyncio.wait([ending], timeout=moments.uniform(0.05, longest + count / 20))
-        lives.kill()
+        worker.kill()
         if not await ending:
             return count
-    raise AssertionError(f"never finished: {lives.read_log_end()}")
+    raise AssertionError(f"never finished: {worker.log_tail()}")

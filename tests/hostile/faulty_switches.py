@@ -87,7 +87,7 @@ async def fail_switches(site: Site, patch: pytest.MonkeyPatch) -> str:
     status = await site.scenario.wait_final(number)
     # By then a sweep has removed the remains of the unfinished switch.
     await asyncio.sleep(1.0)
-    live, _, artefact, _ = await site.faulty.live(site.shop)
+    live, _, artefact, _ = await site.faulty.read_live(site.shop)
     is_there = (site.faulty.folder / "artefacts" / artefact).exists()
     return (
         f"{_FAILURES - left[0]} failures, deployment {status}, {'it' if live == number else 'the one before'} is live, "

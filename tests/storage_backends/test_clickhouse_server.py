@@ -37,7 +37,7 @@ async def server(front: FrontServer) -> AsyncIterator[ClickHouseServer]:
     opened = await open_clickhouse_server(front.url)
     await apply_schema(opened)
     yield opened
-    front.faults("none", 0)
+    front.set_fault("none", 0)
     await opened.close()
 
 
@@ -87,12 +87,12 @@ async def test_away_and_back(front: FrontServer, server: ClickHouseServer) -> No
 
 async def test_503_is_a_reason_to_wait(front: FrontServer, server: ClickHouseServer) -> None:
     log = uuid.uuid4().hex
-    front.faults("503", 600)
+    front.set_fault("503", 600)
     with pytest.raises(StorageUnavailable):
         await server.insert(TABLE, rows(log, 3), 3, log)
     with pytest.raises(StorageUnavailable):
         await stored(server, log)
-    front.faults("none", 0)
+    front.set_fault("none", 0)
     assert await stored(server, log) == 0
 
 
@@ -101,13 +101,13 @@ async def test_a_cut_insert_is_open_and_sent_once(
     front: FrontServer, server: ClickHouseServer, mode: str, there: int
 ) -> None:
     log = uuid.uuid4().hex
-    front.faults(mode, 600)
+    front.set_fault(mode, 600)
     with pytest.raises(StorageUnavailable):
         await server.insert(TABLE, rows(log, 7), 7, log)
     # Nothing below the consumers sends it again: only they know how to do that safely.
     assert front.fault_hits() == 1
     assert await stored(server, log) == there
-    front.faults("none", 0)
+    front.set_fault("none", 0)
     await server.insert(TABLE, rows(log, 7), 7, log)
     assert await stored(server, log) == 7
 
@@ -117,15 +117,15 @@ async def test_an_insert_that_takes_too_long_is_open_too(
 ) -> None:
     log = uuid.uuid4().hex
     hasty = await hastily_opened(front)
-    front.faults("held", 600)
+    front.set_fault("held", 600)
     # The front has it for as long as anybody waits for the answer.
     async with asyncio.timeout(60):
         with pytest.raises(StorageUnavailable):
             await hasty.insert(TABLE, rows(log, 7), 7, log)
     await hasty.close()
-    assert (front.fault_hits(), front.held()) == (1, 1)
+    assert (front.fault_hits(), front.held_inserts()) == (1, 1)
     assert await stored(server, log) == 0
-    front.faults("none", 0)
+    front.set_fault("none", 0)
     front.release()
     async with asyncio.timeout(60):
         while await stored(server, log) == 0:

@@ -1,4 +1,4 @@
-"""A migrated database, and the account that tests work on."""
+"""A migrated database, and the account that most tests use."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ class Acme(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def migrated(url: str) -> AsyncIterator[AsyncEngine]:
-    """An engine on a database that is brought to this version."""
+    """Migrate a database to this version; yield an engine on it."""
     engine = open_engine(url)
     try:
         await upgrade_database(engine)
@@ -36,7 +36,7 @@ async def migrated(url: str) -> AsyncIterator[AsyncEngine]:
 
 
 async def make_acme(session: AsyncSession, now: datetime) -> Acme:
-    """An account that may send ten events a second, twenty at once."""
+    """Create the account with a project and its production environment; it may send 10 events/s, 20 at once."""
     account = await create_account(session, "Acme", "acme", RateLimit(10, 20), now)
     project = await create_project(session, account, "Shop", "shop", now)
     environment = await create_environment(session, project, "Production", "production", "production", now)

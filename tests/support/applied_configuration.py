@@ -1,4 +1,4 @@
-"""Carries a plan out in memory: what the project is afterwards."""
+"""Applies a plan to a project in memory."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,15 +10,17 @@ from control_domain.projects.operations import POSITIONS
 
 
 def apply_in_memory(state: ProjectState, plan: Plan) -> ProjectState:
-    """The project with all of the plan's actions done, in their order. Each has to be possible when it is its turn."""
+    """Return the project after the plan's actions, in their order. Raises `AssertionError` if one is not possible."""
     resources = dict(state.resources)
     for action in plan.actions:
         address = action.address
         if address != PROJECT and address[:-2]:
-            assert address[:-2] in resources, f"{address} is in nothing"
+            assert address[:-2] in resources, f"{address} has no parent"
         assert (address in resources) is (action.verb != "create"), f"{action.verb} {address}"
         if action.verb == "delete":
-            resources = {other: one for other, one in resources.items() if other[: len(address)] != address}
+            resources = {
+                other: present for other, present in resources.items() if other[: len(address)] != address
+            }
         else:
             before = resources[address].fields if action.verb == "update" else {}
             resources[address] = CurrentResource(address, _change(action, before))
@@ -31,7 +33,7 @@ def apply_in_memory(state: ProjectState, plan: Plan) -> ProjectState:
 
 
 def _change(action: Action, before: Mapping[str, Value]) -> dict[str, Value]:
-    """The fields as they are after it."""
+    """Return the resource's fields after the action."""
     fields = {**(before or FIELDS[action.kind])}
     for change in action.changes:
         assert before.get(change.field) == change.before, change
@@ -41,6 +43,6 @@ def _change(action: Action, before: Mapping[str, Value]) -> dict[str, Value]:
         fields["name"] = fields["name"] or slug[:1].upper() + slug[1:]
         if fields["order"] is None:
             fields["order"] = POSITIONS[str(fields["type"])]
-    # A member that is nothing is gone.
+    # An optional member that was set to None is removed.
     known = FIELDS[action.kind]
     return {field: value for field, value in fields.items() if field in known or value is not None}

@@ -25,7 +25,7 @@ from tests.support.strict_sqlite import refuse_as_postgres
 _STATEMENTS = 4000
 _compiled: dict[type[Dialect], LRUCache[Any, Any]] = {}
 PREPARE_SQLITE = database._prepare_sqlite
-"""The product's own, which syncs each commit."""
+"""The product's own function, which syncs each commit."""
 
 
 @contextmanager
@@ -47,8 +47,8 @@ def cheap_engines() -> Iterator[None]:
             refuse_as_postgres(engine)
         kind = type(engine.sync_engine.dialect)
         # The dialect is part of each key, in the cache of the engine and in those of the mappers.
-        patch.setattr(kind, "__eq__", lambda one, other: type(one) is type(other))
-        patch.setattr(kind, "__hash__", lambda one: hash(type(one)))
+        patch.setattr(kind, "__eq__", lambda left, right: type(left) is type(right))
+        patch.setattr(kind, "__hash__", lambda dialect: hash(type(dialect)))
         engine.sync_engine._compiled_cache = _compiled.setdefault(kind, LRUCache(_STATEMENTS))
         return engine
 
@@ -104,12 +104,12 @@ async def _execute(connection: aiosqlite.Connection, call: Any, *arguments: Any,
 
 
 def _never_waits(call: Any) -> bool:
-    of, name = getattr(call, "__self__", None), getattr(call, "__name__", "")
-    if isinstance(of, sqlite3.Cursor):
+    owner, name = getattr(call, "__self__", None), getattr(call, "__name__", "")
+    if isinstance(owner, sqlite3.Cursor):
         return name in ("fetchall", "close")
-    if isinstance(of, sqlite3.Connection):
+    if isinstance(owner, sqlite3.Connection):
         # commit and rollback do nothing outside a transaction.
-        return name == "cursor" or (name in ("commit", "rollback") and not of.in_transaction)
+        return name == "cursor" or (name in ("commit", "rollback") and not owner.in_transaction)
     return False
 
 

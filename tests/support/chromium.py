@@ -1,4 +1,4 @@
-"""Chromium without a window, spoken to over its DevTools protocol."""
+"""Headless Chromium, controlled over its DevTools protocol."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ USER_AGENT = (
 
 
 class Tab:
-    """One page. `posts` are the bodies that it sent, `faults` what its scripts threw or wrote to the console."""
+    """One page. `posts` are the bodies that it has sent; `faults` are exceptions and console output of its scripts."""
 
     def __init__(self, browser: "Chromium", context: str, target: str, session: str) -> None:
         self.posts: list[str] = []
@@ -38,7 +38,7 @@ class Tab:
         self._loaded: set[tuple[str, str]] = set()
 
     def on_event(self, method: str, params: dict[str, Any]) -> None:
-        """Keep of the protocol's events what tests ask for."""
+        """Record the protocol events that tests use."""
         if method == "Page.lifecycleEvent" and params["name"] in ("load", "DOMContentLoaded"):
             self._loaded.add((params["loaderId"], params["name"]))
         elif method == "Network.requestWillBeSent":
@@ -55,15 +55,15 @@ class Tab:
             self.faults.append(str(params))
 
     async def send(self, method: str, **params: Any) -> dict[str, Any]:
-        """One command of the protocol and its result. Raises `RuntimeError`."""
+        """Send a command to this tab; return its result. Raises `RuntimeError`."""
         return await self._browser.send(method, params, self._session)
 
-    async def before_scripts(self, source: str) -> None:
-        """Run this in every document to come, before its own scripts."""
+    async def add_startup_script(self, source: str) -> None:
+        """Run this in every later document, before its own scripts."""
         await self.send("Page.addScriptToEvaluateOnNewDocument", source=source)
 
     async def open(self, url: str, until_event: str = "load") -> None:
-        """Go there as from the address bar, and wait for `load` or `DOMContentLoaded`."""
+        """Open a URL as from the address bar; wait for `load` or `DOMContentLoaded`."""
         loader = (await self.send("Page.navigate", url=url))["loaderId"]
 
         async def loaded() -> bool:
@@ -72,27 +72,27 @@ class Tab:
         await wait_for_result(loaded)
 
     async def evaluate(self, expression: str) -> Any:
-        """The value of a JavaScript expression, awaited if it is a promise. Raises `RuntimeError`."""
-        answer = await self.send(
+        """Return the value of a JavaScript expression, awaited if it is a promise. Raises `RuntimeError`."""
+        result = await self.send(
             "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
         )
-        if "exceptionDetails" in answer:
-            raise RuntimeError(str(answer["exceptionDetails"]))
-        return answer["result"].get("value")
+        if "exceptionDetails" in result:
+            raise RuntimeError(str(result["exceptionDetails"]))
+        return result["result"].get("value")
 
-    async def is_at(self, path: str) -> None:
-        """Wait until the page of this path is shown, which another one has led to."""
+    async def wait_at(self, path: str) -> None:
+        """Wait until a navigation has loaded the page of this path."""
 
-        async def there() -> bool:
+        async def is_loaded() -> bool:
             with contextlib.suppress(RuntimeError):
-                ask = "document.readyState === 'complete' && location.pathname"
-                return bool(await self.evaluate(ask) == path)
+                expression = "document.readyState === 'complete' && location.pathname"
+                return bool(await self.evaluate(expression) == path)
             return False
 
-        await wait_for_result(there)
+        await wait_for_result(is_loaded)
 
     async def click(self, selector: str, button: str = "left") -> None:
-        """Click in the middle of the element, as a mouse does."""
+        """Click in the middle of the element with mouse events."""
         box = await self.evaluate(
             f"(({{x, y, width, height}}) => [x + width / 2, y + height / 2])"
             f"(document.querySelector({selector!r}).getBoundingClientRect())"
@@ -103,14 +103,14 @@ class Tab:
             )
 
     async def hide(self) -> "Tab":
-        """Put another tab before this one; gives that other tab."""
+        """Bring another tab to the front; return that tab."""
         other = await self._browser.cover()
         await other.send("Page.bringToFront")
         await wait_for_result(lambda: self.evaluate("document.visibilityState === 'hidden'"))
         return other
 
     async def open_unwatched(self, url: str) -> None:
-        """The page in another tab that nothing is attached to: what is attached keeps pages from prerendering."""
+        """Open the URL in another tab without a DevTools session, because a session prevents prerendering."""
         params = {"url": url, "browserContextId": self._context}
         await self._browser.send("Target.createTarget", params)
 
@@ -120,7 +120,7 @@ class Tab:
         await wait_for_result(lambda: self.evaluate("document.visibilityState === 'visible'"))
 
     async def close(self) -> None:
-        """Close it as a visitor does; what it does in farewell is not waited for."""
+        """Close the tab as a visitor does, without waiting for its last requests."""
         await self._browser.send("Target.closeTarget", {"targetId": self.target})
 
 
@@ -137,30 +137,30 @@ class Chromium:
         self._origins: set[str] = set()
 
     async def listen(self) -> None:
-        """Hand out what the browser says, until it ends."""
+        """Dispatch the browser's messages until it ends."""
         async for message in self._socket:
-            said = message.json()
-            if "id" not in said:
-                if tab := self._tabs.get(said.get("sessionId", "")):
-                    tab.on_event(said["method"], said["params"])
-            elif not (waiting := self._waiting.pop(said["id"])).done():
-                if "error" in said:
-                    waiting.set_exception(RuntimeError(said["error"]["message"]))
+            document = message.json()
+            if "id" not in document:
+                if tab := self._tabs.get(document.get("sessionId", "")):
+                    tab.on_event(document["method"], document["params"])
+            elif not (waiting := self._waiting.pop(document["id"])).done():
+                if "error" in document:
+                    waiting.set_exception(RuntimeError(document["error"]["message"]))
                 else:
-                    waiting.set_result(said["result"])
+                    waiting.set_result(document["result"])
 
     async def send(self, method: str, params: dict[str, Any], session: str | None = None) -> dict[str, Any]:
-        """One command and its result. Raises `RuntimeError` and `TimeoutError`."""
+        """Send a command; return its result. Raises `RuntimeError` and `TimeoutError`."""
         number = next(self._numbers)
-        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = answer
+        response: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = response
         command = {"id": number, "method": method, "params": params}
         await self._socket.send_json(command if session is None else {**command, "sessionId": session})
         async with asyncio.timeout(_SECONDS):
-            return await answer
+            return await response
 
     async def open_tab(self, context: str) -> Tab:
-        """An empty tab of this browser context."""
+        """Open an empty tab in this browser context."""
         made = await self.send("Target.createTarget", {"url": "about:blank", "browserContextId": context})
         target = made["targetId"]
         attached = await self.send("Target.attachToTarget", {"targetId": target, "flatten": True})
@@ -171,22 +171,22 @@ class Chromium:
         return tab
 
     async def cover(self) -> Tab:
-        """Return an empty tab to hide other tabs with: a new one for each would cost more than a visit."""
+        """Return the empty tab that hides other tabs; a new one for each visit would cost more than the visit."""
         if self._cover is None:
             assert self._context is not None
             self._cover = await self.open_tab(self._context)
         return self._cover
 
     def note_origin(self, url: str) -> None:
-        """Remember an origin that a page came from: its data is cleared when the visitor has left."""
+        """Remember the origin of a page: its data is cleared when the visitor leaves."""
         if url.startswith(("http://", "https://")):
             self._origins.add("/".join(url.split("/")[:3]))
 
     @asynccontextmanager
     async def visitor(self) -> AsyncIterator[Tab]:
-        """A tab of somebody new: nothing is stored; all that it opens is closed at the end.
+        """Yield a tab of a new visitor without stored data; close all tabs of the visitor at the end.
 
-        Visitors share one browser context, one after the other: a context of its own costs half a second of CPU.
+        Visitors share one browser context, one after the other: a new context costs half a second of CPU.
         """
         if self._context is None:
             self._context = (await self.send("Target.createBrowserContext", {}))["browserContextId"]
@@ -197,20 +197,20 @@ class Chromium:
             try:
                 await self._forget(self._context)
             except Exception as fault:
-                # The test's own failure is the one to show.
+                # The test's own failure must be the one that pytest shows.
                 error.add_note(f"Then Chromium could not forget the visitor: {fault!r}")
             raise
         await self._forget(self._context)
 
     async def _forget(self, context: str) -> None:
-        """Close all tabs of the visitor and clear what their origins have stored."""
+        """Close all tabs of the visitor and clear the stored data of their origins."""
         cover = await self.cover()
         closed = set()
         for target in (await self.send("Target.getTargets", {}))["targetInfos"]:
             # The browser's own windows (`browser_ui`) stay open.
             is_visitors = target.get("browserContextId") == context and target["type"] != "browser_ui"
             if is_visitors and target["targetId"] != cover.target:
-                # A tab that nothing was attached to has reported no navigation.
+                # A tab without a session has reported no navigation.
                 self.note_origin(target["url"])
                 with contextlib.suppress(RuntimeError):
                     await self.send("Target.closeTarget", {"targetId": target["targetId"]})
@@ -230,7 +230,7 @@ class Chromium:
 
 @asynccontextmanager
 async def running_chromium(folder: Path) -> AsyncIterator[Chromium]:
-    """A browser with this folder as its profile, gone at the end. Raises `EngineMissing` and `RuntimeError`."""
+    """Yield a browser whose profile is in `folder`; kill it at the end. Raises `EngineMissing` and `RuntimeError`."""
     process = _start(folder)
     try:
         address = await _address(folder, process)
@@ -259,28 +259,28 @@ def _start(folder: Path) -> "subprocess.Popen[bytes]":
                 *(program, "--headless=new", "--no-sandbox", "--disable-dev-shm-usage"),
                 *("--remote-debugging-port=0", f"--user-data-dir={folder}", f"--user-agent={USER_AGENT}"),
                 *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
-                # Nothing here looks at pixels or at what the browser has beside its pages.
+                # Tests use neither pixels nor any part of the browser beyond its pages.
                 *("--disable-gpu", "--disable-extensions", "--disable-sync", "--disable-default-apps"),
                 *("--disable-component-extensions-with-background-pages", "--disable-breakpad"),
                 "--disable-features=Translate,MediaRouter,DialMediaRouteProvider,OptimizationHints",
-                # Clicks before a page's first frame count too: on a slow machine `load` comes before it.
+                # Accept clicks before a page's first frame: on a slow machine `load` comes before that frame.
                 "--allow-pre-commit-input",
-                # Tests reach nothing but this machine.
+                # Tests connect to this machine only.
                 "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
                 "about:blank",
             ],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            # It leaves a folder with its socket there, whose path must be short.
+            # The browser keeps a folder with its socket there; the path must be short.
             env={**os.environ, "TMPDIR": str(run_folder())},
-            # A group of its own: the browser is many processes.
+            # A process group: the browser has many processes.
             start_new_session=True,
         )
 
 
 async def _address(folder: Path, process: "subprocess.Popen[bytes]") -> str:
-    async def told() -> list[str] | None:
+    async def read_port_file() -> list[str] | None:
         if process.poll() is not None:
             raise RuntimeError((folder / "chromium.log").read_text(errors="replace")[-2000:])
         with contextlib.suppress(OSError):
@@ -288,5 +288,5 @@ async def _address(folder: Path, process: "subprocess.Popen[bytes]") -> str:
             return lines if len(lines) == 2 else None
         return None
 
-    port, path = await wait_for_result(told, _START_SECONDS)
+    port, path = await wait_for_result(read_port_file, _START_SECONDS)
     return f"ws://127.0.0.1:{port}{path}"

@@ -1,4 +1,4 @@
-"""chDB behind the front: statements as ClickHouse's HTTP interface hands them over."""
+"""chDB as the engine of the ClickHouse front: runs the statements of HTTP requests."""
 
 import asyncio
 import gzip
@@ -14,10 +14,10 @@ _READING = re.compile(r"\s*(SELECT|WITH|SHOW|DESCRIBE|DESC|EXPLAIN|EXISTS)\b", r
 
 
 class Engine:
-    """chDB on one data folder: inserts and questions have a handle and a thread each."""
+    """chDB on one data folder: writes and reads have a handle and a thread each."""
 
     def __init__(self, data: Path) -> None:
-        # Here: it costs half a second and starts threads, and tests only import this to start a front elsewhere.
+        # Not at import: it takes half a second and starts threads, and most importers only start a front process.
         import chdb
 
         data.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ class Engine:
         self._reading = ThreadPoolExecutor(1)
 
     async def insert(self, into: str, fmt: str, data: bytes, settings: dict[str, str]) -> int:
-        """Insert the data as it came; gives the number of rows."""
+        """Insert the data unchanged; return the number of rows."""
 
         def run() -> int:
             with tempfile.NamedTemporaryFile(dir=self._scratch) as file:
@@ -41,8 +41,10 @@ class Engine:
 
         return await asyncio.get_running_loop().run_in_executor(self._writing, run)
 
-    async def ask(self, sql: str, fmt: str, settings: dict[str, str], params: dict[str, str]) -> bytes:
-        """Run any other statement; gives its result in the format."""
+    async def run_statement(
+        self, sql: str, fmt: str, settings: dict[str, str], params: dict[str, str]
+    ) -> bytes:
+        """Run any other statement; return its result in the format."""
         reads = bool(_READING.match(sql))
         if settings.pop("readonly", "0") != "0" and not reads:
             raise RuntimeError("Code: 164. DB::Exception: Cannot execute query in readonly mode. (READONLY)")
@@ -56,7 +58,7 @@ class Engine:
         return await asyncio.get_running_loop().run_in_executor(pool, run)
 
     def close(self) -> None:
-        """Finish what runs."""
+        """Finish running statements and close chDB."""
         self._writing.shutdown()
         self._reading.shutdown()
         self._writer.close()

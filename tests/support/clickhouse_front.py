@@ -1,4 +1,4 @@
-"""ClickHouse's HTTP interface, as much of it as its clients need, over chDB: the engine itself, without its server.
+"""The part of ClickHouse's HTTP interface that its clients need, served over chDB.
 
     python -m tests.support.clickhouse_front --data DIR [--port 8123]
 
@@ -29,8 +29,8 @@ from tests.support.engines import free_port
 
 _START_SECONDS = 120.0
 _LARGEST_BODY = 256 * 2**20
-# URL parameters that are the interface's own; all others are settings.
-_OWN = {
+# URL parameters of the interface itself; all others are settings.
+_INTERFACE_PARAMETERS = {
     "query",
     "database",
     "default_format",
@@ -40,7 +40,7 @@ _OWN = {
     "password",
     "wait_end_of_query",
 }
-_NOT_THE_ENGINES = {
+_SERVER_SETTINGS = {
     "send_progress_in_http_headers",
     "http_headers_progress_interval_ms",
     "enable_http_compression",
@@ -54,23 +54,23 @@ _CODE = re.compile(r"Code: (\d+)")
 
 @dataclass(slots=True)
 class Faults:
-    """What goes wrong, until when, and at every how manieth insert."""
+    """An injected fault: until which time it is in force, and which inserts it affects (every n-th)."""
 
     mode: str = "none"
-    """`503`: everything is refused. `cut_before`: an insert's connection is cut, the engine never saw it. `cut_after`:
-    it is cut once the engine has taken the rows. `held`: the engine gets the rows once the front is told to `let_go`,
-    whether or not anybody still waits for the answer."""
+    """`503`: every request is refused. `cut_before`: an insert's connection is cut before the engine gets the rows.
+    `cut_after`: it is cut after the engine has stored them. `held`: the engine gets the rows after a `release`, even if
+    the client no longer waits for the response."""
     until: float = 0.0
     every: int = 1
     inserts: int = 0
     hits: int = 0
 
     def now(self) -> str:
-        """The fault that is in force."""
+        """Return the fault that is in force."""
         return self.mode if time.monotonic() < self.until else "none"
 
     def at_insert(self) -> str:
-        """The fault that this insert meets."""
+        """Return the fault of this insert, and count it."""
         mode = self.now()
         if mode in ("none", "503"):
             return mode
@@ -88,7 +88,7 @@ class Front:
         self._engine = engine
         self._password = password
         self.faults = Faults()
-        self._let_go = asyncio.Event()
+        self._released = asyncio.Event()
         self._held = 0
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -97,19 +97,19 @@ class Front:
         form: dict[str, str] = {}
         body = b""
         if request.content_type == "multipart/form-data":
-            # What is too long for an address comes as a form: the statement and its parameters.
+            # Clients send a statement and parameters that are too long for a URL as a form.
             form = {name: str(value) for name, value in (await request.post()).items()}
         else:
             body = await request.read()
         if request.path == "/_faults":
             if body:
-                told = json.loads(body)
-                if told["mode"] == "let_go":
-                    self._let_go.set()
+                order = json.loads(body)
+                if order["mode"] == "release":
+                    self._released.set()
                     return web.json_response({"held": self._held})
-                self._let_go.clear()
+                self._released.clear()
                 self.faults = Faults(
-                    told["mode"], time.monotonic() + told.get("seconds", 0), told.get("every", 1)
+                    order["mode"], time.monotonic() + order.get("seconds", 0), order.get("every", 1)
                 )
             return web.json_response(
                 {"mode": self.faults.now(), "hits": self.faults.hits, "held": self._held}
@@ -117,14 +117,14 @@ class Front:
         if self.faults.now() == "503":
             self.faults.hits += 1
             return web.Response(status=503, text="Service Unavailable")
-        if not self._lets_in(request):
+        if not self._is_authorized(request):
             return _refusal("Code: 516. DB::Exception: Authentication failed. (AUTHENTICATION_FAILED)", 403)
         try:
             return await self._run(request, {**request.query, **form}, body)
         except RuntimeError as error:
             return _refusal(str(error), 500)
 
-    def _lets_in(self, request: web.BaseRequest) -> bool:
+    def _is_authorized(self, request: web.BaseRequest) -> bool:
         if self._password is None:
             return True
         given = request.headers.get("X-ClickHouse-Key")
@@ -140,7 +140,7 @@ class Front:
         settings = {
             name: value
             for name, value in query.items()
-            if name not in _OWN | _NOT_THE_ENGINES and not name.startswith("param_")
+            if name not in _INTERFACE_PARAMETERS | _SERVER_SETTINGS and not name.startswith("param_")
         }
         params = {name[6:]: value for name, value in query.items() if name.startswith("param_")}
         sql = query.get("query", "")
@@ -159,7 +159,7 @@ class Front:
         fmt = query.get("default_format") or request.headers.get("X-ClickHouse-Format") or "TabSeparated"
         if named is not None:
             fmt, sql = named[1], sql[: named.start()]
-        result = await self._engine.ask(sql.rstrip().rstrip(";"), fmt, settings, params)
+        result = await self._engine.run_statement(sql.rstrip().rstrip(";"), fmt, settings, params)
         headers = {"X-ClickHouse-Format": fmt, "X-ClickHouse-Summary": "{}"}
         return web.Response(body=result, headers=headers)
 
@@ -171,7 +171,7 @@ class Front:
             _cut(request)
             return web.Response()
         if fault == "held":
-            # Shielded: who sent it may be gone by then, and a server does not take notice of that.
+            # Shielded: like a server, the front finishes an insert whose client has disconnected.
             rows = await asyncio.shield(asyncio.ensure_future(self._hold(into, fmt, data, settings)))
         else:
             rows = await asyncio.shield(asyncio.ensure_future(self._engine.insert(into, fmt, data, settings)))
@@ -183,7 +183,7 @@ class Front:
     async def _hold(self, into: str, fmt: str, data: bytes, settings: dict[str, str]) -> int:
         self._held += 1
         try:
-            await self._let_go.wait()
+            await self._released.wait()
             return await self._engine.insert(into, fmt, data, settings)
         finally:
             self._held -= 1
@@ -196,7 +196,7 @@ def _cut(request: web.BaseRequest) -> None:
 
 def _refusal(message: str, status: int) -> web.Response:
     code = _CODE.search(message)
-    # As the server has it: what cannot be found is 404, what cannot be parsed 400.
+    # The status codes of the server: 404 for an unknown name, 400 for a syntax error.
     if code is not None:
         status = {"60": 404, "81": 404, "62": 400, "47": 404}.get(code[1], status)
     return web.Response(
@@ -234,7 +234,7 @@ def _large_requests(make: Any) -> Any:
 
 @dataclass(slots=True)
 class FrontServer:
-    """A front's process, and how to start it again on the same data."""
+    """A front in a process of its own, which can be restarted on the same data."""
 
     data: Path
     port: int
@@ -247,7 +247,7 @@ class FrontServer:
         return f"http://{user}127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start and wait until it answers. Raises `RuntimeError`."""
+        """Start, and wait until it responds. Raises `RuntimeError`."""
         self.data.mkdir(parents=True, exist_ok=True)
         secret = ["--password", self.password] if self.password else []
         with open(self.data / "front.log", "ab") as log:
@@ -273,31 +273,31 @@ class FrontServer:
                     raise RuntimeError((self.data / "front.log").read_text()[-2000:]) from None
                 time.sleep(0.05)
 
-    def faults(self, mode: str, seconds: float, *, every: int = 1) -> None:
-        """Let it fail; see `Faults`."""
-        told = {"mode": mode, "seconds": seconds, "every": every}
-        self._faults(json.dumps(told).encode())
+    def set_fault(self, mode: str, seconds: float, *, every: int = 1) -> None:
+        """Inject a fault; see `Faults`."""
+        order = {"mode": mode, "seconds": seconds, "every": every}
+        self._post_fault(json.dumps(order).encode())
 
     def release(self) -> None:
-        """Give the engine what is `held`, in the order in which it came."""
-        self._faults(b'{"mode": "let_go"}')
+        """Give the engine the held inserts, in the order in which they came."""
+        self._post_fault(b'{"mode": "release"}')
 
-    def held(self) -> int:
-        """How many inserts are held, or the engine is still at."""
-        return int(self._faults(b"")["held"])
+    def held_inserts(self) -> int:
+        """Return how many inserts are held or running."""
+        return int(self._post_fault(b"")["held"])
 
     def fault_hits(self) -> int:
-        """How many requests have met the fault that was set last."""
-        return int(self._faults(b"")["hits"])
+        """Return how many requests the current fault has affected."""
+        return int(self._post_fault(b"")["hits"])
 
-    def _faults(self, body: bytes) -> dict[str, Any]:
+    def _post_fault(self, body: bytes) -> dict[str, Any]:
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/_faults", data=body, method="POST")
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            told: dict[str, Any] = json.loads(answer.read())
-        return told
+        with urllib.request.urlopen(request, timeout=60) as response:
+            state: dict[str, Any] = json.loads(response.read())
+        return state
 
     def stop(self, number: int = signal.SIGTERM) -> None:
-        """End it; SIGKILL to see what that does."""
+        """Stop the process with this signal, and wait for its end."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(number)
             try:
@@ -311,7 +311,7 @@ class FrontServer:
 def running_clickhouse_front(
     folder: Path, port: int | None = None, *, password: str | None = None
 ) -> Iterator[FrontServer]:
-    """A front on a folder of its own, gone at the end."""
+    """Yield a started front on this folder; stop it at the end."""
     front = FrontServer(folder, port or free_port(), password)
     try:
         front.start()

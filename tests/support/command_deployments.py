@@ -1,4 +1,4 @@
-"""Environments to deploy to through commands, and deployments that are carried out row by row."""
+"""Environments that commands deploy to, and deployments that finish by rows written in environment of a deployer's."""
 
 import subprocess
 import time
@@ -15,15 +15,15 @@ from tests.support.commands import RunCommand, run_json
 REQUESTER = "asker@follows.example"
 ChangeRows = Callable[[AsyncSession, datetime], Awaitable[Any]]
 WriteRows = Callable[[ChangeRows], Any]
-"""Does some of a deployer's work in a database."""
+"""Runs a `ChangeRows` in a transaction of the installation's database."""
 StartCommand = Callable[..., "subprocess.Popen[str]"]
-"""Starts a command that goes on by itself."""
+"""Starts a command and returns its process without waiting for the end."""
 
 
 def make_environment(pharos: RunCommand, *settings: str) -> str:
-    """Make an environment of its own in a project with a repository that is not there.
+    """Create an environment in a new project, with a repository path that does not exist; return its name.
 
-    With settings, `ASKER` may deploy to it.
+    If settings are given, they are set, and `REQUESTER` gets the role to deploy to it.
     """
     slug = f"follows-{uuid.uuid4().hex[:8]}"
     run_json(pharos, "project", "create", slug)
@@ -37,35 +37,35 @@ def make_environment(pharos: RunCommand, *settings: str) -> str:
     return f"{slug}/live"
 
 
-def read_environment_number(pharos: RunCommand, place: str) -> int:
-    """The environment's ID in its tables."""
-    number: int = run_json(pharos, "environment", "show", place)["number"]
+def read_environment_number(pharos: RunCommand, environment: str) -> int:
+    """Return the environment's ID in the database."""
+    number: int = run_json(pharos, "environment", "show", environment)["number"]
     return number
 
 
-def wait_queued(pharos: RunCommand, place: str) -> int:
-    """The number of the environment's active deployment, once there is one."""
+def wait_queued(pharos: RunCommand, environment: str) -> int:
+    """Wait for an active deployment of the environment; return its number."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        active = run_json(pharos, "environment", "show", place)["active_deployment"]
+        active = run_json(pharos, "environment", "show", environment)["active_deployment"]
         if active is not None:
             number: int = active["id"]
             return number
-    raise AssertionError("nothing was queued")
+    raise AssertionError(f"no deployment to {environment} within 120 s")
 
 
 def finish_deployment(write: WriteRows, number: int) -> None:
-    """Bring a deployment to its end."""
+    """Let a deployment succeed."""
 
-    async def work(session: AsyncSession, now: datetime) -> None:
+    async def complete(session: AsyncSession, now: datetime) -> None:
         await deployment_rows.begin_deployment(session, number, now)
         await deployment_rows.complete_deployment(session, number, now)
 
-    write(work)
+    write(complete)
 
 
-def deploy_and_finish(pharos: RunCommand, write: WriteRows, place: str) -> int:
-    """A deployment that has succeeded."""
-    number: int = run_json(pharos, "deploy", place, "--detach")["id"]
+def deploy_and_finish(pharos: RunCommand, write: WriteRows, environment: str) -> int:
+    """Deploy by command and let the deployment succeed; return its number."""
+    number: int = run_json(pharos, "deploy", environment, "--detach")["id"]
     finish_deployment(write, number)
     return number

@@ -1,4 +1,4 @@
-"""Runs commands of `pharos` as an operator does."""
+"""Runs `pharos` commands as an operator does."""
 
 import json
 import os
@@ -12,12 +12,14 @@ from tests.support.platform_process import PHAROS
 
 RunCommand = Callable[..., "subprocess.CompletedProcess[str]"]
 CLEAN_ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PHAROS_")}
-"""The environment of the tests without any setting."""
+"""The environment of the test process without Pharos settings."""
 
 
 def command_runner(folder: Path, environment: Mapping[str, str] = CLEAN_ENVIRONMENT) -> RunCommand:
-    """What runs commands in this folder with this environment; `without` leaves settings out, `stdin` is what they
-    read."""
+    """Return a function that runs a command in this folder with this environment.
+
+    Its `without` names variables to leave out; `stdin` is the command's input.
+    """
 
     def run(
         *arguments: str, without: tuple[str, ...] = (), stdin: str = ""
@@ -36,21 +38,21 @@ def command_runner(folder: Path, environment: Mapping[str, str] = CLEAN_ENVIRONM
 
 
 def run_json(pharos: RunCommand, *command: str) -> Any:
-    """The document that a command prints with `--json`."""
+    """Return the document that a command prints with `--json`."""
     done = pharos(*command, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
 
 
 def run_text(pharos: RunCommand, *command: str) -> str:
-    """What a command prints for people."""
+    """Return the text that a command prints for people."""
     done = pharos(*command)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
 def expect_refusal(pharos: RunCommand, *command: str) -> str:
-    """The one sentence with which a command is turned down."""
+    """Return the one-line error message of a command that exits with status 1."""
     done = pharos(*command)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("pharos: ") and len(done.stderr.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""docker-compose.yml as Docker would read it, without Docker."""
+"""Reads docker-compose.yml as Docker does, without Docker."""
 
 import re
 from pathlib import Path
@@ -11,23 +11,23 @@ _VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 
 
 def read_compose() -> dict[str, Any]:
-    """The document with its anchors and merges resolved and its variables as they are written."""
+    """Return the document with anchors and merges resolved and variables not replaced."""
     document: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
     return document
 
 
 def needed_variables(text: str) -> set[str]:
-    """Variables without which Compose refuses to start."""
+    """Return the variables without which Compose refuses to start."""
     return {name for name, kind, _ in _VARIABLE.findall(text) if kind == "?"}
 
 
 def interpolate(text: str, values: dict[str, str]) -> str:
-    """The text with its variables replaced, by their defaults where `values` has none."""
+    """Return the text with its variables replaced; those that `values` lacks have their defaults."""
     return _VARIABLE.sub(lambda m: values.get(m[1], m[3] if m[2] == "-" else ""), text)
 
 
 def own_services() -> dict[str, dict[str, Any]]:
-    """The services that run `pharos`."""
+    """Return the services that run `pharos`."""
     return {
         name: service
         for name, service in read_compose()["services"].items()

@@ -1,4 +1,4 @@
-"""Configuration documents as they are written: the contract's example, and such of one kind of thing each."""
+"""Texts of configuration documents: the contract's example, and documents with one kind of resource each."""
 
 CONTRACT = """\
 version: 2
@@ -22,17 +22,17 @@ sites:
 
 
 def environment(*lines: str) -> str:
-    """An environment `a` whose settings begin on line 4."""
+    """Return a document with an environment `a` whose settings begin on line 4."""
     return "version: 2\nenvironments:\n  a:\n" + "".join(f"    {line}\n" for line in lines)
 
 
 def site(*lines: str) -> str:
-    """A site `s` whose settings begin on line 4."""
+    """Return a document with a site `s` whose settings begin on line 4."""
     return "version: 2\nsites:\n  s:\n" + "".join(f"    {line}\n" for line in lines)
 
 
 def heartbeats(*lines: str) -> str:
-    """Heartbeats of the environment `a`, which begin on line 5."""
+    """Return a document with heartbeats of an environment `a`, which begin on line 5."""
     return environment("heartbeats:", *(f"  {line}" for line in lines))
 
 
@@ -49,5 +49,5 @@ def domains(*lines: str) -> str:
 
 
 def deleted(*lines: str) -> str:
-    """Addresses, which begin on line 3."""
+    """Return a document that deletes these addresses, which begin on line 3."""
     return "version: 2\ndelete:\n" + "".join(f"  - {line}\n" for line in lines)

@@ -1,4 +1,4 @@
-"""Fixtures of the tests that use the control plane's database, on SQLite and on Postgres."""
+"""Fixtures of tests that use the control plane's database, on SQLite and on Postgres."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -15,29 +15,31 @@ from tests.support.cheap_engines import engines_are_cheap
 
 __all__ = ["engines_are_cheap", "patience", "sessions"]
 
-# Seconds, more than any test takes.
-_PATIENCE = 120
+# Longer than any test takes.
+_LIMIT_SECONDS = 120
 
 
 @pytest.fixture(scope="module", autouse=True)
 def patience() -> Iterator[None]:
-    """Nobody is turned away because the machine is slow: a hundred at once may wait for each other, and for the disk,
-    longer than users would. A test of such a limit sets it itself."""
+    """Raise the time limits of databases and requests, so that a slow machine rejects no caller.
+
+    A test of such a limit sets it itself.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "_BUSY_SECONDS", _PATIENCE)
+        patch.setattr(database, "_BUSY_SECONDS", _LIMIT_SECONDS)
         for name in ("_POOL_SECONDS", "_CONNECT_SECONDS", "_PING_SECONDS"):
-            patch.setattr(postgres, name, float(_PATIENCE))
-        patch.setattr(states_in_sqlite, "_BUSY_SECONDS", float(_PATIENCE))
-        patch.setattr(states_in_postgres, "_CONNECT_SECONDS", float(_PATIENCE))
-        patch.setattr(json_body, "_READ_TIMEOUT_SECONDS", float(_PATIENCE))
-        # Who is refused in mid-body would lose the answer.
-        patch.setattr(edge, "_LINGERING_SECONDS", float(_PATIENCE))
+            patch.setattr(postgres, name, float(_LIMIT_SECONDS))
+        patch.setattr(states_in_sqlite, "_BUSY_SECONDS", float(_LIMIT_SECONDS))
+        patch.setattr(states_in_postgres, "_CONNECT_SECONDS", float(_LIMIT_SECONDS))
+        patch.setattr(json_body, "_READ_TIMEOUT_SECONDS", float(_LIMIT_SECONDS))
+        # A caller that is rejected before its body has arrived would lose the response.
+        patch.setattr(edge, "_LINGERING_SECONDS", float(_LIMIT_SECONDS))
         yield
 
 
 @pytest.fixture
 async def sessions(database_url: str) -> AsyncIterator[Sessions]:
-    """What opens sessions of a migrated database."""
+    """Yield the sessions of a migrated database."""
     engine = open_engine(database_url)
     yield open_sessions(engine)
     await engine.dispose()

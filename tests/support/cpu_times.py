@@ -19,10 +19,10 @@ import psutil
 import pytest
 
 
-class Costs:
-    """The pytest plugin.
+class CpuTimes:
+    """The pytest plugin that writes the measurements.
 
-    A file's figure includes child processes, those that still run too. A test's figure is the CPU of the test process
+    A file's figure includes child processes, also those that still run. A test's figure is the CPU of the test process
     alone: a program often outlives the test that started it, and the fork server is the parent of most programs.
     """
 
@@ -54,13 +54,13 @@ class Costs:
         self._write({"file": self._file}, self._begun, used)
         self._file, self._begun = following, (used, time.monotonic())
 
-    def _write(self, what: dict[str, str], begun: tuple[float, float], used: float) -> None:
+    def _write(self, labels: dict[str, str], begun: tuple[float, float], used: float) -> None:
         spent = {"cpu": round(used - begun[0], 3), "wall": round(time.monotonic() - begun[1], 3)}
-        self._lines.write(json.dumps({**what, **spent}) + "\n")
+        self._lines.write(json.dumps({**labels, **spent}) + "\n")
 
 
-def _cpu_of(who: int) -> float:
-    usage = resource.getrusage(who)
+def _cpu_of(scope: int) -> float:
+    usage = resource.getrusage(scope)
     return usage.ru_utime + usage.ru_stime
 
 
@@ -76,7 +76,7 @@ def _cpu_with_children() -> float:
 
 
 def add_option(parser: pytest.Parser) -> None:
-    """`--costs`."""
+    """Add the option `--costs`."""
     parser.addoption(
         "--costs", metavar="FOLDER", type=Path, help="write the CPU time of each test file to this new folder"
     )
@@ -94,11 +94,11 @@ def register(config: pytest.Config) -> None:
         if any(folder.iterdir()):
             raise pytest.UsageError(f"--costs {folder}: the folder is not empty. Give a new one.")
     if is_worker or not config.getoption("numprocesses", None):
-        config.pluginmanager.register(Costs(folder))
+        config.pluginmanager.register(CpuTimes(folder))
 
 
 def _read(folder: Path, kind: str) -> dict[str, tuple[float, float]]:
-    """CPU and wall seconds by name, summed over the processes of the run."""
+    """Return CPU and wall seconds by name, summed over the processes of the run."""
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for line in _lines(folder):
         if kind in line:
@@ -114,8 +114,8 @@ def _lines(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Print the most expensive files, or tests."""
-    parser = argparse.ArgumentParser(prog="costs", description=(__doc__ or "").splitlines()[0])
+    """Print the most expensive files or tests."""
+    parser = argparse.ArgumentParser(prog="cpu_times", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--top", type=int, default=30)
     parser.add_argument("--tests", action="store_true", help="single tests: CPU of the test process alone")

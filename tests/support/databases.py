@@ -1,4 +1,4 @@
-"""An empty database for each test, in a file or in the Postgres of the run."""
+"""Databases of tests, in files or in the Postgres server of the run, and what tests read from them."""
 
 import asyncio
 import contextlib
@@ -22,12 +22,11 @@ from tests.support.accounts import migrated
 T = TypeVar("T")
 
 KINDS = ("sqlite", pytest.param("postgres", marks=pytest.mark.second_database))
-"""What fixtures are parametrized with; `suites.py` says when Postgres is left out."""
+"""Parameters of database fixtures; `suites.py` says when Postgres is left out."""
 
 
 async def _make_database(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
-    """The URL of a new database, which stays until the run ends. The Postgres of the run is started at the first
-    need."""
+    """Return the URL of a new database that stays until the run ends. The first use starts the Postgres server."""
     name = _new_name()
     if kind == "sqlite":
         return f"sqlite+aiosqlite:///{folder / name}.sqlite"
@@ -38,7 +37,7 @@ async def _make_database(kind: str, request: pytest.FixtureRequest, folder: Path
 
 @contextlib.asynccontextmanager
 async def empty_database(kind: str, request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[str]:
-    """The URL of a new database, gone at the end."""
+    """Yield the URL of a new, empty database; drop it at the end."""
     url = await _make_database(kind, request, folder)
     yield url
     if kind == "postgres":
@@ -48,20 +47,22 @@ async def empty_database(kind: str, request: pytest.FixtureRequest, folder: Path
 async def prepare_once(
     kind: str, request: pytest.FixtureRequest, prepare: Callable[[str], Awaitable[T]]
 ) -> T:
-    """Return what `prepare` makes of the URL of an empty database, once per run: tests have copies of that database."""
+    """Return the result of `prepare` for the URL of an empty database; tests copy it. It is called once per run."""
     once: Once = request.getfixturevalue("once")
-    of_the_run: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
+    run_folders: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
 
     async def make() -> T:
-        return await prepare(await _make_database(kind, request, of_the_run.mktemp("prepared")))
+        return await prepare(await _make_database(kind, request, run_folders.mktemp("prepared")))
 
     return await once((prepare, kind), make)
 
 
 @contextlib.asynccontextmanager
 async def migrated_database(kind: str, request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[str]:
-    """The URL of a new database that is at this version and has no rows, gone at the end. It is a copy, which takes a
-    tenth of the time of the migrations."""
+    """Yield the URL of a new, migrated database without rows; drop it at the end.
+
+    It is a copy, which takes a tenth of the time of the migrations.
+    """
     async with copied_database(await prepare_once(kind, request, _migrate), folder) as url:
         yield url
 
@@ -73,7 +74,7 @@ async def _migrate(url: str) -> str:
 
 @contextlib.asynccontextmanager
 async def copied_database(url: str, folder: Path) -> AsyncIterator[str]:
-    """The URL of a copy of this database, which nobody is connected to. A file is copied into `folder`."""
+    """Yield the URL of a copy of this database, which must have no connections. A file is copied into `folder`."""
     name = _new_name()
     if url.startswith("sqlite"):
         copy = folder / f"{name}.sqlite"
@@ -92,7 +93,7 @@ async def _copy(server: str, source: str, name: str) -> None:
             try:
                 return await _run(server, f"CREATE DATABASE {name} TEMPLATE {source} STRATEGY FILE_COPY")
             except asyncpg.ObjectInUseError:
-                # Who was connected last has gone, and the server's process for it is only just ending.
+                # The last client has disconnected, but the server process of its connection has not ended yet.
                 await asyncio.sleep(0.05)
 
 
@@ -116,7 +117,7 @@ async def _run(server: str, statement: str) -> None:
 async def read_all_rows(
     engine: AsyncEngine, without: frozenset[str] = frozenset()
 ) -> dict[str, list[tuple[Any, ...]]]:
-    """The committed rows of every table in the order of their keys, without the columns of these names.
+    """Return the committed rows of every table in the order of their keys; `without` names columns to leave out.
 
     SQLite files are read with `sqlite3` in one go (a tenth of the time), so values have the driver's types.
     """
@@ -134,7 +135,7 @@ async def read_all_rows(
 
 @functools.cache
 def _queries(without: frozenset[str]) -> dict[str, tuple[Select[Any], str]]:
-    """By the tables' names, as SQLAlchemy and as text."""
+    """Return the queries by table name, as SQLAlchemy objects and as text."""
     found = {}
     for table in Base.metadata.sorted_tables:
         columns = [column for column in table.columns if column.name not in without]
@@ -145,7 +146,7 @@ def _queries(without: frozenset[str]) -> dict[str, tuple[Select[Any], str]]:
 
 @contextmanager
 def recorded_statements(engine: AsyncEngine) -> Iterator[list[str]]:
-    """Each of them, in order."""
+    """Yield a list to which each SQL statement of the engine is appended."""
     seen: list[str] = []
 
     def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
@@ -162,10 +163,9 @@ T = TypeVar("T")
 
 
 class Once:
-    """Keeps what was made, each under its key, until the run ends.
+    """Makes each value once per run and keeps it under its key.
 
-    For what there are several kinds of: a parametrised fixture of the session is made anew whenever the next test is of
-    another kind.
+    pytest makes a parametrised session fixture again whenever the next test has another parameter; this does not.
     """
 
     def __init__(self) -> None:

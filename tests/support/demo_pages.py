@@ -13,8 +13,8 @@ _STUB = "window.pharos = window.pharos || function () { (pharos.q = pharos.q || 
 _SHIFTING = """
 <script>
   const late = () => { document.querySelector("#late").textContent = "A far larger text. ".repeat(80) }
-  // Behind the first paint, however late that is.
-  new PerformanceObserver((seen) => seen.getEntriesByName("first-contentful-paint").length && setTimeout(late, 300))
+  // After the first paint, however late that is.
+  new PerformanceObserver((list) => list.getEntriesByName("first-contentful-paint").length && setTimeout(late, 300))
     .observe({type: "paint", buffered: true})
   const busy = () => { for (const end = performance.now() + 120; performance.now() < end;); }
   const shift = () => { document.querySelector("#space").style.height = "30px" }
@@ -58,28 +58,28 @@ _PRERENDERED = """
 
 @dataclass(slots=True)
 class DemoPages:
-    """Pages at `/<folder>/<name>`, any folder; `requests` counts what was asked for by path. What asks for `go` waits
-    until its folder is among those that `let_go`."""
+    """Pages at `/<folder>/<name>` for any folder. `requests` counts requests by path. A request for `go` waits until
+    `release` is called for its folder."""
 
     port: int
     tracker: str
     site: str
     requests: Counter[str] = field(default_factory=Counter)
-    _going: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
+    _released: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
 
     @property
     def origin(self) -> str:
-        """Where the tracked site is."""
+        """The origin of the tracked site."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def elsewhere(self) -> str:
-        """Another host's address of the same pages."""
+        """The origin of another host that serves the same pages."""
         return f"http://localhost:{self.port}"
 
     def release(self, folder: str) -> None:
-        """Let a page that waits go on to the next one."""
-        self._going[folder].set()
+        """Respond to the requests for `go` in this folder."""
+        self._released[folder].set()
 
     def _page(self, folder: str, name: str) -> str:
         tag = f'<script defer src="{self.tracker}/tracker/v1.js" data-site="{self.site}"></script>'
@@ -119,12 +119,12 @@ class DemoPages:
                 body += _SHIFTING
         return f'<!doctype html><html lang="en"><title>{name}</title><head>{tag}</head><body>{body}</body></html>'
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """A page; a link to a file leads nowhere, so that the page with it stays."""
+    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Respond with a page; for a file with 204, so that the page with the link stays open."""
         self.requests[request.path] += 1
         _, folder, name, *_ = [*request.path.split("/"), "", ""]
         if name == "go":
-            await self._going[folder].wait()
+            await self._released[folder].wait()
             return web.Response(status=204)
         if name.endswith(".PDF"):
             return web.Response(status=204)
@@ -134,9 +134,9 @@ class DemoPages:
 
 @asynccontextmanager
 async def demo_pages(port: int, tracker: str, site: str) -> AsyncIterator[DemoPages]:
-    """The pages on this port of loopback, with the tracker of that server (scheme, host, port) and site."""
+    """Serve the pages on this loopback port, with the tracker of this server (scheme, host, port) and site."""
     pages = DemoPages(port, tracker, site)
-    runner = web.ServerRunner(web.Server(pages.answer), shutdown_timeout=0.1)
+    runner = web.ServerRunner(web.Server(pages.respond), shutdown_timeout=0.1)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", port).start()

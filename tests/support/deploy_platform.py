@@ -1,5 +1,8 @@
-"""The control plane over HTTP with two accounts that have the same: people of every role with tokens of every set of
-scopes, two projects with three environments each, a repository, and deployments with releases."""
+"""The control plane over HTTP with two accounts of the same contents.
+
+Each has people of every role with tokens of every set of scopes, two projects with three environments each, a
+repository, and deployments with releases.
+"""
 
 import contextlib
 import io
@@ -51,15 +54,15 @@ PEOPLE: dict[str, tuple[str, str | None]] = {
     "viewer": ("member", "viewer"),
     "stranger": ("member", None),
 }
-"""Everybody's role in the account, and in its project `shop`. In `blog` no member has one."""
+"""Each person's role in the account and in its project `shop`. No member has a role in `blog`."""
 TYPES = ("development", "staging", "production")
-# A server that is asked by hundreds at once has them in a queue, as behind a gateway.
+# Hundreds of concurrent calls wait in the client, as they would in a gateway.
 _CONNECTIONS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer as it came."""
+    """A response as it was received."""
 
     status: int
     headers: Mapping[str, str]
@@ -70,40 +73,40 @@ class Answer:
 
     @property
     def data(self) -> Any:
-        """What a good answer wraps."""
+        """The `data` member of a successful response."""
         return self.json()["data"]
 
     @property
     def fields(self) -> list[str]:
-        """The fields that a 422 names."""
+        """The fields that a 422 response names."""
         return [error["field"] for error in self.json()["errors"]]
 
     @property
     def problem(self) -> tuple[int, str]:
-        """Status and type of a refusal."""
+        """Status and problem type of an error response."""
         assert self.headers["Content-Type"] == "application/problem+json", self.body
-        told = self.json()
-        assert told["status"] == self.status
-        return self.status, told["type"].removeprefix("/problems/")
+        document = self.json()
+        assert document["status"] == self.status
+        return self.status, document["type"].removeprefix("/problems/")
 
 
 @dataclass(slots=True)
 class Tenant:
-    """One account and all that is in it."""
+    """One account with its contents."""
 
     account: Account
     people: dict[str, Person] = field(default_factory=dict)
     tokens: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
     projects: dict[str, Project] = field(default_factory=dict)
     places: dict[str, DeployTarget] = field(default_factory=dict)
-    """`shop/production` and the like."""
+    """Keys are names such as `shop/production`."""
     deployments: dict[str, Deployment] = field(default_factory=dict)
     """The succeeded deployment of each environment of `shop`, by the environment's slug."""
     ingest_key: str = ""
-    """Of `shop/production`."""
+    """The ingest key of `shop/production`."""
     site: Site | None = None
     reviewed: dict[str, Reviewed] = field(default_factory=dict)
-    """What each project, by its slug, has of a configuration."""
+    """The open review and the configuration run of each project, by slug."""
 
     def token(self, person: str = "owner", scopes: frozenset[str] = ALL_SCOPES) -> str:
         return self.tokens[person, scopes]
@@ -114,7 +117,7 @@ class Tenant:
 
 @dataclass(slots=True)
 class Platform:
-    """The control plane, asked over HTTP, and what is behind it."""
+    """The control plane, its HTTP client and its database."""
 
     app: Any
     url: str
@@ -133,15 +136,18 @@ class Platform:
         token: str | None = None,
         headers: Mapping[str, str | None] | None = None,
     ) -> Answer:
-        """The answer to a call of the API, as acme's owner unless `token` says otherwise. A dictionary is sent as
-        JSON, another `body` as it is; `headers` come last, None leaves one out. No call may end in a fault here."""
+        """Call the API as acme's owner, or with `token`; return the response, which must not be a 5xx.
+
+        A `body` that is a dictionary is sent as JSON, any other unchanged. `headers` override the default ones; a value
+        of None leaves a header out.
+        """
         given: dict[str, str | None] = {"Authorization": f"Bearer {token or self.acme.token()}"}
         if body is not None:
             given["Content-Type"] = "application/json"
         sent = {name: value for name, value in (given | dict(headers or {})).items() if value is not None}
         data = json.dumps(body).encode() if isinstance(body, dict) else body
         if isinstance(data, bytes):
-            # The client warns of much in one piece.
+            # aiohttp warns about large bodies of bytes.
             data = io.BytesIO(data)
         address = URL(f"{self.url}/api{path}", encoded=True)
         async with self.http.request(
@@ -153,11 +159,11 @@ class Platform:
         return answer
 
     async def contents(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Every row of every table, but when a token was last used."""
+        """Return every row of every table, without the time at which a token was last used."""
         return await read_all_rows(self.engine, frozenset({"last_used_at"}))
 
     async def settle(self) -> None:
-        """End what is active, so that environments take deploys again."""
+        """End all active deployments, so that environments accept new ones."""
         async with self.sessions() as session, session.begin():
             await session.execute(
                 update(Deployment).where(Deployment.status.in_(ACTIVE_STATUSES)).values(status="failed")
@@ -172,21 +178,21 @@ class Platform:
 
 
 def environment_path(target: DeployTarget, operation: str) -> str:
-    """`/v1/environments/env_…/deploy` and the like."""
+    """Return the path of an operation: `/v1/environments/env_…/deploy`."""
     return f"/v1/environments/{target.environment.public_id}/{operation}"
 
 
 async def make_tenant(session: AsyncSession, name: str, now: datetime) -> Tenant:
-    """An account of this name with everything in it."""
+    """Create an account of this name with its contents."""
     slug = name.lower()
     account = await create_account(session, name, slug, RateLimit(10, 20), now)
     made = Tenant(account)
-    for who, (role, _) in PEOPLE.items():
-        made.people[who] = await create_person(
-            session, account, f"{who} of {name}", f"{who}@{slug}.example", role, now
+    for person, (role, _) in PEOPLE.items():
+        made.people[person] = await create_person(
+            session, account, f"{person} of {name}", f"{person}@{slug}.example", role, now
         )
         for scopes in SCOPE_SETS:
-            made.tokens[who, scopes] = await add_token(session, made, made.people[who], scopes)
+            made.tokens[person, scopes] = await add_token(session, made, made.people[person], scopes)
     for project_slug in ("shop", "blog"):
         project = await create_project(session, account, project_slug.title(), project_slug, now)
         made.projects[project_slug] = project
@@ -194,9 +200,9 @@ async def make_tenant(session: AsyncSession, name: str, now: datetime) -> Tenant
             environment = await create_environment(session, project, type_.title(), type_, type_, now)
             made.places[f"{project_slug}/{type_}"] = DeployTarget(environment, project)
     shop = made.projects["shop"]
-    for who, (_, role_there) in PEOPLE.items():
-        if role_there is not None:
-            session.add(ProjectRole(project_id=shop.id, person_id=made.people[who].id, role=role_there))
+    for person, (_, project_role) in PEOPLE.items():
+        if project_role is not None:
+            session.add(ProjectRole(project_id=shop.id, person_id=made.people[person].id, role=project_role))
     await connect_repository(session, shop.id, "git", f"https://git.{slug}.example/shop.git", "main", now)
     for type_ in TYPES:
         made.deployments[type_] = await add_succeeded(session, made, f"shop/{type_}", now)
@@ -208,7 +214,7 @@ async def make_tenant(session: AsyncSession, name: str, now: datetime) -> Tenant
 async def add_token(
     session: AsyncSession, tenant: Tenant, person: Person, scopes: Iterable[str], **values: Any
 ) -> str:
-    """One more token; `values` are columns of its row."""
+    """Add a token; `values` are columns of its row. Return its secret."""
     secret = make_credential(CredentialKind.API_TOKEN)
     row = {
         "account_id": tenant.account.id,
@@ -225,8 +231,7 @@ async def add_token(
 async def add_deployment(
     session: AsyncSession, tenant: Tenant, name: str, now: datetime, **values: Any
 ) -> Deployment:
-    """A deployment to this environment, as if the owner had asked for it; it has succeeded unless `values` say
-    otherwise."""
+    """Add a deployment that the owner has requested; it has succeeded unless `values` (columns) say otherwise."""
     environment, project = tenant.places[name]
     repository = select(Repository.id).where(Repository.project_id == project.id)
     row = {
@@ -253,7 +258,7 @@ async def add_deployment(
 async def add_succeeded(
     session: AsyncSession, tenant: Tenant, name: str, now: datetime, **values: Any
 ) -> Deployment:
-    """A deployment that has succeeded, with two lines and its release."""
+    """Add a deployment that has succeeded, with two log lines and its release."""
     deployment = await add_deployment(session, tenant, name, now, **{"finished_at": now, **values})
     session.add_all(
         DeploymentLine(deployment_id=deployment.id, at=format_time(now), stream="system", text=text)
@@ -274,7 +279,7 @@ async def add_succeeded(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A database with both accounts in it, of which tests get copies: to make it takes ten times as long."""
+    """A database with both accounts. Tests copy it, which takes a tenth of the time of making it."""
 
     url: str
     acme: Tenant
@@ -282,7 +287,7 @@ class Prepared:
 
 
 async def prepare(url: str) -> Prepared:
-    """Bring an empty database to this version, and make the accounts."""
+    """Migrate an empty database and create both accounts."""
     now = datetime.now(UTC)
     async with migrated(url) as engine, open_sessions(engine)() as session, session.begin():
         acme, other = [await make_tenant(session, name, now) for name in ("Acme", "Other")]
@@ -296,7 +301,7 @@ async def prepare(url: str) -> Prepared:
 async def open_platform(
     prepared: Prepared, folder: Path, column_store: Any = None
 ) -> AsyncIterator[Platform]:
-    """A platform on a copy of the database, which is in `folder` if it is a file, and gone at the end."""
+    """Yield a platform on a copy of the database, which is removed at the end. A file is copied into `folder`."""
     async with (
         copied_database(prepared.url, folder) as url,
         _serve_platform(prepared, url, column_store) as platform,
@@ -308,7 +313,7 @@ async def open_platform(
 async def prepared_after(
     prepared: Prepared, folder: Path, change: Callable[[Platform], Awaitable[object]]
 ) -> AsyncIterator[Prepared]:
-    """A copy of the database in which `change` was done, to be copied in turn."""
+    """Yield a copy of the database after `change`, to be copied in turn."""
     async with copied_database(prepared.url, folder) as url:
         async with _serve_platform(prepared, url) as platform:
             await change(platform)

@@ -1,4 +1,4 @@
-"""Projects whose repositories are folders of the test, what is asked of them, and what has to be true afterwards."""
+"""Projects with repositories on disk, requests to deploy them, and the state that must follow."""
 
 import asyncio
 import http.client
@@ -35,12 +35,12 @@ from tests.support.accounts import migrated
 from tests.support.deployer_process import DeployerProcess
 
 ACTOR = Actor("a test")
-_WHO = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
-# Each process leaves something behind that only its mark leads to.
-_ASIDE = "(sleep 600 >/dev/null 2>&1 &)"
-BUILD = f"{_ASIDE}; cp version built; echo building; sleep 0.1"
-RELEASE = f"{_ASIDE}; echo releasing; sleep 0.1"
-WEB = f"{_ASIDE}; exec python3 -S app.py"
+_GIT_IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
+# Each process starts another one that only its mark leads to.
+_DETACHED = "(sleep 600 >/dev/null 2>&1 &)"
+BUILD = f"{_DETACHED}; cp version built; echo building; sleep 0.1"
+RELEASE = f"{_DETACHED}; echo releasing; sleep 0.1"
+WEB = f"{_DETACHED}; exec python3 -S app.py"
 _APP = """
 import http.server, json, os
 version = open("built").read()
@@ -48,24 +48,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
-        told = {"mark": os.environ["PHAROS_INSTANCE"], "pid": os.getpid(), "version": version}
-        self.wfile.write(json.dumps(told).encode())
-    def log_message(self, *given): pass
+        status = {"mark": os.environ["PHAROS_INSTANCE"], "pid": os.getpid(), "version": version}
+        self.wfile.write(json.dumps(status).encode())
+    def log_message(self, *arguments): pass
 http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
 """
 
 
 class State(NamedTuple):
-    """What runs, what is kept and what is told, as one value to compare."""
+    """Processes, artefacts and rows as one value to compare."""
 
     live: dict[str, int]
-    """The live deployment of each environment's host."""
+    """The live deployment by host of the environment."""
     answering: dict[str, tuple[int, str]]
-    """By host: the deployment and the version that all of a few requests were answered by."""
+    """By host: the deployment and the version that responded to all of a few requests."""
     marks: list[str]
-    """Environment, deployment, process and number of each process that leads a mark."""
+    """Environment, deployment, process and number of each marked process that is the leader of its group."""
     instances: list[str]
-    """The same of the rows."""
+    """The same of the rows of running instances."""
     ports: set[int]
     artefacts: Sequence[str]
     strays: list[str]
@@ -73,17 +73,17 @@ class State(NamedTuple):
 
 @dataclass
 class DeployScenario:
-    """One account in a database, and the folder of its repositories."""
+    """An account in a database, and the folder of its repositories."""
 
     url: str
     folder: Path
     sessions: Sessions
     account: Account
     versions: dict[str, str] = field(default_factory=dict)
-    """By commit."""
+    """The version by commit."""
 
     def commit(self, slug: str, build: str = BUILD, release: str | None = RELEASE, web: str = WEB) -> str:
-        """A new version of a project on its branch; gives the commit."""
+        """Commit and push a new version of a project; return the commit."""
         work = self.folder / slug
         version = f"{slug} {len(self.versions) + 1}"
         workflow = {
@@ -110,12 +110,17 @@ class DeployScenario:
 
     def _git(self, work: Path, *arguments: str) -> str:
         done = subprocess.run(
-            ["git", *_WHO, *arguments], cwd=work, check=True, capture_output=True, text=True, env=os.environ
+            ["git", *_GIT_IDENTITY, *arguments],
+            cwd=work,
+            check=True,
+            capture_output=True,
+            text=True,
+            env=os.environ,
         )
         return done.stdout.strip()
 
     async def add_project(self, slug: str, url: str | None = None) -> dict[str, DeployTarget]:
-        """With `staging` and `production`."""
+        """Create a project with the environments `staging` and `production`; return them."""
         now = datetime.now(UTC)
         async with self.sessions() as session, session.begin():
             project = await create_project(session, self.account, slug.title(), slug, now)
@@ -129,7 +134,7 @@ class DeployScenario:
             }
 
     async def deploy(self, deploy_target: DeployTarget) -> int:
-        """Queue what the branch has; gives the number of the deployment."""
+        """Queue a deployment of the branch; return its number."""
         async with self.sessions() as session, session.begin():
             return (
                 await queue_deployment(
@@ -142,9 +147,9 @@ class DeployScenario:
             deployment = await session.get_one(Deployment, to)
             return (await queue_rollback(session, deployment, deploy_target, ACTOR, datetime.now(UTC))).id
 
-    async def promote(self, what: int, deploy_target: DeployTarget, to: DeployTarget) -> int:
+    async def promote(self, number: int, deploy_target: DeployTarget, to: DeployTarget) -> int:
         async with self.sessions() as session, session.begin():
-            deployment = await session.get_one(Deployment, what)
+            deployment = await session.get_one(Deployment, number)
             target = to.environment.public_id
             made, _ = await queue_promotion(
                 session, deployment, deploy_target, target, None, ACTOR, datetime.now(UTC)
@@ -152,7 +157,7 @@ class DeployScenario:
             return made.id
 
     async def find_retained(self, deploy_target: DeployTarget) -> int:
-        """A deployment that can be brought back: retained, and not live."""
+        """Return the newest deployment that a rollback can restore: retained, and not live."""
         async with self.sessions() as session:
             live = select(LiveRelease.release_id)
             query = select(Release.deployment_id).where(
@@ -160,7 +165,7 @@ class DeployScenario:
                 Release.removed_at.is_(None),
                 Release.id.not_in(live),
             )
-            # The newest: one that the next retention leaves.
+            # The next deployment's clean-up leaves the newest one.
             newest = query.order_by(Release.id.desc()).limit(1)
             return (await session.execute(newest)).scalar_one()
 
@@ -186,7 +191,7 @@ class DeployScenario:
             return list((await session.execute(query.order_by(DeploymentLine.id))).scalars())
 
     async def wait_final(self, number: int, seconds: float = 90) -> str:
-        """Its final status."""
+        """Wait for the deployment's final status and return it."""
         ends_at = time.monotonic() + seconds
         while (status := (await self.read(number)).status) not in FINAL_STATUSES:
             assert time.monotonic() < ends_at, (status, await self.lines(number))
@@ -194,7 +199,7 @@ class DeployScenario:
         return status
 
     async def desired_state(self) -> State:
-        """What the rows of releases say that there has to be, with nothing beside it."""
+        """Return the state that the rows of releases require."""
         async with self.sessions() as session:
             query = (
                 select(LiveRelease, Release, Environment, Project.slug)
@@ -206,21 +211,21 @@ class DeployScenario:
             kept = select(Release.artefact).where(Release.removed_at.is_(None)).distinct()
             artefacts = sorted((await session.execute(kept)).scalars())
         live = {
-            f"{environment.slug}.{slug}.localhost": one.deployment_id for one, _, environment, slug in rows
+            f"{environment.slug}.{slug}.localhost": row.deployment_id for row, _, environment, slug in rows
         }
         answering = {
-            f"{environment.slug}.{slug}.localhost": (one.deployment_id, self.versions[release.revision])
-            for one, release, environment, slug in rows
+            f"{environment.slug}.{slug}.localhost": (row.deployment_id, self.versions[release.revision])
+            for row, release, environment, slug in rows
         }
         marks = sorted(
-            f"{environment.id}/{one.deployment_id}/web/{number}"
-            for one, _, environment, _ in rows
+            f"{environment.id}/{row.deployment_id}/web/{number}"
+            for row, _, environment, _ in rows
             for number in range(1, environment.desired_replicas + 1)
         )
         return State(live, answering, marks, marks, set(), artefacts, [])
 
-    async def actual_state(self, deployer: DeployerProcess, wanted: State) -> State:
-        """What there is. The ports that are left out are those of the marks."""
+    async def actual_state(self, deployer: DeployerProcess, desired: State) -> State:
+        """Return the state that there is. `ports` has those that differ between marks and listeners."""
         marks = deployer.marked()
         leaders = [mark for mark, found in marks.items() for each in found if each.is_leader]
         async with self.sessions() as session:
@@ -229,8 +234,8 @@ class DeployScenario:
                 (await session.execute(select(LiveRelease.environment_id, LiveRelease.deployment_id))).all()
             )
         return State(
-            wanted.live if sorted(live.values()) == sorted(wanted.live.values()) else {},
-            {host: await asyncio.to_thread(_fetch_repeatedly, deployer.port, host) for host in wanted.live},
+            desired.live if sorted(live.values()) == sorted(desired.live.values()) else {},
+            {host: await asyncio.to_thread(_fetch_repeatedly, deployer.port, host) for host in desired.live},
             sorted(mark.partition("/")[2].rpartition("/")[0] for mark in leaders),
             sorted(
                 f"{row.environment_id}/{row.deployment_id}/{row.process}/{row.number}"
@@ -243,27 +248,27 @@ class DeployScenario:
         )
 
     async def wait_settled(self, deployer: DeployerProcess, seconds: float = 60) -> None:
-        """Until all is as the rows say: that everything of a killed deployment is gone, and what is live answers."""
+        """Wait until the actual state is the desired one: no leftovers, and live releases respond."""
         ends_at = time.monotonic() + seconds
         while True:
-            wanted = await self.desired_state()
-            present = await self.actual_state(deployer, wanted)
-            if present == wanted or time.monotonic() > ends_at:
+            desired = await self.desired_state()
+            actual = await self.actual_state(deployer, desired)
+            if actual == desired or time.monotonic() > ends_at:
                 break
             await asyncio.sleep(0.1)
-        pairs = zip(State._fields, present, wanted, strict=True)
-        others = {name: (found, expected) for name, found, expected in pairs if found != expected}
-        assert not others, f"{others}\n{deployer.log_tail()}"
+        pairs = zip(State._fields, actual, desired, strict=True)
+        differences = {name: (found, expected) for name, found, expected in pairs if found != expected}
+        assert not differences, f"{differences}\n{deployer.log_tail()}"
 
 
 def fetch_app(port: int, host: str) -> dict[str, Any] | int:
-    """What an application answers at this host; the status where it is not 200; 0 where nobody takes the request."""
+    """Return the JSON response of an application at this host, another status than 200, or 0 if the request fails."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         connection.request("GET", "/", headers={"Host": host})
-        answer = connection.getresponse()
-        body = answer.read()
-        return json.loads(body) if answer.status == 200 else answer.status
+        response = connection.getresponse()
+        body = response.read()
+        return json.loads(body) if response.status == 200 else response.status
     except (OSError, http.client.HTTPException):
         return 0
     finally:
@@ -271,17 +276,18 @@ def fetch_app(port: int, host: str) -> dict[str, Any] | int:
 
 
 def _fetch_repeatedly(port: int, host: str) -> tuple[int, str] | list[Any]:
-    """Deployment and version that answer; where not all requests have the same answer: all of them."""
-    answers = [fetch_app(port, host) for _ in range(3)]
-    told = {
-        (int(one["mark"].split("/")[2]), one["version"]) if isinstance(one, dict) else one for one in answers
+    """Return the deployment and version that respond to three requests, or the responses if they differ."""
+    responses = [fetch_app(port, host) for _ in range(3)]
+    found = {
+        (int(response["mark"].split("/")[2]), response["version"]) if isinstance(response, dict) else response
+        for response in responses
     }
-    return told.pop() if len(told) == 1 else answers  # type: ignore[return-value]
+    return found.pop() if len(found) == 1 else responses  # type: ignore[return-value]
 
 
 @asynccontextmanager
 async def open_scenario(url: str, folder: Path) -> AsyncIterator[DeployScenario]:
-    """A stage in an empty database."""
+    """Yield a scenario in an empty database."""
     async with migrated(url):
         engine = open_engine(url)
         sessions = open_sessions(engine)

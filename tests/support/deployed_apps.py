@@ -1,4 +1,4 @@
-"""Applications that tests deploy: small, and real. Each is the files of one revision."""
+"""Small, real applications that tests deploy. Each function returns the files of one revision."""
 
 import base64
 import hashlib
@@ -37,18 +37,18 @@ processes:
 
 
 def timed(command: str) -> str:
-    """A script that runs the command and prints how long that took."""
+    """Return a script that runs the command and prints how long it took."""
     return _TIMED.format(command=command)
 
 
 def step_seconds(texts: list[str]) -> float:
-    """The steps' own time, as they printed it."""
-    told = [text.split() for text in texts if text.startswith("this step took ")]
-    return sum(int(words[3]) for words in told) / 1e9
+    """Return the sum of the seconds that timed steps have printed."""
+    printed = [text.split() for text in texts if text.startswith("this step took ")]
+    return sum(int(words[3]) for words in printed) / 1e9
 
 
 def make_wheel(name: str, module: str) -> bytes:
-    """A pure Python wheel with one module: installing it needs neither a network nor a build tool."""
+    """Return a pure Python wheel with one module; installing it needs neither a network nor a build tool."""
     info = f"{name}-1.0.dist-info"
     files = {
         f"{name}.py": module,
@@ -93,7 +93,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.answer(201, body[::-1])
 
     def stream(self):
-        """The second event is sent when the client has said that it has the first."""
+        """Send the second event once the client has created the file `seen`."""
         seen = pathlib.Path(os.environ["HOME"], "seen")
         seen.unlink(missing_ok=True)
         self.send_response(200)
@@ -126,8 +126,10 @@ while True:
 
 
 def python_app(words: str = "Hello", workflow: str | None = PYTHON_WORKFLOW) -> Files:
-    """A web app on a package that its build installs from the repository, with a worker. `workflow` None: it has no
-    document of its own."""
+    """Return a web app with a worker, whose build installs a package from the repository.
+
+    `workflow` None: the repository has no workflow document.
+    """
     greeting = f"def greet(whom):\n    return f'{words} {{whom}}'\n"
     install = "python3 -m pip install --quiet --no-index --target vendor wheels/greeting-1.0-py3-none-any.whl"
     files: dict[str, str | bytes] = {
@@ -195,7 +197,7 @@ setInterval(() => {}, 1000);
 
 
 def node_app() -> Files:
-    """A web app with a package of the repository, npm scripts, a WebSocket and a worker; without a document."""
+    """Return a web app with a local package, npm scripts, a WebSocket and a worker, without a workflow document."""
     package = {
         "name": "shop",
         "version": "1.0.0",
@@ -221,7 +223,7 @@ def shell_app(
     build_seconds: int = 90,
     health_seconds: int = 90,
 ) -> dict[str, str]:
-    """A web process and one build step, which both are scripts, and how long they may take; `more` are files."""
+    """Return an app whose web process and build step are these shell scripts; `more` are further files."""
     workflow = (
         "version: 1\n"
         "build: {steps: [sh build.sh], timeout_seconds: %d}\n"
@@ -237,9 +239,9 @@ def shell_app(
 
 
 SERVE = "exec python3 -u -m http.server --bind 127.0.0.1 --directory site $PORT\n"
-"""What serves the folder `site`."""
+"""A script that serves the folder `site`."""
 
 
 def page_app(text: str, build: str = "true") -> dict[str, str]:
-    """One page."""
+    """Return an app that serves one page with this text."""
     return shell_app(SERVE, {"site/index.html": text}, build=build)

@@ -1,4 +1,4 @@
-"""A real deployer as a process of its own, over a database and repositories of a test: to ask, to kill, to look at."""
+"""A real deployer in a process of its own, on a test's database and repositories, which tests kill and inspect."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ _PORTS = range(20_000, 32_000)
 
 
 class DeployerProcess:
-    """`tests.faults.killable_deployer` on a folder and a port. It is started and killed any number of times."""
+    """`tests.faults.killable_deployer` on a folder and a port. It can be started and killed any number of times."""
 
     def __init__(
         self, folder: Path, database: str, *more: str, environment: dict[str, str] | None = None
@@ -49,16 +49,16 @@ class DeployerProcess:
             )
 
     def kill_at(self, point: str) -> None:
-        """Have it kill itself there."""
+        """Order the deployer to kill itself at this point."""
         self._order.write_text(point)
 
     async def wait_killed(self, seconds: float = 90) -> None:
-        """Until it has done so; the order is done then."""
+        """Wait until the deployer has killed itself; remove the order."""
         assert self._process is not None
         try:
             status = await asyncio.to_thread(self._process.wait, seconds)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"never at {self._order.read_text()!r}: {self.log_tail()}") from None
+            raise AssertionError(f"never reached {self._order.read_text()!r}: {self.log_tail()}") from None
         assert status == -signal.SIGKILL, self.log_tail()
         self._order.unlink()
 
@@ -80,25 +80,25 @@ class DeployerProcess:
 
     @property
     def is_stopped(self) -> bool:
-        """By SIGSTOP."""
+        """True if SIGSTOP has stopped the process."""
         assert self._process is not None
         return psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED
 
     def log_tail(self) -> str:
-        """The end of its log."""
+        """Return the end of the deployer's log."""
         return self._log.read_text()[-4000:] if self._log.exists() else ""
 
     @property
     def identity(self) -> dict[str, Any]:
-        known: dict[str, Any] = json.loads((self.folder / "identity.json").read_text())
-        return known
+        identity: dict[str, Any] = json.loads((self.folder / "identity.json").read_text())
+        return identity
 
     def marked(self) -> dict[str, list[MarkedProcess]]:
-        """The processes that it has started, by their marks."""
+        """Return the marked processes of this deployer, by mark."""
         return find_marked(f"{self.identity['id']}/")
 
     def strays(self) -> list[str]:
-        """Processes of its users that have no mark, and what it has started as its own user."""
+        """Return unmarked processes of the deployer's users, and of programs that it has started as its own user."""
         known = {each.pid for processes in self.marked().values() for each in processes}
         if self._process is not None:
             known.add(self._process.pid)
@@ -107,19 +107,19 @@ class DeployerProcess:
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 is_own = process.uids().real in range(first, first + USERS_PER_RANGE)
-                # Git and what it has started run as ourselves, in the deployer's own HOME.
-                is_near = not is_own and process.environ().get("HOME") == str(self._home)
-                if (is_own or is_near) and process.pid not in known:
+                # Git runs as the user of the tests, in the deployer's own HOME.
+                is_helper = not is_own and process.environ().get("HOME") == str(self._home)
+                if (is_own or is_helper) and process.pid not in known:
                     found.append(f"{process.pid}: {' '.join(process.cmdline())}")
         return found
 
     def listeners(self) -> set[int]:
-        """The ports for instances on which its processes listen."""
-        mine = {each.pid for processes in self.marked().values() for each in processes}
+        """Return the instance ports on which the deployer's processes listen."""
+        own = {each.pid for processes in self.marked().values() for each in processes}
         return {
             each.laddr.port
             for each in psutil.net_connections("tcp")
-            if each.status == psutil.CONN_LISTEN and each.pid in mine and each.laddr.port in _PORTS
+            if each.status == psutil.CONN_LISTEN and each.pid in own and each.laddr.port in _PORTS
         }
 
     def artefacts(self) -> Sequence[str]:
@@ -127,7 +127,7 @@ class DeployerProcess:
         return sorted(os.listdir(folder)) if folder.exists() else []
 
     async def close(self) -> None:
-        """Kill it and all that it has started."""
+        """Kill the deployer and all processes that it has started."""
         self.kill()
         if (self.folder / "identity.json").exists():
             for stray in self.strays():
@@ -140,7 +140,7 @@ class DeployerProcess:
 async def deployer_process(
     folder: Path, database: str, *more: str, environment: dict[str, str] | None = None
 ) -> AsyncIterator[DeployerProcess]:
-    """One that is started, and gone at the end with all that it runs."""
+    """Yield a started deployer; kill it and its processes at the end."""
     process = DeployerProcess(folder, database, *more, environment=environment)
     try:
         process.start()

@@ -1,4 +1,4 @@
-"""Reads and changes rows of deployments behind the control plane's back."""
+"""Reads deployments from the database, and writes the rows that a deployer would write, where none runs."""
 
 import json
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from tests.support.deploy_platform import Platform
 
 
 async def read_outcome(platform: Platform, number: int) -> tuple[str, str]:
-    """Return the deployment's status, and the last line of its log."""
+    """Return the deployment's status and the last line of its log."""
     async with platform.sessions() as session:
         lines = select(DeploymentLine.text).where(DeploymentLine.deployment_id == number)
         last = (await session.execute(lines.order_by(DeploymentLine.id.desc()).limit(1))).scalar_one()
@@ -48,8 +48,10 @@ WORKFLOW = {
 async def lease_environment(
     session: AsyncSession, environment_id: int, now: datetime, *, seconds: float = 3600, **values: Any
 ) -> None:
-    """A deployer has the environment; negative `seconds`: it has not answered for that long. Leases go by the clock of
-    the database, whatever the `now` of a test is."""
+    """Give a deployer the environment's lease for `seconds`; if negative, the lease has expired that long ago.
+
+    Leases use the database's clock, whatever the test's `now` is.
+    """
     await session.execute(delete(EnvironmentLease).where(EnvironmentLease.environment_id == environment_id))
     row = {"holder": "dpl_1", "holder_name": HOLDER, "fence": 1, "address": ADDRESS, "doing": None}
     until = datetime.now(UTC) + timedelta(seconds=seconds)
@@ -57,14 +59,14 @@ async def lease_environment(
 
 
 async def expire_leases(session: AsyncSession, now: datetime) -> None:
-    """No deployer answers any more."""
+    """Let all leases expire: no deployer renews them any more."""
     await session.execute(update(EnvironmentLease).values(leased_until=now))
 
 
 async def add_lines(
     session: AsyncSession, deployment_id: int, now: datetime, *texts: str, stream: str = "system"
 ) -> None:
-    """Lines of the log."""
+    """Append lines to the deployment's log."""
     for text in texts:
         session.add(
             DeploymentLine(deployment_id=deployment_id, at=format_time(now), stream=stream, text=text)
@@ -73,7 +75,7 @@ async def add_lines(
 
 
 async def begin_deployment(session: AsyncSession, deployment_id: int, now: datetime) -> Deployment:
-    """It is taken up, and builds."""
+    """Move the deployment to its build step."""
     deployment = await session.get_one(Deployment, deployment_id)
     step = DeploymentStep.BUILD.value
     await move_deployment(session, deployment, DeploymentStatus.DEPLOYING, now, step=step)
@@ -81,14 +83,14 @@ async def begin_deployment(session: AsyncSession, deployment_id: int, now: datet
 
 
 async def complete_deployment(session: AsyncSession, deployment_id: int, now: datetime) -> Release:
-    """From the build on to its end: it is what the environment serves. A rollback's release is the old one."""
+    """Let the deployment succeed and make its release live. A rollback makes the old release live again."""
     deployment = await session.get_one(Deployment, deployment_id)
     step = DeploymentStep.SWITCH.value
     await move_deployment(session, deployment, DeploymentStatus.RUNNING, now, step=step)
     assert deployment.environment_id is not None
-    brought = deployment.rolled_back_to_id
-    query = select(Release).where(Release.deployment_id == brought)
-    release = None if brought is None else (await session.execute(query)).scalar_one()
+    source_id = deployment.rolled_back_to_id
+    query = select(Release).where(Release.deployment_id == source_id)
+    release = None if source_id is None else (await session.execute(query)).scalar_one()
     if release is None:
         release = Release(
             environment_id=deployment.environment_id,
@@ -107,7 +109,7 @@ async def complete_deployment(session: AsyncSession, deployment_id: int, now: da
             release_id=release.id,
             deployment_id=deployment.id,
             since=now,
-            held=brought is not None,
+            held=source_id is not None,
         )
     )
     await add_lines(session, deployment.id, now, "Live.")
@@ -116,7 +118,7 @@ async def complete_deployment(session: AsyncSession, deployment_id: int, now: da
 
 
 async def fail_deployment(session: AsyncSession, deployment_id: int, now: datetime, reason: str) -> None:
-    """It is given up, with these last words."""
+    """Let the deployment fail; `reason` is the last line of its log."""
     deployment = await session.get_one(Deployment, deployment_id)
     await add_lines(session, deployment_id, now, reason)
     await move_deployment(session, deployment, DeploymentStatus.FAILED, now)
@@ -125,17 +127,17 @@ async def fail_deployment(session: AsyncSession, deployment_id: int, now: dateti
 async def replace_instances(
     session: AsyncSession, deployment_id: int, now: datetime, rows: Sequence[dict[str, Any]]
 ) -> None:
-    """These processes run, and no others of the environment."""
+    """Make these the only instances of the environment; `rows` are their columns."""
     deployment = await session.get_one(Deployment, deployment_id)
     assert deployment.environment_id is not None
     await session.execute(delete(Instance).where(Instance.environment_id == deployment.environment_id))
-    facts = {"process": "web", "number": 1, "state": "running", "port": None, "pid": 4711, "restarts": 0}
-    whose = {"environment_id": deployment.environment_id, "deployment_id": deployment_id, "started_at": now}
-    session.add_all(Instance(**{**whose, **facts, **row}) for row in rows)
+    defaults = {"process": "web", "number": 1, "state": "running", "port": None, "pid": 4711, "restarts": 0}
+    owner = {"environment_id": deployment.environment_id, "deployment_id": deployment_id, "started_at": now}
+    session.add_all(Instance(**{**owner, **defaults, **row}) for row in rows)
 
 
 async def remove_release(session: AsyncSession, deployment_id: int, now: datetime) -> None:
-    """The release of this deployment is not retained any more."""
+    """Mark the deployment's release as removed."""
     await session.execute(
         update(Release).where(Release.deployment_id == deployment_id).values(removed_at=now)
     )

@@ -1,4 +1,4 @@
-"""A local driver behind its proxy in this process, with applications that are given as the text of one Python file."""
+"""A local driver and its proxy in this process, for applications that are one Python file each."""
 
 import random
 import secrets
@@ -22,12 +22,12 @@ from deployer.traffic.proxy.streaming import StreamingProxy
 from pipeline_contracts.deploy_states import DeploymentStep
 from tests.deployer.processes.sandbox import PYTHON
 
-_USERS_EACH = 1000
-_FIRST_USERS = range(2_000_000_000, 2_100_000_000, _USERS_EACH)
+_USERS_PER_DRIVER = 1000
+_FIRST_USERS = range(2_000_000_000, 2_100_000_000, _USERS_PER_DRIVER)
 
 
 class RecordedLog:
-    """A `LogSink` that keeps what it is given."""
+    """A `LogSink` that keeps its lines in memory."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -43,12 +43,12 @@ class RecordedLog:
         self.lines.append(f"» {text}\n")
 
     async def begin_step(self, step: DeploymentStep) -> None:
-        """Nothing is kept of it."""
+        """Record nothing."""
 
 
 @dataclass
 class DriverUnderTest:
-    """The driver, its proxy, and what it reports."""
+    """The driver, its proxy, and the instance statuses that it has reported by environment."""
 
     driver: LocalDriver
     proxy: StreamingProxy
@@ -73,7 +73,7 @@ class DriverUnderTest:
         command: str = f"exec {PYTHON} app.py",
         variables: Mapping[str, str] | None = None,
     ) -> Run:
-        """A release of this program, as if it had been built."""
+        """Write a built release whose `app.py` is this program; return the arguments to start it."""
         folder = self.folder / "artefacts" / str(deployment_id)
         folder.mkdir(parents=True)
         (folder / "app.py").write_text(program)
@@ -95,20 +95,20 @@ class DriverUnderTest:
         return self.first_uid + 2 * environment_id + 1
 
     async def start_and_switch(self, environment_id: int, run: Run, replicas: int = 1) -> None:
-        """Start it and give it the requests."""
+        """Start a release and switch the environment's requests to it."""
         tenancy = self.tenancy(environment_id)
         await self.driver.start(tenancy, run, replicas, RecordedLog())
         await self.driver.switch(tenancy, run)
 
     async def fetch(self, environment_id: int, path: str = "/", **headers: str) -> tuple[int, str]:
-        """Status and body."""
+        """Send a GET request to an application; return status and body."""
         host = self.tenancy(environment_id).hosts[0]
         url = f"http://127.0.0.1:{self.port}{path}"
-        async with self.session.get(url, headers={"Host": host, **headers}) as answer:
-            return answer.status, await answer.text()
+        async with self.session.get(url, headers={"Host": host, **headers}) as response:
+            return response.status, await response.text()
 
     def first_status(self, environment_id: int) -> InstanceStatus:
-        """The first instance."""
+        """Return the status of the environment's first instance."""
         return self.instances[environment_id][0]
 
 
@@ -116,9 +116,9 @@ class DriverUnderTest:
 async def driver_under_test(
     owners: ListenerOwners | None = None, hold_seconds: float = 30.0
 ) -> AsyncIterator[DriverUnderTest]:
-    """One whose applications are gone at the end."""
+    """Yield a driver; its applications are stopped at the end."""
     owners = owners or ListenerOwners.of_this_machine()
-    # Not pytest's folder, which is closed to the users of applications where the kernel grants no namespaces.
+    # Not pytest's folder: where the kernel grants no namespaces, the users of applications cannot enter it.
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o711)

@@ -1,4 +1,4 @@
-"""Prints what it was started with, and ends in the way that its first argument names; for `test_fork_server`."""
+"""Prints its arguments and environment, and ends in the way that its first argument names; for `test_fork_server`."""
 
 import json
 import os
@@ -6,9 +6,9 @@ import sys
 import time
 
 if __name__ == "__main__":
-    _, ending, *more = sys.argv
+    _, ending, *arguments = sys.argv
     started_with = {
-        "arguments": more,
+        "arguments": arguments,
         # macOS and C locales add variables of their own.
         "environment": {name: value for name, value in os.environ.items() if name != "LC_CTYPE"},
         "folder": os.getcwd(),

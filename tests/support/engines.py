@@ -1,4 +1,4 @@
-"""What the starters of real engines share."""
+"""Shared by the modules that start real engines: free ports, and skipping of tests whose engine is missing."""
 
 import contextlib
 import os
@@ -13,16 +13,16 @@ import pytest
 
 T = TypeVar("T")
 
-# Hypothesis seeds the usual generator: two processes of one run would draw the same ports at the same time.
-_DICE = random.SystemRandom()
-# Each of the processes of a run draws among its own (pytest-xdist tells which it is, `gw0` and so on), and all of them
-# below the ports that deployers give to what they run, which are at it beside these tests.
+# Hypothesis seeds the default generator: two processes of one run would draw the same ports at the same time.
+_RANDOM = random.SystemRandom()
+# Each pytest-xdist worker (`gw0`, `gw1`, …) draws from a range of its own. All ranges are below the ports that
+# deployers give to applications, which run at the same time.
 _SHARE = 10_000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 _FIRST = 10_000 + _SHARE * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 _PORTS = range(_FIRST, _FIRST + _SHARE)
 _drawn: set[int] = set()
-# A platform takes its own port, that of applications 90 above it and that of metrics 100 above it.
-_TAKEN_BESIDE = (0, -90, 90, -100, 100)
+# A platform on port N also takes N + 90 for applications and N + 100 for metrics.
+_RELATED_PORTS = (0, -90, 90, -100, 100)
 
 
 class EngineMissing(Exception):
@@ -31,7 +31,7 @@ class EngineMissing(Exception):
 
 @contextlib.contextmanager
 def skip_if_missing() -> Iterator[None]:
-    """What needs an engine: where it is not installed, the test is skipped."""
+    """Skip the test if the block raises `EngineMissing`."""
     try:
         yield
     except EngineMissing as error:
@@ -40,7 +40,7 @@ def skip_if_missing() -> Iterator[None]:
 
 @contextlib.contextmanager
 def or_skip(engine: AbstractContextManager[T]) -> Iterator[T]:
-    """The running engine; the tests that need it are skipped where it is not installed."""
+    """Enter the context manager of an engine; skip the test if the engine is not installed."""
     with contextlib.ExitStack() as stack:
         with skip_if_missing():
             running = stack.enter_context(engine)
@@ -48,14 +48,13 @@ def or_skip(engine: AbstractContextManager[T]) -> Iterator[T]:
 
 
 def free_port() -> int:
-    """A port of the loopback address that nothing listens on now, and that is given once in a run of tests.
+    """Return a loopback port that nothing listens on and that this process has not returned before.
 
-    Below those that the system gives to outgoing connections, too: one of these must not take it while an engine is
-    being restarted.
+    It is below the system's ports for outgoing connections, which could take it while an engine restarts.
     """
     while True:
-        port = _DICE.choice(_PORTS)
-        if any(port + distance in _drawn for distance in _TAKEN_BESIDE):
+        port = _RANDOM.choice(_PORTS)
+        if any(port + distance in _drawn for distance in _RELATED_PORTS):
             continue
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
@@ -67,7 +66,7 @@ _PATH = Path(__file__).parents[2] / ".engines" / "countries.mmdb"
 
 
 def country_database() -> str:
-    """Its path. Raises `EngineMissing`."""
+    """Return the path of the database of countries by address, which npm installs. Raises `EngineMissing`."""
     if not _PATH.exists():
-        raise EngineMissing("There is no database of countries; `make country-database` brings it.")
+        raise EngineMissing("There is no database of countries; `make country-database` installs it.")
     return str(_PATH)

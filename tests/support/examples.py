@@ -6,4 +6,4 @@ Import this only in test modules: the value is read at import, after `--full` ha
 from hypothesis import settings
 
 EXAMPLES: int = settings().max_examples
-"""30 in `make test`, 100 in `make test-full`. Others are given as multiples of it."""
+"""30 in `make test`, 100 in `make test-full`. Tests with more or fewer examples use a multiple or a fraction of it."""

@@ -1,7 +1,7 @@
-"""A deployer in this process that meets one fault at a chosen point of its work, and what must be true afterwards.
+"""A deployer in this process with a fault injected at a chosen point, and checks of the state afterwards.
 
-Points are each statement and commit of the database, and the beginning and end of each call of the driver, the proxy
-and the log, as far as a deployment or the keeping of an environment makes them. Builds make their files without Git.
+Points are each database statement and commit, and the beginning and end of each call of the driver, the proxy and the
+log, while a deployment runs or an environment is reconciled. Builds write their files without Git.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ from tests.support.serve_control import VARIABLE_KEYS
 
 Fault = Literal["away", "database", "defect", "stop"]
 FAULTS: tuple[Fault, ...] = ("away", "database", "defect", "stop")
-"""The database is away for a moment; it fails for good; a defect; the deployer is stopped and started again."""
+"""The database is away for a moment; it fails permanently; an unexpected exception; the deployer is restarted."""
 
 _APP = """
 import http.server, json, os
@@ -56,9 +56,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
-        told = {"mark": os.environ["PHAROS_INSTANCE"], "version": version}
-        self.wfile.write(json.dumps(told).encode())
-    def log_message(self, *given): pass
+        status = {"mark": os.environ["PHAROS_INSTANCE"], "version": version}
+        self.wfile.write(json.dumps(status).encode())
+    def log_message(self, *arguments): pass
 http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
 """
 _WORKFLOW = {
@@ -73,31 +73,31 @@ _WRAPPED: tuple[tuple[Any, str], ...] = (
     (StreamingProxy, "set_route"),
     (DeploymentLog, "write_line"),
 )
-_is_working: ContextVar[bool] = ContextVar("_is_working", default=False)
+_counts_points: ContextVar[bool] = ContextVar("_counts_points", default=False)
 
 
 class Points:
-    """Counts the points that the work passes, and has it fail at one of them."""
+    """Counts the points that the deployer passes, and injects the fault at one of them."""
 
     def __init__(self) -> None:
         self.passed = 0
         self.fails_at: int | None = None
         self.fault: Fault = "defect"
         self.stop: Callable[[], None] = lambda: None
-        self.met: str | None = None
-        """The point at which it failed."""
+        self.injected_at: str | None = None
+        """The point at which the fault was injected."""
 
     def begin(self, fails_at: int | None, fault: Fault) -> None:
-        """Count anew."""
-        self.passed, self.fails_at, self.fault, self.met = 0, fails_at, fault, None
+        """Reset the counter and set the next fault."""
+        self.passed, self.fails_at, self.fault, self.injected_at = 0, fails_at, fault, None
 
     def reach(self, name: str) -> None:
-        if not _is_working.get():
+        if not _counts_points.get():
             return
         self.passed += 1
         if self.passed != self.fails_at:
             return
-        self.met = name
+        self.injected_at = name
         if self.fault == "stop":
             self.stop()
         elif self.fault == "away":
@@ -118,26 +118,26 @@ def _wrap(real: Callable[..., Any], name: str, points: Points) -> Callable[..., 
     return wrapped
 
 
-def _work(real: Callable[..., Any]) -> Callable[..., Any]:
-    async def working(*arguments: Any, **named: Any) -> Any:
-        token = _is_working.set(True)
+def _count_points_in(real: Callable[..., Any]) -> Callable[..., Any]:
+    async def counted(*arguments: Any, **named: Any) -> Any:
+        token = _counts_points.set(True)
         try:
             return await real(*arguments, **named)
         finally:
-            _is_working.reset(token)
+            _counts_points.reset(token)
 
-    return working
+    return counted
 
 
 @contextmanager
 def _watched(points: Points, patch: pytest.MonkeyPatch) -> Iterator[None]:
     for owner, name in _WRAPPED:
         patch.setattr(owner, name, _wrap(getattr(owner, name), f"{owner.__name__}.{name}", points))
-    patch.setattr(environment_worker, "run_deployment", _work(run_deployment.run_deployment))
+    patch.setattr(environment_worker, "run_deployment", _count_points_in(run_deployment.run_deployment))
     patch.setattr(
         environment_worker.EnvironmentWorker,
         "_reconcile",
-        _work(environment_worker.EnvironmentWorker._reconcile),
+        _count_points_in(environment_worker.EnvironmentWorker._reconcile),
     )
 
     def at_statement(*given: Any, **_named: Any) -> None:
@@ -164,7 +164,7 @@ def _watched(points: Points, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class FaultyDeployer:
-    """The deployer, its stage, and the points of its work."""
+    """The deployer, its scenario, and the points that it passes."""
 
     def __init__(self, scenario: DeployScenario, folder: Path, points: Points) -> None:
         self.scenario = scenario
@@ -174,7 +174,7 @@ class FaultyDeployer:
         self.deployer: Deployer
         self.port = 0
         self.sessions = scenario.sessions
-        """Of the database that it is given at its next start, as are the keys."""
+        """Sessions that the deployer uses from its next start on; the same holds for `keys`."""
         self.keys = VARIABLE_KEYS
         self._stack = AsyncExitStack()
         self._stopping = asyncio.Event()
@@ -205,7 +205,7 @@ class FaultyDeployer:
         await self.start()
 
     async def finish(self, number: int) -> str:
-        """Restart it if the fault says so; gives the deployment's final status."""
+        """Return the deployment's final status; restart the deployer if the fault has stopped it."""
         ending = asyncio.create_task(self.scenario.wait_final(number, 40))
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -218,8 +218,8 @@ class FaultyDeployer:
             self._stopping.clear()
             await self.restart()
 
-    async def live(self, target: DeployTarget) -> tuple[int, str, str, int]:
-        """Of what the database calls live: the deployment, its version, its artefact, and the replicas."""
+    async def read_live(self, target: DeployTarget) -> tuple[int, str, str, int]:
+        """Return the live deployment, its version, its artefact and the desired replicas."""
         async with self.scenario.sessions() as session:
             query = (
                 select(LiveRelease.deployment_id, Release.revision, Release.artefact, Environment)
@@ -231,51 +231,51 @@ class FaultyDeployer:
         return number, self.scenario.versions[revision], artefact, environment.desired_replicas
 
     async def wait_settled(self, target: DeployTarget) -> None:
-        """Until what is live is served, runs as often as it has to, and nothing else runs or is on the disk; then until
-        it is served again after its process was killed."""
-        number, version, artefact, replicas = await self.live(target)
-        whose = f"{self.identity.id}/{target.environment.id}/"
-        marks = {f"{whose}{number}/web/{one}" for one in range(1, replicas + 1)}
+        """Wait until the live release is served by the desired replicas and nothing else runs or is on disk; then kill
+        its processes, and wait until it is served again."""
+        number, version, artefact, replicas = await self.read_live(target)
+        prefix = f"{self.identity.id}/{target.environment.id}/"
+        marks = {f"{prefix}{number}/web/{replica}" for replica in range(1, replicas + 1)}
         host = f"{target.environment.slug}.{target.project.slug}.localhost"
-        await self._until(host, lambda answer: answer == (number, version))
-        kept = (await read_retained(self.scenario.sessions)).artefacts
+        await self._wait_response(host, lambda response: response == (number, version))
+        retained = (await read_retained(self.scenario.sessions)).artefacts
 
         async def present() -> tuple[set[str], set[str]]:
-            found = await asyncio.to_thread(find_marked, whose)
+            found = await asyncio.to_thread(find_marked, prefix)
             return {mark.rpartition("/")[0] for mark in found}, set(os.listdir(self.folder / "artefacts"))
 
         for _ in range(400):
-            # Another look could miss a process in the moment in which it becomes another program.
-            if (found := await present()) == (marks, kept):
+            # One check could miss a process in the moment in which it becomes another program.
+            if (found := await present()) == (marks, retained):
                 break
             await asyncio.sleep(0.05)
-        assert found == (marks, kept), (found, marks, kept, self.points.met)
+        assert found == (marks, retained), (found, marks, retained, self.points.injected_at)
         assert (self.folder / "artefacts" / artefact / "built").read_text() == version
         pids = await self.pids(target)
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        await self._until(host, lambda answer: answer == (number, version))
+        await self._wait_response(host, lambda response: response == (number, version))
         assert not pids & await self.pids(target)
 
     async def pids(self, target: DeployTarget) -> frozenset[int]:
-        """The processes of the environment, as the machine numbers them: a process may have a number of its own."""
+        """Return the environment's process IDs in the machine's PID namespace; a process may see another one."""
         found = await asyncio.to_thread(find_marked, f"{self.identity.id}/{target.environment.id}/")
         return frozenset(each.pid for processes in found.values() for each in processes)
 
-    async def _until(self, host: str, is_so: Callable[[tuple[int, str]], bool]) -> None:
-        """Until an answer with this deployment and version comes."""
+    async def _wait_response(self, host: str, is_expected: Callable[[tuple[int, str]], bool]) -> None:
+        """Wait for an expected response: deployment and version."""
         found: Any = None
         for _ in range(400):
-            # What was just killed may have sent a head.
+            # A process that was just killed may have sent part of a response.
             with suppress(ValueError):
                 found = await asyncio.to_thread(fetch_app, self.port, host)
             if isinstance(found, dict):
                 found = (int(found["mark"].split("/")[2]), found["version"])
-                if is_so(found):
+                if is_expected(found):
                     return
             await asyncio.sleep(0.03)
-        raise AssertionError((found, self.points.met))
+        raise AssertionError((found, self.points.injected_at))
 
 
 def _build_without_git(scenario: DeployScenario, release: str, patch: pytest.MonkeyPatch) -> None:
@@ -306,7 +306,7 @@ def _build_without_git(scenario: DeployScenario, release: str, patch: pytest.Mon
 async def faulty_deployer(
     scenario: DeployScenario, folder: Path, release: str = "true"
 ) -> AsyncIterator[FaultyDeployer]:
-    """One at work, without waiting between its attempts; nothing runs at the end. `release`: the release step."""
+    """Yield a running deployer with short pauses; stop its processes at the end. `release` is the release step."""
     points = Points()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(environment_worker, "_FIRST_PAUSE", 0.02)

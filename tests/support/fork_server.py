@@ -40,21 +40,21 @@ class ForkedPopen(subprocess.Popen[Any]):
     """`subprocess.Popen` for a program that the fork server of this process starts; see `popen`."""
 
     def _execute_child(self, *given: Any) -> None:
-        asked = _EXECUTE_CHILD.bind(self, *given).arguments
+        options = _EXECUTE_CHILD.bind(self, *given).arguments
         request = {
-            "arguments": list(map(os.fspath, asked["args"])),
-            "environment": dict(os.environ if asked["env"] is None else asked["env"]),
-            "folder": os.fspath(asked["cwd"] or os.getcwd()),
-            "new_session": asked["start_new_session"],
+            "arguments": list(map(os.fspath, options["args"])),
+            "environment": dict(os.environ if options["env"] is None else options["env"]),
+            "folder": os.fspath(options["cwd"] or os.getcwd()),
+            "new_session": options["start_new_session"],
         }
         streams = [
-            own if asked[name] == -1 else asked[name]
+            own if options[name] == -1 else options[name]
             for own, name in enumerate(("p2cread", "c2pwrite", "errwrite"))
         ]
         self._number, self.pid = _server().start_program(request, streams)
         self._child_created = True
         pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
-        self._close_pipe_fds(*(asked[name] for name in pipes))  # type: ignore[attr-defined]
+        self._close_pipe_fds(*(options[name] for name in pipes))  # type: ignore[attr-defined]
 
     def _try_wait(self, wait_flags: int) -> tuple[int, int]:
         status = _server().status(self._number, block=not wait_flags & os.WNOHANG)
@@ -124,12 +124,11 @@ def _can_fork(arguments: Sequence[Any], options: dict[str, Any]) -> bool:
 
 
 class _Server:
-    """The server's process, and what it has reported of the programs, each by the number of its request: process IDs
-    are used again."""
+    """The server's process, and its reports on programs by the number of their request: process IDs are reused."""
 
     def __init__(self) -> None:
-        mine, its = socket.socketpair()
-        self._socket = mine
+        own_end, its_end = socket.socketpair()
+        self._socket = own_end
         self._sending = threading.Lock()
         self._changed = threading.Condition()
         self._started: dict[int, int] = {}
@@ -137,13 +136,13 @@ class _Server:
         self._last_number = 0
         self._has_ended = False
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.forked_program", str(its.fileno())],
-            pass_fds=[its.fileno()],
+            [sys.executable, "-m", "tests.support.forked_program", str(its_end.fileno())],
+            pass_fds=[its_end.fileno()],
             stdin=subprocess.DEVNULL,
             cwd=_ROOT,
             start_new_session=True,
         )
-        its.close()
+        its_end.close()
         threading.Thread(target=self._read, daemon=True, name="fork server").start()
         atexit.register(self._close)
 

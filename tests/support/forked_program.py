@@ -1,4 +1,4 @@
-"""The process that the fork server runs in, and what its forks do to become the programs under test.
+"""The process of the fork server, and how its forks become the programs under test.
 
 It must stay single-threaded, because `fork` copies only the calling thread. So it never imports chDB, which starts
 threads when it is loaded.
@@ -125,7 +125,7 @@ def _report_ended(connection: socket.socket, numbers: dict[int, int]) -> None:
 
 
 def _become(request: dict[str, Any]) -> None:
-    """Make the forked process what a new one would be: streams, signals, environment, folder, session."""
+    """Set streams, signals, environment, folder and session of the forked process as in a new one."""
     # The server is the parent, and has one thread: this process dies with it.
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if request["new_session"]:
@@ -139,7 +139,7 @@ def _become(request: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     time.tzset()
-    _draw_again()
+    _redraw_random_values()
     os.chdir(request["folder"])
     unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "rb", closefd=False)), encoding="utf-8")
@@ -148,8 +148,8 @@ def _become(request: dict[str, Any]) -> None:
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
 
 
-def _draw_again() -> None:
-    """Draw what a module drew at random when it was imported: each process has its own."""
+def _redraw_random_values() -> None:
+    """Repeat the random choices that modules make at import, so that each process has its own."""
     from ingest_edge.otlp import accept
     from pipeline_contracts import identifiers
 
@@ -160,7 +160,7 @@ def _draw_again() -> None:
 
 def _writer(descriptor: int, unbuffered: bool, errors: str = "strict") -> io.TextIOWrapper:
     raw = io.FileIO(descriptor, "wb", closefd=False)
-    # As the interpreter does: what an unbuffered stream could not write is not written again when the program ends.
+    # Like the interpreter: an unbuffered stream does not repeat a failed write when the program ends.
     file = raw if unbuffered else io.BufferedWriter(raw)
     lines = descriptor == 2 or os.isatty(descriptor)
     return io.TextIOWrapper(
@@ -170,7 +170,7 @@ def _writer(descriptor: int, unbuffered: bool, errors: str = "strict") -> io.Tex
 
 def _run_program(arguments: Sequence[str]) -> None:
     if arguments[0] == SCRIPT:
-        # As it is called where it is found on PATH: messages repeat it.
+        # The name that a shell passes: messages repeat it.
         sys.argv = ["pharos", *arguments[1:]]
         from operator_cli.main import main
 
@@ -182,8 +182,8 @@ def _run_program(arguments: Sequence[str]) -> None:
 
 
 def _end(program: Callable[[Sequence[str]], None], arguments: Sequence[str]) -> None:
-    """Run the program and exit as the interpreter does, except that it does not tear down every imported module: that
-    would copy the memory which all forks share."""
+    """Run the program and exit as the interpreter does, but without tearing down the imported modules: that would copy
+    the memory that all forks share."""
     status: Any = 0
     try:
         program(arguments)

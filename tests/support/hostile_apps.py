@@ -1,4 +1,4 @@
-"""Programs that mean harm, for the tests of what deploys them."""
+"""Hostile programs for tests of the deployer."""
 
 from tests.deployer.processes.sandbox import PYTHON
 
@@ -14,7 +14,7 @@ try:
 except OSError as fault:
     print("no more than", children, fault, flush=True)
 """
-"""Forks until it may not, and leaves its children."""
+"""Forks until it is refused, and leaves its children behind."""
 
 MEMORY_BOMB = """\
 taken = []
@@ -50,7 +50,7 @@ daemon(lambda: None)
 daemon(close_outputs)
 daemon(forget_environment)
 """
-"""Three of them: one holds the outputs, one has closed them, one has got rid of its environment."""
+"""Leaves three daemons: one keeps the output streams, one has closed them, one has no environment."""
 
 STUBBORN_AND_DEAF = """\
 import signal, time
@@ -74,7 +74,7 @@ http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_fo
 """
 
 INTRUDER = '''\
-"""Tries what is in attempts.json, and writes which attempts were of use into the file that it is told."""
+"""Makes the attempts of attempts.json, and writes the successful ones to the file of its argument."""
 import json, os, signal, socket, sys
 
 
@@ -102,8 +102,8 @@ def kill(pid):
 
 
 def connect(path):
-    with socket.socket(socket.AF_UNIX) as asked:
-        asked.connect(path)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(path)
     return True
 
 
@@ -118,7 +118,7 @@ for kind, target in attempts:
 with open(sys.argv[1], "w") as file:
     json.dump({"tried": len(attempts), "done": found}, file)
 '''
-"""An empty folder counts as of no use: what is hidden is seen as empty."""
+"""An empty folder counts as a failed attempt: hidden folders look empty."""
 
 
 HIDDEN_PROCESS = f"""{PYTHON} - <<'END' &
@@ -135,8 +135,8 @@ leave()
 home = os.open(os.environ["HOME"], os.O_RDONLY)
 for number in range(3):
     os.dup2(os.open("/dev/null", os.O_RDWR), number)
-# Whatever the kernel grants of it: user and mount namespaces, and a root without the mark. No PID namespace, since that
-# ends with its first process, which leaves.
+# As many namespaces as the kernel grants: user and mount namespaces, and a root without the mark. No PID namespace: it
+# ends with its first process, which exits.
 user = (os.getuid(), os.getgid())
 for flags in (NEW_ALL, 0x10020000, 0x10000000):
     libc.unshare(flags)
@@ -174,7 +174,7 @@ where the kernel grants any. Creates the file `hidden` in its home first."""
 VICTIM = """\
 import http.server, os, signal, sys, time
 
-# The time in which its port is free.
+# During this time the port is free.
 time.sleep(float(os.environ.get("START_SECONDS", "0")))
 
 
@@ -192,38 +192,38 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
 """
-"""Killed by a GET of /crash."""
+"""Kills itself on GET /crash."""
 
 ATTACKER = """\
 import os, socket, threading, time
 
 own = int(os.environ["PORT"])
 stolen = open(os.path.join(os.environ["HOME"], "stolen"), "ab", buffering=0)
-taken, wanted = {}, set()
+taken, targets = {}, set()
 
 
-def serve(listener, answer):
+def serve(listener, response):
     while True:
         caller, _ = listener.accept()
-        threading.Thread(target=talk, args=(caller, answer), daemon=True).start()
+        threading.Thread(target=talk, args=(caller, response), daemon=True).start()
 
 
-def talk(caller, answer):
+def talk(caller, response):
     caller.settimeout(20)
     try:
         head = caller.recv(65536)
-        if answer != b"attacker":
-            # A probe has no cookie; a connection that is given up sends nothing.
+        if response != b"attacker":
+            # A probe has no cookie; an abandoned connection sends nothing.
             kind = b"cookie" if b"Cookie:" in head else b"request" if head else b"nothing"
             stolen.write(kind + b"\\n")
         if head:
-            caller.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n%b" % (len(answer), answer))
+            caller.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n%b" % (len(response), response))
     except OSError:
         pass
     caller.close()
 
 
-def listen(port, answer):
+def listen(port, response):
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -232,27 +232,27 @@ def listen(port, answer):
     except OSError:
         listener.close()
         return None
-    threading.Thread(target=serve, args=(listener, answer), daemon=True).start()
+    threading.Thread(target=serve, args=(listener, response), daemon=True).start()
     return listener
 
 
-def look():
+def scan():
     with open("/proc/net/tcp") as file:
         for line in list(file)[1:]:
             fields = line.split()
             port = int(fields[1].rpartition(":")[2], 16)
-            if fields[3] == "0A" and fields[7] == os.environ["VICTIM_UID"] and port not in wanted:
-                wanted.add(port)
+            if fields[3] == "0A" and fields[7] == os.environ["VICTIM_UID"] and port not in targets:
+                targets.add(port)
                 stolen.write(b"seen\\n")
 
 
 listen(own, b"attacker")
-looked = 0.0
+scanned_at = 0.0
 while True:
-    if time.monotonic() - looked > 0.05:
-        look()
-        looked = time.monotonic()
-    for port in wanted - taken.keys():
+    if time.monotonic() - scanned_at > 0.05:
+        scan()
+        scanned_at = time.monotonic()
+    for port in targets - taken.keys():
         if (listener := listen(port, b"stolen")) is not None:
             taken[port] = listener
             stolen.write(b"port\\n")

@@ -1,7 +1,7 @@
-"""Texts that are written to trick or to exhaust whoever reads documents in YAML, and what the readers say of them.
+"""Texts that try to trick or exhaust the readers of YAML documents, and the faults that the readers report.
 
-In a text VERSION is the version of the document, and REST a line that makes it whole. A fault is as `str(fault)`; TOP
-in it stands for what is told of an unknown key. Where readers differ in what they say, faults are by kind.
+In a text, VERSION stands for the version of the document and REST for a line that completes it. A fault is
+`str(fault)`; TOP in it stands for the message on an unknown key. Faults that differ between readers are given by kind.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,14 +21,14 @@ _TOPS = {
 
 
 def fill_text(text: str, kind: str) -> str:
-    """The text as one of a document of this kind."""
+    """Return the text of a document of this kind."""
     return text.replace("VERSION", _VERSIONS[kind]).replace("REST", _RESTS[kind])
 
 
 def fill_faults(faults: Faults, kind: str) -> list[str]:
-    """What the reader of this kind says."""
-    told = faults[kind] if isinstance(faults, Mapping) else faults
-    return [fault.replace("TOP", _TOPS[kind]) for fault in told]
+    """Return the faults that the reader of this kind reports."""
+    texts = faults[kind] if isinstance(faults, Mapping) else faults
+    return [fault.replace("TOP", _TOPS[kind]) for fault in texts]
 
 
 _NOT_TEXT = "a key is not text: write it in quotes"
@@ -192,7 +192,7 @@ TRICKY: Mapping[str, tuple[str, Faults]] = {
     "a block with another header": ("version: VERSION\nREST\na: |x\n  b", _no_yaml(
         3, "did not find expected comment or line break", "while scanning a block scalar", 3)),
 }  # fmt: skip
-"""Short ones. Without faults: it is taken."""
+"""Short texts with their faults; a text without faults is accepted."""
 
 _HALF = MAX_CHARACTERS // 2
 _ITEMS = "[0]" * MAX_DEPTH
@@ -203,9 +203,9 @@ def _doubling(levels: int, item: str = "[*{0},*{0}]") -> str:
 
 
 def _keys(lacking: Sequence[str]) -> list[str]:
-    """The first twenty faults of a text of unknown keys, without what a document has to have."""
-    told = [f"line {n}: key{n - 1}: TOP" for n in range(1, 21)]
-    return [told[0], *(f"line 1: {key}: is missing" for key in lacking), *told[1 : 20 - len(lacking)]]
+    """Return the first twenty faults of a text of unknown keys; `lacking` are required keys."""
+    unknown = [f"line {n}: key{n - 1}: TOP" for n in range(1, 21)]
+    return [unknown[0], *(f"line 1: {key}: is missing" for key in lacking), *unknown[1 : 20 - len(lacking)]]
 
 
 LARGE: Mapping[str, tuple[str, Faults]] = {
@@ -273,4 +273,4 @@ LARGE: Mapping[str, tuple[str, Faults]] = {
     "a comment": ("version: VERSION\nREST\n#" + "x" * 49_900, []),
     "a text far too long": ("[" * 5_000_000, ["line 1: has more than 50,000 characters"]),
 }  # fmt: skip
-"""Long ones, which cost time or memory."""
+"""Long texts, which cost time or memory."""

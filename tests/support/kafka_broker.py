@@ -1,4 +1,4 @@
-"""Apache Kafka itself, one broker in KRaft mode on loopback. Its jars come from Maven Central at the first start.
+"""One Apache Kafka broker in KRaft mode on loopback. The first start downloads its jars from Maven Central.
 
 python -m tests.support.kafka_broker start [--port 9092] [--data .kafka]
 python -m tests.support.kafka_broker stop [--data .kafka]
@@ -25,14 +25,14 @@ from tests.support.engines import EngineMissing, free_port
 _POM = Path(__file__).with_name("kafka") / "pom.xml"
 _JARS = Path(__file__).parents[2] / ".engines" / "kafka"
 _DOWNLOAD_SECONDS = 900
-# A JVM that has to share two cores took most of a minute.
+# On two shared cores a JVM needs most of a minute.
 _START_SECONDS = 200.0
 _STARTED = b"Kafka Server started"
 _QUICK_OPTIONS = ("-XX:TieredStopAtLevel=1",)
 # Java ends with 143 after SIGTERM, once its shutdown hooks have run.
 _ORDERLY_EXITS = (0, 128 + signal.SIGTERM)
-# A JVM's own words for "I cannot make an archive": an older Java, OpenJ9, a Java without the archive that it extends,
-# and one that was built without the feature.
+# Messages of JVMs that cannot make an archive: an older Java, OpenJ9, a Java without the base archive, and one that was
+# built without the feature.
 _CANNOT_ARCHIVE = (
     "Unrecognized VM option 'ArchiveClassesAtExit",
     "unrecognised: -XX:ArchiveClassesAtExit",
@@ -54,7 +54,7 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
-# One that was killed may come back as soon as the controller has noticed.
+# A killed broker may start again as soon as the controller has noticed its end.
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
 log.cleaner.dedupe.buffer.size=16777216
@@ -63,7 +63,7 @@ log.cleaner.dedupe.buffer.size=16777216
 
 @dataclass(slots=True)
 class KafkaBroker:
-    """A broker's process, and how to start it again on the same data."""
+    """A broker's process, which can be restarted on the same data."""
 
     data: Path
     port: int
@@ -98,7 +98,7 @@ class KafkaBroker:
         )
 
     def start(self) -> None:
-        """Start and wait until it works for clients. Raises `EngineMissing` and `RuntimeError`."""
+        """Start, and wait until the broker serves clients. Raises `EngineMissing` and `RuntimeError`."""
         self.prepare()
         with open(self.data / "broker.log", "ab") as log:
             begun = log.tell()
@@ -110,14 +110,14 @@ class KafkaBroker:
                 start_new_session=True,
             )
         deadline = time.monotonic() + _START_SECONDS
-        # Its port takes connections before the controller lets it work.
+        # The port accepts connections before the broker serves clients.
         while _STARTED not in (self.data / "broker.log").read_bytes()[begun:]:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"The broker did not start; see {self.data / 'broker.log'}")
             time.sleep(0.1)
 
     def log(self) -> str:
-        """What the broker has written, of all its starts."""
+        """Return the broker's log of all its starts."""
         return (self.data / "broker.log").read_text(errors="replace")
 
     def _properties_file(self) -> Path:
@@ -137,7 +137,7 @@ class KafkaBroker:
         ]
 
     def stop(self, number: int = signal.SIGTERM) -> None:
-        """End it; SIGKILL to see what that does."""
+        """Stop the process with this signal, and wait for its end."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(number)
             try:
@@ -148,9 +148,9 @@ class KafkaBroker:
 
 
 def download_jars() -> Path:
-    """The folder of Kafka's jars, filled from Maven Central where it is not there yet.
+    """Return the folder of Kafka's jars; download them from Maven Central if they are missing.
 
-    Raises `EngineMissing` where Maven is not installed or cannot reach a repository.
+    Raises `EngineMissing` if Maven is not installed or cannot reach a repository.
     """
     complete = _JARS / "complete"
     lib = _JARS / "lib"
@@ -174,13 +174,13 @@ def download_jars() -> Path:
             timeout=_DOWNLOAD_SECONDS,
         )
         if done.returncode:
-            raise EngineMissing(f"Maven could not bring Kafka's jars:\n{done.stdout[-2000:]}")
+            raise EngineMissing(f"Maven could not download Kafka's jars:\n{done.stdout[-2000:]}")
         complete.write_text(_POM.read_text())
     return lib
 
 
 def _classpath(lib: Path) -> str:
-    """The jars in a fixed order: the JVM takes an archive of classes only for the classpath it was made with."""
+    """Return the jars in a fixed order: the JVM accepts an archive of classes only for the classpath of its making."""
     return os.pathsep.join(map(str, sorted(lib.glob("*.jar"))))
 
 
@@ -229,7 +229,7 @@ def _make_archive(archive: Path) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="kafka-") as folder:
         made = archive.with_suffix(".new")
-        # A process that was killed may have left a part of one.
+        # A killed process may have left an incomplete archive.
         made.unlink(missing_ok=True)
         broker = KafkaBroker(Path(folder), free_port())
         # Formatting is a JVM of its own, which must not write the archive.
@@ -262,7 +262,7 @@ def _cannot_archive(log: str) -> bool:
     return any(message in log for message in _CANNOT_ARCHIVE)
 
 
-def _takes_connections(port: int) -> bool:
+def _accepts_connections(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.5):
         return True
     return False
@@ -272,9 +272,9 @@ def _takes_connections(port: int) -> bool:
 def running_kafka(
     data: Path, port: int | None = None, *, starts_quickly: bool = True
 ) -> Iterator[KafkaBroker]:
-    """A broker with its data in `data`, gone at the end. Raises `EngineMissing`.
+    """Yield a broker with its data in `data`; kill it at the end. Raises `EngineMissing`.
 
-    One that `starts_quickly` is slower under load: see `quick_start_options`.
+    With `starts_quickly` the broker is slower under load: see `quick_start_options`.
     """
     options = quick_start_options() if starts_quickly else ()
     broker = KafkaBroker(data, port or free_port(), options=options)
@@ -305,7 +305,7 @@ def main() -> None:
             os.kill(int(pid_file.read_text()), signal.SIGTERM)
         pid_file.unlink(missing_ok=True)
         return
-    if _takes_connections(arguments.port):
+    if _accepts_connections(arguments.port):
         sys.exit(f"Something listens on port {arguments.port} already.")
     broker = KafkaBroker(data, arguments.port)
     try:

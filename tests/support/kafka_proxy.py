@@ -1,4 +1,4 @@
-"""A relay in front of a Kafka broker that replaces answers to OffsetFetch and records what groups commit."""
+"""A relay in front of a Kafka broker that replaces OffsetFetch responses and records the commits of groups."""
 
 import asyncio
 import contextlib
@@ -12,8 +12,8 @@ from aiokafka.protocol import commit
 
 _OFFSET_COMMIT, _OFFSET_FETCH = 8, 9
 NO_PARTITIONS = -1000
-"""In place of an error code: the answer has no error and no partition."""
-# Clients with this ID always get the broker's own answers.
+"""In place of an error code: a response without error and partitions."""
+# Clients with this ID always get the broker's own responses.
 OBSERVER = "observer"
 
 
@@ -24,9 +24,9 @@ class KafkaProxy:
     broker_port: int
     port: int = 0
     code: int = 0
-    """The error code that replaces each answer to OffsetFetch; 0: the broker's own answer."""
+    """The error code of the response that replaces each OffsetFetch response; 0: none is replaced."""
     replaced: int = 0
-    """How many answers were replaced."""
+    """How many responses were replaced."""
     commits: list[tuple[str, int, int]] = field(default_factory=list)
     """Topic, partition and offset of each commit that was sent, in this order."""
     tasks: set["asyncio.Task[None]"] = field(default_factory=set)
@@ -41,7 +41,7 @@ class KafkaProxy:
         replacements: dict[int, bytes] = {}
         pumps = {
             asyncio.create_task(self._relay_requests(reader, to_broker, replacements)),
-            asyncio.create_task(self._relay_answers(from_broker, writer, replacements)),
+            asyncio.create_task(self._relay_responses(from_broker, writer, replacements)),
         }
         self.tasks |= pumps
         await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -62,13 +62,13 @@ class KafkaProxy:
                 if api == _OFFSET_COMMIT:
                     self._record_commits(version, body)
                 elif api == _OFFSET_FETCH and self.code and client != OBSERVER.encode():
-                    replacements[correlation] = _offset_fetch_answer(version, body, self.code)
+                    replacements[correlation] = _encode_offset_fetch(version, body, self.code)
                 await _write_frame(writer, frame)
 
-    async def _relay_answers(
+    async def _relay_responses(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, replacements: dict[int, bytes]
     ) -> None:
-        # Clients need the answers of a connection in the order of their requests, so the broker answers all of them.
+        # A connection's responses must come in the order of its requests, so the broker responds to all of them.
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             while frame := await _read_frame(reader):
                 body = replacements.pop(int.from_bytes(frame[:4]), None)
@@ -81,19 +81,19 @@ class KafkaProxy:
             self.commits += [(topic, partition, offset) for partition, offset, *_ in partitions]
 
 
-def _offset_fetch_answer(version: int, body: bytes, code: int) -> bytes:
-    """Encode what a coordinator answers that is starting or moving."""
+def _encode_offset_fetch(version: int, body: bytes, code: int) -> bytes:
+    """Encode the response of a coordinator that is starting or moving."""
     request = getattr(commit, f"OffsetFetchRequest_v{version}").decode(io.BytesIO(body))
-    answer = getattr(commit, f"OffsetFetchResponse_v{version}")
+    response = getattr(commit, f"OffsetFetchResponse_v{version}")
     throttle = (0,) if version >= 3 else ()
     if version >= 2:
-        encoded: bytes = answer(*throttle, [], 0 if code == NO_PARTITIONS else code).encode()
+        encoded: bytes = response(*throttle, [], 0 if code == NO_PARTITIONS else code).encode()
         return encoded
     topics = [
         (topic, [] if code == NO_PARTITIONS else [(partition, -1, "", code) for partition in partitions])
         for topic, partitions in request.topics
     ]
-    encoded = answer(topics).encode()
+    encoded = response(topics).encode()
     return encoded
 
 
@@ -109,7 +109,7 @@ async def _write_frame(writer: asyncio.StreamWriter, frame: bytes) -> None:
 
 @asynccontextmanager
 async def kafka_proxy(broker_port: int) -> AsyncIterator[KafkaProxy]:
-    """A relay to a broker on this port of loopback, on a port of its own."""
+    """Yield a relay to the broker on this loopback port."""
     proxy = KafkaProxy(broker_port)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     proxy.port = server.sockets[0].getsockname()[1]

@@ -1,4 +1,4 @@
-"""A deployer that is killed at a point of a deployment, and started again."""
+"""A deployer that is killed at a point of a deployment and started again, and the log lines that it then writes."""
 
 from dataclasses import dataclass
 
@@ -19,19 +19,22 @@ NOT_TWICE = (
 
 @dataclass
 class KilledDeployer:
-    """A stage with a deployer, and a project that has been deployed twice to staging."""
+    """A scenario with a deployer, and a project that has been deployed twice to staging."""
 
     scenario: DeployScenario
     deployer: DeployerProcess
     staging: DeployTarget
     production: DeployTarget
 
-    async def check_recovery(self, number: int, told: str | None, target: DeployTarget) -> None:
-        """Once it has killed itself, start it again, and see to it that the deployment ends as it has to where this
-        line is told, that one release is live, and that nothing else is left."""
+    async def check_recovery(self, number: int, message: str | None, target: DeployTarget) -> None:
+        """Wait until the deployer has killed itself, start it again, and check the state afterwards.
+
+        The log must contain `message` and the deployment end as it announces; one release is live, and nothing else is
+        left.
+        """
         await self.deployer.wait_killed()
         self.deployer.start()
-        is_lost = told == NOT_TWICE
+        is_lost = message == NOT_TWICE
         try:
             status = await self.scenario.wait_final(number)
         except AssertionError:
@@ -39,8 +42,8 @@ class KilledDeployer:
             raise
         assert status == ("failed" if is_lost else "succeeded")
         lines = await self.scenario.lines(number)
-        assert [line for line in lines if INTERRUPTED in line] == ([] if told is None else [told])
-        assert lines[-1] == told if is_lost else lines[-1].startswith("Live after ")
+        assert [line for line in lines if INTERRUPTED in line] == ([] if message is None else [message])
+        assert lines[-1] == message if is_lost else lines[-1].startswith("Live after ")
         await self.scenario.wait_settled(self.deployer)
         live = (await self.scenario.desired_state()).live
         host = f"{target.environment.slug}.{target.project.slug}.localhost"

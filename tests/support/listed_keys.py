@@ -1,4 +1,4 @@
-"""Lists of keys as control reads them for a publication."""
+"""Key entries as the control plane reads them for a publication."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from storage_backends.key_directory.interface import KeyEntry, ReadEntries
 
 
 def entries_reader(entries: Sequence[KeyEntry]) -> ReadEntries:
-    """Reads these, whenever it is called."""
+    """Return a reader that always returns these entries."""
 
     async def read() -> Sequence[KeyEntry]:
         return entries

@@ -23,7 +23,7 @@ MB = 2**20
 
 
 class LogUnderTest(Protocol):
-    """One topic with one partition, and another topic beside it."""
+    """A log and its consumer: a topic with one partition, and another topic."""
 
     topic: str
     other: str
@@ -71,7 +71,7 @@ class KafkaUnderTest:
     async def create(self) -> None:
         async with asyncio.timeout(120):
             while True:
-                # Until the broker answers in time: its client gives it ten seconds.
+                # Repeat until the broker responds within the client's ten seconds.
                 with contextlib.suppress(StorageUnavailable):
                     await create_topics(self._connection, [self.topic, self.other], topic_settings(1))
                     break
@@ -84,7 +84,7 @@ class KafkaUnderTest:
         )
         self._stack.push_async_callback(self.log.close)
         await wait_connected(self.log)
-        # While the machine stands still the group must not take its only member for dead.
+        # The group must not declare its only member dead while the machine stands still.
         self.consumer = KafkaLogConsumer(self._connection, "group", self.topic, session_seconds=45.0)
         self._stack.push_async_callback(self.consumer.close)
 
@@ -111,22 +111,22 @@ async def kafka_under_test(bootstrap: str) -> AsyncIterator[LogUnderTest]:
 
 
 def topic_settings(partitions: int) -> TopicSettings:
-    """Settings of topics for tests."""
+    """Return the topic settings of tests."""
     return TopicSettings(partitions, 1, 1, 1.0, 20 * MB)
 
 
 async def wait_connected(log: EventLog) -> None:
-    """Wait until the log takes records."""
+    """Wait until the log accepts records."""
     async with asyncio.timeout(120):
         while log.stalled_reason() is not None:
             await asyncio.sleep(0.02)
 
 
 async def wait_claimed(consumer: LogConsumer, partitions: int = 1) -> Mapping[int, Position]:
-    """The partitions, once the consumer has as many."""
+    """Wait until the consumer has this many partitions; return them."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        # Of brokers that have only just begun, the positions may not be known yet.
+        # A broker that has just started may not know the positions yet.
         with contextlib.suppress(PartitionLost, StorageUnavailable):
             found = await consumer.claim()
             if len(found) == partitions:

@@ -1,4 +1,4 @@
-"""An installation as an operator's actions work on it: people of every role, and a project with a repository."""
+"""A project with people of every role and a repository, which operator actions change."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -34,12 +34,12 @@ PEOPLE = {
     "viewer": "viewer",
     "stranger": None,
 }
-"""Everybody's role in the project. The owner owns the account, the others are members of it."""
+"""Each person's role in the project. `owner` owns the account; the others are members of it."""
 
 
 @dataclass(slots=True)
 class ManagedProject:
-    """What actions work on, and what is there."""
+    """The engines of operator actions, and the rows of the project."""
 
     engines: Engines
     account: Account
@@ -56,16 +56,16 @@ class ManagedProject:
         return self.target.environment
 
     def on(self, sessions: Sessions) -> "ManagedProject":
-        """The same in a copy of the database, with a key directory of its own."""
+        """Return the same project in a copy of the database, with a key directory of its own."""
         engines = replace(self.engines, sessions=sessions, directory=InProcessKeyDirectory())
         return replace(self, engines=engines)
 
     async def act(self, action: str, /, **params: Any) -> Any:
-        """What the action gives, run by the user "kim"."""
+        """Run an operator action as the user "kim"; return its result."""
         return await ACTIONS[action](self.engines, {"operator": "kim", **params}, NOW)
 
     async def expect_refusal(self, action: str, /, **params: Any) -> str:
-        """Why the action is turned down; it is one line, and nothing was written."""
+        """Return the message with which an action is refused: one line. The audit log must not change."""
         before = await self.read_audit_log()
         with pytest.raises(Refused) as caught:
             await self.act(action, **params)
@@ -82,15 +82,15 @@ class ManagedProject:
     async def change_environment(self, **values: Any) -> None:
         await self.change(Environment, self.environment.id, **values)
 
-    async def queue(self, by: str = "owner", **request: Any) -> int:
-        """Ask for a deployment, as the API does; gives its number."""
+    async def queue(self, by: str = "owner", **params: Any) -> int:
+        """Queue a deployment, as the API does; return its number."""
         async with self.engines.sessions() as session, session.begin():
             environment = await session.get_one(Environment, self.environment.id)
             actor = Actor("203.0.113.7", self.people[by].id)
             made = await queue_deployment(
                 session,
                 DeployTarget(environment, self.project),
-                DeploymentRequest(**{"trigger": "api", **request}),
+                DeploymentRequest(**{"trigger": "api", **params}),
                 actor,
                 NOW,
             )
@@ -106,7 +106,7 @@ class ManagedProject:
             return (await session.execute(query)).scalar_one()
 
     async def read_audit_log(self) -> list[tuple[str, str, str | None, str, Any]]:
-        """What the audit log has, newest first: action, subject, person, source, details."""
+        """Return the audit log, newest first: action, subject, person, source, details."""
         async with self.engines.sessions() as session:
             entries = await list_newest_entries(session, 1000)
         names = ("action", "subject", "person", "source", "details")
@@ -114,14 +114,14 @@ class ManagedProject:
 
 
 async def make_managed_project(sessions: Sessions) -> ManagedProject:
-    """On an empty, migrated database; there is another account, "Other", with one person."""
+    """Create the project in an empty, migrated database, and another account, "Other", with one person."""
     async with sessions() as session, session.begin():
         account, project, environment = await make_acme(session, NOW)
         people = {}
         for name, role in PEOPLE.items():
-            target = "owner" if name == "owner" else "member"
+            account_role = "owner" if name == "owner" else "member"
             people[name] = await create_person(
-                session, account, name.title(), f"{name}@acme.example", target, NOW
+                session, account, name.title(), f"{name}@acme.example", account_role, NOW
             )
             if role is not None:
                 session.add(ProjectRole(project_id=project.id, person_id=people[name].id, role=role))

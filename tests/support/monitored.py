@@ -17,7 +17,7 @@ from storage_backends.monitor_states.postgres import open_postgres_monitor_state
 from storage_backends.monitor_states.sqlite import open_sqlite_monitor_states
 from tests.support.accounts import make_acme, migrated
 
-# A Friday, 08:00 UTC, in January 2083: what goes by the real clock must not overtake what the tests pretend.
+# A Friday in January 2083, 08:00 UTC: the real clock must not overtake the tests' clock.
 T0 = 3_567_225_600_000
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -25,7 +25,7 @@ HOUR = 60 * MINUTE
 
 @dataclass(slots=True)
 class Monitored:
-    """The states under test, and the database to look into."""
+    """The monitor states under test, and their database."""
 
     states: MonitorStates
     engine: AsyncEngine
@@ -33,7 +33,7 @@ class Monitored:
     _environment: int
 
     async def add_heartbeats(self, count: int, **changes: Any) -> list[int]:
-        """Heartbeats each hour with 5 minutes of grace and 30 of run time; gives their IDs."""
+        """Add hourly heartbeats with 5 minutes of grace and 30 of run time; return their IDs."""
         settings = {
             "period_seconds": 3600,
             "cron": None,
@@ -47,18 +47,20 @@ class Monitored:
         now = datetime.now(UTC)
         async with open_sessions(self.engine)() as session, session.begin():
             heartbeat = {"environment_id": self._environment, "created_at": now, **settings}
-            # Statements for many rows at once: objects of ten thousand took most of a test's time.
+            # Bulk statements: ten thousand ORM objects took most of a test's time.
             found = await session.scalars(
                 insert(Heartbeat).returning(Heartbeat.id, sort_by_parameter_order=True),
                 [{**heartbeat, "name": f"job {n}"} for n in range(count)],
             )
             ids = list(found)
             state = {"state": "new", "since_ms": T0, "failures_in_row": 0, "open_runs": 0, "version": 0}
-            await session.execute(insert(HeartbeatState), [{**state, "heartbeat_id": one} for one in ids])
+            await session.execute(
+                insert(HeartbeatState), [{**state, "heartbeat_id": number} for number in ids]
+            )
             return ids
 
     async def add_queue(self) -> int:
-        """A queue; gives its ID."""
+        """Add a queue; return its ID."""
         async with open_sessions(self.engine)() as session, session.begin():
             queue = Queue(environment_id=self._environment, name="default", created_at=datetime.now(UTC))
             session.add(queue)
@@ -66,7 +68,7 @@ class Monitored:
             return queue.id
 
     async def rows(self, sql: str) -> list[dict[str, Any]]:
-        """What another connection sees."""
+        """Return the rows of a query on another connection."""
         async with self.engine.connect() as connection:
             return [dict(row) for row in (await connection.execute(text(sql))).mappings()]
 
@@ -77,7 +79,7 @@ class Monitored:
 
 @contextlib.asynccontextmanager
 async def open_monitored(url: str) -> AsyncIterator[Monitored]:
-    """Over an empty database of either kind."""
+    """Migrate an empty database of either kind; yield the monitor states in it."""
     async with migrated(url) as engine:
         async with open_sessions(engine)() as session, session.begin():
             environment = (await make_acme(session, datetime.now(UTC))).environment
@@ -89,7 +91,7 @@ async def open_monitored(url: str) -> AsyncIterator[Monitored]:
 
 
 async def open_states(url: str) -> MonitorStates:
-    """The states in that database, once more."""
+    """Open the monitor states of a database."""
     if url.startswith("sqlite"):
         return await open_sqlite_monitor_states(Path(url.partition(":///")[2]))
     return await open_postgres_monitor_states(url)

@@ -1,4 +1,4 @@
-"""An operator without a terminal: actions by name on a database of a test."""
+"""Runs operator actions by name on a test's database."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,49 +19,49 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 @dataclass(slots=True)
 class Operator:
-    """What actions work on."""
+    """The engines of operator actions."""
 
     engines: Engines
 
     async def act(self, action: str, *, at: datetime = NOW, **params: Any) -> Any:
-        """What the action gives."""
+        """Run an action; return its result."""
         return await ACTIONS[action](self.engines, {"operator": "ada", **params}, at)
 
     async def expect_refusal(self, action: str, **params: Any) -> str:
-        """Why the action is turned down."""
+        """Return the message with which an action is refused."""
         with pytest.raises(Refused) as refusal:
             await self.act(action, **params)
         return str(refusal.value)
 
     async def add_account(self, slug: str, owner: str = "owner@example.com") -> dict[str, Any]:
-        """An account and its owner, "Olga Owner"."""
+        """Create an account and its owner, "Olga Owner"."""
         made: dict[str, Any] = await self.act(
             "accounts/create", name=slug.title(), slug=slug, owner_name="Olga Owner", owner_email=owner
         )
         return made
 
     async def read_audit_log(self) -> list[tuple[str, str]]:
-        """Action and subject of all that was written down, the oldest first."""
+        """Return action and subject of all audit entries, the oldest first."""
         entries = await self.act("audit/list", limit=1000)
         return [(entry["action"], entry["subject"]) for entry in reversed(entries)]
 
     async def count(self, table: Any) -> int:
-        """Rows of a table."""
+        """Return the number of rows of a table."""
         async with self.engines.sessions() as session:
             return (await session.execute(select(func.count()).select_from(table))).scalar_one()
 
     async def caller(self, secret: str, at: datetime = NOW) -> Caller | None:
-        """Whom a token stands for."""
+        """Return the caller whom a token authenticates."""
         async with self.engines.sessions() as session:
             return await find_caller(session, digest_credential(secret), at)
 
     async def check_references(self) -> None:
-        """Nothing refers to what is gone. (Postgres would not have let it go.)"""
+        """Check that no row refers to a deleted one. Postgres rejects such a deletion itself."""
         async with self.engines.sessions() as session:
             if session.get_bind().dialect.name == "sqlite":
                 assert (await session.execute(text("PRAGMA foreign_key_check"))).all() == []
 
 
 def make_operator(sessions: Sessions) -> Operator:
-    """With a key directory of its own."""
+    """Return an operator with a key directory of its own."""
     return Operator(Engines(sessions, InProcessKeyDirectory()))

@@ -1,6 +1,6 @@
 """A small application with the OpenTelemetry SDK for Python: `python -m tests.support.otel_app json|proto`.
 
-`OTEL_EXPORTER_OTLP_ENDPOINT` and `_HEADERS` say where its telemetry goes; what it made is printed as JSON.
+`OTEL_EXPORTER_OTLP_ENDPOINT` and `_HEADERS` configure the exporter. The program prints the spans that it made as JSON.
 """
 
 import json
@@ -38,19 +38,19 @@ def main(protocol: str) -> None:
     logging_provider = LoggerProvider(resource=resource)
     logging_provider.add_log_record_processor(BatchLogRecordProcessor(logs))
     metering = MeterProvider(resource=resource, metric_readers=[PeriodicExportingMetricReader(points)])
-    made = _work(
+    made = _emit_telemetry(
         tracing.get_tracer("py-app", "0.1.0"),
         metering.get_meter("py-app"),
         LoggingHandler(logger_provider=logging_provider),
     )
     for provider in (tracing, logging_provider, metering):
-        # Metrics have ten seconds otherwise, and then it raises.
+        # The default of metrics is ten seconds, after which it raises.
         provider.force_flush(100_000)
         provider.shutdown()
     print(json.dumps(made))
 
 
-def _work(tracer: trace.Tracer, meter: metrics.Meter, handler: logging.Handler) -> dict[str, Any]:
+def _emit_telemetry(tracer: trace.Tracer, meter: metrics.Meter, handler: logging.Handler) -> dict[str, Any]:
     logger = logging.getLogger("py-app")
     logger.propagate = False
     logger.setLevel(logging.INFO)

@@ -1,5 +1,7 @@
-"""The schema of the OpenTelemetry Collector's ClickHouse exporter (Apache-2.0), brought once through Go's module proxy
-into `.engines/`. Nothing of it is stored in this repository."""
+"""The schema of the OpenTelemetry Collector's ClickHouse exporter (Apache-2.0).
+
+It is downloaded once through Go's module proxy into `.engines/`, and not stored in this repository.
+"""
 
 import json
 import os
@@ -20,25 +22,25 @@ _SHORT = {"exponential_histogram": "exp_histogram"}
 
 
 def exporter_templates() -> Path:
-    """The folder with the exporter's SQL templates. Raises `EngineMissing`."""
+    """Return the folder with the exporter's SQL templates. Raises `EngineMissing`."""
     if not (_FOLDER / "done").exists():
-        _bring()
+        _download()
     return _FOLDER
 
 
 def exporter_statements(database: str) -> list[str]:
-    """What the exporter runs to make its tables of traces, logs and metrics, on one server and without a TTL."""
+    """Return the exporter's statements that create its tables, on one server and without a TTL."""
     folder = exporter_templates()
     engine = "MergeTree()"
 
-    def filled(name: str, *values: str) -> str:
+    def fill(name: str, *values: str) -> str:
         parts = re.split(r"%[qs]", (folder / f"{name}.sql").read_text())
         assert len(parts) == len(values) + 1, name
         # `%q` brings its own quotation marks; a name needs none.
         return "".join(part + value for part, value in zip(parts, (*values, ""), strict=True))
 
     logs = (folder / "logs_table.sql").read_text()
-    # Without a full-text index, which few servers have: the branch between `else` and `end`.
+    # The branch between `else` and `end` has no full-text index, which few servers support.
     logs = re.sub(r"\{\{- if .*?\{\{- else\}\}(.*?)\{\{- end\}\}", r"\1", logs, flags=re.S)
     for given, value in (
         ("{{ident .Database}}.{{ident .TableName}}", f"{database}.otel_logs"),
@@ -51,33 +53,33 @@ def exporter_statements(database: str) -> list[str]:
     traces = "otel_traces"
     return [
         logs,
-        filled("traces_table", database, traces, "", engine, ""),
-        filled("traces_id_ts_lookup_table", database, traces, "", engine, ""),
-        filled("traces_id_ts_lookup_mv", database, traces, "", database, traces, database, traces),
+        fill("traces_table", database, traces, "", engine, ""),
+        fill("traces_id_ts_lookup_table", database, traces, "", engine, ""),
+        fill("traces_id_ts_lookup_mv", database, traces, "", database, traces, database, traces),
         *(
-            filled(
-                f"metrics_{_SHORT.get(kind, kind)}_table", database, f"otel_metrics_{kind}", "", engine, ""
-            )
+            fill(f"metrics_{_SHORT.get(kind, kind)}_table", database, f"otel_metrics_{kind}", "", engine, "")
             for kind in _METRICS
         ),
     ]
 
 
-def _bring() -> None:
+def _download() -> None:
     if shutil.which("go") is None:
         raise EngineMissing("Go is not installed; on Debian: apt-get install golang-go")
     _FOLDER.mkdir(parents=True, exist_ok=True)
     ended = subprocess.run(
         ["go", "mod", "download", "-json", f"{_MODULE}@{VERSION}"],
         cwd=_FOLDER,
-        # Outside of any module; the module's own newer Go is not needed to read its files.
+        # Outside of any module. Reading the files does not need the newer Go that the module asks for.
         env={**os.environ, "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local", "GO111MODULE": "on"},
         capture_output=True,
         text=True,
         timeout=300,
     )
     if ended.returncode:
-        raise EngineMissing(f"Go cannot bring the exporter's schema: {(ended.stdout + ended.stderr)[-300:]}")
+        raise EngineMissing(
+            f"Go cannot download the exporter's schema: {(ended.stdout + ended.stderr)[-300:]}"
+        )
     module = Path(json.loads(ended.stdout)["Dir"])
     for file in [*(module / "internal" / "sqltemplates").glob("*_table.sql"), module / "LICENSE"]:
         shutil.copyfile(file, _FOLDER / file.name)

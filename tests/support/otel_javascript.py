@@ -1,4 +1,4 @@
-"""The OpenTelemetry SDK for JavaScript, brought from npm once into `.engines/`."""
+"""The OpenTelemetry SDK for JavaScript, installed once from npm into `.engines/`."""
 
 import hashlib
 import shutil
@@ -14,9 +14,9 @@ _FILES = ("package.json", "package-lock.json", "app.js")
 
 
 def javascript_app() -> list[str]:
-    """The command that runs the instrumented application. Raises `EngineMissing`."""
+    """Return the command that runs the instrumented application. Raises `EngineMissing`."""
     if shutil.which("node") is None or shutil.which("npm") is None:
-        raise EngineMissing("Node.js is not here. On Debian: apt-get install nodejs npm")
+        raise EngineMissing("Node.js is not installed; on Debian: apt-get install nodejs npm")
     content = b"".join((_SOURCE / name).read_bytes() for name in _FILES)
     folder = _ENGINES / f"otel-js-{hashlib.sha256(content).hexdigest()[:12]}"
     if not (folder / "done").exists():
@@ -26,7 +26,7 @@ def javascript_app() -> list[str]:
         command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
         ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200)
         if ended.returncode:
-            raise EngineMissing(f"npm cannot bring the OpenTelemetry SDK: {ended.stderr[-300:]}")
+            raise EngineMissing(f"npm cannot install the OpenTelemetry SDK: {ended.stderr[-300:]}")
         (folder / "done").touch()
     return ["node", str(folder / "app.js")]
 

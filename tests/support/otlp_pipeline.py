@@ -1,4 +1,4 @@
-"""OTLP from the request to the rows: a real edge, its log, the consumers' loops and the real column store."""
+"""OTLP from the request to the rows: a real edge, its log, the consumers' loops and the column store."""
 
 import asyncio
 import contextlib
@@ -40,8 +40,8 @@ PROTOBUF = "application/x-protobuf"
 
 
 @dataclass(slots=True)
-class OtlpAnswer:
-    """An answer as it came."""
+class OtlpResponse:
+    """A response as it was received."""
 
     status: int
     content_type: str
@@ -54,7 +54,7 @@ class OtlpAnswer:
 
 @dataclass(slots=True)
 class OtlpPipeline:
-    """`endpoint` is what an exporter is pointed at; `{endpoint}/v1/traces` and so on follow."""
+    """The running pipeline. `endpoint` is the exporter's endpoint, to which it adds `/v1/traces` and so on."""
 
     endpoint: str
     key: str
@@ -63,20 +63,22 @@ class OtlpPipeline:
     store: ColumnStore
     session: aiohttp.ClientSession
     content_type: str = JSON
-    """Of what the test sends."""
+    """The content type of the test's requests."""
 
     async def post(
         self, signal: str, body: Any, headers: Mapping[str, str] | None = None, method: str = "POST"
-    ) -> OtlpAnswer:
-        """A request with the key; anything but bytes is sent as JSON."""
+    ) -> OtlpResponse:
+        """Send a request with the key; a body that is not bytes is sent as JSON."""
         data = body if isinstance(body, bytes) or hasattr(body, "__aiter__") else json.dumps(body).encode()
         sent = {"Content-Type": JSON, "Authorization": f"Bearer {self.key}", **(headers or {})}
         url = f"{self.endpoint}/v1/{signal}"
         async with self.session.request(method, url, data=data, headers=sent) as response:
-            return OtlpAnswer(response.status, response.content_type, response.headers, await response.read())
+            return OtlpResponse(
+                response.status, response.content_type, response.headers, await response.read()
+            )
 
     async def consume(self) -> None:
-        """Bring all that was accepted into the store."""
+        """Consume all accepted records into the store."""
         for name in ("traces", "logs", "metrics"):
             transform = TRANSFORMS[name]()
             loop = assemble_loop(
@@ -90,7 +92,7 @@ class OtlpPipeline:
             await asyncio.wait_for(loop.run(), 120)
 
     async def rows(self, table: str, order: str = "log_offset") -> list[dict[str, Any]]:
-        """This pipeline's rows of `pharos.{table}`."""
+        """Return this pipeline's rows of `pharos.{table}`."""
         result = await self.store.query(
             f"SELECT * FROM pharos.{table} WHERE EnvironmentId = {{environment:String}} ORDER BY {order}",
             {"environment": self.environment_id},
@@ -98,7 +100,7 @@ class OtlpPipeline:
         return result.records()
 
     async def appended(self, topic: str) -> int:
-        """Records of the topic in the log."""
+        """Return how many records of the topic are in the log."""
         return len(await self.log.read_frames(topic, 0, 2**40))
 
 
@@ -112,13 +114,13 @@ async def open_otlp_pipeline(
     clock: Callable[[], float] = time.monotonic,
     **limits: Any,
 ) -> AsyncIterator[OtlpPipeline]:
-    """`limits` are settings of the edge; the account's tokens come by `clock`."""
+    """Yield a pipeline. `limits` are settings of the edge; the account's rate limit uses `clock`."""
     settings = Settings(**limits)
     log = await open_sqlite_log(folder / f"{secrets.token_hex(4)}.sqlite", 2**30)
     directory = InProcessKeyDirectory()
     key = make_credential(CredentialKind.INGEST_KEY)
     environment = f"env_{secrets.token_hex(8)}"
-    wide = RateLimit(1e6, 10**6)
+    unlimited = RateLimit(1e6, 10**6)
     await directory.publish(
         KeyEntry(
             digest_credential(key),
@@ -126,7 +128,7 @@ async def open_otlp_pipeline(
             f"acc_{secrets.token_hex(8)}",
             "prj_1",
             environment,
-            rate or wide,
+            rate or unlimited,
         )
     )
     intake = Intake(

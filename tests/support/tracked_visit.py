@@ -74,7 +74,7 @@ class Visit:
 
     async def click_to(self, selector: str, name: str) -> None:
         await self.tab.click(selector)
-        await self.tab.is_at(f"/{self.folder}/{name}")
+        await self.tab.wait_at(f"/{self.folder}/{name}")
 
     async def run(self, script: str) -> Any:
         return await self.tab.evaluate(f"{{ {script} }}")

@@ -131,7 +131,7 @@ def test_the_api_and_commands_show_no_secret(app: App, watch: ProcessWatch) -> N
     for command in (["variables", "show", app.name], ["environment", "show", app.name], ["ps"], ["audit"]):
         installation.run_json(*command)
     # In JSON notation, and unchanged.
-    texts = [*installation.answers, *map(repr, map(json.loads, filter(_is_json, installation.answers)))]
+    texts = [*installation.outputs, *map(repr, map(json.loads, filter(_is_json, installation.outputs)))]
     assert [text for text in texts if _NEEDLES.within(text)] == []
 
 

@@ -192,7 +192,7 @@ async def test_a_transient_refusal_delays_and_a_permanent_one_drops_the_batch(vi
 
 
 async def test_batches_have_at_most_twenty_events_and_fit_a_keepalive_request(visit: Visit) -> None:
-    await visit.tab.before_scripts(
+    await visit.tab.add_startup_script(
         "window.asked = []; const own = fetch; window.fetch = (url, options) =>"
         " { asked.push(options.keepalive + ' ' + options.credentials); return own(url, options) }"
     )
@@ -213,7 +213,7 @@ async def test_batches_have_at_most_twenty_events_and_fit_a_keepalive_request(vi
 
 
 async def test_nothing_is_sent_for_visitors_with_privacy_signals(visit: Visit) -> None:
-    await visit.tab.before_scripts(
+    await visit.tab.add_startup_script(
         "Object.defineProperty(Navigator.prototype, 'globalPrivacyControl', {get: () => true})"
     )
     await visit.open("missing")
@@ -240,7 +240,7 @@ async def test_an_opt_out_lasts_until_it_is_revoked(visit: Visit) -> None:
 
 @pytest.mark.parametrize("name", ["under-api", "own-api"])
 async def test_the_collect_address_is_derived_from_the_script_address(visit: Visit, name: str) -> None:
-    await visit.tab.before_scripts(MEASURED)
+    await visit.tab.add_startup_script(MEASURED)
     await visit.open(name)
     # The measuring script is loaded from the same folder.
     await wait_for_result(lambda: visit.tab.evaluate("measured.length"))
@@ -249,7 +249,7 @@ async def test_the_collect_address_is_derived_from_the_script_address(visit: Vis
 
 
 async def test_an_ipad_that_claims_to_be_a_mac_is_a_tablet(visit: Visit) -> None:
-    await visit.tab.before_scripts(
+    await visit.tab.add_startup_script(
         "for (const [name, value] of [['platform', 'MacIntel'], ['maxTouchPoints', 5]])"
         " Object.defineProperty(Navigator.prototype, name, {get: () => value})"
     )
@@ -258,7 +258,7 @@ async def test_an_ipad_that_claims_to_be_a_mac_is_a_tablet(visit: Visit) -> None
 
 
 async def test_an_old_browser_without_storage_is_counted_too(visit: Visit) -> None:
-    await visit.tab.before_scripts(
+    await visit.tab.add_startup_script(
         "delete Crypto.prototype.randomUUID; for (const name of ['localStorage', 'sessionStorage'])"
         " Object.defineProperty(window, name, {get() { throw new Error('denied') }})"
     )

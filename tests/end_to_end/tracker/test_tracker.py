@@ -31,7 +31,7 @@ async def test_a_single_page_application_views_a_page_when_the_path_changes(visi
     await visit.run("history.replaceState({}, '', 'second?page=2#part')")
     await visit.run("history.replaceState({}, '', 'third')")
     await visit.run("history.back()")
-    await visit.tab.is_at(f"/{visit.folder}/plain")
+    await visit.tab.wait_at(f"/{visit.folder}/plain")
     await visit.run("location.hash = 'part'")
     first = page("plain", utm_source="news")
     await visit.sent(first, first, page("second", utm_campaign="spring"), page("third"))
@@ -46,14 +46,14 @@ async def test_the_hash_is_part_of_the_path_if_the_tag_enables_it(visit: Visit) 
 
 
 async def test_a_page_that_comes_back_from_the_cache_is_viewed_again(visit: Visit) -> None:
-    await visit.tab.before_scripts(
+    await visit.tab.add_startup_script(
         "addEventListener('pageshow', (event) => { window.back = event.persisted })"
     )
     await visit.tab.open(f"{visit.pages.elsewhere}/{visit.folder}/elsewhere")
     await visit.click_to("#back", "plain")
     await visit.open("links")
     await visit.run("history.back()")
-    await visit.tab.is_at(f"/{visit.folder}/plain")
+    await visit.tab.wait_at(f"/{visit.folder}/plain")
     await wait_for_result(lambda: visit.tab.evaluate("window.back"))
     campaign = {"utm_source": "news", "utm_medium": "mail", "utm_campaign": "autumn"}
     came = page("plain", referrer_host="localhost", **campaign)
@@ -171,7 +171,7 @@ async def test_calls_before_the_tracker_has_loaded_are_kept(visit: Visit) -> Non
 
 
 async def test_web_vitals_are_sent_with_their_last_value_when_the_page_is_hidden(visit: Visit) -> None:
-    await visit.tab.before_scripts(MEASURED)
+    await visit.tab.add_startup_script(MEASURED)
     await visit.open("shifting")
     largest = (
         "new Promise((done) => new PerformanceObserver((seen) => seen.getEntries().forEach((entry) => "
@@ -236,7 +236,7 @@ async def test_web_vitals_are_sent_with_their_last_value_when_the_page_is_hidden
 
 async def test_the_time_that_a_page_was_visible_is_sent_in_parts(visit: Visit) -> None:
     # By the clock of the page, because a busy machine does everything later.
-    await visit.tab.before_scripts(
+    await visit.tab.add_startup_script(
         "window.moments = []; const note = () => moments.push(performance.now() / 1000);"
         "addEventListener('visibilitychange', note, true)"
     )
@@ -271,7 +271,7 @@ async def test_the_time_that_a_page_was_visible_is_sent_in_parts(visit: Visit) -
 
 async def test_visible_time_is_sent_every_five_minutes(visit: Visit) -> None:
     # A clock that advances only on request, with its periodic callbacks.
-    await visit.tab.before_scripts(
+    await visit.tab.add_startup_script(
         "let clock = 1; const timers = []; performance.now = () => clock;"
         "window.setInterval = (work, time) => timers.push({work, time, due: clock + time});"
         "window.pass = (time) => { for (const end = clock + time; clock < end; clock++)"
