@@ -1,4 +1,4 @@
-"""What all tests share: the engines of the run, each started once, and the rule that nothing is left out unseen."""
+"""Engines of the run, each started once, the choice of tests, and a report of skipped tests."""
 
 import gc
 import os
@@ -25,14 +25,14 @@ sys.dont_write_bytecode = False
 # Collections during import scan objects that all stay; `pytest_collection_finish` enables the collector again.
 gc.disable()
 
-# How long an example takes, or is drawn, says nothing on a machine that has other things to do.
+# The time of an example, or of drawing it, means nothing on a busy machine.
 settings.register_profile("full", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("quick", settings.get_profile("full"), max_examples=30)
 
 
 @pytest.fixture(scope="session")
 async def column_store(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ChdbColumnStore]:
-    """chDB with the schema. A process has one data path: tests keep apart by environment and log names."""
+    """Yield chDB with the schema. A process has one data path: tests use environments and log names of their own."""
     store = await open_chdb(tmp_path_factory.mktemp("clickhouse"))
     await apply_schema(store)
     yield store
@@ -40,15 +40,15 @@ async def column_store(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
 
 
 @pytest.fixture(scope="session", autouse=True)
-def patience_with_redis() -> Iterator[None]:
-    """In this process: a quarter of a second, which the product gives a call, is no limit on a loaded machine."""
+def patient_clients_of_redis() -> Iterator[None]:
+    """Raise the call timeout of Redis clients: the product's quarter of a second is too short on a loaded machine."""
     with patient_redis():
         yield
 
 
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Redis of the run. Tests keep apart by the names of accounts and keys."""
+    """Yield the URL of the run's Redis. Tests use accounts and keys of their own."""
     from tests.support.redis_server import running_redis
 
     with or_skip(running_redis(tmp_path_factory.mktemp("redis"))) as server:
@@ -57,7 +57,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Postgres of the run, `postgresql://…` of a role that may create databases."""
+    """Yield the URL of the run's Postgres, `postgresql://…`, for a role that may create databases."""
     from tests.support.postgres_server import running_postgres
 
     with or_skip(running_postgres(tmp_path_factory.mktemp("postgres"))) as server:
@@ -66,9 +66,9 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def clickhouse_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """ClickHouse's HTTP interface: the server in `PHAROS_TEST_CLICKHOUSE_URL`, else the front over chDB."""
-    if given := os.environ.get("PHAROS_TEST_CLICKHOUSE_URL"):
-        yield given
+    """Yield the URL of a ClickHouse HTTP interface: `PHAROS_TEST_CLICKHOUSE_URL`, or else the front over chDB."""
+    if url := os.environ.get("PHAROS_TEST_CLICKHOUSE_URL"):
+        yield url
         return
     from tests.support.clickhouse_front import running_clickhouse_front
 
@@ -78,7 +78,7 @@ def clickhouse_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real Kafka broker of the run. Tests keep apart by the names of topics and groups."""
+    """Yield the address of the run's Kafka broker. Tests use topics and groups of their own."""
     from tests.support.kafka_broker import running_kafka
 
     with or_skip(running_kafka(tmp_path_factory.mktemp("kafka"))) as server:
@@ -87,26 +87,26 @@ def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def once() -> Once:
-    """What makes each thing once a run."""
+    """Return the cache of values that are made once per run."""
     return Once()
 
 
 @pytest.fixture(params=KINDS)
 async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
-    """A database of its own for each test, of this version and with no rows, once of each kind."""
+    """Yield the URL of a migrated database without rows for each test, on SQLite and on Postgres."""
     async with migrated_database(request.param, request, tmp_path) as url:
         yield url
 
 
 @pytest.fixture
 async def monitored(database_url: str) -> AsyncIterator[Monitored]:
-    """A migrated one with monitors, and the states that the consumers write."""
+    """Yield monitor states in a migrated database."""
     async with open_monitored(database_url) as opened:
         yield opened
 
 
 class _FailuresAtOnce:
-    """Prints each failure when it happens, so that an interrupted run has named its failures too."""
+    """Prints each failure when it happens, so that an interrupted run has reported its failures too."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -133,11 +133,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_FailuresAtOnce(config))
     cpu_times.register(config)
     settings.load_profile("full" if suites.is_thorough(config) else "quick")
-    # A shell starts what runs in the background with SIGINT ignored, and every program under test would inherit that.
+    # A shell starts background commands with SIGINT ignored; every program under test would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     is_worker = hasattr(config, "workerinput")
     if not is_worker and config.getoption("numprocesses", None):
-        # It collects nothing itself.
+        # The controller of xdist collects no tests itself.
         gc.enable()
     if not is_worker and not config.option.collectonly and not config.option.help:
         # Before the workers start, so that they inherit its mark; pytest's folders of the run lie in its folder.
@@ -170,7 +170,7 @@ def pytest_terminal_summary(
         terminalreporter.write_line(f"Files of this run: {reaper.folder} (the next run removes them)")
     skipped = terminalreporter.stats.get("skipped", [])
     if skipped and os.environ.get("PHAROS_TEST_NO_SKIP"):
-        terminalreporter.write_line(f"{len(skipped)} tests were left out, and PHAROS_TEST_NO_SKIP is set")
+        terminalreporter.write_line(f"{len(skipped)} tests were skipped, and PHAROS_TEST_NO_SKIP is set")
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -19,8 +19,8 @@ from tests.support.configuration_client import (
     write_configuration,
 )
 from tests.support.platform_process import PlatformProcess, platform_process
-from tests.support.refused_configurations import PLACES, bad_requests, bad_values
-from tests.support.secret_watch import Needles, files_with
+from tests.support.refused_configurations import TEMPLATES, bad_requests, bad_values
+from tests.support.secret_watch import Needles, find_files_with
 
 _LETTERS = "αβγδεζηθικλμνξοπρστυφχψω漢字仮名交文🗝🔑"
 
@@ -119,7 +119,7 @@ def project(platform: PlatformProcess) -> ConfigurationClient:
 def _check_told(project: ConfigurationClient, known: int = 0) -> None:
     """Assert that no secret was shown since then."""
     assert len(project.outputs) > known
-    assert [output for output in project.outputs[known:] if _HIDDEN.within(output)] == []
+    assert [output for output in project.outputs[known:] if _HIDDEN.are_in(output)] == []
 
 
 def test_the_search_finds_planted_secrets(tmp_path: Path) -> None:
@@ -131,11 +131,11 @@ def test_the_search_finds_planted_secrets(tmp_path: Path) -> None:
             repr(value),
             ascii(value),
         ):
-            assert _SECRETS.within(f"so: {text}")
-        assert _SECRETS.within(base64.b64encode(b"key:" + value.encode()))
-        assert _SECRETS.within(hashlib.sha256(value.encode()).hexdigest())
+            assert _SECRETS.are_in(f"so: {text}")
+        assert _SECRETS.are_in(base64.b64encode(b"key:" + value.encode()))
+        assert _SECRETS.are_in(hashlib.sha256(value.encode()).hexdigest())
         (tmp_path / "leak").write_bytes(b"\0" + value.encode())
-        assert files_with(_SECRETS, tmp_path) == [tmp_path / "leak"]
+        assert find_files_with(_SECRETS, tmp_path) == [tmp_path / "leak"]
 
 
 def test_plans_reviews_and_runs_show_no_secret(project: ConfigurationClient) -> None:
@@ -195,17 +195,17 @@ def test_a_failed_retried_and_canceled_step_shows_no_secret(project: Configurati
 
 
 @pytest.mark.longer_in_full
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", TEMPLATES)
 def test_a_document_refused_for_a_bound_value_shows_no_secret(
     request: pytest.FixtureRequest, project: ConfigurationClient, place: str
 ) -> None:
     """A review reads documents like a plan does, so `make test` covers one value of each position."""
     known = len(project.outputs)
-    wanted = PLACES[place].replace("%s", '"${bad}"')
+    wanted = TEMPLATES[place].replace("%s", '"${bad}"')
     document = f"version: 2\n{wanted}\n"
     values = bad_values(_CORES[7], _FOREIGN)
     reviewed = (
-        values if suites.is_thorough(request.config) else [values[[*PLACES].index(place) % len(values)]]
+        values if suites.is_thorough(request.config) else [values[[*TEMPLATES].index(place) % len(values)]]
     )
     answers = []
     for path, given in (("plan", values), ("reviews", reviewed)):
@@ -252,7 +252,7 @@ def test_commands_show_no_secret(project: ConfigurationClient, tmp_path: Path) -
     assert _BRANCH in project.run_json("config", "export", *of_project)["document"]
     slug = project.run_json("project", "show", project.project)["slug"]
     project.run_json("variables", "show", f"{slug}/vault")
-    assert [output for output in project.outputs[known:] if _SECRETS.within(output)] == []
+    assert [output for output in project.outputs[known:] if _SECRETS.are_in(output)] == []
 
 
 def test_no_table_contains_a_secret(project: ConfigurationClient, platform: PlatformProcess) -> None:
@@ -262,7 +262,7 @@ def test_no_table_contains_a_secret(project: ConfigurationClient, platform: Plat
     assert rows["config_reviews"] and rows["config_operations"] and rows["variable_sets"]
     for table, found in rows.items():
         needles = _HIDDEN if table.startswith(("config_", "audit_", "idempotent_")) else _SECRETS
-        assert [row for row in found if any(needles.within(_bytes(cell)) for cell in row)] == [], table
+        assert [row for row in found if any(needles.are_in(_bytes(cell)) for cell in row)] == [], table
 
 
 def _bytes(cell: object) -> bytes:
@@ -272,7 +272,7 @@ def _bytes(cell: object) -> bytes:
 def test_no_file_contains_a_secret(project: ConfigurationClient, platform: PlatformProcess) -> None:
     # While it runs, with data that is only in the write-ahead log; and after it has ended.
     for _ in range(2):
-        assert files_with(_SECRETS, platform.data) == []
-        assert not _HIDDEN.within(platform.log.read_bytes())
+        assert find_files_with(_SECRETS, platform.data) == []
+        assert not _HIDDEN.are_in(platform.log.read_bytes())
         assert platform.stop() == 0
     platform.start()

@@ -16,15 +16,15 @@ from sqlalchemy import func, select
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
 from tests.support.deploy_platform import open_platform, prepare
-from tests.support.webhooks import KINDS, Sent, WebhookRepository, connect_webhook, pull, push
+from tests.support.webhooks import KINDS, WebhookRepository, WebhookRequest, connect_webhook, pull, push
 
 _FOREIGN = (b"Acme/Shop", b"Acme/Till")
 
 
-def _foreign(sent: Sent) -> Sent:
+def _foreign(sent: WebhookRequest) -> WebhookRequest:
     """Return the same event of another repository, with another ID at its host."""
     body = sent.body.replace(*_FOREIGN).replace(b'"id": 1,', b'"id": 2,')
-    return Sent(sent.event, body.replace(b'000000001}"', b'000000002}"'))
+    return WebhookRequest(sent.event, body.replace(b'000000001}"', b'000000002}"'))
 
 
 async def attack(webhook: WebhookRepository) -> tuple[int, int]:

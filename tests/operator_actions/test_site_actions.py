@@ -24,7 +24,7 @@ from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.accounts import make_acme
 from tests.support.engines import or_skip
 from tests.support.redis_server import running_redis
-from tests.support.stored_visits import store_a_purchase, store_dropped
+from tests.support.stored_visits import store_dropped, store_purchase
 
 NOW = datetime.now(UTC)
 # Visits that no midnight cuts.
@@ -268,7 +268,7 @@ async def test_what_came_and_what_was_dropped_is_shown(
     assert (before["verified"], before["last_event_at"]) == (False, None)
     shown = await measured.act("show", id=before["id"])
     assert shown["dropped"] == {}
-    await store_a_purchase(column_store, before["id"], NOON)
+    await store_purchase(column_store, before["id"], NOON)
     for days, reason, events in ((1, "bot", 3), (2, "bot", 4), (29, "opted_out", 1), (31, "bot", 100)):
         await store_dropped(column_store, before["id"], NOW - timedelta(days=days), reason, events)
     shown = await measured.act("show", id=before["id"])
@@ -279,7 +279,7 @@ async def test_what_came_and_what_was_dropped_is_shown(
 
 async def test_a_report_by_id_name_and_tracker_id(measured: Control, column_store: ChdbColumnStore) -> None:
     (site,) = await measured.act("list")
-    await store_a_purchase(column_store, site["id"], NOON)
+    await store_purchase(column_store, site["id"], NOON)
     await measured.act("goals-add", id=site["id"], event="purchase")
     filters = {"path": None, "device": "Mobile", "country": "no"}
     reports = [

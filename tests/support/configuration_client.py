@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.platform_process import Answer, PlatformProcess
+from tests.support.platform_process import PlatformProcess, Response
 from tests.support.waits import wait_until
 
 _SECONDS = 120
@@ -23,7 +23,7 @@ class ConfigurationClient:
     """The project's ID."""
     outputs: list[str] = field(default_factory=list)
 
-    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Response:
         """Call the API with the first account's token; a `body` of bytes is sent unchanged."""
         sent = {"Authorization": f"Bearer {self.platform.credentials['api_token']}"}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -35,7 +35,7 @@ class ConfigurationClient:
         self.outputs += [json.dumps(answer.json, ensure_ascii=False), str(answer.headers)]
         return answer
 
-    def configure(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+    def configure(self, method: str, path: str, body: Any = None, **headers: str) -> Response:
         """Call a route of the project's configuration."""
         return self.call(method, f"projects/{self.project}/configuration/{path}", body, **headers)
 

@@ -61,7 +61,7 @@ _CONNECTIONS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """A response as it was received."""
 
     status: int
@@ -135,7 +135,7 @@ class Platform:
         *,
         token: str | None = None,
         headers: Mapping[str, str | None] | None = None,
-    ) -> Answer:
+    ) -> Response:
         """Call the API as acme's owner, or with `token`; return the response, which must not be a 5xx.
 
         A `body` that is a dictionary is sent as JSON, any other unchanged. `headers` override the default ones; a value
@@ -153,7 +153,7 @@ class Platform:
         async with self.http.request(
             method, address, data=data, headers=sent, allow_redirects=False
         ) as response:
-            answer = Answer(response.status, response.headers, await response.read())
+            answer = Response(response.status, response.headers, await response.read())
         assert answer.status < 500, (method, path, answer)
         assert answer.headers["X-Request-Id"]
         return answer

@@ -15,7 +15,7 @@ from typing import Any
 
 from deployer.processes.marks import find_marked
 from tests.support.engines import free_port
-from tests.support.platform_process import Answer, PlatformProcess, platform_process
+from tests.support.platform_process import PlatformProcess, Response, platform_process
 from tests.support.repositories import Repository
 from tests.support.waits import wait_until
 
@@ -54,7 +54,7 @@ class Installation:
         """The deployer's folder."""
         return self.platform.data / "deployer"
 
-    def call(self, method: str, path: str, body: Any = None) -> Answer:
+    def call(self, method: str, path: str, body: Any = None) -> Response:
         """Call the API with the first account's token."""
         headers = {"Authorization": f"Bearer {self.platform.credentials['api_token']}"}
         data = None

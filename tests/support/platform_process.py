@@ -1,4 +1,4 @@
-"""A real `pharos up` as a process of its own, to talk to, to stop and to kill."""
+"""A real `pharos up` in a process of its own."""
 
 import json
 import os
@@ -23,8 +23,8 @@ _START_SECONDS = 120
 
 
 @dataclass(slots=True)
-class Answer:
-    """Status, headers and JSON of an answer."""
+class Response:
+    """Status, headers and JSON body of a response."""
 
     status: int
     headers: Mapping[str, str]
@@ -56,7 +56,7 @@ class PlatformProcess:
         return self._process.pid
 
     def start(self, *more: str) -> None:
-        """Start and wait until it is ready."""
+        """Start, and wait until the platform is ready."""
         with open(self.log, "ab") as log:
             self._process = fork_server.popen(
                 [*self._command, "--data", str(self.data), "--port", str(self.port), *more],
@@ -68,7 +68,9 @@ class PlatformProcess:
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
-                raise AssertionError(f"ended with {self._process.returncode}: {self.log.read_text()[-3000:]}")
+                raise AssertionError(
+                    f"ended with status {self._process.returncode}: {self.log.read_text()[-3000:]}"
+                )
             with suppress(OSError):
                 if self.request("GET", "/health/ready").status == 200:
                     return
@@ -77,19 +79,19 @@ class PlatformProcess:
 
     def request(
         self, method: str, path: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
-        """One request. Raises `OSError` when nothing answers."""
+    ) -> Response:
+        """Send a request. Raises `OSError` if nothing listens."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}{path}", data=body, method=method, headers=dict(headers or {})
         )
         try:
             with urllib.request.urlopen(request, timeout=60) as response:
-                return _answer(response.status, response)
+                return _read_response(response.status, response)
         except urllib.error.HTTPError as error:
             with error:
-                return _answer(error.code, error)
+                return _read_response(error.code, error)
 
-    def ingest(self, batch: Mapping[str, Any]) -> Answer:
+    def ingest(self, batch: Mapping[str, Any]) -> Response:
         """Send one batch with the first environment's key."""
         headers = {
             "Authorization": f"Bearer {self.credentials['ingest_key']}",
@@ -97,7 +99,7 @@ class PlatformProcess:
         }
         return self.request("POST", "/api/v1/ingest", body=json.dumps(batch).encode(), headers=headers)
 
-    def receipt(self, receipt: str) -> Answer:
+    def receipt(self, receipt: str) -> Response:
         """Read a receipt with the first environment's key."""
         headers = {"Authorization": f"Bearer {self.credentials['ingest_key']}"}
         return self.request("GET", f"/api/v1/ingest/receipts/{receipt}", headers=headers)
@@ -110,7 +112,7 @@ class PlatformProcess:
     def run(
         self, *arguments: str, stdin: str | None = None, data: bool = True
     ) -> subprocess.CompletedProcess[str]:
-        """Another command of `pharos` on the same data folder; `data`: name it behind the arguments."""
+        """Run a `pharos` command; `data`: add `--data` with the platform's folder to the arguments."""
         return fork_server.run(
             [str(PHAROS), *arguments, *(("--data", str(self.data)) if data else ())],
             input=stdin,
@@ -121,13 +123,13 @@ class PlatformProcess:
         )
 
     def query(self, sql: str) -> list[dict[str, Any]]:
-        """Rows of a query through `pharos query`."""
+        """Return the rows of a query by `pharos query`."""
         done = self.run("query", "--json", sql)
         assert done.returncode == 0, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def wait_until_consumed(self, seconds: float = 120) -> None:
-        """Wait until the consumer has nothing left to do: the log holds no record any more."""
+        """Wait until the consumer has consumed every record of the log."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.metric("pharos_log_bytes") == 0:
@@ -136,7 +138,7 @@ class PlatformProcess:
         raise AssertionError(f"records are left in the log: {self.log.read_text()[-3000:]}")
 
     def metric(self, name: str) -> float:
-        """The sum of a metric over its labels."""
+        """Return the sum of a metric over its labels."""
         request = urllib.request.Request(f"http://127.0.0.1:{self.metrics_port}/metrics")
         with urllib.request.urlopen(request, timeout=60) as response:
             lines = response.read().decode().splitlines()
@@ -145,34 +147,34 @@ class PlatformProcess:
         return sum(map(float, values))
 
     def kill(self) -> None:
-        """`kill -9`, by process ID."""
+        """Kill the process with SIGKILL."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
 
     def wait_for_end(self, seconds: float = 120) -> int:
-        """Wait until the process has ended by itself; gives its status."""
+        """Wait until the process has ended by itself; return its status."""
         assert self._process is not None
         return self._process.wait(seconds)
 
     def stop(self) -> int:
-        """SIGTERM, and wait for the drained end."""
+        """Send SIGTERM, and wait for the end; return the status."""
         assert self._process is not None
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         return self._process.wait(120)
 
 
-def _answer(status: int, response: Any) -> Answer:
+def _read_response(status: int, response: Any) -> Response:
     body = response.read()
-    return Answer(status, response.headers, json.loads(body) if body else None)
+    return Response(status, response.headers, json.loads(body) if body else None)
 
 
 @contextmanager
 def platform_process(
     data: Path, *more: str, command: list[str] | None = None, env: Mapping[str, str] | None = None
 ) -> Iterator[PlatformProcess]:
-    """A started platform that is gone at the end."""
+    """Yield a started platform; kill it at the end."""
     process = PlatformProcess(data, command=command, env=env)
     try:
         process.start(*more)

@@ -1,4 +1,4 @@
-"""PostgreSQL itself, a fresh cluster on loopback. The server refuses to run as root: then it runs as `postgres`."""
+"""A PostgreSQL server with a new cluster on loopback. It refuses to run as root; then it runs as `postgres`."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ from tests.support.engines import EngineMissing, free_port
 from tests.support.reaper import run_folder
 
 _START_SECONDS = 120.0
-# Shared memory in files of the cluster: a killed server leaves nothing behind elsewhere.
+# Shared memory in files of the cluster, so that a killed server leaves nothing elsewhere.
 _OPTIONS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -31,7 +31,7 @@ _NOT_DURABLE = {
     "fsync": "off",
     "synchronous_commit": "off",
     "full_page_writes": "off",
-    # Memory, too, where the cluster is in it.
+    # The cluster may be in memory.
     "max_wal_size": "64MB",
     "min_wal_size": "32MB",
 }
@@ -39,7 +39,7 @@ _NOT_DURABLE = {
 
 @dataclass(slots=True)
 class PostgresServer:
-    """A server's processes, and how to start it again on the same cluster."""
+    """A server, which can be restarted on the same cluster."""
 
     binaries: Path
     data: Path
@@ -52,11 +52,11 @@ class PostgresServer:
 
     @property
     def url(self) -> str:
-        """Of a role that may do everything, in the database that every cluster has."""
+        """The URL of the superuser in the database `postgres`."""
         return f"postgresql://pharos@127.0.0.1:{self.port}/postgres"
 
     def make_cluster(self) -> None:
-        """`initdb`. Whoever reaches the port is let in: it is open on loopback only."""
+        """Run `initdb`. The server trusts every client: it listens on loopback only."""
         subprocess.run(
             [
                 *(str(self.binaries / "initdb"), "--pgdata", str(self.data), "--username", "pharos"),
@@ -70,12 +70,12 @@ class PostgresServer:
         )
 
     def start(self) -> None:
-        """Start and wait until it takes connections. Raises `RuntimeError`."""
+        """Start, and wait until the server accepts connections. Raises `RuntimeError`."""
         options = (_OPTIONS if self.durable else _OPTIONS | _NOT_DURABLE) | self.options
-        given = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+        parameters = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [str(self.binaries / "postgres"), "-D", str(self.data), "-p", str(self.port), *given],
+                [str(self.binaries / "postgres"), "-D", str(self.data), "-p", str(self.port), *parameters],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -91,7 +91,7 @@ class PostgresServer:
             time.sleep(0.02)
 
     def _is_ready(self) -> bool:
-        # Where `pg_ctl --wait` looks: the number of the process in the first line, its state in the eighth.
+        # The file that `pg_ctl --wait` reads: the process ID in the first line, the state in the eighth.
         with contextlib.suppress(FileNotFoundError):
             lines = (self.data / "postmaster.pid").read_text().split("\n")
             assert self.process is not None
@@ -99,7 +99,7 @@ class PostgresServer:
         return False
 
     def stop(self) -> None:
-        """End it in order, without waiting for clients."""
+        """Stop the server in an orderly way, without waiting for clients."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:
@@ -108,27 +108,27 @@ class PostgresServer:
                 self.kill()
 
     def kill(self) -> None:
-        """SIGKILL to all its processes at once, as when its machine loses power."""
+        """Kill all processes at once with SIGKILL, as in a power failure."""
         reached = self._signal(signal.SIGKILL)
         if self.process is not None:
             self.process.wait()
-        # A new start refuses while one of the old processes is there.
+        # The server does not start while one of the old processes exists.
         while any(_is_running(process) for process in reached):
             time.sleep(0.01)
 
     def pause(self) -> None:
-        """Let it hang: connections stay open, nothing answers."""
+        """Suspend the server: connections stay open, nothing responds."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """End a pause."""
+        """Let a suspended server continue."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> list[psutil.Process]:
         if self.process is None or self.process.poll() is not None:
             return []
         first = psutil.Process(self.process.pid)
-        # The first alone makes others: it is signalled before they are counted, so that none is missed.
+        # Only the first process starts others. It is signalled before the others are listed, so that none is missed.
         children = first.children(recursive=True)
         first.send_signal(number)
         reached = {*children, *_children_of(first)}
@@ -154,12 +154,12 @@ def _children_of(process: psutil.Process) -> list[psutil.Process]:
 def running_postgres(
     folder: Path, port: int | None = None, *, durable: bool = False, options: dict[str, str] | None = None
 ) -> Iterator[PostgresServer]:
-    """A server on a cluster of its own, gone at the end; its log is `folder`/postgres.log.
+    """Yield a server on a new cluster, removed at the end; its log is `folder`/postgres.log.
 
-    Raises `EngineMissing`. With `durable` it syncs as a real one does.
+    With `durable` it syncs to disk. Raises `EngineMissing`.
     """
     binaries = _find_binaries()
-    # A test's own folder is closed to the user that the server runs as. And not where `tempfile.tempdir` points.
+    # Not the test's folder: the user of the server cannot enter it. Nor the folder of `tempfile.tempdir`.
     home = Path(tempfile.mkdtemp(prefix="postgres-", dir=run_folder()))
     server = PostgresServer(
         binaries, home / "data", folder / "postgres.log", port or free_port(), durable, options or {}
@@ -177,7 +177,7 @@ def running_postgres(
 
 
 def _find_binaries() -> Path:
-    """The newest of Debian's versions, before whatever `postgres` in the path may be."""
+    """Return the folder of the newest version of Debian, or else of the `initdb` in PATH. Raises `EngineMissing`."""
     versions = [p for p in Path("/usr/lib/postgresql").glob("*/bin") if (p / "initdb").exists()]
     if versions:
         return max(versions, key=lambda path: [int(n) for n in re.findall(r"\d+", path.parent.name)])
@@ -188,7 +188,7 @@ def _find_binaries() -> Path:
 
 
 def _user() -> dict[str, Any]:
-    """How `subprocess` starts it as somebody else than root."""
+    """Return the options of `subprocess` that start the server as another user than root."""
     if os.geteuid() != 0:
         return {}
     for name in ("postgres", "nobody"):

@@ -1,4 +1,4 @@
-"""Fixtures: the control plane over HTTP on both databases, a copy of a prepared one for each test."""
+"""Fixtures: the control plane over HTTP on both databases, with a copy of a prepared database for each test."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,6 +16,6 @@ async def prepared(request: pytest.FixtureRequest) -> Prepared:
 
 @pytest.fixture
 async def platform(prepared: Prepared, tmp_path: Path) -> AsyncIterator[Platform]:
-    """One of its own for each test."""
+    """Yield a platform for this test alone."""
     async with open_platform(prepared, tmp_path) as opened:
         yield opened

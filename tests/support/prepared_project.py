@@ -1,4 +1,4 @@
-"""Fixtures: a project with people and a repository on both databases, a copy of a prepared one for each test."""
+"""Fixtures: a project with people and a repository, in a copy of a prepared database for each test."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,7 +18,7 @@ async def prepared_project(request: pytest.FixtureRequest) -> PreparedProject:
 
 @pytest.fixture
 async def database_url(prepared_project: PreparedProject, tmp_path: Path) -> AsyncIterator[str]:
-    """The copy of this test, which `sessions` opens."""
+    """Yield the URL of this test's copy, which the fixture `sessions` opens."""
     async with copied_database(prepared_project.url, tmp_path) as url:
         yield url
 

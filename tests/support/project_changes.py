@@ -1,4 +1,4 @@
-"""What people do in a project besides applying configurations."""
+"""Changes that people make to a project other than by its configuration."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
@@ -44,7 +44,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _asks(method: str, operation: str, body: Any, status: int, name: str = _NAME) -> Change:
+def _call(method: str, operation: str, body: Any, status: int, name: str = _NAME) -> Change:
     async def change(platform: Platform) -> None:
         path = environment_path(platform.acme.places[name], operation)
         assert (await platform.call(method, path, body)).status == status
@@ -52,8 +52,8 @@ def _asks(method: str, operation: str, body: Any, status: int, name: str = _NAME
     return change
 
 
-def _sets(**values: Any) -> Change:
-    """Columns of the environment."""
+def _set_columns(**values: Any) -> Change:
+    """Return a change that sets columns of the environment."""
 
     async def change(platform: Platform) -> None:
         mine = Environment.id == platform.acme.environment(_NAME).id
@@ -63,36 +63,36 @@ def _sets(**values: Any) -> Change:
     return change
 
 
-def _in_place(do: Callable[..., Awaitable[Any]]) -> Change:
-    """With a session, the project and the environment, in one transaction."""
+def _in_environment(operation: Callable[..., Awaitable[Any]]) -> Change:
+    """Return a change that runs an operation on the environment in one transaction."""
 
     async def change(platform: Platform) -> None:
         async with platform.sessions() as session, session.begin():
             project = await session.get_one(Project, platform.acme.projects["shop"].id)
             environment = await session.get_one(Environment, platform.acme.environment(_NAME).id)
-            await do(session, DeployTarget(environment, project))
+            await operation(session, DeployTarget(environment, project))
 
     return change
 
 
-def _on_site(do: Callable[..., Awaitable[Any]]) -> Change:
+def _on_site(operation: Callable[..., Awaitable[Any]]) -> Change:
     async def change(platform: Platform) -> None:
         assert platform.acme.site is not None
         async with platform.sessions() as session, session.begin():
-            await do(session, await session.get_one(Site, platform.acme.site.id))
+            await operation(session, await session.get_one(Site, platform.acme.site.id))
 
     return change
 
 
-def _on_heartbeat(do: Callable[..., Awaitable[Any]]) -> Change:
+def _on_heartbeat(operation: Callable[..., Awaitable[Any]]) -> Change:
     async def change(platform: Platform) -> None:
         async with platform.sessions() as session, session.begin():
-            await do(session, (await session.execute(select(Heartbeat))).scalar_one())
+            await operation(session, (await session.execute(select(Heartbeat))).scalar_one())
 
     return change
 
 
-def _decides(to: ChangeState) -> Change:
+def _decide(to: ChangeState) -> Change:
     async def change(platform: Platform) -> None:
         async with platform.sessions() as session, session.begin():
             environment = await session.get_one(Environment, platform.acme.environment(_NAME).id)
@@ -107,13 +107,13 @@ def _decides(to: ChangeState) -> Change:
 _SETTINGS = HeartbeatSettings("nightly", Schedule(period_seconds=3600))
 
 
-async def make_before(platform: Platform) -> None:
-    """What some of the changes need: a heartbeat, and variables that wait for a second person."""
-    await _in_place(lambda session, target: create_heartbeat(session, target.environment, _SETTINGS, _now()))(
-        platform
-    )
+async def prepare_changes(platform: Platform) -> None:
+    """Create what some changes need: a heartbeat, a goal, and variables that wait for approval."""
+    await _in_environment(
+        lambda session, target: create_heartbeat(session, target.environment, _SETTINGS, _now())
+    )(platform)
     await platform.change(_NAME, variables_need_approval=True)
-    await _asks("PUT", "variables", {"variables": "A=1\nB=2"}, 202)(platform)
+    await _call("PUT", "variables", {"variables": "A=1\nB=2"}, 202)(platform)
     await _on_site(lambda session, site: add_goal(session, site, "Signup", None, "/welcome", _now()))(
         platform
     )
@@ -131,55 +131,55 @@ async def _lock_and_unlock(session: Any, target: DeployTarget) -> None:
 
 async def _scale_and_back(platform: Platform) -> None:
     for replicas in (7, 1):
-        await _asks("PATCH", "scale", {"replicas": replicas}, 202)(platform)
+        await _call("PATCH", "scale", {"replicas": replicas}, 202)(platform)
 
 
-async def _call_workflow(platform: Platform) -> None:
+async def _set_workflow(platform: Platform) -> None:
     path = f"/v1/projects/{platform.acme.projects['shop'].public_id}/workflow"
     body = {"workflow": "version: 1\nprocesses: {web: {command: serve}}"}
     assert (await platform.call("PUT", path, body)).status == 200
 
 
-CHANGES: Mapping[str, Change] = {
-    "a scale": _asks("PATCH", "scale", {"replicas": 7}, 202),
-    "a hibernation": _asks("PATCH", "runtime", {"state": "hibernated"}, 202),
-    "variables": _asks("PUT", "variables", {"variables": "A=1"}, 200, "shop/production"),
-    "variables that wait": _asks("PUT", "variables", {"variables": "A=2"}, 202),
-    "an approval": _decides(ChangeState.APPLIED),
-    "a rejection": _decides(ChangeState.REJECTED),
-    "a lock": _in_place(lambda session, target: lock_environment(session, target, "x", _ACTOR, _now())),
-    "a window": _sets(deploy_window='{"days":["mon"],"from":"09:00","to":"16:00","timezone":"UTC"}'),
-    "a name": _sets(name="Test"),
-    "a type": _sets(type="development"),
-    "an order": _sets(position=7),
-    "a branch": _sets(branch="develop"),
-    "approval of deploys": _sets(deploys_need_approval=True),
-    "approval of variables": _sets(variables_need_approval=False),
-    "waking": _sets(wake_on_request=True),
-    "an environment": _in_place(
+CHANGES_TO_PLAN: Mapping[str, Change] = {
+    "a scale": _call("PATCH", "scale", {"replicas": 7}, 202),
+    "a hibernation": _call("PATCH", "runtime", {"state": "hibernated"}, 202),
+    "variables": _call("PUT", "variables", {"variables": "A=1"}, 200, "shop/production"),
+    "variables that wait": _call("PUT", "variables", {"variables": "A=2"}, 202),
+    "an approval": _decide(ChangeState.APPLIED),
+    "a rejection": _decide(ChangeState.REJECTED),
+    "a lock": _in_environment(lambda session, target: lock_environment(session, target, "x", _ACTOR, _now())),
+    "a window": _set_columns(deploy_window='{"days":["mon"],"from":"09:00","to":"16:00","timezone":"UTC"}'),
+    "a name": _set_columns(name="Test"),
+    "a type": _set_columns(type="development"),
+    "an order": _set_columns(position=7),
+    "a branch": _set_columns(branch="develop"),
+    "approval of deploys": _set_columns(deploys_need_approval=True),
+    "approval of variables": _set_columns(variables_need_approval=False),
+    "waking": _set_columns(wake_on_request=True),
+    "an environment": _in_environment(
         lambda session, target: create_environment(session, target.project, "New", "new", "staging", _now())
     ),
-    "an environment less": _in_place(
+    "a removed environment": _in_environment(
         lambda session, target: remove_environment(session, target, _ACTOR, _now())
     ),
-    "a heartbeat": _in_place(
+    "a heartbeat": _in_environment(
         lambda session, target: create_heartbeat(
             session, target.environment, HeartbeatSettings("other", _SETTINGS.schedule), _now()
         )
     ),
-    "a heartbeat less": _on_heartbeat(remove_heartbeat),
+    "a removed heartbeat": _on_heartbeat(remove_heartbeat),
     "a heartbeat's grace": _on_heartbeat(
         lambda session, heartbeat: session.execute(update(Heartbeat).values(grace_seconds=1))
     ),
-    "a queue": _in_place(
+    "a queue": _in_environment(
         lambda session, target: create_queue(session, target.environment, "default", _now())
     ),
-    "a project's name": _in_place(
+    "a project's name": _in_environment(
         lambda session, target: session.execute(
             update(Project).where(Project.id == target.project.id).values(name="The shop")
         )
     ),
-    "a site": _in_place(
+    "a site": _in_environment(
         lambda session, target: create_site(
             session, target.project.id, "docs", "UTC", ["https://docs.example"], _now()
         )
@@ -189,20 +189,20 @@ CHANGES: Mapping[str, Change] = {
     ),
     "a site's time zone": _on_site(lambda session, site: change_timezone(session, site, "UTC")),
     "a goal": _on_site(lambda session, site: add_goal(session, site, "Purchase", "purchase", None, _now())),
-    "a goal less": _on_site(_remove_goals),
+    "a removed goal": _on_site(_remove_goals),
     "a goal's path": _on_site(
         lambda session, site: session.execute(
             update(Goal).where(Goal.site_id == site.id).values(path="/other")
         )
     ),
 }
-"""What a plan sees: nobody may apply one from before."""
+"""Changes of planned state: a plan made before one of them cannot be applied."""
 
-NO_CHANGES: Mapping[str, Change] = {
-    "a deployment": _asks("POST", "deploy", {}, 202),
-    "the same scale": _asks("PATCH", "scale", {"replicas": 1}, 202),
+CHANGES_OUTSIDE_PLAN: Mapping[str, Change] = {
+    "a deployment": _call("POST", "deploy", {}, 202),
+    "the same scale": _call("PATCH", "scale", {"replicas": 1}, 202),
     "a scale and back": _scale_and_back,
-    "a lock that is gone again": _in_place(_lock_and_unlock),
+    "a lock and its removal": _in_environment(_lock_and_unlock),
     "a heartbeat's signal": _on_heartbeat(
         lambda session, heartbeat: session.execute(
             update(HeartbeatState).values(state="up", last_signal_ms=1, version=1)
@@ -211,14 +211,16 @@ NO_CHANGES: Mapping[str, Change] = {
     "a monitor's key": _on_heartbeat(
         lambda session, heartbeat: create_monitor_key(session, _now(), heartbeat_id=heartbeat.id)
     ),
-    "an ingest key": _in_place(
+    "an ingest key": _in_environment(
         lambda session, target: create_ingest_key(session, target.environment, _now())
     ),
-    "another project's scale": _asks("PATCH", "scale", {"replicas": 7}, 202, "blog/staging"),
-    "a preview": _in_place(
+    "another project's scale": _call("PATCH", "scale", {"replicas": 7}, 202, "blog/staging"),
+    "a preview": _in_environment(
         lambda session, target: open_preview(session, target.project, "feature", _ACTOR, _now())
     ),
-    "a role": _in_place(lambda session, target: session.execute(update(ProjectRole).values(role="viewer"))),
-    "a workflow": _call_workflow,
+    "a role": _in_environment(
+        lambda session, target: session.execute(update(ProjectRole).values(role="viewer"))
+    ),
+    "a workflow": _set_workflow,
 }
-"""What a plan does not see."""
+"""Changes that leave earlier plans valid."""

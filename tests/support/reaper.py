@@ -1,6 +1,6 @@
-"""Kills the processes and removes the folders that a test run leaves behind, also one that was killed.
+"""Kills the processes and removes the folders that a test run leaves behind, even a run that was killed.
 
-A process of its own watches a pipe that only the run holds open, so that it notices even `kill -9`.
+A separate process watches a pipe that only the run keeps open, so that it notices even `kill -9`.
 
 python -m tests.support.reaper MARK   serves; standard input is that pipe
 """
@@ -22,7 +22,7 @@ _PREFIX = "pharos-test-"
 _ROUNDS = 20
 _START_SECONDS = 60
 _DISK = Path("/tmp")
-# A run there takes a seventh less CPU, and 0.6 GB.
+# A run in memory takes a seventh less CPU, and 0.6 GB.
 _MEMORY = Path("/dev/shm")
 _ENOUGH_MEMORY = 4_000_000_000
 _FINISHED = b"finished"
@@ -73,7 +73,7 @@ def remove_old_folders() -> None:
     watched = {word for command in commands for word in command if word.startswith(_PREFIX)}
     for folder in (*_MEMORY.glob(f"{_PREFIX}*"), *_DISK.glob(f"{_PREFIX}*")):
         with contextlib.suppress(OSError):
-            # A run that starts just now has no reaper yet.
+            # A run that has just started may have no reaper yet.
             if folder.name not in watched and time.time() - folder.stat().st_mtime > _START_SECONDS:
                 _remove(folder)
 
@@ -84,8 +84,10 @@ def _remove(folder: Path) -> None:
 
 
 def _find_marked(mark: str) -> list[psutil.Process]:
-    """Return the processes of the run: by their environment, or because they work in one of its folders or their
-    command line names one. Of the latter not those of a terminal: somebody may be looking at the run's files."""
+    """Return the processes of the run: by their environment, working directory or command line.
+
+    Processes of a terminal count only by their environment: somebody may be reading the run's files.
+    """
     found = []
     for process in psutil.process_iter():
         if process.pid == os.getpid():
@@ -112,8 +114,10 @@ def _end_marked(mark: str) -> None:
 
 
 def main() -> None:
-    """Wait until the run has ended, then end what is left of it: also a run that ends in order may have lost a worker,
-    whose engines go on."""
+    """Wait until the run has ended, then end its remaining processes.
+
+    A run that ends in an orderly way may have lost a worker whose engines still run.
+    """
     mark = sys.argv[1]
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""Redis itself, on loopback, without persistence."""
+"""A Redis server on loopback, without persistence."""
 
 import contextlib
 import shutil
@@ -18,13 +18,13 @@ from storage_backends.redis_connection import RedisConnection
 from tests.support.engines import EngineMissing, free_port
 
 _START_SECONDS = 60.0
-_PRODUCTS_SECONDS = redis_connection._CALL_SECONDS
+_PRODUCT_SECONDS = redis_connection._CALL_SECONDS
 _PATIENT_SECONDS = 30.0
 
 
 @dataclass(slots=True)
 class RedisServer:
-    """A server's process, and how to start it again, empty."""
+    """A server, which can be restarted empty."""
 
     folder: Path
     port: int
@@ -35,7 +35,7 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        """Start and wait until it answers. Raises `EngineMissing` and `RuntimeError`."""
+        """Start, and wait until the server responds. Raises `EngineMissing` and `RuntimeError`."""
         program = shutil.which("redis-server")
         if program is None:
             raise EngineMissing("redis-server is not installed; on Debian: apt-get install redis-server")
@@ -52,43 +52,43 @@ class RedisServer:
                 start_new_session=True,
             )
         deadline = time.monotonic() + _START_SECONDS
-        while not self._answers():
+        while not self._responds():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((self.folder / "redis.log").read_text()[-2000:])
             time.sleep(0.02)
 
-    def _answers(self) -> bool:
+    def _responds(self) -> bool:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0) as probe:
             probe.sendall(b"PING\r\n")
             return probe.recv(5) == b"+PONG"
         return False
 
     def stop(self, number: int = signal.SIGKILL) -> None:
-        """End it, with all that it holds."""
+        """Stop the server with this signal; its data is lost."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.send_signal(number)
             self.process.wait(60)
 
     def pause(self) -> None:
-        """Let it hang: connections stay open, nothing answers."""
+        """Suspend the server: connections stay open, nothing responds."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """End a pause."""
+        """Let a suspended server continue."""
         assert self.process is not None
         self.process.send_signal(signal.SIGCONT)
 
     def restart(self) -> None:
-        """The same address, empty."""
+        """Start the server again on the same address, without data."""
         self.stop()
         self.start()
 
 
 @contextlib.contextmanager
 def running_redis(folder: Path, port: int | None = None) -> Iterator[RedisServer]:
-    """A server of its own, gone at the end. Raises `EngineMissing`."""
+    """Yield a server; kill it at the end. Raises `EngineMissing`."""
     server = RedisServer(folder, port or free_port())
     try:
         server.start()
@@ -99,38 +99,36 @@ def running_redis(folder: Path, port: int | None = None) -> Iterator[RedisServer
 
 @contextlib.contextmanager
 def recorded_attempts(connection: RedisConnection) -> Iterator[list[object]]:
-    """Meanwhile the clock by which it waits for a Redis that is away stands still, and each call that it makes all the
-    same is noted."""
-    tries: list[object] = []
+    """Stop the clock of the connection's back-off, and yield a list of the calls that it makes nevertheless."""
+    attempts: list[object] = []
     now, run = connection._clock(), connection._run
 
-    async def note_and_run(call: Any) -> Any:
-        tries.append(call)
+    async def record_and_run(call: Any) -> Any:
+        attempts.append(call)
         return await run(call)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection, "_clock", lambda: now)
-        patch.setattr(connection, "_run", note_and_run)
-        yield tries
+        patch.setattr(connection, "_run", record_and_run)
+        yield attempts
 
 
 @contextlib.contextmanager
 def patient_redis() -> Iterator[None]:
-    """Clients that are made meanwhile take a Redis for away that cannot be reached, and not one that is slow to answer
-    because the machine stood still for a moment."""
-    with _waiting(_PATIENT_SECONDS):
+    """Give clients that are created in this block a long call timeout: a slow machine must not count as an outage."""
+    with _call_timeout(_PATIENT_SECONDS):
         yield
 
 
 @contextlib.contextmanager
 def hasty_redis() -> Iterator[None]:
-    """Clients that are made meanwhile wait no longer than the product's do: for tests of a Redis that hangs."""
-    with _waiting(_PRODUCTS_SECONDS):
+    """Give clients that are created in this block the product's call timeout: for tests of a suspended Redis."""
+    with _call_timeout(_PRODUCT_SECONDS):
         yield
 
 
 @contextlib.contextmanager
-def _waiting(seconds: float) -> Iterator[None]:
+def _call_timeout(seconds: float) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(redis_connection, "_CALL_SECONDS", seconds)
         yield

@@ -1,8 +1,8 @@
-"""Configurations that are refused, with a secret in them: as a binding, or in the middle of what is wrong."""
+"""Configurations with a secret that are refused: the secret is a binding, or part of the faulty text."""
 
 from typing import Any
 
-PLACES = {
+TEMPLATES = {
     "a project's name": "project: {name: %s}",
     "a name": "environments: {one: {type: staging, name: %s}}",
     "a type": "environments: {one: {type: %s}}",
@@ -47,11 +47,11 @@ PLACES = {
     "what is deleted": "delete: [%s]",
     "a part of what is deleted": 'delete: ["environments.vault.variables.${bad}"]',
 }
-"""Where a binding may stand, alone or in part of a text."""
+"""Documents with a binding as a value or part of a text, by what the binding sets."""
 
 
 def bad_values(core: str, foreign: str) -> list[str]:
-    """Hardly any of them is taken anywhere but as a variable."""
+    """Return values that are accepted hardly anywhere but as a variable."""
     return [
         core,
         f"{core} {core}",
@@ -67,7 +67,7 @@ def bad_values(core: str, foreign: str) -> list[str]:
 
 
 def bad_requests(core: str) -> dict[str, Any]:
-    """Bodies by what is wrong with each; bytes are sent as they are."""
+    """Return faulty request bodies by their fault; bytes are sent unchanged."""
     binding = 'version: 2\nproject: {name: "${name}"}\n'
     plain = "version: 2\nenvironments: {one: {type: staging, variables: {A: %s}}}\n"
     return {

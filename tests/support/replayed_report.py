@@ -1,8 +1,8 @@
-"""Reads a topic of page views from its start into fresh tables and prints the reports: a program of its own, for a
-process has one column store.
+"""Consumes a topic of page views from its start into new tables and prints reports. A separate program, because a
+process can open only one column store.
 
-Arguments: the log's file, an empty folder, rows in a chunk, the time in milliseconds, and the reports as JSON: a list
-of [zone, days, filters].
+Arguments: the log's file, an empty folder, rows per chunk, the time in milliseconds, and the reports as a JSON list of
+[zone, days, filters].
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def _replay(
-    log_file: Path, folder: Path, rows: int, now: datetime, wanted: list[tuple[str, int, dict[str, Any]]]
+    log_file: Path, folder: Path, rows: int, now: datetime, requests: list[tuple[str, int, dict[str, Any]]]
 ) -> bytes:
     log = await open_sqlite_log(log_file, 2**40)
     store = await open_chdb(folder / "clickhouse")
@@ -49,7 +49,7 @@ async def _replay(
             ReportedGoal(3, "Thanks", None, "/thanks"),
         ]
         reports = []
-        for zone, days, conditions in wanted:
+        for zone, days, conditions in requests:
             filters = VisitFilters(**conditions)
             request = ReportRequest(SITE, zone, filters, goals, now)
             site = ReportedSite(SITE, "Shop", zone, described)
@@ -62,11 +62,11 @@ async def _replay(
 
 
 def main() -> None:
-    """Prints the reports, one a line."""
-    log_file, folder, rows, now_ms, wanted = sys.argv[1:]
+    """Print the reports, one per line."""
+    log_file, folder, rows, now_ms, requests = sys.argv[1:]
     now = _EPOCH + timedelta(milliseconds=int(now_ms))
     sys.stdout.buffer.write(
-        asyncio.run(_replay(Path(log_file), Path(folder), int(rows), now, json.loads(wanted)))
+        asyncio.run(_replay(Path(log_file), Path(folder), int(rows), now, json.loads(requests)))
     )
 
 

@@ -1,4 +1,4 @@
-"""Git repositories of tests: bare, filled a commit at a time, without a work tree of their own."""
+"""Bare Git repositories, to which tests add commits without a work tree."""
 
 import os
 import subprocess
@@ -19,17 +19,17 @@ _IDENTITY = {
 
 @dataclass(frozen=True)
 class Link:
-    """A file that is a symbolic link."""
+    """A symbolic link."""
 
     target: str
 
 
 Files = Mapping[str, str | bytes | Link]
-"""What is in a revision, by path."""
+"""The contents of a revision by path."""
 
 
 class Repository:
-    """A bare repository."""
+    """A new bare repository."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,8 +39,7 @@ class Repository:
     def commit(
         self, files: Files, branch: str = "main", *, submodules: Mapping[str, str] | None = None
     ) -> str:
-        """A revision of exactly these files, on top of the branch; `submodules` are revisions by path. Gives its
-        SHA."""
+        """Commit exactly these files to the branch; return the SHA. `submodules` are revisions by path."""
         with tempfile.TemporaryDirectory() as folder:
             for name, content in files.items():
                 _write(Path(folder, "tree", name), content)
@@ -50,12 +49,12 @@ class Repository:
                 self._git("update-index", "--add", "--cacheinfo", f"160000,{revision},{path}", **index)
             tree = self._git("write-tree", **index)
         tip = self._git("for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}")
-        made = self._git("commit-tree", tree, "-m", "Change", *(("-p", tip) if tip else ()))
-        self._git("update-ref", f"refs/heads/{branch}", made)
-        return made
+        revision = self._git("commit-tree", tree, "-m", "Change", *(("-p", tip) if tip else ()))
+        self._git("update-ref", f"refs/heads/{branch}", revision)
+        return revision
 
     def tag(self, name: str, revision: str) -> None:
-        """An annotated tag."""
+        """Add an annotated tag."""
         self._git("tag", "--annotate", "--message", name, name, revision)
 
     def _git(self, *arguments: str, **variables: str) -> str:

@@ -19,7 +19,7 @@ from control_domain.tables.projects import Project
 from control_workers.configuration_runs import ConfigurationRunWorker, running_configuration_worker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.key_directory.interface import KeyDirectory
-from tests.support.deploy_platform import Answer, Platform
+from tests.support.deploy_platform import Platform, Response
 
 _SECONDS = 120
 
@@ -45,7 +45,7 @@ class ReviewedProject:
 
     async def call(
         self, method: str, path: str, body: Any = None, *, who: str = "owner", key: str | None = None
-    ) -> Answer:
+    ) -> Response:
         """`path`: the part after `/configuration/`."""
         return await self.platform.call(
             method,
@@ -57,7 +57,7 @@ class ReviewedProject:
 
     async def ask(
         self, path: str, document: str, bindings: Mapping[str, Any] | None = None, **options: Any
-    ) -> Answer:
+    ) -> Response:
         """`path`: `plan` or `reviews`."""
         body = {"document": f"version: 2\n{document}", "bindings": dict(bindings or {})}
         return await self.call("POST", path, body, **options)
@@ -69,7 +69,7 @@ class ReviewedProject:
         number: int = answer.data["id"]
         return number
 
-    async def apply(self, review: int, **options: Any) -> Answer:
+    async def apply(self, review: int, **options: Any) -> Response:
         return await self.call("POST", f"reviews/{review}/apply", **options)
 
     async def begin(self, document: str, bindings: Mapping[str, Any] | None = None) -> Any:
@@ -83,7 +83,7 @@ class ReviewedProject:
         assert answer.status == 200, answer
         return answer.data
 
-    async def move_step(self, run: int, step: int, action: str, **options: Any) -> Answer:
+    async def move_step(self, run: int, step: int, action: str, **options: Any) -> Response:
         return await self.call("POST", f"applications/{run}/operations/{step}/{action}", **options)
 
     @contextlib.asynccontextmanager

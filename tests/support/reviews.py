@@ -1,4 +1,4 @@
-"""Reviews, runs and steps in every status, created without documents."""
+"""Reviews and configuration runs of a project, created without a document or a worker."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,20 +21,20 @@ from control_domain.tables.projects import Project
 from pipeline_contracts.deploy_states import StepStatus
 
 Resources = Mapping[Address, Mapping[str, Value]]
-"""Desired fields by address."""
+"""Desired fields by the address of address."""
 SOURCE = "203.0.113.9"
-"""Source address of the requests."""
+"""The address that the requests come from."""
 
 
-async def plan_by_hand(
+async def plan_resources(
     session: AsyncSession,
     keys: SealingKeys,
     project: Project,
-    wanted: Resources,
+    desired: Resources,
     deleted: Iterable[Address] = (),
 ) -> Plan:
-    """Plan a document with these resources."""
-    resources = [DesiredResource(address, fields, 1) for address, fields in wanted.items()]
+    """Return the plan of a document with these resources."""
+    resources = [DesiredResource(address, fields, 1) for address, fields in desired.items()]
     document = ConfigurationDocument(resources, dict.fromkeys(deleted, 1))
     return make_plan(document, await read_project_state(session, keys, project))
 
@@ -47,7 +47,7 @@ async def add_run(
     statuses: Sequence[StepStatus],
     now: datetime,
 ) -> tuple[ConfigurationRun, Sequence[RunStep]]:
-    """Add a run of these actions with these statuses, without applying anything."""
+    """Add a configuration run of these actions with these statuses, without executing any."""
     review = _review(project, Plan("sha256:", actions, []), now)
     review.applied_at = now
     session.add(review)
@@ -64,8 +64,8 @@ async def add_run(
     session.add(run)
     await session.flush()
     steps = [
-        _step(keys, project, run, place, one, status, now)
-        for place, (one, status) in enumerate(zip(actions, statuses, strict=True))
+        _step(keys, project, run, position, action, status, now)
+        for position, (action, status) in enumerate(zip(actions, statuses, strict=True))
     ]
     session.add_all(steps)
     await session.flush()
@@ -110,7 +110,10 @@ def _step(
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """IDs of an open review without changes, and of a run with a failed step and a pending one, `step`."""
+    """Numbers of of an's rows: an open review without changes, and a configuration run.
+
+    The first operation of the run with a failed; a pending one, `step` is the next one, which waits.
+    """
 
     review: int
     run: int
@@ -120,14 +123,17 @@ class Reviewed:
 async def make_reviewed(
     session: AsyncSession, keys: SealingKeys, project: Project, now: datetime
 ) -> Reviewed:
-    """Add the review and the run, without sealed actions, which tests of keys would find: the review can be applied
-    only after `restore_reviewed`."""
+    """Add these rows to a review, without sealed data, so that tests of keys need not consider them.
+
+    The review cannot be applied until `restore_reviewed` has sealed its data
+    only after `restore_reviewed`.
+    """
     rename = Action("update", PROJECT, [Change("name", project.name, f"The {project.name}")])
     states = (StepStatus.FAILED, StepStatus.PENDING)
     run, steps = await add_run(session, keys, project, [rename] * 2, states, now)
     for step in steps:
         step.sealed = step.key_id = None
-    plan = await plan_by_hand(session, keys, project, {})
+    plan = await plan_resources(session, keys, project, {})
     review = _review(project, plan, now)
     session.add(review)
     await session.flush()
@@ -137,11 +143,11 @@ async def make_reviewed(
 async def restore_reviewed(
     session: AsyncSession, keys: SealingKeys, project: Project, reviewed: Reviewed, now: datetime
 ) -> None:
-    """Reset the review and the step; the review matches the project's current state."""
+    """Reset the rows, and plan the review again for the project's current state."""
     await session.execute(delete(ConfigurationRun).where(ConfigurationRun.review_id == reviewed.review))
-    waits = {"status": StepStatus.PENDING.value, "error": None, "finished_at": None}
-    await session.execute(update(RunStep).where(RunStep.id == reviewed.step).values(**waits))
-    plan = await plan_by_hand(session, keys, project, {})
+    pending = {"status": StepStatus.PENDING.value, "error": None, "finished_at": None}
+    await session.execute(update(RunStep).where(RunStep.id == reviewed.step).values(**pending))
+    plan = await plan_resources(session, keys, project, {})
     sealed = seal_actions(keys, plan.actions, project.public_id)
     opened = {
         "fingerprint": plan.fingerprint,

@@ -1,5 +1,7 @@
-"""Reads what `/metrics` answers as Prometheus does: by the rules of its text format, and with the parser of its own
-client libraries (Go, built once into `.engines/`)."""
+"""Checks responses of `/metrics` by the rules of Prometheus' text format and with Prometheus' own parser.
+
+The parser is a Go program that is built once into `.engines/`.
+"""
 
 import hashlib
 import json
@@ -27,8 +29,11 @@ _SUFFIXES: Mapping[str, tuple[str, ...]] = {
 
 
 def read_scrape(text: str) -> dict[str, int]:
-    """Samples of each metric family. Raises `AssertionError` for what the text format forbids: a family in several
-    places, a second HELP or TYPE, a sample twice or without its TYPE."""
+    """Return the number of samples of each metric family.
+
+    Raises `AssertionError` if the text breaks the format: a family in several places, a second HELP or TYPE, a sample
+    twice or without its TYPE.
+    """
     assert text.endswith("\n")
     samples: dict[str, int] = {}
     kinds: dict[str, str] = {}
@@ -65,8 +70,10 @@ def read_scrape(text: str) -> dict[str, int]:
 
 
 def parse_with_expfmt(text: str) -> dict[str, int]:
-    """Metrics of each family, by github.com/prometheus/common/expfmt. Raises `AssertionError` with the parser's words
-    for text that it refuses, `EngineMissing` without Go."""
+    """Return the number of metrics of each family by github.com/prometheus/common/expfmt.
+
+    Raises `AssertionError` with the parser's message if it refuses the text, `EngineMissing` without Go.
+    """
     done = subprocess.run([_program()], input=text, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     found: dict[str, int] = json.loads(done.stdout)
@@ -74,8 +81,7 @@ def parse_with_expfmt(text: str) -> dict[str, int]:
 
 
 def check_scrape(text: str) -> dict[str, int]:
-    """What `read_scrape` gives, after Prometheus' parser has found the same families. Raises `AssertionError`; without
-    Go the test is skipped."""
+    """Return the result of `read_scrape`; Prometheus' parser must find the same families. Skips the test without Go."""
     samples = read_scrape(text)
     with skip_if_missing():
         assert parse_with_expfmt(text).keys() == {name for name, count in samples.items() if count}
@@ -87,9 +93,9 @@ def _program() -> str:
     program = _ENGINES / f"expfmt-{hashlib.sha256(content).hexdigest()[:12]}"
     if not program.exists():
         if shutil.which("go") is None:
-            raise EngineMissing("Go 1.24 or newer is not here: https://go.dev/dl")
+            raise EngineMissing("Go 1.24 or newer is not installed: https://go.dev/dl")
         _ENGINES.mkdir(exist_ok=True)
-        # Under another name until it is whole: other processes of the run build it too.
+        # Under a temporary name until it is complete: other processes of the run build it too.
         building = program.with_name(f"{program.name}.{os.getpid()}")
         ended = subprocess.run(
             ["go", "build", "-trimpath", "-ldflags=-s -w", "-o", str(building), "."],

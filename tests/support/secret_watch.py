@@ -1,4 +1,4 @@
-"""Looks for secrets where they do not belong: in what processes are called with, in files, in texts."""
+"""Searches for leaked secrets in command lines, environments, files and texts."""
 
 import base64
 import os
@@ -19,21 +19,20 @@ _BASE64_PIECE = 10
 
 
 class Needles:
-    """Parts of secrets that all quoting and escaping leaves as they are, and what base64 makes of them; `more` is
-    looked for as it is."""
+    """Search patterns: parts of secrets that no quoting or escaping changes, their base64 forms, and `more`."""
 
     def __init__(self, parts: Iterable[str], more: Iterable[bytes] = ()) -> None:
         plain = [part.encode() for part in parts]
         self._needles = [*plain, *(piece for part in plain for piece in _in_base64(part)), *more]
 
-    def within(self, data: bytes | str) -> bool:
-        """Whether any of them is in it."""
-        held = data.encode() if isinstance(data, str) else data
-        return any(needle in held for needle in self._needles)
+    def are_in(self, data: bytes | str) -> bool:
+        """Return whether the data contains any of the patterns."""
+        content = data.encode() if isinstance(data, str) else data
+        return any(needle in content for needle in self._needles)
 
 
 def _in_base64(part: bytes) -> Iterator[bytes]:
-    """At each of the three places at which it may begin; in pieces, as lines may be cut anywhere."""
+    """Yield pieces of the base64 form at each of the three possible offsets; lines may be broken anywhere."""
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + part)
         own = encoded[-(-before * 8 // 6) : (before + len(part)) * 8 // 6]
@@ -43,20 +42,20 @@ def _in_base64(part: bytes) -> Iterator[bytes]:
 
 
 class ProcessWatch:
-    """Looks, all the time that it is entered, at what everybody sees of the processes of the machine."""
+    """While entered, reads what every user can see of the machine's processes."""
 
     def __init__(self, app: App, needles: Needles) -> None:
         self._needles = needles
         self._uids = range(app.first_uid, app.first_uid + 2)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch)
-        self.looks = 0
+        self.scans = 0
         self.found: list[str] = []
         """Command lines with a secret."""
-        self.asked: set[int] = set()
-        """Processes of the application whose environment another user asked for."""
+        self.attempted: set[int] = set()
+        """Processes of the application whose environment another user has tried to read."""
         self.readable: list[int] = []
-        """Those that gave it."""
+        """Processes whose environment another user could read."""
 
     def __enter__(self) -> "ProcessWatch":
         self._thread.start()
@@ -68,50 +67,50 @@ class ProcessWatch:
 
     def _watch(self) -> None:
         while not self._ended.wait(_PAUSE_SECONDS):
-            self.looks += 1
+            self.scans += 1
             for name in filter(str.isdecimal, os.listdir("/proc")):
                 with suppress(FileNotFoundError, ProcessLookupError):
                     for file in ("cmdline", "comm"):
                         shown = Path(f"/proc/{name}/{file}").read_bytes()
-                        if self._needles.within(shown):
+                        if self._needles.are_in(shown):
                             self.found.append(shown.decode(errors="replace"))
-            for pid in set(find_processes(self._uids)) - self.asked:
-                self.asked.add(pid)
+            for pid in set(find_processes(self._uids)) - self.attempted:
+                self.attempted.add(pid)
                 if read_as_nobody(Path(f"/proc/{pid}/environ")):
                     self.readable.append(pid)
 
 
 def read_as_nobody(path: Path) -> bytes:
-    """What the user that has no rights gets of a file: empty where it may not read it."""
+    """Return the contents of a file as read by the user `nobody`; empty if it may not read the file."""
     done = subprocess.run(
         ["cat", str(path)], user=_NOBODY, group=_NOBODY, extra_groups=[], capture_output=True, cwd="/"
     )
     return done.stdout
 
 
-def files_with(
+def find_files_with(
     needles: Needles, folder: Path, since: float = 0, without: Collection[Path] = ()
 ) -> list[Path]:
-    """Files below the folder, changed since then, that hold a secret; `without` are folders to leave out."""
-    return [path for path in _files(folder, without) if _is_one(path, needles, since)]
+    """Return files below the folder, changed after `since`, that contain a secret; `without` are folders to skip."""
+    return [path for path in _files(folder, without) if _has_secret(path, needles, since)]
 
 
 def _files(folder: Path, without: Collection[Path]) -> Iterator[Path]:
-    for place, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if Path(place, name) not in without]
-        yield from (Path(place, name) for name in names)
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if Path(parent, name) not in without]
+        yield from (Path(parent, name) for name in names)
 
 
-def _is_one(path: Path, needles: Needles, since: float) -> bool:
+def _has_secret(path: Path, needles: Needles, since: float) -> bool:
     with suppress(OSError):
         facts = path.lstat()
         if stat.S_ISREG(facts.st_mode) and facts.st_mtime >= since and facts.st_size <= _LARGEST:
-            return needles.within(path.read_bytes())
+            return needles.are_in(path.read_bytes())
     return False
 
 
 def is_open_to_others(path: Path, root: Path) -> bool:
-    """Whether anybody but its owner could read it who gets into `root`."""
+    """Return whether another user than the owner could read the file if that user could enter `root`."""
     if not path.stat().st_mode & 0o044:
         return False
     between = [parent for parent in path.parents if parent.is_relative_to(root) and parent != root]

@@ -1,4 +1,4 @@
-"""Serves the control plane on a free loopback port, as the embedded platform does."""
+"""Serves the control plane on a loopback port, as the embedded platform does."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ VARIABLE_KEYS = SealingKeys.read("a key for variables of the test suite")
 
 @contextlib.asynccontextmanager
 async def serving_control(app: Any) -> AsyncIterator[str]:
-    """`http://127.0.0.1:…` of the application."""
+    """Serve the application; yield its URL, `http://127.0.0.1:…`."""
     runner = edge_runner(Edge(EdgeMetrics(), asgi_handler(app)))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -1,4 +1,4 @@
-"""`pharos` with a demo whose past has fewer days.
+"""`pharos` with a demo whose history is only DAYS days long.
 
 python -m tests.support.short_demo DAYS ARGUMENTS   runs `pharos ARGUMENTS`
 """

@@ -1,4 +1,4 @@
-"""Takes events of browsers through the parts of edge and consumer into the column store, with a clock of the test's."""
+"""Stores browser events by the code of edge and consumer, with the test's own clock."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -18,38 +18,38 @@ from tests.analytics_queries.oracle.sent import Sent
 
 
 def salts_at(received_ms: int) -> dict[int, bytes]:
-    """What an edge has at this time: the salts of today, of the day before and of the day to come."""
+    """Return the salts that an edge has at this time: of yesterday, today and tomorrow, by UTC day."""
     today = received_ms // DAY_MS
     return {day: day.to_bytes(16) for day in (today - 1, today, today + 1)}
 
 
 def make_records(site_id: int, origins: tuple[str, ...], sent: Iterable[Sent]) -> list[LogRecord]:
-    """A record for each event, as the edge makes it."""
+    """Return a record for each event, as the edge makes it."""
     records = []
-    for offset, one in enumerate(sent):
-        event = msgspec.convert(one.event, SentEvent)
-        hashes = VisitorHashes(salts_at(one.received_ms), site_id, one.address, one.user_agent)
-        collected = collect_events([event], one.received_ms, origins, Client(), hashes)
-        meta = CollectMeta(site_id, one.received_ms, 1)
+    for offset, received in enumerate(sent):
+        event = msgspec.convert(received.event, SentEvent)
+        hashes = VisitorHashes(salts_at(received.received_ms), site_id, received.address, received.user_agent)
+        collected = collect_events([event], received.received_ms, origins, Client(), hashes)
+        meta = CollectMeta(site_id, received.received_ms, 1)
         records.append(
             LogRecord(
                 offset,
                 str(site_id).encode(),
                 encode_collected(meta),
-                encode_collected(Collected(one.country or "", collected)),
+                encode_collected(Collected(received.country or "", collected)),
             )
         )
     return records
 
 
 async def ignore_step(step: str) -> None:
-    """Nothing happens between the steps."""
+    """Do nothing between the steps."""
 
 
 async def store_records(
     store: ColumnStore, log: str, records: Sequence[LogRecord], cuts: Sequence[int] = ()
 ) -> PageviewsTopic:
-    """Carry the records out in chunks that end at `cuts` and wherever the consumer's loop has to end one."""
+    """Store the records in chunks that end at `cuts` and where the consumer's loop must end one."""
     topic = PageviewsTopic()
     ends = {*cuts, len(records)}
     begin = 0

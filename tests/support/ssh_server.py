@@ -1,4 +1,4 @@
-"""A real ssh server on loopback with a key of its own."""
+"""A real SSH server on loopback with a key of its own."""
 
 import socket
 import subprocess
@@ -12,8 +12,10 @@ SSHD = Path("/usr/sbin/sshd")
 
 @contextmanager
 def ssh_server(folder: Path) -> Iterator[int]:
-    """Run a server that takes the private key `key`, which is made in `folder`, and answers each command with
-    `reached`; give its port. Needs root."""
+    """Run a server that accepts the private key `key`, created in `folder`, and prints `reached` for each command.
+
+    Yields its port. Needs root.
+    """
     for name in ("host", "key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
@@ -31,8 +33,8 @@ def ssh_server(folder: Path) -> Iterator[int]:
         "PidFile": "none",
         "ListenAddress": f"127.0.0.1:{port}",
     }
-    given = [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
-    server = subprocess.Popen([SSHD, "-D", "-e", "-f", "/dev/null", *given], stderr=subprocess.DEVNULL)
+    arguments = [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
+    server = subprocess.Popen([SSHD, "-D", "-e", "-f", "/dev/null", *arguments], stderr=subprocess.DEVNULL)
     try:
         for _ in range(1000):
             with socket.socket() as probe:

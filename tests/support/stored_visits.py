@@ -1,4 +1,4 @@
-"""Visits of a site in the column store, as edges and consumers would have put them there."""
+"""Stores visits of a site as edges and consumers do."""
 
 import uuid
 from datetime import datetime, timedelta
@@ -13,35 +13,35 @@ _ORIGINS = ("https://shop.example",)
 
 
 def sent_event(at: datetime, address: str, path: str = "/", **members: Any) -> Sent:
-    """An event that was received when it happened; `country` is what the edge has found."""
+    """Return an event that was received when it happened; `country` is the edge's finding."""
     country = members.pop("country", None)
     event = {"id": str(uuid.uuid4()), "type": "pageview", "path": path, **members}
     return Sent(to_epoch_ms(at), address, "a browser", country, event)
 
 
 async def store_visits(store: ColumnStore, site_id: int, *sent: Sent) -> None:
-    """Store these events of a site."""
+    """Store events of a site."""
     await store_records(store, f"visits of {site_id} {uuid.uuid4()}", make_records(site_id, _ORIGINS, sent))
 
 
-async def store_a_purchase(store: ColumnStore, site_id: int, first: datetime) -> None:
-    """A visitor from Norway on a phone who came from a search, saw two pages and bought something ten seconds later."""
+async def store_purchase(store: ColumnStore, site_id: int, first: datetime) -> None:
+    """Store a visit from Norway on a phone: from a search engine, two page views, and a purchase 10 s later."""
     second = first + timedelta(seconds=10)
-    came = {"country": "NO", "device": "Mobile", "referrer_host": "www.google.no", "utm_campaign": "spring"}
-    bought = {"name": "purchase", "revenue": 12.5, "currency": "EUR"}
+    source = {"country": "NO", "device": "Mobile", "referrer_host": "www.google.no", "utm_campaign": "spring"}
+    purchase = {"name": "purchase", "revenue": 12.5, "currency": "EUR"}
     await store_visits(
         store,
         site_id,
-        sent_event(first, "192.0.2.1", "/", **came),
+        sent_event(first, "192.0.2.1", "/", **source),
         sent_event(second, "192.0.2.1", "/thanks", country="NO", device="Mobile"),
-        sent_event(second, "192.0.2.1", "/thanks", type="event", properties=bought, device="Mobile"),
+        sent_event(second, "192.0.2.1", "/thanks", type="event", properties=purchase, device="Mobile"),
     )
 
 
 async def store_dropped(
     store: ColumnStore, site_id: int, received_at: datetime, reason: str, events: int
 ) -> None:
-    """Say that so many events of a site were dropped."""
+    """Store that this many events of a site were dropped."""
     line = (
         f'{{"site_id": {site_id}, "received_at": "{received_at:%Y-%m-%d %H:%M:%S}", "reason": "{reason}", '
         f'"events": {events}, "log": "dropped", "log_offset": 0}}\n'

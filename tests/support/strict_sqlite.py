@@ -1,7 +1,7 @@
-"""SQLite that refuses the values that Postgres refuses: too long texts, integers beyond 32 bits, and NUL characters.
+"""Makes SQLite refuse the values that Postgres refuses: too long texts, integers beyond 32 bits, and NUL characters.
 
 SQLite ignores the length of `VARCHAR(n)` and the range of `INTEGER`. Most tests run on SQLite only, so without this
-they would pass with values that no production database takes. It works in the process of the tests; triggers would
+they would pass with values that no production database accepts. It works in the process of the tests; triggers would
 work in every process, but take an eighth more CPU.
 """
 
@@ -14,7 +14,7 @@ from sqlalchemy.types import TypeEngine
 
 
 class _Refused(Exception):
-    """In place of the driver's error."""
+    """Stands for the driver's error."""
 
 
 def refuse_as_postgres(engine: AsyncEngine) -> None:
@@ -28,7 +28,7 @@ def _check_values(
     compiled = context.compiled
     if compiled is None:
         return
-    # Postgres compares with a text of any length; it stores no longer one than the column's type says.
+    # Postgres compares with texts of any length; only stored texts have the column's limit.
     stores = context.isinsert or context.isupdate
     for values in context.compiled_parameters:
         for name, value in values.items():

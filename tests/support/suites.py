@@ -19,11 +19,11 @@ MARKS = (
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """`--full`, `--quick` and `--slice`."""
+    """Add the options `--full`, `--quick` and `--slice`."""
     group = parser.getgroup("suites")
     group.addoption("--full", action="store_true", help="run every test, for releases")
     group.addoption(
-        "--quick", action="store_true", help="leave out what only --full runs, even of tests that are named"
+        "--quick", action="store_true", help="leave out tests that only --full runs, even if they are named"
     )
     group.addoption(
         "--slice", metavar="K/N", help="of the tests that only --full runs, the K-th of N parts (K from 1)"
@@ -39,8 +39,8 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the items of the chosen suite in `items`; report the others as deselected."""
     if config.getoption("full"):
         return
-    if given := config.getoption("slice"):
-        part, count = _read_slice(given)
+    if text := config.getoption("slice"):
+        part, count = _read_slice(text)
         kept = [
             item
             for item in items
@@ -72,8 +72,8 @@ def _does_more(item: pytest.Item) -> bool:
     return bool(is_property or item.get_closest_marker("longer_in_full"))
 
 
-def _read_slice(given: str) -> tuple[int, int]:
-    part, _, count = given.partition("/")
+def _read_slice(text: str) -> tuple[int, int]:
+    part, _, count = text.partition("/")
     if not (part.isdecimal() and count.isdecimal() and 1 <= int(part) <= int(count)):
-        raise pytest.UsageError(f"--slice {given}: expected K/N with 1 <= K <= N, for example 2/5")
+        raise pytest.UsageError(f"--slice {text}: expected K/N with 1 <= K <= N, for example 2/5")
     return int(part), int(count)

@@ -1,4 +1,4 @@
-"""A TCP relay whose connections can go silent without closing, as behind a firewall that has forgotten them."""
+"""A TCP relay whose connections can stop carrying data without closing, as after a firewall has dropped its state."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 
 class TcpProxy:
-    """Made by `tcp_proxy`."""
+    """A relay made by `tcp_proxy`."""
 
     def __init__(self, port: int) -> None:
         self.port = 0
@@ -18,26 +18,26 @@ class TcpProxy:
 
     @property
     def open(self) -> int:
-        """How many connections there are."""
+        """The number of open connections."""
         return len(self._open)
 
     def silence(self) -> int:
-        """The connections that are open now carry nothing any more; new ones do. Gives their number."""
+        """Stop the data of all connections that are open now; return their number. New connections work."""
         self._silent |= self._open
         return len(self._open)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, in both directions."""
-        name = asyncio.Event()
-        self._open.add(name)
+        """Relay one connection in both directions."""
+        connection = asyncio.Event()
+        self._open.add(connection)
         try:
             to_reader, to_writer = await asyncio.open_connection("127.0.0.1", self._to)
         except OSError:
             writer.close()
             return
         pumps = [
-            asyncio.create_task(self._pump(name, reader, to_writer)),
-            asyncio.create_task(self._pump(name, to_reader, writer)),
+            asyncio.create_task(self._pump(connection, reader, to_writer)),
+            asyncio.create_task(self._pump(connection, to_reader, writer)),
         ]
         self._tasks.update(pumps)
         await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -45,23 +45,23 @@ class TcpProxy:
             pump.cancel()
         await asyncio.wait(pumps)
         self._tasks.difference_update(pumps)
-        self._open.discard(name)
+        self._open.discard(connection)
         for end in (writer, to_writer):
             end.close()
 
     async def _pump(
-        self, name: asyncio.Event, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, connection: asyncio.Event, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
-                if name not in self._silent:
+                if connection not in self._silent:
                     writer.write(data)
                     await writer.drain()
 
 
 @asynccontextmanager
 async def tcp_proxy(port: int) -> AsyncIterator[TcpProxy]:
-    """A relay to this port of loopback, on a port of its own."""
+    """Yield a relay to this loopback port."""
     proxy = TcpProxy(port)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     proxy.port = server.sockets[0].getsockname()[1]

@@ -1,4 +1,4 @@
-"""Records as the edge puts them into the log."""
+"""Records as the edge appends them to the log."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ async def append_batch(
     received_ms: int = RECEIVED_MS,
     topic: str = topics.TELEMETRY,
 ) -> str:
-    """Append one batch, or `body` in its name; gives the receipt's name."""
+    """Append a batch, or `body` in place of its events; return the receipt's name."""
     name = receipt_name(environment, batch)
     head = encode_meta(meta(environment, batch, len(events), received_ms))
     value = json.dumps({"batch_id": batch, "events": events}).encode() if body is None else body

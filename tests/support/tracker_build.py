@@ -1,4 +1,4 @@
-"""The tracker's sources and build, in a copy under `.engines/` with what npm brings for them."""
+"""A copy of the tracker's sources and build under `.engines/`, with the npm packages of the build."""
 
 import hashlib
 import shutil
@@ -14,9 +14,9 @@ _PACKAGES = ("package.json", "package-lock.json")
 
 
 def tracker_copy() -> Path:
-    """A folder with the tracker as it is now, ready to be built. Raises `EngineMissing`."""
+    """Return a folder with the current tracker, ready to be built. Raises `EngineMissing`."""
     if shutil.which("node") is None or shutil.which("npm") is None:
-        raise EngineMissing("Node.js is not here. On Debian: apt-get install nodejs npm")
+        raise EngineMissing("Node.js is not installed; on Debian: apt-get install nodejs npm")
     content = b"".join((TRACKER / name).read_bytes() for name in _PACKAGES)
     folder = _ENGINES / f"tracker-{hashlib.sha256(content).hexdigest()[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -29,13 +29,15 @@ def tracker_copy() -> Path:
         command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
         ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200)
         if ended.returncode:
-            raise EngineMissing(f"npm cannot bring what builds the tracker: {ended.stderr[-300:]}")
+            raise EngineMissing(
+                f"npm cannot install the packages of the tracker's build: {ended.stderr[-300:]}"
+            )
         (folder / "done").touch()
     return folder
 
 
 def check_build(folder: Path) -> "subprocess.CompletedProcess[str]":
-    """Run the build's comparison in such a copy."""
+    """Compare the built files in a copy with a new build."""
     command = ["node", "build.mjs", "--check"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180)
 

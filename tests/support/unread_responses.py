@@ -1,4 +1,4 @@
-"""Callers that send requests and read none of the answers."""
+"""Callers that send requests and read no response."""
 
 import contextlib
 import socket
@@ -8,7 +8,7 @@ _BUFFER_BYTES = 4096
 
 
 def listen_with_small_buffers() -> socket.socket:
-    """Return a listening loopback socket with small send buffers, so that answers wait in the process."""
+    """Return a listening loopback socket with small send buffers, so that responses wait in the process."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
     listening.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""A real `pharos up` behind a listener that sees what browsers send to it, and that can be taken away."""
+"""A real `pharos up` behind a proxy that records the requests of browsers and can be closed and opened again."""
 
 import asyncio
 import contextlib
@@ -15,22 +15,21 @@ from aiohttp import web
 from tests.support.engines import free_port
 from tests.support.platform_process import PlatformProcess
 
-# Of one connection, not of the message.
+# Headers of the connection, which a proxy does not forward.
 _HOP = frozenset(
     {"Connection", "Keep-Alive", "Transfer-Encoding", "Content-Length", "Host", "Date", "Server"}
 )
 
 
 class WatchedPlatform:
-    """What arrives at the platform's collect address, and what of it is stored. `requests` counts methods, and events
-    that were received again."""
+    """The proxy and its platform. `requests` counts collect requests by method, and repeated events as `again`."""
 
     def __init__(self, platform: PlatformProcess) -> None:
         self.port = free_port()
         self.requests: Counter[str] = Counter()
         self.tracker_id: str = platform.credentials["site"]["tracker_id"]
-        # Awaited before a collect request is handed on; may raise an `HTTPException` instead.
-        self.before_taking: Callable[[], Awaitable[Any]] | None = None
+        # Awaited before a collect request is forwarded; may raise an `HTTPException` instead.
+        self.before_forwarding: Callable[[], Awaitable[Any]] | None = None
         self._platform = platform
         self._sent: dict[str, dict[str, Any]] = {}
         self._accepted: set[str] = set()
@@ -45,7 +44,7 @@ class WatchedPlatform:
         return f"http://127.0.0.1:{self.port}"
 
     async def events(self) -> list[dict[str, Any]]:
-        """Every stored event as it was sent, in the order of their times; a row each, or this fails."""
+        """Return every stored event as it was sent, in the order of their times. Each must have exactly one row."""
         sql = "SELECT toString(id) AS id, path, is_event, count() AS rows FROM pharos.pageviews GROUP BY ALL"
         async with self._operator.post("http://operator/query", data=sql.encode()) as answer:
             text = await answer.text()
@@ -59,15 +58,17 @@ class WatchedPlatform:
             events.append(event)
         return sorted(events, key=lambda event: str(event["occurred_at"]))
 
-    async def away(self, seconds: float) -> None:
-        """Nothing listens for so long, then on the same port again."""
+    async def go_offline(self, seconds: float) -> None:
+        """Close the listener for this time, then open it again on the same port."""
         await self.close_listener()
         await asyncio.sleep(seconds)
         await self.open_listener()
 
     async def open_listener(self) -> None:
-        """Listen."""
-        self._runner = web.ServerRunner(web.Server(self._answer, auto_decompress=False), shutdown_timeout=0.1)
+        """Open the listener."""
+        self._runner = web.ServerRunner(
+            web.Server(self._forward, auto_decompress=False), shutdown_timeout=0.1
+        )
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
 
@@ -77,20 +78,20 @@ class WatchedPlatform:
             await self._runner.cleanup()
 
     async def close(self) -> None:
-        """Close everything but the platform."""
+        """Close the proxy, but not the platform."""
         await self.close_listener()
         await self._session.close()
         await self._operator.close()
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _forward(self, request: web.BaseRequest) -> web.StreamResponse:
         is_collect = request.path.startswith("/api/v1/collect/")
         if is_collect:
             self.requests[request.method] += 1
         body = await request.read()
         events = _events_of(body) if is_collect else []
-        if is_collect and self.before_taking is not None:
-            await self.before_taking()
-        # Before they are handed on: what is stored may be asked for before the answer has come back here.
+        if is_collect and self.before_forwarding is not None:
+            await self.before_forwarding()
+        # Before forwarding: a test may query the stored events before the platform's response has arrived here.
         for event in events:
             self._sent.setdefault(event["id"], event)
         headers = {name: value for name, value in request.headers.items() if name not in _HOP}
@@ -106,7 +107,7 @@ class WatchedPlatform:
 
 
 def _events_of(body: bytes) -> list[dict[str, Any]]:
-    """Those of a collect request; none where it is another one, or the platform refuses it."""
+    """Return the events of a collect request; none if the body is invalid."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         events: list[dict[str, Any]] = json.loads(body)["events"]
         return events
@@ -115,7 +116,7 @@ def _events_of(body: bytes) -> list[dict[str, Any]]:
 
 @asynccontextmanager
 async def watched_platform(folder: Path, origin: str) -> AsyncIterator[WatchedPlatform]:
-    """A platform whose first site takes events of pages of this origin."""
+    """Yield a platform whose first site accepts events from pages of this origin."""
     platform = PlatformProcess(folder / "platform")
     await asyncio.to_thread(platform.start)
     watched = None

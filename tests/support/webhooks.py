@@ -1,4 +1,4 @@
-"""Webhooks as the three kinds of Git hosts send them: small payloads, signed, to a control plane."""
+"""Signed webhook requests as the three kinds of Git hosts send them, with small payloads."""
 
 import base64
 import hashlib
@@ -18,7 +18,7 @@ from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import WaitingPush, WebhookDelivery
 from control_domain.tables.workflows import Workflow
 from git_hosts.webhook_events import WebhookSecret
-from tests.support.deploy_platform import Answer, Platform
+from tests.support.deploy_platform import Platform, Response
 from tests.support.serve_control import VARIABLE_KEYS
 
 KINDS = ("github", "gitlab", "bitbucket")
@@ -44,16 +44,16 @@ _counter = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """What a host sends: its event, and the body."""
+class WebhookRequest:
+    """The event and the body of a webhook request."""
 
     event: str
     body: bytes
 
 
-def encode_request(event: str, payload: Any) -> Sent:
-    """The payload as JSON."""
-    return Sent(event, json.dumps(payload).encode())
+def encode_request(event: str, payload: Any) -> WebhookRequest:
+    """Return a request with the payload as JSON."""
+    return WebhookRequest(event, json.dumps(payload).encode())
 
 
 def push(
@@ -66,9 +66,9 @@ def push(
     full_name: str = "Acme/Shop",
     host_id: int = 1,
     installation: int | None = None,
-) -> Sent:
-    """A push of one branch. `before` or `after` of zeros: it was made, or deleted."""
-    is_gone = after == NO_COMMIT
+) -> WebhookRequest:
+    """Return a push of one branch. `before` or `after` of zeros: the branch was created or deleted."""
+    is_deleted = after == NO_COMMIT
     payload: Any
     match kind:
         case "github":
@@ -77,8 +77,8 @@ def push(
                 "before": before,
                 "after": after,
                 "created": before == NO_COMMIT,
-                "deleted": is_gone,
-                "head_commit": None if is_gone else {"id": after, "message": message},
+                "deleted": is_deleted,
+                "head_commit": None if is_deleted else {"id": after, "message": message},
                 "repository": {"id": host_id, "full_name": full_name},
                 "pusher": {"name": "ada"},
             }
@@ -90,11 +90,11 @@ def push(
                 "ref": f"refs/heads/{branch}",
                 "before": before,
                 "after": after,
-                "checkout_sha": None if is_gone else after,
+                "checkout_sha": None if is_deleted else after,
                 "user_username": "ada",
                 "project": {"id": host_id, "path_with_namespace": full_name},
-                "commits": [] if is_gone else [{"id": after, "message": message}],
-                "total_commits_count": 0 if is_gone else 1,
+                "commits": [] if is_deleted else [{"id": after, "message": message}],
+                "total_commits_count": 0 if is_deleted else 1,
             }
         case _:
             payload = {
@@ -106,12 +106,12 @@ def push(
 
 
 def uuid_of(host_id: int) -> str:
-    """How Bitbucket writes the ID of a repository."""
+    """Return the ID of a repository in Bitbucket's form."""
     return f"{{00000000-0000-0000-0000-{host_id:012d}}}"
 
 
 def bitbucket_change(branch: str, before: str = BEFORE, after: str = AFTER, message: str = "Sell") -> Any:
-    """One of the changes of a push."""
+    """Return one of the changes of a Bitbucket push."""
 
     def end(commit: str) -> Any:
         if commit == NO_COMMIT:
@@ -138,9 +138,9 @@ def pull(
     full_name: str = "Acme/Shop",
     host_id: int = 1,
     installation: int | None = None,
-) -> Sent:
-    """A pull request that was `opened`, `updated` or `closed`."""
-    home = "Mallory/Shop" if is_fork else full_name
+) -> WebhookRequest:
+    """Return the event of a pull request that was `opened`, `updated` or `closed`."""
+    source = "Mallory/Shop" if is_fork else full_name
     payload: Any
     match kind:
         case "github":
@@ -148,7 +148,11 @@ def pull(
                 "action": "synchronize" if action == "updated" else action,
                 "number": number,
                 "pull_request": {
-                    "head": {"ref": branch, "sha": revision, "repo": {"id": len(home), "full_name": home}},
+                    "head": {
+                        "ref": branch,
+                        "sha": revision,
+                        "repo": {"id": len(source), "full_name": source},
+                    },
                     "base": {"ref": "main", "repo": {"id": host_id, "full_name": full_name}},
                     "user": {"login": "ada"},
                 },
@@ -185,7 +189,7 @@ def pull(
             "source": {
                 "branch": {"name": branch},
                 "commit": {"hash": revision[:12]},
-                "repository": {"full_name": home},
+                "repository": {"full_name": source},
             },
             "destination": {"branch": {"name": "main"}, "repository": {"full_name": full_name}},
         },
@@ -194,9 +198,13 @@ def pull(
 
 
 def sign(
-    kind: str, secret: WebhookSecret, sent: Sent, delivery: str | None = None, at: float | None = None
+    kind: str,
+    secret: WebhookSecret,
+    sent: WebhookRequest,
+    delivery: str | None = None,
+    at: float | None = None,
 ) -> dict[str, str | None]:
-    """The headers with which the host would send it now; each delivery is another one unless it is named."""
+    """Return the headers of a signed request. Each call is a new delivery unless `delivery` names one."""
     delivery = delivery or f"delivery-{next(_counter)}"
     digest = hmac.digest(secret.value.encode(), sent.body, "sha256").hex()
     match kind:
@@ -229,7 +237,7 @@ def sign(
 
 @dataclass(slots=True)
 class WebhookRepository:
-    """A control plane, and the repository of acme's shop with a webhook of one kind."""
+    """The repository of acme's shop, with a webhook of one kind, and its control plane."""
 
     platform: Platform
     repository_id: int
@@ -238,27 +246,27 @@ class WebhookRepository:
 
     async def deliver(
         self,
-        sent: Sent,
+        sent: WebhookRequest,
         delivery: str | None = None,
         *,
         headers: Mapping[str, str | None] | None = None,
         body: bytes | None = None,
         path: str | None = None,
-    ) -> Answer:
-        """The answer to a delivery as the host makes it; `headers` and `body` change it behind the signing."""
+    ) -> Response:
+        """Send a signed delivery; return the response. `headers` and `body` change it after signing."""
         signed = {**sign(self.kind, self.secret, sent, delivery), **dict(headers or {})}
-        given: dict[str, str | None] = {"Authorization": None, **signed}
-        where = path or f"/repositories/{self.repository_id}/webhook"
-        return await self.platform.call("POST", where, sent.body if body is None else body, headers=given)
+        merged: dict[str, str | None] = {"Authorization": None, **signed}
+        target = path or f"/repositories/{self.repository_id}/webhook"
+        return await self.platform.call("POST", target, sent.body if body is None else body, headers=merged)
 
-    async def deliver_status(self, sent: Sent, delivery: str | None = None) -> tuple[int, str]:
-        """HTTP status, and the `status` of the answer or the type of the problem."""
+    async def deliver_status(self, sent: WebhookRequest, delivery: str | None = None) -> tuple[int, str]:
+        """Deliver; return the HTTP status, and the `status` of the response or the problem type."""
         answer = await self.deliver(sent, delivery)
         document = answer.json()
         return answer.status, document["status"] if answer.status < 300 else answer.problem[1]
 
     async def change_kind(self, kind: str, *, plain: bool = False) -> None:
-        """Let the repository be of this kind, with a new secret."""
+        """Change the repository's kind, and give it a new secret."""
         self.kind, self.secret = kind, make_secret(kind, plain=plain)
         async with self.platform.sessions() as session, session.begin():
             await session.execute(
@@ -275,13 +283,13 @@ class WebhookRepository:
             )
 
     async def deliveries(self) -> list[WebhookDelivery]:
-        """All that are kept, the oldest first."""
+        """Return all stored deliveries, the oldest first."""
         async with self.platform.sessions() as session:
             query = select(WebhookDelivery).order_by(WebhookDelivery.id)
             return list((await session.execute(query)).scalars())
 
     async def waiting(self) -> list[WaitingPush]:
-        """All that wait, the oldest first."""
+        """Return all waiting pushes, the oldest first."""
         async with self.platform.sessions() as session:
             query = select(WaitingPush).order_by(WaitingPush.id)
             return list((await session.execute(query)).scalars())
@@ -296,7 +304,7 @@ class WebhookRepository:
 
 
 async def connect_webhook(platform: Platform, kind: str) -> WebhookRepository:
-    """The repository of acme's shop with a webhook of this kind, and the workflow with triggers."""
+    """Give the repository of acme's shop a webhook of this kind, and the project a workflow with triggers."""
     project = platform.acme.projects["shop"]
     async with platform.sessions() as session:
         query = select(Repository.id).where(Repository.project_id == project.id)

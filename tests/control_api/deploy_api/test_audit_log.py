@@ -10,7 +10,7 @@ from control_domain.tables.accounts import ApiToken
 from control_domain.tables.audit import AuditEntry
 from pipeline_contracts.client_address import parse_trusted_proxies
 from pipeline_contracts.credentials import digest_credential
-from tests.support.deploy_platform import Answer, Platform, environment_path
+from tests.support.deploy_platform import Platform, Response, environment_path
 
 
 async def _entries(platform: Platform) -> list[AuditEntry]:
@@ -39,7 +39,7 @@ async def test_each_write_adds_an_audit_entry(platform: Platform) -> None:
 
     numbers = itertools.count()
 
-    async def call(method: str, path: str, body: Any = None) -> Answer:
+    async def call(method: str, path: str, body: Any = None) -> Response:
         headers = {"X-Request-Id": f"request-{next(numbers)}"}
         answer = await platform.call(method, path, body, token=token, headers=headers)
         assert answer.status in (200, 202)

@@ -10,7 +10,7 @@ from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from control_domain.tables.idempotency import IdempotentResponse
 from control_domain.tables.recorded_deployments import RecordedDeployment
-from tests.support.deploy_platform import Answer, Platform, environment_path
+from tests.support.deploy_platform import Platform, Response, environment_path
 
 PEOPLE = ("owner", "admin", "maintainer", "deployer")
 
@@ -25,7 +25,7 @@ async def _rows(platform: Platform) -> dict[str, int]:
 
 async def _deploy(
     platform: Platform, name: str, number: int = 0, key: str | None = None, ref: str = "main"
-) -> Answer:
+) -> Response:
     return await platform.call(
         "POST",
         environment_path(platform.acme.places[name], "deploy"),

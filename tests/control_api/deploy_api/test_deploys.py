@@ -13,14 +13,14 @@ from control_domain.tables.deployments import Deployment, DeploymentLine
 from control_domain.tables.projects import EnvironmentLock
 from control_domain.tables.repositories import Repository
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
-from tests.support.deploy_platform import Answer, Platform, add_deployment, environment_path
+from tests.support.deploy_platform import Platform, Response, add_deployment, environment_path
 
 NOW = datetime.now(UTC)
 
 
 async def _deploy(
     platform: Platform, body: Any = None, name: str = "shop/development", **options: Any
-) -> Answer:
+) -> Response:
     return await platform.call(
         "POST", environment_path(platform.acme.places[name], "deploy"), body, **options
     )

@@ -12,7 +12,7 @@ from control_api.requests import json_body
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableSet
-from tests.support.deploy_platform import Answer, Platform, environment_path
+from tests.support.deploy_platform import Platform, Response, environment_path
 
 SCALE = ("PATCH", "scale", "replicas")
 RUNTIME = ("PATCH", "runtime", "state")
@@ -28,7 +28,7 @@ NAME = "shop/development"
 
 async def _send(
     platform: Platform, operation: tuple[str, str, str], body: Any, name: str = NAME, **options: Any
-) -> Answer:
+) -> Response:
     path = environment_path(platform.acme.places[name], operation[1])
     return await platform.call(operation[0], path, body, **options)
 

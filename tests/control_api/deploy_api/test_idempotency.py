@@ -14,14 +14,14 @@ from control_domain.tables.idempotency import IdempotentResponse
 from control_domain.tables.projects import ProjectRole
 from control_domain.tables.recorded_deployments import RecordedDeployment
 from control_workers.forget_idempotency_keys import forget_old
-from tests.support.deploy_platform import ALL_SCOPES, Answer, Platform, add_token, environment_path
+from tests.support.deploy_platform import ALL_SCOPES, Platform, Response, add_token, environment_path
 
 _REPLAYED = "Idempotent-Replayed"
 
 
 async def _deploy(
     platform: Platform, key: str, body: Any = None, name: str = "shop/development", **options: Any
-) -> Answer:
+) -> Response:
     path = environment_path(platform.acme.places[name], "deploy")
     return await platform.call("POST", path, body, headers={"Idempotency-Key": key}, **options)
 

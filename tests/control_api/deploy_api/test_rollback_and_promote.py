@@ -13,18 +13,18 @@ from control_domain.tables.deployments import Deployment, Release
 from control_domain.tables.projects import EnvironmentLock
 from control_domain.tables.repositories import Repository
 from pipeline_contracts.deploy_states import DeploymentStatus
-from tests.support.deploy_platform import Answer, Platform, add_deployment, add_succeeded
+from tests.support.deploy_platform import Platform, Response, add_deployment, add_succeeded
 
 NOW = datetime.now(UTC)
 
 
-async def _roll_back(platform: Platform, build: object, **options: Any) -> Answer:
+async def _roll_back(platform: Platform, build: object, **options: Any) -> Response:
     return await platform.call("POST", f"/v1/deployments/{build}/rollback", **options)
 
 
 async def _promote(
     platform: Platform, build: object, target: Any, note: Any = None, **options: Any
-) -> Answer:
+) -> Response:
     body = {"target_environment_id": target, "promotion_note": note}
     return await platform.call("POST", f"/v1/deployments/{build}/promote", body, **options)
 

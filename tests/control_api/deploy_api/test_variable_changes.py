@@ -15,14 +15,16 @@ from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableChange, VariableSet
 from control_domain.variables.operations import find_newest_variables
-from tests.support.deploy_platform import Answer, Platform, environment_path
+from tests.support.deploy_platform import Platform, Response, environment_path
 from tests.support.serve_control import VARIABLE_KEYS
 
 NOW = datetime.now(UTC)
 NAME = "shop/production"
 
 
-async def _put(platform: Platform, text: str, name: str = NAME, who: str = "owner", **options: Any) -> Answer:
+async def _put(
+    platform: Platform, text: str, name: str = NAME, who: str = "owner", **options: Any
+) -> Response:
     path = environment_path(platform.acme.places[name], "variables")
     token = platform.acme.token(who)
     return await platform.call("PUT", path, {"variables": text}, token=token, **options)
@@ -143,7 +145,7 @@ async def test_values_appear_in_no_table_log_or_message(
             headers={"Authorization": f"Bearer {platform.acme.token()}"},
         ) as fault:
             assert fault.status == 500
-            answers.append(Answer(fault.status, fault.headers, await fault.read()))
+            answers.append(Response(fault.status, fault.headers, await fault.read()))
     assert [answer.status for answer in answers] == [200, 202, 422, 202, 500]
     told = b"".join(answer.body for answer in answers) + caplog.text.encode()
     stored = repr(await platform.contents()).encode()

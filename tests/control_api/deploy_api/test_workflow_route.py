@@ -26,7 +26,7 @@ from deployer.deployments.begin_attempt import begin_attempt
 from deployer.identity import Identity
 from deployer.leases import take_lease
 from pipeline_contracts.errors import InvalidInput
-from tests.support.deploy_platform import Answer, Platform, environment_path
+from tests.support.deploy_platform import Platform, Response, environment_path
 from tests.support.serve_control import VARIABLE_KEYS
 
 TEXT = "version: 1\nprocesses:\n  web: {command: serve}  # one\n"
@@ -47,7 +47,7 @@ def _path(platform: Platform, project: str = "shop") -> str:
     return f"/v1/projects/{platform.acme.projects[project].public_id}/workflow"
 
 
-async def _put(platform: Platform, text: str, project: str = "shop", who: str = "owner") -> Answer:
+async def _put(platform: Platform, text: str, project: str = "shop", who: str = "owner") -> Response:
     token = platform.acme.token(who)
     return await platform.call("PUT", _path(platform, project), {"workflow": text}, token=token)
 
@@ -297,7 +297,7 @@ async def test_slow_bodies_do_not_block_other_callers(
         finished.set()
         awaited.cancel()
         answers = await asyncio.gather(*slow, return_exceptions=True)
-    assert [answer.problem for answer in answers if isinstance(answer, Answer)] == [REFUSED] * 16
+    assert [answer.problem for answer in answers if isinstance(answer, Response)] == [REFUSED] * 16
 
 
 @pytest.mark.both_databases

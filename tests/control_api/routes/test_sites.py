@@ -25,7 +25,7 @@ from storage_backends.column_store.interface import QueryResult
 from tests.support.accounts import make_acme
 from tests.support.cheap_engines import build_control_app
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
-from tests.support.stored_visits import sent_event, store_a_purchase, store_visits
+from tests.support.stored_visits import sent_event, store_purchase, store_visits
 
 NOW = datetime.now(UTC)
 # Visits that no midnight cuts.
@@ -152,7 +152,7 @@ async def test_account_without_sites_gets_an_empty_list(control: Control) -> Non
 
 
 async def test_report_of_a_visit_with_a_purchase(control: Control) -> None:
-    await store_a_purchase(control.store, control.site.id, NOON)
+    await store_purchase(control.store, control.site.id, NOON)
     report = await control.report()
     assert report["site"] == {"id": control.site.id, "name": "Shop", "timezone": "Europe/Oslo"}
     assert {name: report["period"][name] for name in ("days", "interval", "timezone")} == {
@@ -188,7 +188,7 @@ async def test_report_of_a_visit_with_a_purchase(control: Control) -> None:
 
 
 async def test_filters_select_visits_and_are_returned(control: Control) -> None:
-    await store_a_purchase(control.store, control.site.id, NOON)
+    await store_purchase(control.store, control.site.id, NOON)
     wanted = "path=/thanks&source=Google&campaign=spring&device=Mobile&country=no"
     report = await control.report(f"?days=7&{wanted}&other=1")
     assert report["filters"] == {

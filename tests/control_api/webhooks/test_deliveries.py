@@ -18,7 +18,7 @@ from control_domain.webhooks.replay_delivery import replay_delivery
 from operator_actions.actions.engines import Engines
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.serve_control import VARIABLE_KEYS
-from tests.support.webhooks import Sent, WebhookRepository, pull, push
+from tests.support.webhooks import WebhookRepository, WebhookRequest, pull, push
 
 OPERATOR = Actor("operator kim")
 
@@ -124,7 +124,7 @@ async def test_delivery_ids_are_separate_per_repository(github: WebhookRepositor
 
 
 async def test_refused_deliveries_are_stored_with_the_reason(webhook: WebhookRepository) -> None:
-    sent = Sent(push(webhook.kind).event, b"no JSON")
+    sent = WebhookRequest(push(webhook.kind).event, b"no JSON")
     assert (await webhook.deliver_status(sent, "one"))[0] == 422
     assert (await webhook.deliver_status(sent, "one"))[0] == 422
     first, second = await webhook.deliveries()

@@ -17,8 +17,8 @@ from tests.support.webhooks import (
     AFTER,
     NO_COMMIT,
     SKIP,
-    Sent,
     WebhookRepository,
+    WebhookRequest,
     encode_request,
     pull,
     push,
@@ -43,7 +43,7 @@ class Case:
 
     name: str
     kind: str
-    sent: Sent
+    sent: WebhookRequest
     status: int
     outcome: str
     """The `status` in the response, or the type of the problem."""
@@ -51,7 +51,7 @@ class Case:
     change: Callable[[str], str] | None = None
     """The change of the signature header."""
     body: bytes | None = None
-    first: tuple[Sent, ...] = ()
+    first: tuple[WebhookRequest, ...] = ()
     """Deliveries before this one, so that each case runs on its own."""
 
     def __str__(self) -> str:
@@ -102,14 +102,20 @@ def _of_bodies(kind: str) -> list[Case]:
         ("a key twice in what nobody reads", whole.replace(b"{", b'{"x": [{"y": 1, "y": 2}], ', 1)),
         ("wrong types", whole.replace(b'"ada"', b"[1]").replace(AFTER.encode(), b"abc")),
     ]
-    cases = [Case(f"body {what}", kind, Sent(event, body), *UNUSABLE) for what, body in bodies]
+    cases = [Case(f"body {what}", kind, WebhookRequest(event, body), *UNUSABLE) for what, body in bodies]
     nul = whole.replace(b"main", b"ma\\u0000in")
     # Not a valid branch name for Git.
-    cases.append(Case("body a NUL in a branch", kind, Sent(event, nul), 200, "ignored"))
+    cases.append(Case("body a NUL in a branch", kind, WebhookRequest(event, nul), 200, "ignored"))
     spaces = b" " * (MOST - len(whole))
-    cases.append(Case("body of 5 MiB", kind, Sent(event, whole + spaces), 202, "queued"))
+    cases.append(Case("body of 5 MiB", kind, WebhookRequest(event, whole + spaces), 202, "queued"))
     cases.append(
-        Case("body of 5 MiB and 1", kind, Sent(event, whole + spaces + b" "), 413, "payload-too-large")
+        Case(
+            "body of 5 MiB and 1",
+            kind,
+            WebhookRequest(event, whole + spaces + b" "),
+            413,
+            "payload-too-large",
+        )
     )
     return cases
 
@@ -123,7 +129,7 @@ def _of_headers(kind: str) -> list[Case]:
         ),
         Case("a content encoding", kind, sent, *UNUSABLE, headers={"Content-Encoding": "gzip"}),
         Case("no event", kind, sent, *UNUSABLE, headers={EVENT[kind]: None}),
-        Case("an unknown event", kind, Sent("repo:unheard", b"{}"), 200, "ignored"),
+        Case("an unknown event", kind, WebhookRequest("repo:unheard", b"{}"), 200, "ignored"),
     ]
 
 
@@ -149,15 +155,15 @@ def _of_github() -> list[Case]:
     sent, kind = push("github"), "github"
     form = {"Content-Type": "application/x-www-form-urlencoded"}
 
-    def encoded(*payloads: bytes) -> Sent:
+    def encoded(*payloads: bytes) -> WebhookRequest:
         pairs = [("payload", payload.decode()) for payload in payloads]
-        return Sent(sent.event, urllib.parse.urlencode(pairs).encode())
+        return WebhookRequest(sent.event, urllib.parse.urlencode(pairs).encode())
 
     tag = encode_request("push", {**json.loads(sent.body), "ref": "refs/tags/v1"})
     number = json.loads(pull(kind).body)
     return [
         Case("form", kind, encoded(sent.body), 202, "queued", headers=form),
-        Case("form without a payload", kind, Sent(sent.event, b"other=1"), *UNUSABLE, headers=form),
+        Case("form without a payload", kind, WebhookRequest(sent.event, b"other=1"), *UNUSABLE, headers=form),
         Case("form with two payloads", kind, encoded(sent.body, sent.body), *UNUSABLE, headers=form),
         Case("form said to be JSON", kind, encoded(sent.body), *UNUSABLE),
         Case("tag", kind, tag, 200, "ignored"),
@@ -272,8 +278,8 @@ async def test_published_payloads_of_github_are_accepted(
     if event == "pull_request":
         # Each of the two must run on its own.
         other = "opened" if file.endswith("-closed.json") else "closed"
-        await shared.deliver(Sent(event, (PUBLISHED / f"pull_request-{other}.json").read_bytes()))
-    assert await shared.deliver_status(Sent(event, (PUBLISHED / file).read_bytes())) == expected
+        await shared.deliver(WebhookRequest(event, (PUBLISHED / f"pull_request-{other}.json").read_bytes()))
+    assert await shared.deliver_status(WebhookRequest(event, (PUBLISHED / file).read_bytes())) == expected
 
 
 async def test_a_repeated_header_is_refused(github: WebhookRepository) -> None:

@@ -14,8 +14,8 @@ from control_domain.tables.webhooks import InstalledRepository
 from control_domain.webhooks import process_push as process_push
 from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import NotFound
-from tests.support.deploy_platform import Answer
-from tests.support.webhooks import Sent, WebhookRepository, encode_request, pull, push
+from tests.support.deploy_platform import Response
+from tests.support.webhooks import WebhookRepository, WebhookRequest, encode_request, pull, push
 
 SECRET = "the secret of the application"
 IDS = {"acme/shop": 1, "acme/other": 2, "globex/shop": 1}
@@ -31,8 +31,8 @@ async def app(github: WebhookRepository) -> WebhookRepository:
 
 
 async def _deliver(
-    app: WebhookRepository, sent: Sent, delivery: str | None = None, path: str = PATHS[0]
-) -> Answer:
+    app: WebhookRepository, sent: WebhookRequest, delivery: str | None = None, path: str = PATHS[0]
+) -> Response:
     return await app.deliver(sent, delivery, path=path)
 
 
@@ -40,7 +40,7 @@ def _repositories(names: Iterable[str]) -> Any:
     return [{"id": IDS[name.lower()], "full_name": name} for name in names]
 
 
-def _installation(action: str, *names: str, number: int = 1) -> Sent:
+def _installation(action: str, *names: str, number: int = 1) -> WebhookRequest:
     payload = {
         "action": action,
         "installation": {"id": number, "account": {"login": "Acme"}},
@@ -49,7 +49,7 @@ def _installation(action: str, *names: str, number: int = 1) -> Sent:
     return encode_request("installation", payload)
 
 
-def _changed(added: list[str], removed: list[str]) -> Sent:
+def _changed(added: list[str], removed: list[str]) -> WebhookRequest:
     payload = {
         "action": "added" if added else "removed",
         "installation": {"id": 1, "account": {"login": "Acme"}},
@@ -95,7 +95,7 @@ async def test_an_installation_connects_its_repositories(app: WebhookRepository,
     ids=["deleted", "suspended", "repository removed"],
 )
 async def test_a_deleted_installation_disconnects_its_repositories(
-    app: WebhookRepository, ending: Sent
+    app: WebhookRepository, ending: WebhookRequest
 ) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     assert (await _deliver(app, ending)).json() == {"status": "handled"}
@@ -185,7 +185,7 @@ async def test_a_repository_with_a_reused_name_is_not_matched(app: WebhookReposi
     assert (await _deliver(app, push("github", installation=1))).status == 202
     taker = _changed(["Acme/Shop"], [])
     await _deliver(
-        app, Sent(taker.event, taker.body.replace(b'"id": 1, "full_name"', b'"id": 9, "full_name"'))
+        app, WebhookRequest(taker.event, taker.body.replace(b'"id": 1, "full_name"', b'"id": 9, "full_name"'))
     )
     assert await _ids(app) == {"acme/shop": "9", "?/1": "1"}
     answer = await _deliver(app, push("github", host_id=9, installation=1))

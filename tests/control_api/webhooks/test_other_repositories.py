@@ -12,7 +12,15 @@ from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
 from control_domain.tables.repositories import Repository
 from tests.hostile.foreign_webhooks import attack
-from tests.support.webhooks import KINDS, Sent, WebhookRepository, encode_request, pull, push, uuid_of
+from tests.support.webhooks import (
+    KINDS,
+    WebhookRepository,
+    WebhookRequest,
+    encode_request,
+    pull,
+    push,
+    uuid_of,
+)
 
 OTHER: dict[str, Any] = {"full_name": "Acme/Till", "host_id": 2}
 RENAMED: dict[str, Any] = {"full_name": "Acme/Boutique", "host_id": 1}
@@ -117,7 +125,7 @@ async def test_similar_names_do_not_match(github: WebhookRepository, sent_name: 
     assert await _host_id(github) is None
 
 
-def _of_gitlab_below_a_path(full_name: str, page: str) -> Sent:
+def _of_gitlab_below_a_path(full_name: str, page: str) -> WebhookRequest:
     payload = json.loads(push("gitlab", full_name=full_name).body)
     payload["project"]["web_url"] = f"https://code.example:8443{page}"
     return encode_request("Push Hook", payload)
@@ -177,12 +185,12 @@ async def test_a_push_without_its_repository_is_refused(github: WebhookRepositor
 async def test_a_system_hook_of_gitlab_covers_all_projects(github: WebhookRepository) -> None:
     await github.change_kind("gitlab")
 
-    def system(sent: Sent) -> Sent:
+    def system(sent: WebhookRequest) -> WebhookRequest:
         payload = json.loads(sent.body)
         if "checkout_sha" in payload:
             payload["event_name"] = payload.pop("object_kind")
             payload["project_id"] = payload["project"].pop("id")
-        return Sent("System Hook", json.dumps(payload).encode())
+        return WebhookRequest("System Hook", json.dumps(payload).encode())
 
     assert await github.deliver_status(system(pull("gitlab"))) == (202, "preview_queued")
     assert await github.deliver_status(system(pull("gitlab", "closed", **OTHER))) == (200, "ignored")

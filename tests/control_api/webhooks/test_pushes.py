@@ -18,8 +18,8 @@ from tests.support.webhooks import (
     BEFORE,
     NO_COMMIT,
     SKIP,
-    Sent,
     WebhookRepository,
+    WebhookRequest,
     bitbucket_change,
     encode_request,
     push,
@@ -317,7 +317,7 @@ async def test_a_repository_without_push_deploys_is_404(
 
 async def test_a_plain_secret_of_gitlab_is_accepted(github: WebhookRepository) -> None:
     await github.change_kind("gitlab", plain=True)
-    sent: Sent = push("gitlab")
+    sent: WebhookRequest = push("gitlab")
     answer = await github.deliver(sent, headers={"X-Gitlab-Token": "another secret of this length"})
     assert answer.problem == (401, "bad-signature")
     assert await github.deliver_status(sent, "one") == (202, "queued")

@@ -14,7 +14,7 @@ from control_domain.tables.configuration import RunStep
 from control_domain.tables.monitors import Queue
 from control_domain.tables.projects import Project
 from pipeline_contracts.deploy_states import StepStatus
-from tests.support.deploy_platform import Answer, Platform
+from tests.support.deploy_platform import Platform, Response
 from tests.support.reviewed_project import ReviewedProject, statuses
 from tests.support.reviews import add_run
 
@@ -332,10 +332,10 @@ async def test_a_concurrent_retry_and_new_run_never_both_succeed(
     second = (await reviewed.read(number))["operations"][1]["id"]
     review = await reviewed.review("")
 
-    async def retry() -> tuple[str, Answer]:
+    async def retry() -> tuple[str, Response]:
         return "retry", await reviewed.move_step(number, second, "retry")
 
-    async def apply() -> tuple[str, Answer]:
+    async def apply() -> tuple[str, Response]:
         return "apply", await reviewed.apply(review)
 
     calls = [retry(), apply()]

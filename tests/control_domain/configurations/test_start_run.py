@@ -19,7 +19,7 @@ from control_domain.tables.audit import AuditEntry
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from pipeline_contracts.errors import ReviewExpired
 from tests.support.deploy_platform import Platform, Prepared, open_platform, prepared_after
-from tests.support.project_changes import CHANGES, NO_CHANGES, make_before
+from tests.support.project_changes import CHANGES_OUTSIDE_PLAN, CHANGES_TO_PLAN, prepare_changes
 from tests.support.reviewed_project import ReviewedProject, statuses
 
 DOCUMENT = """\
@@ -42,7 +42,7 @@ def shop(platform: Platform) -> ReviewedProject:
 async def prepared_changes(
     prepared: Prepared, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Prepared]:
-    async with prepared_after(prepared, tmp_path_factory.mktemp("changes"), make_before) as made:
+    async with prepared_after(prepared, tmp_path_factory.mktemp("changes"), prepare_changes) as made:
         yield made
 
 
@@ -208,22 +208,22 @@ async def test_of_many_concurrent_reviews_one_is_applied(shop: ReviewedProject) 
     assert kinds == {expected: 44, "review-applied": 3}
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", CHANGES_TO_PLAN)
 async def test_applying_to_a_changed_project_is_409(changing: ReviewedProject, change: str) -> None:
     review = await changing.review(OTHER)
-    await CHANGES[change](changing.platform)
+    await CHANGES_TO_PLAN[change](changing.platform)
     assert await _same_after(changing, review) == (409, "project-changed")
     # And again, whoever sends it: the review stays open, and its project changed.
     assert await _same_after(changing, review, key="k") == (409, "project-changed")
     assert (await changing.apply(await changing.review(OTHER))).status == 200
 
 
-@pytest.mark.parametrize("change", NO_CHANGES)
+@pytest.mark.parametrize("change", CHANGES_OUTSIDE_PLAN)
 async def test_changes_outside_the_plan_do_not_outdate_a_review(
     changing: ReviewedProject, change: str
 ) -> None:
     review = await changing.review(OTHER)
-    await NO_CHANGES[change](changing.platform)
+    await CHANGES_OUTSIDE_PLAN[change](changing.platform)
     assert (await changing.apply(review)).status == 200
 
 

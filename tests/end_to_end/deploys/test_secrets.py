@@ -11,7 +11,7 @@ import pytest
 from tests.support.deployed_apps import SERVE, shell_app
 from tests.support.installation import App, FinishedDeployment, Installation
 from tests.support.repositories import Repository
-from tests.support.secret_watch import Needles, ProcessWatch, files_with, is_open_to_others
+from tests.support.secret_watch import Needles, ProcessWatch, find_files_with, is_open_to_others
 
 _CORES = [secrets.token_hex(16) for _ in range(6)]
 _PLAIN = _CORES[0]
@@ -77,8 +77,8 @@ def watch(began: float, app: App) -> Iterator[ProcessWatch]:
     with ProcessWatch(app, _NEEDLES) as watching:
         yield watching
     # The number of polls depends on the speed of the machine.
-    assert watching.looks
-    assert watching.asked != set(), "no process of the application was seen"
+    assert watching.scans
+    assert watching.attempted != set(), "no process of the application was seen"
     assert (watching.found, watching.readable) == ([], [])
 
 
@@ -91,7 +91,7 @@ def _bring(app: App, build: str, web: str, release: str = "true") -> FinishedDep
     workflow = f"{files['pharos.yaml']}release: {{steps: [sh release.sh]}}\n"
     app.repository.commit({**files, "pharos.yaml": workflow, "site/index.html": "quiet"})
     done = app.deploy_and_wait()
-    shown = [text for text in done.texts if _NEEDLES.within(text)]
+    shown = [text for text in done.texts if _NEEDLES.are_in(text)]
     assert shown == []
     return done
 
@@ -132,7 +132,7 @@ def test_the_api_and_commands_show_no_secret(app: App, watch: ProcessWatch) -> N
         installation.run_json(*command)
     # In JSON notation, and unchanged.
     texts = [*installation.outputs, *map(repr, map(json.loads, filter(_is_json, installation.outputs)))]
-    assert [text for text in texts if _NEEDLES.within(text)] == []
+    assert [text for text in texts if _NEEDLES.are_in(text)] == []
 
 
 def _is_json(text: str) -> bool:
@@ -141,18 +141,18 @@ def _is_json(text: str) -> bool:
 
 def test_no_file_contains_a_secret(app: App, began: float) -> None:
     data = app.installation.platform.data
-    found = files_with(_NEEDLES, data)
+    found = find_files_with(_NEEDLES, data)
     # Only the output of the crashed process itself.
     assert {path.parent.parent for path in found} == {app.outputs}
     assert [path for path in found if is_open_to_others(path, data)] == []
     # Folders of other tests may be large.
     of_tests = {*Path("/tmp").glob("pharos-test-*"), data}
     elsewhere = [
-        *files_with(_NEEDLES, Path("/tmp"), began, of_tests),
-        *files_with(_NEEDLES, data.parent, began, of_tests),
+        *find_files_with(_NEEDLES, Path("/tmp"), began, of_tests),
+        *find_files_with(_NEEDLES, data.parent, began, of_tests),
     ]
     assert elsewhere == []
-    assert not _NEEDLES.within(app.installation.platform.log.read_bytes())
+    assert not _NEEDLES.are_in(app.installation.platform.log.read_bytes())
 
 
 def test_no_table_row_contains_a_secret(app: App) -> None:
@@ -162,7 +162,7 @@ def test_no_table_row_contains_a_secret(app: App) -> None:
     assert "deployment_lines" in tables
     for table in tables:
         rows = app.installation.rows(f'SELECT * FROM "{table}"')
-        shown = [row for row in rows if any(_NEEDLES.within(_bytes(cell)) for cell in row)]
+        shown = [row for row in rows if any(_NEEDLES.are_in(_bytes(cell)) for cell in row)]
         assert shown == [], table
 
 

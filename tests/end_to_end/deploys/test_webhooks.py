@@ -39,7 +39,7 @@ def test_a_push_is_deployed_and_answers(webhook_app: WebhookApp) -> None:
     output = webhook_app.push("pushed")
     assert output.status == (202, "queued")
     done = webhook_app.app.wait_finished(output.deployment)
-    assert (done.status, webhook_app.answer()) == (
+    assert (done.status, webhook_app.fetch()) == (
         "succeeded",
         (200, "pushed shown=to everybody hidden=from previews"),
     )
@@ -50,13 +50,13 @@ def test_a_push_is_deployed_and_answers(webhook_app: WebhookApp) -> None:
 
 
 def test_a_push_that_asks_to_be_skipped_deploys_nothing(webhook_app: WebhookApp) -> None:
-    before = webhook_app.numbers()
+    before = webhook_app.deployment_numbers()
     output = webhook_app.push("left out", message=f"Spelling {SKIP}")
-    assert (output.status, webhook_app.numbers()) == ((200, "skipped"), before)
+    assert (output.status, webhook_app.deployment_numbers()) == ((200, "skipped"), before)
 
 
 def test_only_the_newest_push_during_a_deploy_is_deployed_after_it(webhook_app: WebhookApp) -> None:
-    before = webhook_app.numbers()
+    before = webhook_app.deployment_numbers()
     first = webhook_app.push("waits", waits=True)
     assert first.status == (202, "queued")
     webhook_app.wait_built()
@@ -66,7 +66,7 @@ def test_only_the_newest_push_during_a_deploy_is_deployed_after_it(webhook_app: 
     webhook_app.gate.touch()
     wait_until(lambda: webhook_app.page() == "push 2")
     wait_until(webhook_app.is_idle)
-    new = webhook_app.numbers()[len(before) :]
+    new = webhook_app.deployment_numbers()[len(before) :]
     assert (len(new), new[0]) == (2, first.deployment)
     assert [webhook_app.app.status(number) for number in new] == ["succeeded", "succeeded"]
     shown = webhook_app.installation.call("GET", f"deployments/{new[1]}").json["data"]
@@ -74,8 +74,8 @@ def test_only_the_newest_push_during_a_deploy_is_deployed_after_it(webhook_app: 
 
 
 def test_a_preview_opens_changes_and_closes_with_its_pull_request(webhook_app: WebhookApp) -> None:
-    production = webhook_app.answer()
-    assert webhook_app.answer("pr-7")[0] == 404
+    production = webhook_app.fetch()
+    assert webhook_app.fetch("pr-7")[0] == 404
 
     webhook_app.commit("a basket", "basket")
     opened = webhook_app.pull("opened", 7, "basket")
@@ -83,34 +83,34 @@ def test_a_preview_opens_changes_and_closes_with_its_pull_request(webhook_app: W
     done = webhook_app.app.wait_finished(opened.deployment)
     assert done.status == "succeeded", done
     # Protected variables are missing.
-    assert webhook_app.answer("pr-7") == (200, "a basket shown=to everybody hidden=none")
+    assert webhook_app.fetch("pr-7") == (200, "a basket shown=to everybody hidden=none")
 
     webhook_app.commit("a larger basket", "basket")
     updated = webhook_app.pull("updated", 7, "basket")
     assert updated.status == (202, "preview_updated")
     assert webhook_app.app.wait_finished(updated.deployment).status == "succeeded"
-    assert webhook_app.answer("pr-7") == (200, "a larger basket shown=to everybody hidden=none")
+    assert webhook_app.fetch("pr-7") == (200, "a larger basket shown=to everybody hidden=none")
 
-    users = webhook_app.users("pr-7")
+    users = webhook_app.user_ids("pr-7")
     assert find_processes(users) != []
     assert webhook_app.pull("closed", 7, "basket").status == (200, "preview_closed")
-    wait_until(lambda: webhook_app.answer("pr-7")[0] == 404)
+    wait_until(lambda: webhook_app.fetch("pr-7")[0] == 404)
     wait_until(lambda: find_processes(users) == [])
     listed = webhook_app.installation.run_json("environment", "list", "--project", webhook_app.app.project)
     assert [one["slug"] for one in listed] == ["production"]
-    assert webhook_app.answer() == production
+    assert webhook_app.fetch() == production
 
 
 def test_a_pull_request_closed_while_its_preview_builds_leaves_nothing(webhook_app: WebhookApp) -> None:
     webhook_app.commit("never", "early", waits=True)
     opened = webhook_app.pull("opened", 8, "early")
     wait_until(lambda: "Build step 1 of 1: sh build.sh" in webhook_app.app.texts(opened.deployment))
-    users = webhook_app.users("pr-8")
+    users = webhook_app.user_ids("pr-8")
     wait_until(lambda: find_processes(users) != [])
     assert webhook_app.pull("closed", 8, "early").status == (200, "preview_closed")
     assert webhook_app.app.status(opened.deployment) == "canceled"
     wait_until(lambda: find_processes(users) == [])
-    wait_until(lambda: webhook_app.answer("pr-8")[0] == 404)
+    wait_until(lambda: webhook_app.fetch("pr-8")[0] == 404)
     assert webhook_app.installation.rows("SELECT slug FROM environments") == [("production",)]
 
 
@@ -121,18 +121,18 @@ def test_after_a_rollback_pushes_do_not_deploy_until_resumed(webhook_app: Webhoo
     assert webhook_app.app.wait_finished(answer.json["data"]["id"]).status == "succeeded"
     assert webhook_app.page() == "good"
 
-    before = webhook_app.numbers()
+    before = webhook_app.deployment_numbers()
     assert webhook_app.push("worse").status == (200, "ignored")
-    assert (webhook_app.numbers(), webhook_app.page()) == (before, "good")
+    assert (webhook_app.deployment_numbers(), webhook_app.page()) == (before, "good")
 
     assert webhook_app.installation.run_json("environment", "resume", webhook_app.app.name)["resumed"] is True
     # The ignored push is not deployed later; the next push is.
-    assert webhook_app.numbers() == before
+    assert webhook_app.deployment_numbers() == before
     webhook_app.push_and_wait("mended")
 
 
 def test_a_delivery_received_a_hundred_times_at_once_is_deployed_once(webhook_app: WebhookApp) -> None:
-    before = webhook_app.numbers()
+    before = webhook_app.deployment_numbers()
     parent, commit = webhook_app.commit("once")
     sent = push("github", before=parent, after=commit)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
@@ -140,11 +140,11 @@ def test_a_delivery_received_a_hundred_times_at_once_is_deployed_once(webhook_ap
     assert Counter(one.status for one in output) == {(202, "queued"): 1, (200, "duplicate"): _AT_ONCE - 1}
     wait_until(lambda: webhook_app.page() == "once")
     wait_until(webhook_app.is_idle)
-    assert len(webhook_app.numbers()) == len(before) + 1
+    assert len(webhook_app.deployment_numbers()) == len(before) + 1
 
 
 def test_a_waiting_push_survives_a_killed_platform(webhook_app: WebhookApp) -> None:
-    before = webhook_app.numbers()
+    before = webhook_app.deployment_numbers()
     assert webhook_app.push("killed", waits=True).status == (202, "queued")
     webhook_app.wait_built()
     assert webhook_app.push("behind the kill").status == (202, "waiting")
@@ -153,5 +153,5 @@ def test_a_waiting_push_survives_a_killed_platform(webhook_app: WebhookApp) -> N
     webhook_app.installation.start()
     wait_until(lambda: webhook_app.app.is_up() and webhook_app.page() == "behind the kill", 120)
     wait_until(webhook_app.is_idle)
-    new = webhook_app.numbers()[len(before) :]
+    new = webhook_app.deployment_numbers()[len(before) :]
     assert [webhook_app.app.status(number) for number in new] == ["succeeded", "succeeded"]

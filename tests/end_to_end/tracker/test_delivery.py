@@ -11,32 +11,32 @@ import pytest
 from aiohttp import web
 
 from tests.support.engines import skip_if_missing
-from tests.support.tracked_visit import MEASURED, Visit, page
+from tests.support.tracked_visit import MEASURED, Visit, pageview
 from tests.support.tracker_build import TRACKER, check_build, tracker_copy
 from tests.support.waits import wait_for_result
 
 
 async def test_a_tab_closed_at_once_has_sent_its_events(visit: Visit) -> None:
     await visit.open("plain")
-    await visit.sent(page("plain"), leave=False)
+    await visit.expect_events(pageview("plain"), leave=False)
     await visit.run("pharos('event', 'Last')")
     await visit.tab.close()
-    await visit.sent(page("plain"), ("Last", "plain", {}), leave=False)
+    await visit.expect_events(pageview("plain"), ("Last", "plain", {}), leave=False)
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(4, 8), pytest.param(20, 25, marks=pytest.mark.full)])
 async def test_events_during_an_outage_arrive_later_once(visit: Visit, seconds: int, count: int) -> None:
     await visit.open("plain")
-    await visit.sent(page("plain"), leave=False)
+    await visit.expect_events(pageview("plain"), leave=False)
     again = visit.collector.requests["again"]
-    away = asyncio.create_task(visit.collector.away(seconds))
+    away = asyncio.create_task(visit.collector.go_offline(seconds))
     created = []
     for number in range(count):
         await visit.run(f"pharos('event', 'Away', {{number: {number}}})")
         created.append(("Away", "plain", {"number": number}))
         await asyncio.sleep(0.3)
     await away
-    await visit.sent(page("plain"), *created, leave=False, seconds=120)
+    await visit.expect_events(pageview("plain"), *created, leave=False, seconds=120)
     await wait_for_result(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
     ids = [event["id"] for event in await visit.collector.events()]
     assert len(ids) == len(set(ids))
@@ -45,7 +45,7 @@ async def test_events_during_an_outage_arrive_later_once(visit: Visit, seconds: 
 
 async def test_the_next_page_sends_the_unsent_events_of_the_previous_page(visit: Visit) -> None:
     await visit.open("plain")
-    await visit.sent(page("plain"), leave=False)
+    await visit.expect_events(pageview("plain"), leave=False)
     # Until all three requests have been made.
     await visit.collector.close_listener()
     await visit.run("pharos('event', 'Lost?', {number: 1})")
@@ -59,15 +59,17 @@ async def test_the_next_page_sends_the_unsent_events_of_the_previous_page(visit:
     await visit.collector.open_listener()
     first, second = (("Lost?", "plain", {"number": number}) for number in (1, 2))
     third = ("Lost?", "links", {"number": 3})
-    await visit.sent(page("plain"), first, second, page("links"), third, leave=False, seconds=120)
+    await visit.expect_events(
+        pageview("plain"), first, second, pageview("links"), third, leave=False, seconds=120
+    )
     await wait_for_result(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
-    await visit.measured("Engagement")
+    await visit.wait_measured("Engagement")
     assert [path for name, path, _ in await visit.events(measured=True) if name == "Engagement"] == ["plain"]
 
 
 async def test_a_failed_request_of_a_leaving_page_is_retried(visit: Visit) -> None:
     await visit.open("plain")
-    await visit.sent(page("plain"), leave=False)
+    await visit.expect_events(pageview("plain"), leave=False)
     await asyncio.sleep(0.6)
     await visit.collector.close_listener()
     # A page without a tracker.
@@ -75,9 +77,9 @@ async def test_a_failed_request_of_a_leaving_page_is_retried(visit: Visit) -> No
     assert any('"Engagement"' in item for item in await visit.tab.evaluate("Object.values(sessionStorage)"))
     await visit.collector.open_listener()
     await visit.open("links")
-    await visit.measured("Engagement")
-    await visit.measured("Web Vital")
-    await visit.sent(page("plain"), page("links"), leave=False)
+    await visit.wait_measured("Engagement")
+    await visit.wait_measured("Web Vital")
+    await visit.expect_events(pageview("plain"), pageview("links"), leave=False)
     await wait_for_result(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
     names = [said[0] for said in await visit.events(measured=True) if said[1] == "plain"]
     assert names.count("Engagement") == 1
@@ -85,7 +87,7 @@ async def test_a_failed_request_of_a_leaving_page_is_retried(visit: Visit) -> No
 
 async def test_unsent_events_are_dropped_after_a_day_and_on_opt_out(visit: Visit) -> None:
     await visit.open("plain")
-    await visit.sent(page("plain"), leave=False)
+    await visit.expect_events(pageview("plain"), leave=False)
     await visit.collector.close_listener()
     await visit.run("pharos('event', 'Old'); pharos('event', 'New')")
     waiting = "Object.values(sessionStorage).filter((item) => item.startsWith('0{')).length"
@@ -105,7 +107,7 @@ async def test_unsent_events_are_dropped_after_a_day_and_on_opt_out(visit: Visit
     assert await visit.tab.evaluate("sessionStorage.length") == 0
     await visit.collector.open_listener()
     await visit.run("pharos('optin'); pharos('event', 'Open')")
-    await visit.sent(page("plain"), ("Open", "links", {}))
+    await visit.expect_events(pageview("plain"), ("Open", "links", {}))
 
 
 async def test_pages_that_left_before_a_refusal_are_counted_once(visit: Visit) -> None:
@@ -116,14 +118,14 @@ async def test_pages_that_left_before_a_refusal_are_counted_once(visit: Visit) -
         await leaving.wait()
         raise web.HTTPServiceUnavailable
 
-    visit.collector.before_taking = refuse
+    visit.collector.before_forwarding = refuse
     try:
         for name in names:
             await visit.open_and_leave(name)
     finally:
-        visit.collector.before_taking = None
+        visit.collector.before_forwarding = None
         leaving.set()
-    await visit.sent(*(page(name) for name in names), leave=False)
+    await visit.expect_events(*(pageview(name) for name in names), leave=False)
     await wait_for_result(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
 
 
@@ -138,22 +140,22 @@ async def test_three_hundred_pages_left_on_a_loaded_machine_are_counted_once(vis
         if next(taken) % 4 == 0:
             raise web.HTTPServiceUnavailable
 
-    visit.collector.before_taking = refuse_every_fourth
+    visit.collector.before_forwarding = refuse_every_fourth
     busy = [await asyncio.create_subprocess_exec(sys.executable, "-c", "while True: pass") for _ in range(4)]
     try:
         for name in names:
             await visit.open_and_leave(name)
     finally:
-        visit.collector.before_taking = None
+        visit.collector.before_forwarding = None
         for process in busy:
             process.kill()
             await process.wait()
-    await visit.sent(*(page(name) for name in names), leave=False, seconds=120)
+    await visit.expect_events(*(pageview(name) for name in names), leave=False, seconds=120)
 
 
 async def test_a_transient_refusal_delays_and_a_permanent_one_drops_the_batch(visit: Visit) -> None:
     await visit.open("plain")
-    await visit.sent(page("plain"), leave=False)
+    await visit.expect_events(pageview("plain"), leave=False)
     await visit.tab.send("Fetch.enable", patterns=[{"urlPattern": "*/collect/*"}])
 
     async def answer(status: int, **headers: str) -> tuple[float, float, str, int]:
@@ -197,17 +199,17 @@ async def test_batches_have_at_most_twenty_events_and_fit_a_keepalive_request(vi
         " { asked.push(options.keepalive + ' ' + options.credentials); return own(url, options) }"
     )
     await visit.open("plain")
-    await visit.sent(page("plain"), leave=False)
+    await visit.expect_events(pageview("plain"), leave=False)
     await visit.run("for (let i = 0; i < 45; i++) pharos('event', 'Many', {number: i})")
     many = [("Many", "plain", {"number": number}) for number in range(45)]
-    await visit.sent(page("plain"), *many, leave=False)
+    await visit.expect_events(pageview("plain"), *many, leave=False)
     assert [len(json.loads(body)["events"]) for body in visit.tab.posts] == [1, 20, 20, 5]
     long = "ø" * 8000
     await visit.run(
         "for (let i = 0; i < 6; i++) pharos('event', 'Long', {number: i, text: 'ø'.repeat(8000)})"
     )
     texts = [("Long", "plain", {"number": number, "text": long}) for number in range(6)]
-    await visit.sent(page("plain"), *many, *texts, leave=False)
+    await visit.expect_events(pageview("plain"), *many, *texts, leave=False)
     assert [len(json.loads(body)["events"]) for body in visit.tab.posts[4:]] == [3, 3]
     assert await visit.tab.evaluate("asked") == ["true omit"] * 6
 
@@ -219,7 +221,7 @@ async def test_nothing_is_sent_for_visitors_with_privacy_signals(visit: Visit) -
     await visit.open("missing")
     await visit.run("pharos('event', 'Secret')")
     await asyncio.sleep(1.3)
-    await visit.sent()
+    await visit.expect_events()
     assert await visit.events(measured=True) == []
     assert visit.tab.posts == []
     assert await visit.tab.evaluate("localStorage.length + sessionStorage.length") == 0
@@ -227,7 +229,7 @@ async def test_nothing_is_sent_for_visitors_with_privacy_signals(visit: Visit) -
 
 async def test_an_opt_out_lasts_until_it_is_revoked(visit: Visit) -> None:
     await visit.open("plain")
-    await visit.sent(page("plain"), leave=False)
+    await visit.expect_events(pageview("plain"), leave=False)
     await visit.run("pharos('event', 'Secret'); pharos('optout')")
     assert await visit.tab.evaluate("localStorage.pharos_ignore") == "true"
     await visit.open("links")
@@ -235,7 +237,7 @@ async def test_an_opt_out_lasts_until_it_is_revoked(visit: Visit) -> None:
     assert len(visit.tab.posts) == 1
     await visit.run("pharos('optin'); pharos('event', 'Open')")
     assert await visit.tab.evaluate("localStorage.length") == 0
-    await visit.sent(page("plain"), ("Open", "links", {}))
+    await visit.expect_events(pageview("plain"), ("Open", "links", {}))
 
 
 @pytest.mark.parametrize("name", ["under-api", "own-api"])
@@ -244,8 +246,8 @@ async def test_the_collect_address_is_derived_from_the_script_address(visit: Vis
     await visit.open(name)
     # The measuring script is loaded from the same folder.
     await wait_for_result(lambda: visit.tab.evaluate("measured.length"))
-    await visit.sent(page(name))
-    await visit.measured("Web Vital")
+    await visit.expect_events(pageview(name))
+    await visit.wait_measured("Web Vital")
 
 
 async def test_an_ipad_that_claims_to_be_a_mac_is_a_tablet(visit: Visit) -> None:
@@ -254,7 +256,7 @@ async def test_an_ipad_that_claims_to_be_a_mac_is_a_tablet(visit: Visit) -> None
         " Object.defineProperty(Navigator.prototype, name, {get: () => value})"
     )
     await visit.open("plain")
-    await visit.sent(page("plain", device="Tablet"))
+    await visit.expect_events(pageview("plain", device="Tablet"))
 
 
 async def test_an_old_browser_without_storage_is_counted_too(visit: Visit) -> None:
@@ -265,7 +267,7 @@ async def test_an_old_browser_without_storage_is_counted_too(visit: Visit) -> No
     await visit.open("plain")
     assert await visit.tab.evaluate("crypto.randomUUID") is None
     await visit.run("pharos('event', 'Works'); pharos('optout')")
-    await visit.sent(page("plain"), ("Works", "plain", {}))
+    await visit.expect_events(pageview("plain"), ("Works", "plain", {}))
 
 
 def test_the_tracker_is_small() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tracked_visit import MEASURED, Visit, page
+from tests.support.tracked_visit import MEASURED, Visit, pageview
 from tests.support.waits import wait_for_result
 
 
@@ -15,13 +15,13 @@ async def test_the_first_page_view_contains_the_source_of_the_visit(visit: Visit
     await visit.tab.open(f"{visit.pages.elsewhere}/{visit.folder}/elsewhere")
     await visit.click_to("#back", "plain")
     campaign = {"utm_source": "news", "utm_medium": "mail", "utm_campaign": "autumn"}
-    first = page("plain", referrer_host="localhost", **campaign)
+    first = pageview("plain", referrer_host="localhost", **campaign)
     # Without hiding the page.
-    await visit.sent(first, leave=False)
+    await visit.expect_events(first, leave=False)
     await visit.run("history.pushState({}, '', 'second')")
     await visit.open("links")
     await visit.click_to("#inside", "plain")
-    await visit.sent(first, page("second"), page("links"), page("plain"))
+    await visit.expect_events(first, pageview("second"), pageview("links"), pageview("plain"))
     assert visit.collector.requests["OPTIONS"] == preflights
 
 
@@ -33,8 +33,8 @@ async def test_a_single_page_application_views_a_page_when_the_path_changes(visi
     await visit.run("history.back()")
     await visit.tab.wait_at(f"/{visit.folder}/plain")
     await visit.run("location.hash = 'part'")
-    first = page("plain", utm_source="news")
-    await visit.sent(first, first, page("second", utm_campaign="spring"), page("third"))
+    first = pageview("plain", utm_source="news")
+    await visit.expect_events(first, first, pageview("second", utm_campaign="spring"), pageview("third"))
 
 
 async def test_the_hash_is_part_of_the_path_if_the_tag_enables_it(visit: Visit) -> None:
@@ -42,7 +42,7 @@ async def test_the_hash_is_part_of_the_path_if_the_tag_enables_it(visit: Visit) 
     await visit.run("location.hash = 'two'")
     await visit.run("history.replaceState({}, '', '?page=2#two')")
     await visit.run("history.pushState({}, '', '#three')")
-    await visit.sent(page("hash#one"), page("hash#two"), page("hash#three"))
+    await visit.expect_events(pageview("hash#one"), pageview("hash#two"), pageview("hash#three"))
 
 
 async def test_a_page_that_comes_back_from_the_cache_is_viewed_again(visit: Visit) -> None:
@@ -56,8 +56,8 @@ async def test_a_page_that_comes_back_from_the_cache_is_viewed_again(visit: Visi
     await visit.tab.wait_at(f"/{visit.folder}/plain")
     await wait_for_result(lambda: visit.tab.evaluate("window.back"))
     campaign = {"utm_source": "news", "utm_medium": "mail", "utm_campaign": "autumn"}
-    came = page("plain", referrer_host="localhost", **campaign)
-    await visit.sent(came, page("links"), page("plain", **campaign))
+    came = pageview("plain", referrer_host="localhost", **campaign)
+    await visit.expect_events(came, pageview("links"), pageview("plain", **campaign))
 
 
 @pytest.mark.parametrize("shown", [True, False])
@@ -72,12 +72,12 @@ async def test_a_prerendered_page_is_viewed_when_it_is_shown(visit: Visit, shown
 
     await wait_for_result(prerendering)
     await asyncio.sleep(1.4)
-    await visit.sent(page("speculating"), leave=False)
+    await visit.expect_events(pageview("speculating"), leave=False)
     if shown:
         visit.pages.release(visit.folder)
         # Earlier events of the page are kept until then, too.
         ahead = ("Ahead", "prerendered", {"prerendering": True})
-        await visit.sent(page("speculating"), page("prerendered"), ahead, leave=False)
+        await visit.expect_events(pageview("speculating"), pageview("prerendered"), ahead, leave=False)
     assert asked[f"{here}/activated"] == shown
     assert asked[f"{here}/prerendering-false"] == 0
 
@@ -86,13 +86,13 @@ async def test_a_click_on_an_outbound_link_is_sent_while_the_page_unloads(visit:
     await visit.open("links")
     link = f"{visit.pages.elsewhere}/{visit.folder}/elsewhere?from=here"
     clicked = ("Outbound Link: Click", "links", {"url": link})
-    await visit.sent(page("links"), leave=False)
+    await visit.expect_events(pageview("links"), leave=False)
     # Delayed events are not sent at all.
     await visit.run("window.setTimeout = () => 1")
     await visit.tab.click("#outbound", "middle")
-    await visit.sent(page("links"), clicked, leave=False)
+    await visit.expect_events(pageview("links"), clicked, leave=False)
     await visit.click_to("#outbound", "elsewhere")
-    await visit.sent(page("links"), clicked, clicked, leave=False)
+    await visit.expect_events(pageview("links"), clicked, clicked, leave=False)
 
 
 async def test_a_download_is_an_event_and_other_links_are_not(visit: Visit) -> None:
@@ -104,8 +104,8 @@ async def test_a_download_is_an_event_and_other_links_are_not(visit: Visit) -> N
     here = f"{visit.pages.origin}/{visit.folder}"
     # The content of a file that the page created is never sent.
     urls = (f"{here}/report.PDF?version=2", f"{here}/second?as=copy", "export.csv")
-    await visit.sent(
-        page("links"), *(("File Download", "links", {"url": url}) for url in urls), page("plain")
+    await visit.expect_events(
+        pageview("links"), *(("File Download", "links", {"url": url}) for url in urls), pageview("plain")
     )
 
 
@@ -114,19 +114,19 @@ async def test_a_frame_in_a_page_of_the_same_origin_counts_no_view(visit: Visit)
     out = {"url": f"{visit.pages.elsewhere}/{visit.folder}/elsewhere?framed"}
     done = [("In a frame", "framed", {}), ("Outbound Link: Click", "framed-second", out)]
     await asyncio.sleep(0.6)
-    await visit.sent(page("framing"), *done)
-    await visit.measured("Engagement")
+    await visit.expect_events(pageview("framing"), *done)
+    await visit.wait_measured("Engagement")
     assert {path for _, path, _ in await visit.events(measured=True)} == {"framing"}
 
 
 async def test_a_frame_in_a_page_of_another_site_is_viewed(visit: Visit) -> None:
     await visit.tab.open(f"{visit.pages.elsewhere}/{visit.folder}/framing-from-elsewhere")
     out = {"url": f"{visit.pages.elsewhere}/{visit.folder}/elsewhere?framed"}
-    await visit.sent(
-        page("framed", referrer_host="localhost"),
+    await visit.expect_events(
+        pageview("framed", referrer_host="localhost"),
         ("404", "framed", {}),
         ("In a frame", "framed", {}),
-        *(page("framed-second") for _ in range(2)),
+        *(pageview("framed-second") for _ in range(2)),
         ("Outbound Link: Click", "framed-second", out),
         leave=False,
     )
@@ -138,7 +138,7 @@ async def test_an_unpaired_surrogate_loses_only_itself(visit: Visit) -> None:
         "pharos('event', 'Cut', {low: '😀'.slice(1), high: '😀'.slice(0, 1), text: '😀 \\\\ud83d'})"
     )
     cut = {"low": "\ufffd", "high": "\ufffd", "text": "😀 \\ud83d"}
-    await visit.sent(page("plain"), ("Cut", "plain", cut))
+    await visit.expect_events(pageview("plain"), ("Cut", "plain", cut))
     for post in visit.tab.posts:
         # Raises for an unpaired surrogate.
         json.dumps(json.loads(post), ensure_ascii=False).encode()
@@ -149,7 +149,7 @@ async def test_a_missing_page_sends_an_event(visit: Visit) -> None:
         await visit.open(name)
     await visit.run("pharos('event', '404')")
     names = ("missing", "missing-by-attribute", "plain")
-    await visit.sent(*(page(name) for name in names), *(("404", name, {}) for name in names))
+    await visit.expect_events(*(pageview(name) for name in names), *(("404", name, {}) for name in names))
 
 
 async def test_a_custom_event_has_up_to_eight_properties(visit: Visit) -> None:
@@ -158,8 +158,8 @@ async def test_a_custom_event_has_up_to_eight_properties(visit: Visit) -> None:
     await visit.run("pharos('event', 'Many', {a: 1, b: 2, c: 3, d: 4, e: 5, f: 6, g: 7, revenue: 8})")
     # Only the value that is not JSON is lost.
     await visit.run("pharos('event', 'Bad', {a: 1n}); pharos('event', 'Good'); pharos('pageview'); pharos()")
-    await visit.sent(
-        *(page("plain"), page("plain"), ("Good", "plain", {})),
+    await visit.expect_events(
+        *(pageview("plain"), pageview("plain"), ("Good", "plain", {})),
         ("Order", "plain", {"plan": "large", "revenue": 12.5, "currency": "EUR"}),
         ("Many", "plain", {"revenue": 8, "a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6}),
     )
@@ -167,7 +167,7 @@ async def test_a_custom_event_has_up_to_eight_properties(visit: Visit) -> None:
 
 async def test_calls_before_the_tracker_has_loaded_are_kept(visit: Visit) -> None:
     await visit.open("stub")
-    await visit.sent(page("stub"), ("Early", "stub", {"step": 1}))
+    await visit.expect_events(pageview("stub"), ("Early", "stub", {"step": 1}))
 
 
 async def test_web_vitals_are_sent_with_their_last_value_when_the_page_is_hidden(visit: Visit) -> None:
@@ -201,7 +201,7 @@ async def test_web_vitals_are_sent_with_their_last_value_when_the_page_is_hidden
     assert await visit.events(measured=True) == []
 
     async def vitals(count: int) -> dict[str, list[dict[str, Any]]]:
-        await visit.measured("Web Vital", count)
+        await visit.wait_measured("Web Vital", count)
         await asyncio.sleep(0.3)
         found: dict[str, list[dict[str, Any]]] = {}
         for name, path, rest in await visit.events(measured=True):
@@ -253,8 +253,8 @@ async def test_the_time_that_a_page_was_visible_is_sent_in_parts(visit: Visit) -
     await asyncio.sleep(0.7)
     await visit.tab.show()
     # Without hiding the page again, the time of the third page is not sent.
-    await visit.sent(page("plain"), page("second"), page("third"), leave=False)
-    await visit.measured("Engagement", 2)
+    await visit.expect_events(pageview("plain"), pageview("second"), pageview("third"), leave=False)
+    await visit.wait_measured("Engagement", 2)
     engaged = [said for said in await visit.events(measured=True) if said[0] == "Engagement"]
     assert [(path, list(rest)) for _, path, rest in engaged] == [
         ("plain", ["visible_seconds"]),
@@ -279,9 +279,9 @@ async def test_visible_time_is_sent_every_five_minutes(visit: Visit) -> None:
     )
     await visit.open("plain")
     await visit.run("pass(690_000)")
-    await visit.measured("Engagement", 2)
+    await visit.wait_measured("Engagement", 2)
     await visit.tab.hide()
-    await visit.measured("Engagement", 3)
+    await visit.wait_measured("Engagement", 3)
     await asyncio.sleep(0.8)
     parts = [rest["visible_seconds"] for name, _, rest in await visit.events(True) if name == "Engagement"]
     assert sorted(parts) == [90, 300, 300]
