@@ -61,17 +61,17 @@ class Pipeline(_Caller):
     def deploy(self) -> None:
         key = str(uuid.uuid4())
         body = json.dumps({"ref": "main"}).encode()
-        number, is_new = self._ask(key, body, "deploy")
+        number, is_new = self._request_deploy(key, body, "deploy")
         if number is None:
             return
         if is_new and random.random() < 0.3:
-            again, _ = self._ask(key, body, "deploy, sent again")
+            again, _ = self._request_deploy(key, body, "deploy, sent again")
             if again != number:
                 self.count_wrong_response("deploy, sent again", f"deployment {again} instead of {number}")
         self._wait_for(number)
         self.read_log(number)
 
-    def _ask(self, key: str, body: bytes, name: str) -> tuple[int | None, bool]:
+    def _request_deploy(self, key: str, body: bytes, name: str) -> tuple[int | None, bool]:
         """Return the deployment, or the active one, and True if it is ours. None: the active one has just ended, or an
         error occurred."""
         headers = {**_HEADERS, "Content-Type": "application/json", "Idempotency-Key": key}

@@ -26,7 +26,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"under load")
 
-    def log_message(self, *given):
+    def log_message(self, *arguments):
         pass
 
 
@@ -87,11 +87,11 @@ async def _operator(data: Path, credentials: Mapping[str, Any]) -> AsyncIterator
     """Sends operator requests as the command line does, without a process for each."""
     if "database_url" not in credentials:
 
-        async def ask(name: str, wanted: dict[str, Any]) -> Any:
-            return json.loads(await request_socket(data, "POST", f"/actions/{name}", body=json.dumps(wanted)))
+        async def run_action(name: str, params: dict[str, Any]) -> Any:
+            return json.loads(await request_socket(data, "POST", f"/actions/{name}", body=json.dumps(params)))
 
-        yield ask
+        yield run_action
         return
     settings = Settings(database_url=credentials["database_url"], redis_url=credentials["redis_url"])
     async with operator_engines(settings) as engines:
-        yield lambda name, wanted: ACTIONS[name](engines, wanted, datetime.now(UTC))
+        yield lambda name, params: ACTIONS[name](engines, params, datetime.now(UTC))

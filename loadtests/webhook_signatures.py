@@ -129,11 +129,11 @@ _PROOFS = (
 )
 
 
-def _compare_naively(wanted: Any, given: Any) -> bool:
+def _compare_naively(expected: Any, actual: Any) -> bool:
     """The insecure comparison: stops at the first difference."""
-    if len(wanted) != len(given):
+    if len(expected) != len(actual):
         return False
-    return all(a == b for a, b in zip(wanted, given, strict=True))
+    return all(a == b for a, b in zip(expected, actual, strict=True))
 
 
 def _measure(proof: Proof, measurements: int, chance: random.Random) -> tuple[list[int], list[int]]:

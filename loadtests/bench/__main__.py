@@ -44,7 +44,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m loadtests.bench",
         description="Measure each part of Pharos on this machine: events a second, CPU time an event, latencies "
-        "and memory, beside their targets. CPU time is user and system time; MB are 2^20 bytes.",
+        "and memory, next to their targets. CPU time is user and system time; MB are 2^20 bytes.",
     )
     parser.add_argument(
         "--quick",

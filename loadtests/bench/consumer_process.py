@@ -82,7 +82,7 @@ async def _open_log(
     connection = KafkaConnection(bootstrap)
     log = await open_kafka_log(connection, [topic], buffer_bytes=2**26, acknowledge_seconds=20.0)
     exits.push_async_callback(log.close)
-    while log.stalled_reason() is not None:  # noqa: ASYNC110 (nothing tells)
+    while log.stalled_reason() is not None:  # noqa: ASYNC110 (there is no event to await)
         await asyncio.sleep(0.02)
     reader = KafkaLogConsumer(connection, topics.CONSUMER_GROUP, topic)
     exits.push_async_callback(reader.close)
@@ -165,7 +165,7 @@ async def _consume(
     own = os.getpid()
     whole, consumer, started = cpu_seconds(own), _consumer_cpu_seconds(), time.perf_counter()
     working = asyncio.create_task(loop.run())
-    while _rows(loop) < events and not working.done():  # noqa: ASYNC110 (nothing tells)
+    while _rows(loop) < events and not working.done():  # noqa: ASYNC110 (there is no event to await)
         await asyncio.sleep(0.05)
     seconds = time.perf_counter() - started
     loop.stop.set()

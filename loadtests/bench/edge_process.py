@@ -61,7 +61,7 @@ async def _open_log(exits: AsyncExitStack, folder: Path, bootstrap: str | None) 
         acknowledge_seconds=settings.kafka_timeout_seconds,
     )
     exits.push_async_callback(log.close)
-    while log.stalled_reason() is not None:  # noqa: ASYNC110 (nothing tells)
+    while log.stalled_reason() is not None:  # noqa: ASYNC110 (there is no event to await)
         await asyncio.sleep(0.02)
     return log
 

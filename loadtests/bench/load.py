@@ -50,10 +50,10 @@ class Load:
         made = 0
         while True:
             # The first request is due immediately.
-            wanted = 1 + int((time.perf_counter() - begun) * requests_per_second)
-            for index in range(made, wanted):
+            due = 1 + int((time.perf_counter() - begun) * requests_per_second)
+            for index in range(made, due):
                 self._due.append(begun + index / requests_per_second)
-            made = wanted
+            made = due
             while self._due and self._idle:
                 self.send_next(self._idle.pop())
             await asyncio.sleep(_TICK)

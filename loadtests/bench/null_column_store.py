@@ -25,11 +25,11 @@ class NullColumnStore:
     async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
         if "now_ms" in sql:
             return QueryResult(("now_ms",), [[time.time_ns() // 1_000_000]])
-        asked = parameters or {}
-        if "past_last" in asked:
-            first, past_last = asked["first"], asked["past_last"]
-            table = f"{asked['database']}.{asked['table']}"
-            if f"{asked['log']}/{first}-{past_last}/{table}" in self._tokens:
+        values = parameters or {}
+        if "past_last" in values:
+            first, past_last = values["first"], values["past_last"]
+            table = f"{values['database']}.{values['table']}"
+            if f"{values['log']}/{first}-{past_last}/{table}" in self._tokens:
                 return QueryResult(
                     ("log_offset", "rows"), [[offset, _ALL_ROWS] for offset in range(first, past_last)]
                 )

@@ -104,7 +104,7 @@ async def _measure_burst(progress: Progress) -> list[Figure]:
                 per_second=_BURST,
             ) as load:
                 async with asyncio.timeout(30):
-                    while load.answered + sum(load.failures.values()) < _BURST:  # noqa: ASYNC110 (nothing tells)
+                    while load.answered + sum(load.failures.values()) < _BURST:  # noqa: ASYNC110 (there is no event to await)
                         await asyncio.sleep(0.005)
         took = time.perf_counter() - begun
         used = cpu_seconds(edge.pid) - cpu

@@ -30,14 +30,14 @@ def main() -> int:
     console = Console(stderr=True)
     folder = Path(tempfile.mkdtemp(prefix="pharos-faults-"))
     try:
-        with running_stack(folder, settings=SETTINGS, tell=console.print) as stack:
+        with running_stack(folder, settings=SETTINGS, report_progress=console.print) as stack:
             result = asyncio.run(
                 run_tour(
                     stack,
                     events=arguments.events,
                     per_second=arguments.per_second,
                     longest=arguments.longest,
-                    tell=partial(console.print, markup=False, soft_wrap=True),
+                    report_progress=partial(console.print, markup=False, soft_wrap=True),
                 )
             )
     except (EngineMissing, PartFailed, RuntimeError) as error:

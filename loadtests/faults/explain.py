@@ -70,9 +70,9 @@ async def _explain_group(admin: AIOKafkaAdminClient, reader: AIOKafkaConsumer, t
     lines = [f"group {group}: {state} (error {code}), {len(members)} members"]
     owners: dict[int, str] = {}
     for member, _, host, _, assignment, *_ in members:
-        given = ConsumerProtocol.ASSIGNMENT.decode(assignment).partitions() if assignment else []
-        owners |= {place.partition: member[-8:] for place in given}
-        lines.append(f"  member …{member[-8:]} at {host}: {sorted(place.partition for place in given)}")
+        assigned = ConsumerProtocol.ASSIGNMENT.decode(assignment).partitions() if assignment else []
+        owners |= {part.partition: member[-8:] for part in assigned}
+        lines.append(f"  member …{member[-8:]} at {host}: {sorted(part.partition for part in assigned)}")
     positions = await admin.list_consumer_group_offsets(group)
     (described,) = await admin.describe_topics([topic])
     places = [TopicPartition(topic, partition["partition"]) for partition in described["partitions"]]

@@ -42,17 +42,17 @@ def _empty_redis(stack: Stack, seconds: float) -> None:
 
 
 def _refuse_inserts(stack: Stack, seconds: float) -> None:
-    stack.clickhouse.faults("503", seconds)
+    stack.clickhouse.set_fault("503", seconds)
     time.sleep(seconds)
 
 
 def _cut_inserts_before(stack: Stack, seconds: float) -> None:
-    stack.clickhouse.faults("cut_before", seconds, every=2)
+    stack.clickhouse.set_fault("cut_before", seconds, every=2)
     time.sleep(seconds)
 
 
 def _cut_inserts_after(stack: Stack, seconds: float) -> None:
-    stack.clickhouse.faults("cut_after", seconds, every=2)
+    stack.clickhouse.set_fault("cut_after", seconds, every=2)
     time.sleep(seconds)
 
 

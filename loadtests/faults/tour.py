@@ -32,7 +32,7 @@ async def run_tour(
     events: int,
     per_second: float,
     longest: float,
-    tell: Callable[[str], None],
+    report_progress: Callable[[str], None],
     only: Collection[str] | None = None,
 ) -> Result:
     """Send `events` at `per_second` during a sequence of faults, then check every batch.
@@ -47,22 +47,22 @@ async def run_tour(
     for fault, seconds in faults(longest):
         if only is not None and fault.name not in only:
             continue
-        tell(fault.name)
+        report_progress(fault.name)
         with sender.watching():
             sender.enter(fault.name)
             await asyncio.to_thread(fault.run, stack, seconds)
             await asyncio.sleep(_SETTLE_SECONDS)
     sender.enter("none")
-    tell("no more faults; sending the rest")
+    report_progress("no more faults; sending the rest")
     await sending
-    tell("looking at what is stored")
+    report_progress("checking the stored events")
     acknowledged = sender.acknowledged
     verdict, stored = await check_in_clickhouse(credentials["clickhouse_url"], "bench", acknowledged)
     by_phase = [judge(phase.acknowledged, _only(stored, phase)) for phase in sender.phases]
     explanation = ""
     if not verdict.holds:
         explanation = await explain(stack)
-        tell(explanation)
+        report_progress(explanation)
     return Result(sender.phases, verdict, by_phase, explanation)
 
 

@@ -42,8 +42,8 @@ def _up(folder: Path, arguments: argparse.Namespace) -> int:
     # A stack begins empty: its data is only for trials.
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
-    told = folder / "stack.log"
-    with open(told, "wb") as log:
+    log_path = folder / "stack.log"
+    with open(log_path, "wb") as log:
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "loadtests.stack", "hold", "--folder", str(folder)),
@@ -59,7 +59,7 @@ def _up(folder: Path, arguments: argparse.Namespace) -> int:
     shown = 0
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
-        lines = told.read_text().splitlines()
+        lines = log_path.read_text().splitlines()
         for line in lines[shown:]:
             print(line, flush=True)
         shown = len(lines)
@@ -68,7 +68,7 @@ def _up(folder: Path, arguments: argparse.Namespace) -> int:
         if process.poll() is not None:
             return 1
         time.sleep(0.1)
-    print(f"It is not ready after {_START_SECONDS:.0f} s; see {told}", file=sys.stderr)
+    print(f"It is not ready after {_START_SECONDS:.0f} s; see {log_path}", file=sys.stderr)
     return 1
 
 
@@ -86,7 +86,7 @@ def _hold(folder: Path, arguments: argparse.Namespace) -> int:
             consumers=arguments.consumers,
             port=arguments.port,
             apps_port=arguments.apps_port,
-            tell=lambda line: print(line, flush=True),
+            report_progress=lambda line: print(line, flush=True),
         ) as stack:
             base_url = stack.credentials["base_url"]
             print(f"Ready: {base_url}; keys and addresses in {folder / 'credentials.json'}", flush=True)

@@ -19,7 +19,7 @@ from tests.support.postgres_server import PostgresServer, running_postgres
 from tests.support.redis_server import RedisServer, running_redis
 
 _CADDYFILE = Path(__file__).parents[2] / "Caddyfile"
-Tell = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ def running_stack(
     port: int | None = None,
     apps_port: int | None = None,
     settings: Mapping[str, str] | None = None,
-    tell: Tell = lambda line: None,
+    report_progress: ReportProgress = lambda line: None,
 ) -> Iterator[Stack]:
     """Run a complete stack, ready, and stop it at the end. `settings`: more `PHAROS_*` variables. `port`: port of the
     gateway; `apps_port`: its port for deployed applications.
@@ -115,13 +115,13 @@ def running_stack(
     gateway_port = port or free_port()
     with ExitStack() as exits:
         kafka = exits.enter_context(running_kafka(folder / "kafka", starts_quickly=False))
-        tell(f"Kafka       {kafka.bootstrap}")
+        report_progress(f"Kafka       {kafka.bootstrap}")
         redis = exits.enter_context(running_redis(folder / "redis"))
-        tell(f"Redis       {redis.url}")
+        report_progress(f"Redis       {redis.url}")
         postgres = exits.enter_context(running_postgres(folder))
-        tell(f"Postgres    {postgres.url}")
+        report_progress(f"Postgres    {postgres.url}")
         clickhouse = exits.enter_context(running_clickhouse_front(folder / "clickhouse"))
-        tell(f"ClickHouse  {clickhouse.url} (its HTTP interface over chDB)")
+        report_progress(f"ClickHouse  {clickhouse.url} (its HTTP interface over chDB)")
         env = {
             "PHAROS_KAFKA_BOOTSTRAP": kafka.bootstrap,
             "PHAROS_REDIS_URL": redis.url,
@@ -139,7 +139,7 @@ def running_stack(
         stack = Stack(folder, kafka, redis, postgres, clickhouse, env)
         exits.callback(_end, stack)
         _migrate(stack, f"http://127.0.0.1:{gateway_port}/api")
-        tell("migrated")
+        report_progress("migrated")
         control = stack.pharos("control", "control")
         stack.others.append(control)
         control.start()
@@ -153,7 +153,7 @@ def running_stack(
         gateway.start()
         for part in reversed(stack.parts()):
             part.wait_ready()
-            tell(f"{part.name:<11} {part.url}")
+            report_progress(f"{part.name:<11} {part.url}")
         stack.write_credentials()
         yield stack
 

@@ -53,10 +53,10 @@ class Installation:
         """Connect the repository, and create staging next to the existing production."""
         # The operator's socket is served last.
         await wait_for(self._has_operator, "the operator's socket")
-        await self.act("repositories/connect", {"url": str(self.repository.bare)})
-        wanted = {"name": "Staging", "type": "staging"}
-        staging = await self.act("environments/create", wanted)
-        await self.act("environments/set", {"id": staging["id"], "wake_on_request": True})
+        await self.run_action("repositories/connect", {"url": str(self.repository.bare)})
+        params = {"name": "Staging", "type": "staging"}
+        staging = await self.run_action("environments/create", params)
+        await self.run_action("environments/set", {"id": staging["id"], "wake_on_request": True})
         self.environments = {
             STAGING: staging["id"],
             PRODUCTION: self.process.credentials["environment_id"],
@@ -64,25 +64,25 @@ class Installation:
 
     async def _has_operator(self) -> bool:
         try:
-            await self.act("repositories/list", {})
+            await self.run_action("repositories/list", {})
         except InstallationUnreachable:
             return False
         return True
 
-    async def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Send a request to the API; return the response. Raises `SwitchingFailed` if the API refuses it."""
         async with self._http.request(method, path, json=body) as answer:
-            told = await answer.json(content_type=None)
+            found = await answer.json(content_type=None)
             if answer.status >= 300:
-                raise SwitchingFailed(f"{method} {path}: {answer.status} {told}")
-            return told["data"]
+                raise SwitchingFailed(f"{method} {path}: {answer.status} {found}")
+            return found["data"]
 
-    async def act(self, name: str, wanted: Mapping[str, Any]) -> Any:
+    async def run_action(self, name: str, params: Mapping[str, Any]) -> Any:
         """What the operator's commands do, without a process for each."""
-        told = await request_socket(
-            self.process.data, "POST", f"/actions/{name}", body=json.dumps({**wanted})
+        found = await request_socket(
+            self.process.data, "POST", f"/actions/{name}", body=json.dumps({**params})
         )
-        return json.loads(told)
+        return json.loads(found)
 
     async def deploy(self, host: str) -> Deployment:
         """Deploy the newest version and wait for the result."""
@@ -90,11 +90,11 @@ class Installation:
 
     async def finish(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Deployment:
         """Request a deployment, and poll until it is final."""
-        deployment = await self.ask(method, path, body)
+        deployment = await self.call(method, path, body)
 
         async def is_final() -> bool:
             nonlocal deployment
-            deployment = await self.ask("GET", f"/api/v1/deployments/{deployment['id']}")
+            deployment = await self.call("GET", f"/api/v1/deployments/{deployment['id']}")
             return deployment["status"] in _FINAL
 
         await wait_for(is_final, f"deployment {deployment['id']} to be final")
@@ -103,26 +103,26 @@ class Installation:
 
     async def log_of(self, deployment: Deployment) -> str:
         """Return the last line of its log, which has the reason of a failure."""
-        told = await self.ask("GET", f"/api/v1/deployments/{deployment.id}/log")
-        return str(told["lines"][-1]["text"])
+        found = await self.call("GET", f"/api/v1/deployments/{deployment.id}/log")
+        return str(found["lines"][-1]["text"])
 
     async def runtime(self, host: str) -> Any:
         """Return the processes of the environment, as reported by its deployer."""
-        (told,) = await self.act("runtime/list", {"environment_id": self.environments[host]})
-        return told
+        (found,) = await self.run_action("runtime/list", {"environment_id": self.environments[host]})
+        return found
 
     async def scale(self, host: str, count: int) -> None:
         """Scale to so many replicas, and wait until they run."""
         path = f"/api/v1/environments/{self.environments[host]}/scale"
-        await self.ask("PATCH", path, {"replicas": count})
+        await self.call("PATCH", path, {"replicas": count})
         await self.wait_for_replicas(host, count)
 
     async def wait_for_replicas(self, host: str, count: int) -> None:
         """Wait until exactly so many processes run, and no others."""
 
         async def are_there() -> bool:
-            told = await self.runtime(host)
-            return bool(told["running"] == count == len(told["instances"]))
+            found = await self.runtime(host)
+            return bool(found["running"] == count == len(found["instances"]))
 
         await wait_for(are_there, f"{count} replicas of {host}")
 

@@ -76,8 +76,8 @@ async def prepare(shop: Installation) -> Versions:
 
 async def _check(shop: Installation, deployment: Deployment, status: str) -> None:
     if deployment.status != status:
-        said = await shop.log_of(deployment)
-        raise SwitchingFailed(f"Deployment {deployment.id} {deployment.status}, not {status}: {said}")
+        log = await shop.log_of(deployment)
+        raise SwitchingFailed(f"Deployment {deployment.id} {deployment.status}, not {status}: {log}")
 
 
 async def _nothing(shop: Installation, versions: Versions) -> Expected:
@@ -128,7 +128,7 @@ def _scale(count: int) -> Act:
 async def _scale_and_deploy(shop: Installation, versions: Versions) -> Expected:
     """The deployment replaces the release while its replicas are still starting."""
     path = f"/api/v1/environments/{shop.environments[STAGING]}/scale"
-    await shop.ask("PATCH", path, {"replicas": 4})
+    await shop.call("PATCH", path, {"replicas": 4})
     expected = await _deploy(shop, versions)
     await shop.wait_for_replicas(STAGING, 4)
     return expected
@@ -168,14 +168,14 @@ async def _is_back(shop: Installation, number: int, pid: int) -> bool:
 async def _kill(pid: int) -> tuple[float, float]:
     """Send SIGKILL; return the period in which the process was dying: until its end the kernel accepts connections for
     it."""
-    gone = asyncio.Event()
+    ended = asyncio.Event()
     handle = os.pidfd_open(pid)
     loop = asyncio.get_running_loop()
-    loop.add_reader(handle, gone.set)
+    loop.add_reader(handle, ended.set)
     try:
         begun = time.perf_counter()
         os.kill(pid, signal.SIGKILL)
-        await gone.wait()
+        await ended.wait()
         return begun, time.perf_counter()
     finally:
         loop.remove_reader(handle)
@@ -185,12 +185,12 @@ async def _kill(pid: int) -> tuple[float, float]:
 async def _sleep_and_wake(shop: Installation, versions: Versions) -> Expected:
     (before,) = {one["pid"] for one in (await shop.runtime(STAGING))["instances"]}
     path = f"/api/v1/environments/{shop.environments[STAGING]}/runtime"
-    await shop.ask("PATCH", path, {"state": "hibernated"})
+    await shop.call("PATCH", path, {"state": "hibernated"})
 
     async def is_awake() -> bool:
-        told = await shop.runtime(STAGING)
-        pids = [one["pid"] for one in told["instances"] if one["state"] == "running"]
-        return told["state"] == "running" and len(pids) == 1 and pids != [before]
+        found = await shop.runtime(STAGING)
+        pids = [one["pid"] for one in found["instances"] if one["state"] == "running"]
+        return found["state"] == "running" and len(pids) == 1 and pids != [before]
 
     await wait_for(is_awake, "the environment to be awake")
     live = versions.live[STAGING]

@@ -50,8 +50,10 @@ _SEEDS = [seed if seed in (0, 1) else pytest.param(seed, marks=pytest.mark.full)
 async def test_events_after_a_report_are_in_the_next(seed: int, column_store: ChdbColumnStore) -> None:
     rng = random.Random(seed)
     site = _site(20_000 + seed, _ZONES[seed % len(_ZONES)])
-    # Young enough for every table to keep it.
-    sent = [one for one in random_traffic(rng, site.timezone, _NOW) if one.received_ms > 1_720_000_000_000]
+    # Recent enough that no table's TTL removes it.
+    sent = [
+        event for event in random_traffic(rng, site.timezone, _NOW) if event.received_ms > 1_720_000_000_000
+    ]
     records = make_records(site.id, ("https://shop.example",), sent)
     cuts = sorted(rng.sample(range(1, len(records)), 3))
     # The last days' traffic bit by bit: rollups between the parts are soon stale.
@@ -125,8 +127,8 @@ async def test_rows_of_today_are_not_kept_for_good(column_store: ChdbColumnStore
     views = [_view(_NOW - timedelta(days=1)), _view(_NOW - timedelta(minutes=9))]
     await store_records(column_store, "rollups/today", make_records(site.id, (), views))
     assert list(await refresh_rollups(column_store, site.id, "UTC", days, _NOW)) == days
-    kept = "SELECT DISTINCT day FROM pharos.visit_days WHERE site_id = {site:UInt64}"
-    assert (await column_store.query(kept, {"site": site.id})).rows == [[days[0]]]
+    stored = "SELECT DISTINCT day FROM pharos.visit_days WHERE site_id = {site:UInt64}"
+    assert (await column_store.query(stored, {"site": site.id})).rows == [[days[0]]]
 
 
 async def test_an_event_ahead_of_the_clock_counts_once_its_time_has_come(
@@ -164,7 +166,9 @@ async def test_another_time_zone_refreshes_all_days(column_store: ChdbColumnStor
     await store_records(column_store, "rollups/zone", make_records(21_002, (), views))
     for zone, by_day in (("UTC", [0, 3, 0]), ("Asia/Tokyo", [0, 2, 1]), ("America/New_York", [1, 2, 0])):
         series = (await _report(column_store, _site(21_002, zone), 7, _NOW))["series"]
-        assert [one["pageviews"] for one in series if "2026-11-18" <= one["at"] <= "2026-11-20"] == by_day
+        assert [
+            entry["pageviews"] for entry in series if "2026-11-18" <= entry["at"] <= "2026-11-20"
+        ] == by_day
 
 
 async def test_superseded_rows_are_removed_after_an_hour(column_store: ChdbColumnStore) -> None:

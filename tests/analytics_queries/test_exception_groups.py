@@ -1,4 +1,4 @@
-"""How exceptions are grouped into issues: what they say without what changes, and where they were raised."""
+"""Exceptions are grouped into issues by their message without variable parts, and by the innermost frame."""
 
 import json
 import uuid
@@ -65,13 +65,13 @@ def log_record(environment: str, offset: int, span: str, **attributes: str) -> t
     return "pharos.otel_logs", row
 
 
-async def put(store: ChdbColumnStore, *rows: tuple[str, dict[str, Any]]) -> None:
+async def insert_rows(store: ChdbColumnStore, *rows: tuple[str, dict[str, Any]]) -> None:
     tables: dict[str, list[dict[str, Any]]] = {}
     for table, row in rows:
         tables.setdefault(table, []).append(row)
-    for table, of_table in tables.items():
-        lines = "".join(json.dumps(row) + "\n" for row in of_table).encode()
-        await store.insert(table, lines, len(of_table), uuid.uuid4().hex)
+    for table, table_rows in tables.items():
+        lines = "".join(json.dumps(row) + "\n" for row in table_rows).encode()
+        await store.insert(table, lines, len(table_rows), uuid.uuid4().hex)
 
 
 async def groups(store: ChdbColumnStore, environment: str, **options: Any) -> list[dict[str, Any]]:
@@ -81,7 +81,7 @@ async def groups(store: ChdbColumnStore, environment: str, **options: Any) -> li
     )
 
 
-# Two messages that are one issue.
+# Pairs of messages of the same issue.
 SAME = [
     ("user 17 not found", "user 18 not found"),
     ("took 1.5 s", "took 20.25 s"),
@@ -98,7 +98,7 @@ SAME = [
     ("port 8080 in use", "port 9090 in use"),
     ("line 5\nof two", "line 6\nof two"),
 ]
-# Two that are not.
+# Pairs of messages of different issues.
 DIFFERENT = [
     ("user not found", "order not found"),
     ("connection refused", "connection reset"),
@@ -107,18 +107,22 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), SAME)
-async def test_one_issue(column_store: ChdbColumnStore, one: str, other: str) -> None:
+@pytest.mark.parametrize(("first", "second"), SAME)
+async def test_messages_that_differ_in_variable_parts_are_one_issue(
+    column_store: ChdbColumnStore, first: str, second: str
+) -> None:
     environment = uuid.uuid4().hex
-    await put(column_store, event(environment, 1, title=one), event(environment, 2, title=other))
+    await insert_rows(column_store, event(environment, 1, title=first), event(environment, 2, title=second))
     (group,) = await groups(column_store, environment)
-    assert (group["count"], group["newest_message"]) == (2, other)
+    assert (group["count"], group["newest_message"]) == (2, second)
 
 
-@pytest.mark.parametrize(("one", "other"), DIFFERENT)
-async def test_two_issues(column_store: ChdbColumnStore, one: str, other: str) -> None:
+@pytest.mark.parametrize(("first", "second"), DIFFERENT)
+async def test_messages_that_differ_otherwise_are_two_issues(
+    column_store: ChdbColumnStore, first: str, second: str
+) -> None:
     environment = uuid.uuid4().hex
-    await put(column_store, event(environment, 1, title=one), event(environment, 2, title=other))
+    await insert_rows(column_store, event(environment, 1, title=first), event(environment, 2, title=second))
     assert len(await groups(column_store, environment)) == 2
 
 
@@ -158,13 +162,13 @@ STACKS = [
 
 
 @pytest.mark.parametrize(("stack", "frame"), STACKS, ids=lambda value: value[:20])
-async def test_the_innermost_frame_without_its_line(
+async def test_exceptions_are_grouped_by_the_innermost_frame_without_its_line(
     column_store: ChdbColumnStore, stack: str, frame: str
 ) -> None:
-    """An edit above moves the line, not the issue; the same text raised elsewhere is another issue."""
+    """An edit above the frame changes its line, not the issue; the same message from elsewhere is another issue."""
     environment = uuid.uuid4().hex
     elsewhere = stack.format(1, 2).replace("cart", "stock").replace("Cart", "Stock")
-    await put(
+    await insert_rows(
         column_store,
         event(environment, 1, title="it broke", details=stack.format(10, 20)),
         event(environment, 2, title="it broke", details=stack.format(11, 22)),
@@ -180,9 +184,9 @@ async def test_the_innermost_frame_without_its_line(
     assert len(found) == 2
 
 
-async def test_the_senders_fingerprint_stands(column_store: ChdbColumnStore) -> None:
+async def test_a_fingerprint_of_the_sender_decides_the_group(column_store: ChdbColumnStore) -> None:
     environment = uuid.uuid4().hex
-    await put(
+    await insert_rows(
         column_store,
         event(environment, 1, title="a", fingerprint="f"),
         event(environment, 2, title="b", fingerprint="f"),
@@ -191,19 +195,19 @@ async def test_the_senders_fingerprint_stands(column_store: ChdbColumnStore) -> 
     assert [group["count"] for group in await groups(column_store, environment)] == [1, 2]
 
 
-async def test_a_span_and_a_log_record_of_one_exception(column_store: ChdbColumnStore) -> None:
-    """Reported by both it counts once; each adds its own otherwise."""
+async def test_an_exception_in_a_span_and_a_log_record_counts_once(column_store: ChdbColumnStore) -> None:
+    """An exception that only one of them reports counts too."""
     environment = uuid.uuid4().hex
-    told = {
+    attributes = {
         "exception.type": "KeyError",
         "exception.message": "no 'x'",
         "exception.stacktrace": PYTHON.format(1, 2),
     }
-    await put(
+    await insert_rows(
         column_store,
-        *[span_event(environment, n, f"{n:016x}", **told) for n in range(1, 5)],
-        *[log_record(environment, n, f"{n:016x}", **told) for n in range(3, 7)],
-        log_record(environment, 9, "", **told),
+        *[span_event(environment, n, f"{n:016x}", **attributes) for n in range(1, 5)],
+        *[log_record(environment, n, f"{n:016x}", **attributes) for n in range(3, 7)],
+        log_record(environment, 9, "", **attributes),
     )
     (group,) = await groups(column_store, environment)
     assert (group["count"], group["exception_type"], group["services"]) == (7, "KeyError", ["api"])
@@ -213,9 +217,9 @@ async def test_a_span_and_a_log_record_of_one_exception(column_store: ChdbColumn
     assert same == group
 
 
-async def test_users_that_an_event_tells(column_store: ChdbColumnStore) -> None:
+async def test_the_largest_number_of_affected_users_is_reported(column_store: ChdbColumnStore) -> None:
     environment = uuid.uuid4().hex
-    await put(
+    await insert_rows(
         column_store,
         event(environment, 1, title="a", affected_users=12),
         event(environment, 2, title="a", affected_users=7, attributes='{"user.id": "1"}'),
@@ -225,22 +229,24 @@ async def test_users_that_an_event_tells(column_store: ChdbColumnStore) -> None:
 
 
 @pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.full)])
-async def test_many_of_fifty_kinds(column_store: ChdbColumnStore, count: int) -> None:
-    """Grouped within the store: what comes back is the groups."""
+async def test_many_exceptions_of_fifty_kinds_are_fifty_groups(
+    column_store: ChdbColumnStore, count: int
+) -> None:
+    """The store does the grouping and returns only groups."""
     environment = uuid.uuid4().hex
     rows = [
         event(environment, n % 500, title=f"kind {chr(65 + n % 50)}{chr(97 + n % 25)} of {n}", position=n)
         for n in range(count)
     ]
-    await put(column_store, *rows)
+    await insert_rows(column_store, *rows)
     found = await groups(column_store, environment, limit=1000)
     assert [group["count"] for group in found] == [count // 50] * 50
 
 
-async def test_environments_are_apart(column_store: ChdbColumnStore) -> None:
-    one, other = uuid.uuid4().hex, uuid.uuid4().hex
-    await put(column_store, event(one, 1, title="a"), event(other, 1, title="a"))
-    (group,) = await groups(column_store, one)
+async def test_environments_have_groups_of_their_own(column_store: ChdbColumnStore) -> None:
+    environment, other = uuid.uuid4().hex, uuid.uuid4().hex
+    await insert_rows(column_store, event(environment, 1, title="a"), event(other, 1, title="a"))
+    (group,) = await groups(column_store, environment)
     (elsewhere,) = await groups(column_store, other)
-    assert group["environment_id"] == one
+    assert group["environment_id"] == environment
     assert group["id"] != elsewhere["id"]

@@ -1,4 +1,4 @@
-"""When a site was heard last, and what was dropped of its events."""
+"""The time of a site's last event, and the number of its dropped events."""
 
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ def _site_id() -> int:
     return uuid.uuid4().int % 2**31
 
 
-async def test_the_newest_receipt_of_each_site_lately_or_long_ago(column_store: ChdbColumnStore) -> None:
+async def test_the_time_of_the_last_event_is_found_however_old_it_is(column_store: ChdbColumnStore) -> None:
     busy, silent, empty = _site_id(), _site_id(), _site_id()
     for days in (0, 3, 40):
         await store_visits(column_store, busy, sent_event(NOW - timedelta(days=days), "192.0.2.1"))
@@ -26,7 +26,7 @@ async def test_the_newest_receipt_of_each_site_lately_or_long_ago(column_store: 
     assert await last_events(column_store, [], NOW) == {}
 
 
-async def test_an_event_that_happened_a_day_before_it_came_is_the_newest(
+async def test_the_last_event_is_the_last_received_even_if_it_happened_a_day_earlier(
     column_store: ChdbColumnStore,
 ) -> None:
     site_id = _site_id()

@@ -1,4 +1,4 @@
-"""Parts that several queries of reports have in common are the same text in each of them."""
+"""Parts that several report queries share have the same text in each of them."""
 
 import re
 from pathlib import Path
@@ -15,14 +15,14 @@ _REPORT = read_statements(_FOLDER / "site_report.py")
 
 
 def _parts(sql: str, cte: str) -> list[str]:
-    """The members of the outermost UNION ALL that do not count lists, and one common table expression."""
+    """Return one common table expression, and the members of the outermost UNION ALL that do not count lists."""
     select = sql[re.search(r"^SELECT", sql, re.MULTILINE).start() :]  # type: ignore[union-attr]
     parts = select.removesuffix(";").split("\nUNION ALL\n")
     return [dict(_CTE.findall(sql))[cte], *(part for part in parts if "LIMIT 5 BY list" not in part)]
 
 
 def _lists(sql: str, rows: str) -> list[str]:
-    """The queries that count the lists of these rows, without the days."""
+    """Return the part of the query that counts lists of these rows, without the days."""
     begin = sql.index("transform(")
     text = sql[begin : sql.index("GROUP BY", sql.index("AS action\n", begin))]
     return re.sub(rf"\bday,\s*|FROM {rows}\b", "", text).split()
@@ -34,9 +34,9 @@ def test_the_reports_on_all_and_on_some_visits_differ_in_lists_alone() -> None:
 
 
 def test_lists_of_a_day_are_counted_like_those_of_a_report() -> None:
-    of_days = _lists(read_statements(_FOLDER / "refresh_rollups.py")["insert_lists"], "visits")
-    assert of_days == _lists(_REPORT["all_visits"], "open_day")
-    assert of_days == _lists(_REPORT["filtered_visits"], "visits")
+    day_lists = _lists(read_statements(_FOLDER / "refresh_rollups.py")["insert_lists"], "visits")
+    assert day_lists == _lists(_REPORT["all_visits"], "open_day")
+    assert day_lists == _lists(_REPORT["filtered_visits"], "visits")
 
 
 @pytest.mark.parametrize("name", ["stored", "visits"])

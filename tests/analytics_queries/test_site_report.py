@@ -1,4 +1,4 @@
-"""The report against a second, slow implementation of it, on random traffic that is made to be nasty."""
+"""The report equals that of a second, slow implementation on random traffic with many edge cases."""
 
 import asyncio
 import random
@@ -102,24 +102,24 @@ def _difference(report: dict[str, Any], expected: dict[str, Any]) -> str:
 
 
 async def test_a_report_that_fails_ends_only_when_its_other_query_has_ended() -> None:
-    go_on, ended = asyncio.Event(), []
+    finish, ended = asyncio.Event(), []
 
     async def fail() -> None:
         raise OSError("no disk")
 
-    async def held() -> None:
+    async def blocked() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            # As a query that the engine has begun: cancelled, it still takes its time.
-            await go_on.wait()
-            ended.append("held")
+            # Like a running query of the engine, which still takes time after its cancellation.
+            await finish.wait()
+            ended.append("blocked")
 
-    failing = asyncio.create_task(_run_both(fail(), held()))
+    failing = asyncio.create_task(_run_both(fail(), blocked()))
     for _ in range(9):
         await asyncio.sleep(0)
     assert not failing.done()
-    go_on.set()
+    finish.set()
     with pytest.raises(OSError, match="no disk"):
         await failing
-    assert ended == ["held"]
+    assert ended == ["blocked"]

@@ -75,8 +75,8 @@ def running_caddy(folder: Path, edges: list[int], control: int, apps: int) -> It
         )
     try:
         # Each address has a server of its own, and they start in any order.
-        for one in (port, apps_port):
-            _wait(process, one, folder / "caddy.log")
+        for listening_port in (port, apps_port):
+            _wait(process, listening_port, folder / "caddy.log")
         yield f"http://127.0.0.1:{port}", f"http://127.0.0.1:{apps_port}"
     finally:
         process.terminate()
@@ -84,7 +84,7 @@ def running_caddy(folder: Path, edges: list[int], control: int, apps: int) -> It
 
 
 def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
-    """Wait until Caddy listens there."""
+    """Wait until Caddy listens on this port."""
     deadline = time.monotonic() + 120
     while True:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):
@@ -99,7 +99,7 @@ class StandIn:
     def __init__(self, name: str) -> None:
         self.name = name
         self.port = 0
-        self.asked: list[str] = []
+        self.requested_paths: list[str] = []
         self._runner: web.ServerRunner | None = None
 
     async def start(self) -> None:
@@ -114,7 +114,7 @@ class StandIn:
             self._runner = None
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        self.asked.append(request.path)
+        self.requested_paths.append(request.path)
         body = await request.read()
         return web.json_response(
             {
@@ -130,7 +130,7 @@ class StandIn:
 
 
 class Gateway:
-    """Caddy's address, and those of the servers behind it."""
+    """The addresses of Caddy, and its upstream servers."""
 
     def __init__(
         self,
@@ -162,17 +162,17 @@ async def test_paths_alone_select_the_server(gateway: Gateway) -> None:
     for expected, requests in (("edge", EDGE), ("control", CONTROL)):
         for method, path in requests:
             async with gateway.session.request(method, gateway.url + path) as answer:
-                told = await answer.json()
-            assert told["name"].startswith(expected), (method, path)
-            assert (told["method"], told["path"]) == (method, path)
+                document = await answer.json()
+            assert document["name"].startswith(expected), (method, path)
+            assert (document["method"], document["path"]) == (method, path)
 
 
 async def test_deployed_applications_have_an_address_of_their_own(gateway: Gateway) -> None:
     host = "production.shop.localhost:8090"
     async with gateway.session.post(f"{gateway.apps_url}/api/v1/ingest", headers={"Host": host}) as answer:
-        told = await answer.json()
+        document = await answer.json()
     # The deployer selects the application by the host.
-    assert (told["name"], told["host"], told["path"]) == ("deployer", host, "/api/v1/ingest")
+    assert (document["name"], document["host"], document["path"]) == ("deployer", host, "/api/v1/ingest")
 
 
 async def test_bodies_pass_unchanged_with_the_callers_address(gateway: Gateway) -> None:
@@ -182,10 +182,10 @@ async def test_bodies_pass_unchanged_with_the_callers_address(gateway: Gateway) 
         headers={"Content-Encoding": "gzip", "X-Forwarded-For": "203.0.113.7"},
         skip_auto_headers=["Content-Type"],
     ) as answer:
-        told = await answer.json()
-    assert (told["bytes"], told["encoding"]) == (900_000, "gzip")
+        document = await answer.json()
+    assert (document["bytes"], document["encoding"]) == (900_000, "gzip")
     # The caller's claims are replaced: no trusted proxy stands in front of this gateway.
-    assert told["forwarded"] == "127.0.0.1"
+    assert document["forwarded"] == "127.0.0.1"
 
 
 async def test_both_edges_are_used_and_one_suffices(gateway: Gateway) -> None:
@@ -195,12 +195,12 @@ async def test_both_edges_are_used_and_one_suffices(gateway: Gateway) -> None:
 
     for _ in range(40):
         assert await send() == 200
-    assert all(edge.asked for edge in gateway.edges)
+    assert all(edge.requested_paths for edge in gateway.edges)
     await gateway.edges[0].stop()
     begun = time.monotonic()
     statuses = [await send() for _ in range(40)]
     took = time.monotonic() - begun
-    # One request reaches the stopped edge and is told to retry; then the edge is skipped for two seconds.
+    # One request reaches the stopped edge and gets a 503 with Retry-After; then the edge is skipped for two seconds.
     assert statuses.count(503) <= 1 + took / 2 and set(statuses) <= {200, 503}, statuses
 
 

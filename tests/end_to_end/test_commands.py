@@ -52,18 +52,18 @@ def test_receipt_shows_the_status_of_a_batch(platform: PlatformProcess) -> None:
 
 def test_query_reads_and_changes_nothing(platform: PlatformProcess) -> None:
     assert platform.query("SELECT 1 AS one") == [{"one": 1}]
-    for sql, said in (
+    for sql, message in (
         ("DROP TABLE pharos.telemetry_events", "runs one reading query"),
         ("SELECT 1; DROP TABLE pharos.telemetry_events", "Exception"),
         ("SELEC 1", "Exception"),
     ):
         done = platform.run("query", sql)
-        assert (done.returncode, said in done.stderr) == (1, True), done.stderr
+        assert (done.returncode, message in done.stderr) == (1, True), done.stderr
     assert platform.query("SELECT count() >= 0 AS there FROM pharos.telemetry_events") == [{"there": 1}]
 
 
 def test_tail_shows_the_newest_event(platform: PlatformProcess) -> None:
-    title = f"look at {uuid.uuid4().hex}"
+    title = f"title {uuid.uuid4().hex}"
     platform.ingest({"batch_id": uuid.uuid4().hex, "events": [{"type": "log", "title": title}]})
     platform.wait_until_consumed()
     done = platform.run("tail", "-n", "5", "--json")

@@ -143,9 +143,9 @@ def test_plans_reviews_and_runs_show_no_secret(project: ConfigurationClient) -> 
     output = {change["field"]: change for action in plan["actions"] for change in action["changes"]}
     masked = {"branch", "domains", "goals.Bought", "variables.PLAIN"}
     assert {output[field]["to"] for field in masked} == {"•••"}
-    wish = {"document": _DOCUMENT, "bindings": _ALL}
+    params = {"document": _DOCUMENT, "bindings": _ALL}
     for _ in range(2):
-        review = project.configure("POST", "reviews", wish, Idempotency_Key="a review")
+        review = project.configure("POST", "reviews", params, Idempotency_Key="a review")
         assert review.status == 201
     applied = project.configure(
         "POST", f"reviews/{review.json['data']['id']}/apply", Idempotency_Key="applied"
@@ -157,7 +157,7 @@ def test_plans_reviews_and_runs_show_no_secret(project: ConfigurationClient) -> 
     others = {name: f"{value}1" for name, value in _ALL.items()}
     project.apply(_DOCUMENT, **others)
     # One review is never applied.
-    assert project.configure("POST", "reviews", wish).status == 201
+    assert project.configure("POST", "reviews", params).status == 201
     _check_told(project)
 
 
@@ -179,7 +179,7 @@ def test_a_failed_retried_and_canceled_step_shows_no_secret(project: Configurati
     failed, waiting = application["operations"]
     assert (failed["status"], waiting["status"]) == ("failed", "pending")
     assert "would have 1002 variables" in failed["error"]
-    for operation, wish, status in (
+    for operation, action, status in (
         (failed, "retry", 200),
         (waiting, "retry", 409),
         (waiting, "cancel", 200),
@@ -187,7 +187,7 @@ def test_a_failed_retried_and_canceled_step_shows_no_secret(project: Configurati
         (waiting, "retry", 200),
     ):
         answer = project.configure(
-            "POST", f"applications/{application['id']}/operations/{operation['id']}/{wish}"
+            "POST", f"applications/{application['id']}/operations/{operation['id']}/{action}"
         )
         assert answer.status == status, answer.json
         project.wait_run(application["id"])
@@ -201,15 +201,15 @@ def test_a_document_refused_for_a_bound_value_shows_no_secret(
 ) -> None:
     """A review reads documents like a plan does, so `make test` covers one value of each position."""
     known = len(project.outputs)
-    wanted = TEMPLATES[place].replace("%s", '"${bad}"')
-    document = f"version: 2\n{wanted}\n"
+    filled = TEMPLATES[place].replace("%s", '"${bad}"')
+    document = f"version: 2\n{filled}\n"
     values = bad_values(_CORES[7], _FOREIGN)
     reviewed = (
         values if suites.is_thorough(request.config) else [values[[*TEMPLATES].index(place) % len(values)]]
     )
     answers = []
-    for path, given in (("plan", values), ("reviews", reviewed)):
-        for value in given:
+    for path, arguments in (("plan", values), ("reviews", reviewed)):
+        for value in arguments:
             answer = project.configure("POST", path, {"document": document, "bindings": {"bad": value}})
             assert answer.status in (200, 201, 422), answer.json
             answers.append(answer.status)
@@ -229,12 +229,12 @@ def test_a_refused_request_shows_no_secret(project: ConfigurationClient, kind: s
 def test_commands_show_no_secret(project: ConfigurationClient, tmp_path: Path) -> None:
     known = len(project.outputs)
     others = {name: f"{value}2" for name, value in _ALL.items()}
-    given = write_configuration(tmp_path, _DOCUMENT, others)
+    arguments = write_configuration(tmp_path, _DOCUMENT, others)
     of_project = ("--project", project.project)
-    assert project.run("config", "plan", *given, *of_project).returncode == 2
-    assert project.run("config", "plan", *given, *of_project, "--json").returncode == 2
-    assert project.run("config", "apply", *given, *of_project, "--yes").returncode == 0
-    assert project.run("config", "plan", *given, *of_project).returncode == 0
+    assert project.run("config", "plan", *arguments, *of_project).returncode == 2
+    assert project.run("config", "plan", *arguments, *of_project, "--json").returncode == 2
+    assert project.run("config", "apply", *arguments, *of_project, "--yes").returncode == 0
+    assert project.run("config", "plan", *arguments, *of_project).returncode == 0
     for command in (["applications"], ["show", "1"]):
         assert project.run("config", *command).returncode == 0
         project.run_json("config", *command)

@@ -2,9 +2,8 @@
 
 import json
 import sys
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.platform_process import PlatformProcess, platform_process
+from tests.support.waits import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -25,29 +25,22 @@ def report(platform: PlatformProcess, path: str, key: str, body: Any) -> int:
     return platform.request("POST", f"/api/v1{path}", body=json.dumps(body).encode(), headers=headers).status
 
 
-def ask(platform: PlatformProcess, *command: str) -> Any:
+def run_json(platform: PlatformProcess, *command: str) -> Any:
     done = platform.run(*command, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
 
 
-def until(look: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 90
-    while not look():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.1)
-
-
 def test_a_heartbeat_goes_from_its_first_signal_to_down(platform: PlatformProcess) -> None:
     # Each state lasts until the next action, no matter how slow a command is.
-    created = ask(
+    created = run_json(
         platform, "heartbeat", "create", "fast", "--period", "1h", "--grace", "1h", "--max-runtime", "1h"
     )
     number, run = str(created["id"]), str(uuid.uuid4())
     path = f"/heartbeats/{number}"
 
     def show() -> Any:
-        return ask(platform, "heartbeat", "show", number)
+        return run_json(platform, "heartbeat", "show", number)
 
     def state() -> str:
         shown: str = show()["state"]
@@ -55,16 +48,16 @@ def test_a_heartbeat_goes_from_its_first_signal_to_down(platform: PlatformProces
 
     assert state() == "new"
     assert report(platform, path, created["key"], {"run_id": run, "signal": "start"}) == 202
-    until(lambda: state() == "running")
+    wait_until(lambda: state() == "running")
     assert report(platform, path, created["key"], {"run_id": run, "signal": "success"}) == 202
-    until(lambda: state() == "up")
-    ask(platform, "heartbeat", "set", number, "--period", "1s")
-    until(lambda: state() == "late")
+    wait_until(lambda: state() == "up")
+    run_json(platform, "heartbeat", "set", number, "--period", "1s")
+    wait_until(lambda: state() == "late")
     late = show()
     # The exact time, no matter when it was detected.
     assert late["since"] == late["due_at"]
-    ask(platform, "heartbeat", "set", number, "--grace", "1s")
-    until(lambda: state() == "down")
+    run_json(platform, "heartbeat", "set", number, "--grace", "1s")
+    wait_until(lambda: state() == "down")
     shown = show()
     assert datetime.fromisoformat(shown["since"]) - datetime.fromisoformat(late["due_at"]) == timedelta(
         seconds=1
@@ -87,28 +80,30 @@ def test_pharos_run_reports_a_real_job(platform: PlatformProcess) -> None:
     assert statuses == [0, 3, 137]
 
     def runs() -> list[str]:
-        return [run["outcome"] for run in ask(platform, "heartbeat", "show", str(heartbeat))["runs"]]
+        return [run["outcome"] for run in run_json(platform, "heartbeat", "show", str(heartbeat))["runs"]]
 
-    until(lambda: runs() == ["failed", "failed", "succeeded"])
-    assert ask(platform, "heartbeat", "show", str(heartbeat))["state"] == "down"
+    wait_until(lambda: runs() == ["failed", "failed", "succeeded"])
+    assert run_json(platform, "heartbeat", "show", str(heartbeat))["state"] == "down"
 
 
 def test_heartbeats_are_paused_and_their_keys_revoked(platform: PlatformProcess) -> None:
-    created = ask(platform, "heartbeat", "create", "cron", "--cron", "0 3 * * *", "--timezone", "Europe/Oslo")
+    created = run_json(
+        platform, "heartbeat", "create", "cron", "--cron", "0 3 * * *", "--timezone", "Europe/Oslo"
+    )
     number, path = str(created["id"]), f"/heartbeats/{created['id']}"
-    assert ask(platform, "heartbeat", "pause", number)["state"] == "paused"
+    assert run_json(platform, "heartbeat", "pause", number)["state"] == "paused"
     assert report(platform, path, created["key"], {"run_id": str(uuid.uuid4()), "signal": "failure"}) == 202
-    until(lambda: len(ask(platform, "heartbeat", "show", number)["runs"]) == 1)
-    assert ask(platform, "heartbeat", "show", number)["state"] == "paused"
-    assert ask(platform, "heartbeat", "resume", number)["state"] == "new"
-    other = ask(platform, "heartbeat", "new-key", number)
-    ask(platform, "heartbeat", "revoke-key", number, str(created["key_id"]))
+    wait_until(lambda: len(run_json(platform, "heartbeat", "show", number)["runs"]) == 1)
+    assert run_json(platform, "heartbeat", "show", number)["state"] == "paused"
+    assert run_json(platform, "heartbeat", "resume", number)["state"] == "new"
+    other = run_json(platform, "heartbeat", "new-key", number)
+    run_json(platform, "heartbeat", "revoke-key", number, str(created["key_id"]))
     body = {"run_id": str(uuid.uuid4()), "signal": "success"}
     assert report(platform, path, created["key"], body) == 401
     signalled = datetime.now(UTC)
     assert report(platform, path, other["key"], body) == 202
-    until(lambda: ask(platform, "heartbeat", "show", number)["state"] == "up")
-    shown = ask(platform, "heartbeat", "show", number)
+    wait_until(lambda: run_json(platform, "heartbeat", "show", number)["state"] == "up")
+    shown = run_json(platform, "heartbeat", "show", number)
     assert datetime.fromisoformat(shown["due_at"]) > signalled
     assert shown["keys"] == [
         {"id": created["key_id"], "state": "revoked"},
@@ -132,22 +127,22 @@ def test_a_queue_shows_its_counts_and_workers(platform: PlatformProcess) -> None
         assert report(platform, f"{path}/workers", first["key"], update) == 202
 
     def shown() -> Any:
-        return ask(platform, "queue", "show", str(first["id"]))
+        return run_json(platform, "queue", "show", str(first["id"]))
 
-    until(lambda: shown()["pending"] == 9 and len(shown()["workers"]) == 1)
+    wait_until(lambda: shown()["pending"] == 9 and len(shown()["workers"]) == 1)
     output = shown()
     assert output["observed_at"] == "2026-11-20T12:00:30.000Z"
     assert output["workers"][0]["status"] == "busy"
     assert "1m 15s" in platform.run("queues").stdout
-    until(
+    wait_until(
         lambda: (
             platform.query("SELECT count() AS n FROM pharos.queue_snapshots") == [{"n": 3}]
             and platform.query("SELECT count() AS n FROM pharos.queue_worker_updates") == [{"n": 2}]
         ),
     )
-    created = ask(platform, "queue", "create", "mail")
+    created = run_json(platform, "queue", "create", "mail")
     assert created["key"].startswith("phr_mon_")
-    assert [queue["name"] for queue in ask(platform, "queues")] == ["default", "mail"]
+    assert [queue["name"] for queue in run_json(platform, "queues")] == ["default", "mail"]
 
 
 @pytest.mark.parametrize(

@@ -88,15 +88,17 @@ async def test_nothing_that_identifies_a_person_is_stored(
     rows = await topic.make_rows(chunk, column_store)
     await insert_chunk(column_store, chunk, rows.tables, topic, tried_before=False, on_step=ignore_step)
 
-    kept = [f"record: {record.key!r} {record.meta!r} {record.value!r}" for record in records]
-    kept += [f"line: {record.getMessage()} {record.__dict__}" for record in caplog.records]
-    kept += [f"file {path.name}: {path.read_bytes()!r}" for path in tmp_path.rglob("*") if path.is_file()]
-    kept += [f"column {name}: {text}" async for name, text in _columns(column_store)]
+    found_texts = [f"record: {record.key!r} {record.meta!r} {record.value!r}" for record in records]
+    found_texts += [f"line: {record.getMessage()} {record.__dict__}" for record in caplog.records]
+    found_texts += [
+        f"file {path.name}: {path.read_bytes()!r}" for path in tmp_path.rglob("*") if path.is_file()
+    ]
+    found_texts += [f"column {name}: {text}" async for name, text in _columns(column_store)]
     for needle in _needles():
-        found = [text[:200] for text in kept if needle in text]
+        found = [text[:200] for text in found_texts if needle in text]
         assert found == [], needle
-    assert any("/private" in text and text.startswith("column pageviews.path") for text in kept)
-    assert any("/private" in text and text.startswith("record") for text in kept)
+    assert any("/private" in text and text.startswith("column pageviews.path") for text in found_texts)
+    assert any("/private" in text and text.startswith("record") for text in found_texts)
 
 
 async def _columns(store: ChdbColumnStore) -> AsyncIterator[tuple[str, str]]:

@@ -56,19 +56,18 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
             yield running
 
 
-def ask(url: str, key: str | None = None, body: object = None) -> tuple[int, Any]:
-    """Send one request and return its status and JSON.
+def send_request(url: str, key: str | None = None, body: object = None) -> tuple[int, Any]:
+    """Send a request and return its status and JSON.
 
-    Where it is told to come again it does, as senders do: an edge waits for Redis for a fraction of a second only, and
-    on a busy machine that is not always enough.
+    Retries a 503, as senders do: an edge waits for Redis only a fraction of a second, too short on a busy machine.
     """
     deadline = time.monotonic() + 60
-    while (answer := _ask(url, key, body))[0] == 503 and time.monotonic() < deadline:
+    while (answer := _send_once(url, key, body))[0] == 503 and time.monotonic() < deadline:
         time.sleep(0.5)
     return answer
 
 
-def _ask(url: str, key: str | None, body: object) -> tuple[int, Any]:
+def _send_once(url: str, key: str | None, body: object) -> tuple[int, Any]:
     headers = {"Content-Type": "application/json"}
     if key is not None:
         headers["Authorization"] = f"Bearer {key}"
@@ -84,7 +83,7 @@ def _ask(url: str, key: str | None, body: object) -> tuple[int, Any]:
 
 def ingest(url: str, key: str, batch: str, events: int = 1) -> tuple[int, Any]:
     body = {"batch_id": batch, "events": [{"type": "log", "id": f"{batch}-{n}"} for n in range(events)]}
-    return ask(f"{url}/v1/ingest", key, body)
+    return send_request(f"{url}/v1/ingest", key, body)
 
 
 def pharos(stack: Stack, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -103,14 +102,14 @@ def test_a_batch_is_stored_and_its_receipt_is_served(stack: Stack) -> None:
     assert status == 202
     receipt = f"{base_url}/v1/ingest/receipts/{answer['data']['id']}"
     # At once: no 404 between the 202 and the row.
-    assert ask(receipt, key)[0] == 200
+    assert send_request(receipt, key)[0] == 200
     assert ingest(base_url, key, "all the way", 3)[1] == answer
     deadline = time.monotonic() + 120
-    while (read := ask(receipt, key)[1]["data"])["duplicates"] != 3:
+    while (read := send_request(receipt, key)[1]["data"])["duplicates"] != 3:
         assert time.monotonic() < deadline, read
         time.sleep(0.1)
     assert (read["status"], read["stored"], read["duplicates"]) == ("stored", 3, 3)
-    assert ask(f"{base_url}/v1/account", stack.credentials["api_token"])[0] == 200
+    assert send_request(f"{base_url}/v1/account", stack.credentials["api_token"])[0] == 200
 
 
 def collect(url: str, site: dict[str, Any], *events: dict[str, Any]) -> tuple[int, Any]:
@@ -146,7 +145,7 @@ def test_page_views_appear_in_the_report(stack: Stack) -> None:
     url = f"{base_url}/v1/analytics/sites/{site['id']}/report?days=7"
     deadline = time.monotonic() + 120
     while True:
-        status, answer = ask(url, stack.credentials["api_token"])
+        status, answer = send_request(url, stack.credentials["api_token"])
         assert status == 200, answer
         report = answer["data"]
         goals = {goal["name"]: goal for goal in report["goals"]}
@@ -158,7 +157,7 @@ def test_page_views_appear_in_the_report(stack: Stack) -> None:
     assert [entry["name"] for entry in report["exit_pages"]] == ["/products"]
     assert goals["Purchase"]["conversions"] == 1
     assert goals["Purchase"]["revenue"] == [{"currency": "EUR", "amount": 12.5}]
-    sites = ask(f"{base_url}/v1/analytics/sites", stack.credentials["api_token"])[1]["data"]
+    sites = send_request(f"{base_url}/v1/analytics/sites", stack.credentials["api_token"])[1]["data"]
     assert sites[0]["verified"] is True
     with urllib.request.urlopen(base_url.removesuffix("/api") + "/tracker/v1.js", timeout=60) as script:
         assert script.status == 200 and b"pharos" in script.read()
@@ -184,8 +183,8 @@ def test_every_health_path_of_the_compose_file_answers(stack: Stack) -> None:
         path = path[path.index("health") :]
         assert path == "health/ready"
         for answering in ("health/ready", "health/live"):
-            assert ask(f"{running[name].url}/{answering}")[0] == 200, (name, answering)
-        assert ask(f"{running[name].url}/metrics")[0] == 404
+            assert send_request(f"{running[name].url}/{answering}")[0] == 200, (name, answering)
+        assert send_request(f"{running[name].url}/metrics")[0] == 404
         with urllib.request.urlopen(f"{running[name].metrics_url}/metrics", timeout=60) as answer:
             assert sum(check_scrape(answer.read().decode()).values()) > 0, name
 
@@ -435,7 +434,9 @@ async def test_nothing_is_lost_or_doubled_when_an_edge_a_consumer_and_clickhouse
         "ClickHouse cuts inserts after it has them",
         "an edge is killed",
     )
-    result = await run_tour(stack, events=6_000, per_second=600, longest=1.5, tell=print, only=only)
+    result = await run_tour(
+        stack, events=6_000, per_second=600, longest=1.5, report_progress=print, only=only
+    )
     assert result.verdict.holds, f"{result.verdict.text()}\n{result.explanation}"
     assert result.verdict.events == 6_000
     assert [phase.name for phase in result.phases] == ["warming up", *only, "none"]
@@ -445,7 +446,7 @@ async def test_nothing_is_lost_or_doubled_when_an_edge_a_consumer_and_clickhouse
 @pytest.mark.timeout(1200)
 async def test_nothing_is_lost_or_doubled_while_everything_is_killed_in_turn(tmp_path: Path) -> None:
     with or_skip(running_stack(tmp_path, settings=SETTINGS)) as running:
-        result = await run_tour(running, events=100_000, per_second=1200, longest=6, tell=print)
+        result = await run_tour(running, events=100_000, per_second=1200, longest=6, report_progress=print)
     assert result.verdict.holds, f"{result.verdict.text()}\n{result.explanation}"
     assert result.verdict.events == 100_000
     assert len(result.phases) == 12

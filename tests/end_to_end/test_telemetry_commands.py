@@ -41,7 +41,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProce
             answer = running.request(
                 "POST", f"/api/v1{path}", body=json.dumps(body).encode(), headers=headers
             )
-            assert answer.status in (200, 201, 202), answer.body
+            assert answer.status in (200, 201, 202), answer.json
 
         error = {
             "status": {"code": 2, "message": "no lorry"},
@@ -91,7 +91,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProce
         yield running
 
 
-def ask(platform: PlatformProcess, *command: str) -> Any:
+def run_json(platform: PlatformProcess, *command: str) -> Any:
     done = platform.run(*command, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
@@ -105,7 +105,7 @@ def show(platform: PlatformProcess, *command: str) -> str:
 
 
 def test_traces_are_listed_and_filtered(platform: PlatformProcess) -> None:
-    (trace,) = ask(platform, "traces")
+    (trace,) = run_json(platform, "traces")
     assert (trace["trace_id"], trace["name"], trace["service"]) == (TRACE, "GET /orders", "shop")
     assert (trace["spans"], trace["errors"], round(trace["duration_ms"])) == (4, 1, 53)
     assert TRACE in show(platform, "traces", "--errors", "--service", "shop", "--slower-than", "50ms")
@@ -136,7 +136,7 @@ def test_cycles_of_parent_spans_terminate() -> None:
 
 
 def test_log_records_are_listed_and_filtered(platform: PlatformProcess) -> None:
-    records = ask(platform, "logs")
+    records = run_json(platform, "logs")
     assert {record["text"].split()[0] for record in records} == {"order", "cart"}
     assert "order 17 failed" in show(platform, "logs", "--severity", "error", "--trace", TRACE)
     assert "cart emptied" in show(platform, "logs", "--search", "EMPTIED", "--service", "cart")
@@ -144,7 +144,7 @@ def test_log_records_are_listed_and_filtered(platform: PlatformProcess) -> None:
 
 
 def test_issues_are_listed_and_shown(platform: PlatformProcess) -> None:
-    by_count = {issue["count"]: issue for issue in ask(platform, "issues")}
+    by_count = {issue["count"]: issue for issue in run_json(platform, "issues")}
     assert set(by_count) == {1, 2}
     row, lorry = by_count[2], by_count[1]
     assert (row["affected_users"], row["top_frame"], row["first_deployment"]) == (4, "a (b.js)", "1.0")

@@ -13,7 +13,7 @@ _TICK_SECONDS = 0.02
 
 
 def wait_until(
-    condition: Callable[[], object], seconds: float = 60, describe: Callable[[], object] = lambda: ""
+    condition: Callable[[], object], seconds: float = 90, describe: Callable[[], object] = lambda: ""
 ) -> None:
     """Block until the condition holds. Raises `AssertionError` with the text of `describe` after the time limit."""
     deadline = time.monotonic() + seconds

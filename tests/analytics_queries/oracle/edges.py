@@ -1,4 +1,4 @@
-"""The moments where counting goes wrong most easily: midnights, cuts, changes of the clock."""
+"""The moments of edge cases: midnights, ends of periods, clock changes."""
 
 import random
 from datetime import UTC, date, datetime, timedelta

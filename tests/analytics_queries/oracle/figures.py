@@ -1,4 +1,4 @@
-"""Exact numbers: rounding, rates, changes, numbers found in properties."""
+"""Exact arithmetic: rounding, rates, changes, and numbers in properties."""
 
 import math
 import re
@@ -11,43 +11,43 @@ CURRENCY = re.compile(r"[A-Za-z]{3}")
 MILLIONTH = Decimal("0.000001")
 
 
-def half_away(value: Fraction) -> int:
-    """The nearest whole number; of a half the one further from zero, which is half up for what is not negative."""
+def round_half_away(value: Fraction) -> int:
+    """Return the nearest whole number; halves are rounded away from zero."""
     whole = math.floor(abs(value) + Fraction(1, 2))
     return -whole if value < 0 else whole
 
 
 def mean(total: int, count: int) -> int:
-    """`total / count` rounded half up; 0 of nothing."""
-    return half_away(Fraction(total, count)) if count else 0
+    """Return `total / count`, rounded half up; 0 if `count` is 0."""
+    return round_half_away(Fraction(total, count)) if count else 0
 
 
 def percent(part: int, whole: int) -> float:
-    """`part` in percent of `whole` with one decimal, rounded half up; 0 of nothing."""
-    return half_away(Fraction(part * 1000, whole)) / 10 if whole else 0.0
+    """Return `part` in percent of `whole` with one decimal, rounded half up; 0 if `whole` is 0."""
+    return round_half_away(Fraction(part * 1000, whole)) / 10 if whole else 0.0
 
 
 def metric(value: float, previous: float, is_rate: bool) -> dict[str, float]:
-    """A figure of the report; both numbers as shown."""
+    """Return a figure of the report from its rounded values in both periods."""
     now, before = Fraction(str(value)), Fraction(str(previous))
     if is_rate:
-        change = half_away((now - before) * 10) / 10
+        change = round_half_away((now - before) * 10) / 10
     elif before == 0:
         change = 100.0 if now > 0 else 0.0
     else:
-        change = half_away((now - before) * 1000 / before) / 10
+        change = round_half_away((now - before) * 1000 / before) / 10
     return {"value": value, "previous": previous, "change": change}
 
 
 def number(value: Any) -> Decimal | None:
-    """The exact value of a finite JSON number as it is written; None of anything else, texts and booleans too."""
+    """Return the exact value of a finite JSON number; None for any other value, including texts and booleans."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return Decimal(str(value))
 
 
 def revenue(properties: dict[str, Any]) -> tuple[str, Decimal] | None:
-    """Currency (upper-case) and amount of an event, rounded to six decimals; None where one is missing or no such."""
+    """Return the currency (upper-case) and the amount, rounded to six decimals; None if one is missing or invalid."""
     amount, currency = properties.get("revenue"), properties.get("currency")
     if not isinstance(currency, str) or not CURRENCY.fullmatch(currency):
         return None

@@ -9,18 +9,18 @@ from tests.analytics_queries.oracle.visits import DAY, EPOCH, HOUR
 
 
 def local(ms: int, zone: str) -> datetime:
-    """The moment on the zone's clock."""
+    """Return the moment as local time of the zone."""
     return (EPOCH + timedelta(milliseconds=ms)).astimezone(ZoneInfo(zone))
 
 
 def local_date(ms: int, zone: str) -> date:
-    """The zone's calendar day that the moment is on."""
+    """Return the calendar day of the moment in the zone."""
     return local(ms, zone).date()
 
 
 @cache
 def day_start(day: date, zone: str) -> int:
-    """The first millisecond of the zone's calendar day, by bisection: right also where there is no midnight."""
+    """Return the first millisecond of the zone's calendar day by bisection, which works for days without midnight."""
     noon = datetime(day.year, day.month, day.day, 12, tzinfo=EPOCH.tzinfo)
     middle = (noon - EPOCH) // timedelta(milliseconds=1)
     before, within = middle - 2 * DAY, middle + 2 * DAY
@@ -54,12 +54,12 @@ class Period:
         return self.start <= ms < self.end
 
     def slots(self) -> list[tuple[str, int, int]]:
-        """Of each entry of the series: what it is called, its first millisecond and the one after its last."""
+        """Return the label, the first millisecond and the end (exclusive) of each entry of the series."""
         if self.days == 1:
-            begun = range(self.start, self.end + 1, HOUR)
+            starts = range(self.start, self.end + 1, HOUR)
             return [
                 (local(at, self.zone).isoformat(timespec="seconds"), at, min(at + HOUR, self.end))
-                for at in begun
+                for at in starts
             ]
         slots = []
         for day in self.dates:
@@ -69,12 +69,12 @@ class Period:
 
 
 def current_period(zone: str, days: int, now_ms: int) -> Period:
-    """Today and the days before it, up to now."""
+    """Return the period of today and the days before it, up to now."""
     return Period(zone, days, local_date(now_ms, zone), now_ms)
 
 
 def previous_period(zone: str, days: int, now_ms: int) -> Period:
-    """As many days before those, cut where its last day is as old as today is."""
+    """Return the same number of days before that; its last day ends after the time that has elapsed today."""
     today = local_date(now_ms, zone)
     last = today - timedelta(days=days)
     elapsed = now_ms - day_start(today, zone)

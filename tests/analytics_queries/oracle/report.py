@@ -1,4 +1,4 @@
-"""The report, counted with plain loops over visits."""
+"""Computes the report with plain loops over visits."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
@@ -8,7 +8,7 @@ from typing import Any
 from tests.analytics_queries.oracle.figures import mean, metric, number, percent, revenue
 from tests.analytics_queries.oracle.local_days import Period, current_period, local_date, previous_period
 from tests.analytics_queries.oracle.sent import Filters, Goal, Sent, Site
-from tests.analytics_queries.oracle.visits import DAY, Identity, Kept, Visit, text, visits_of
+from tests.analytics_queries.oracle.visits import DAY, Identity, StoredEvent, Visit, text, visits_of
 
 DIRECT = "Direct / None"
 WELL_KNOWN = {
@@ -33,12 +33,12 @@ LONGEST_LIST = 5
 RATES = ("conversion_rate", "bounce_rate")
 
 VisitorDay = tuple[Identity, date]
-# What a list counts: under which name, whose visitor-day.
+# The entries that a list counts: name and visitor-day.
 Counted = Iterable[tuple[str | None, VisitorDay]]
 
 
 def source_of(event: dict[str, Any], hosts: frozenset[str]) -> str:
-    """The name of where an event came from, of a site with these hosts."""
+    """Return the name of an event's traffic source, for a site with these hosts."""
     if utm := text(event.get("utm_source")).strip():
         return utm
     host = text(event.get("referrer_host")).lower().removeprefix("www.")
@@ -54,31 +54,31 @@ class Counter:
         self.period = period
         self.site = site
         self.path = path
-        # Events in the period with the visit that each is of.
+        # Events in the period with their visits.
         self.events = [(visit, event) for visit in visits for event in visit.events if period.has(event.ms)]
         self.started = [visit for visit in visits if period.has(visit.first_ms)]
         self.visitor_days = {
             self.visitor_day(visit, event) for visit, event in self.events if event.is_presence
         }
 
-    def visitor_day(self, visit: Visit, event: Kept) -> VisitorDay:
+    def visitor_day(self, visit: Visit, event: StoredEvent) -> VisitorDay:
         return (visit.visitor, local_date(event.ms, self.period.zone))
 
-    def days_with(self, wanted: Callable[[Kept], bool]) -> set[VisitorDay]:
-        """Visitor-days with such an event in the period."""
-        found = {self.visitor_day(visit, event) for visit, event in self.events if wanted(event)}
+    def days_with(self, matches: Callable[[StoredEvent], bool]) -> set[VisitorDay]:
+        """Return the visitor-days with a matching event in the period."""
+        found = {self.visitor_day(visit, event) for visit, event in self.events if matches(event)}
         return found & self.visitor_days
 
     def metrics(self) -> dict[str, float]:
-        judged = [visit for visit in self.started if self.path is None or visit.entry == self.path]
+        rated = [visit for visit in self.started if self.path is None or visit.entry == self.path]
         converted = self.days_with(lambda event: any(converts(event, goal) for goal in self.site.goals))
         return {
             "pageviews": sum(event.is_view for _, event in self.events),
             "visitors": mean(len(self.visitor_days), self.period.days),
             "visits": len(self.started),
             "conversion_rate": percent(len(converted), len(self.visitor_days)),
-            "bounce_rate": percent(sum(is_bounce(visit) for visit in judged), len(judged)),
-            "visit_duration": mean(sum(visit.duration_ms for visit in judged), 1000 * len(judged)),
+            "bounce_rate": percent(sum(is_bounce(visit) for visit in rated), len(rated)),
+            "visit_duration": mean(sum(visit.duration_ms for visit in rated), 1000 * len(rated)),
         }
 
     def series(self) -> list[dict[str, Any]]:
@@ -100,9 +100,9 @@ class Counter:
         return listed(counted, "visits")
 
     def list_of_events(
-        self, wanted: Callable[[Kept], bool], name_of: Callable[[Kept], str], unit: str
+        self, matches: Callable[[StoredEvent], bool], name_of: Callable[[StoredEvent], str], unit: str
     ) -> list[dict[str, Any]]:
-        chosen = [(visit, event) for visit, event in self.events if wanted(event)]
+        chosen = [(visit, event) for visit, event in self.events if matches(event)]
         return listed([(name_of(event), self.visitor_day(visit, event)) for visit, event in chosen], unit)
 
     def list_of_urls(self, name: str) -> list[dict[str, Any]]:
@@ -153,7 +153,7 @@ class Counter:
         return entries
 
     def page_speed(self) -> dict[str, dict[str, Any]]:
-        # By what a value replaces the one before of: the id, in one visit, on one day of the site and of UTC.
+        # A value replaces an earlier one with the same id, visit, local day and UTC day.
         last: dict[str, dict[tuple[Any, ...], tuple[tuple[int, str], Decimal]]] = {
             key: {} for key, *_ in SPEEDS
         }
@@ -164,35 +164,35 @@ class Counter:
             value = number(event.properties.get("value"))
             if key not in last or not id or value is None or value < 0:
                 continue
-            of = (id, visit, local_date(event.ms, self.period.zone), event.ms // DAY)
-            if of not in last[key] or last[key][of][0] < event.order:
-                last[key][of] = (event.order, value)
+            key_of_value = (id, visit, local_date(event.ms, self.period.zone), event.ms // DAY)
+            if key_of_value not in last[key] or last[key][key_of_value][0] < event.order:
+                last[key][key_of_value] = (event.order, value)
         return {
             key: speed([value for _, value in last[key].values()], unit, good, fair)
             for key, unit, good, fair in SPEEDS
         }
 
 
-def converts(event: Kept, goal: Goal) -> bool:
-    """Whether the event is a conversion of the goal."""
+def converts(event: StoredEvent, goal: Goal) -> bool:
+    """Return whether the event is a conversion of the goal."""
     if goal.event is not None:
         return not event.is_view and event.name == goal.event
     return event.is_view and event.path == goal.path
 
 
 def is_bounce(visit: Visit) -> bool:
-    """One page view, no interaction, under ten seconds visible."""
+    """Return whether the visit has one page view, no interaction, and less than ten visible seconds."""
     seconds = Decimal(0)
     for event in visit.events:
         if event.name == "Engagement":
-            given = number(event.properties.get("visible_seconds"))
-            if given is not None and given >= 0:
-                seconds += given
+            visible = number(event.properties.get("visible_seconds"))
+            if visible is not None and visible >= 0:
+                seconds += visible
     return len(visit.views) == 1 and not any(event.is_interaction for event in visit.events) and seconds < 10
 
 
 def listed(counted: Counted, unit: str) -> list[dict[str, Any]]:
-    """A list of the report; `unit` is what its entries count besides visitors."""
+    """Return a list of the report; `unit` names the count of its entries besides visitors."""
     days: dict[str, set[VisitorDay]] = {}
     counts: dict[str, int] = {}
     for name, visitor_day in counted:
@@ -203,8 +203,8 @@ def listed(counted: Counted, unit: str) -> list[dict[str, Any]]:
     return [{"name": name, "visitors": len(days[name]), unit: counts[name]} for name in names]
 
 
-def revenues(conversions: list[Kept]) -> list[dict[str, Any]]:
-    """The sums by currency."""
+def revenues(conversions: list[StoredEvent]) -> list[dict[str, Any]]:
+    """Return the sums by currency."""
     sums: dict[str, Decimal] = {}
     for event in conversions:
         if found := revenue(event.properties):
@@ -213,17 +213,17 @@ def revenues(conversions: list[Kept]) -> list[dict[str, Any]]:
 
 
 def speed(values: list[Decimal], unit: str, good: Decimal, fair: Decimal) -> dict[str, Any]:
-    """A metric of page speed from the last values of its ids."""
+    """Return a page speed metric from the last values of its ids."""
     if not values:
         return {"p75": None, "unit": unit, "rating": None, "samples": 0}
-    enough = [one for one in values if 4 * sum(other <= one for other in values) >= 3 * len(values)]
+    enough = [value for value in values if 4 * sum(other <= value for other in values) >= 3 * len(values)]
     p75 = min(enough)
     rating = "good" if p75 <= good else "needs-improvement" if p75 <= fair else "poor"
     return {"p75": float(p75), "unit": unit, "rating": rating, "samples": len(values)}
 
 
-def keeps(filters: Filters, visit: Visit, site: Site) -> bool:
-    """Whether the report is of this visit too."""
+def matches_filters(filters: Filters, visit: Visit, site: Site) -> bool:
+    """Return whether the visit passes the filters."""
     first = visit.first.sent
     found = [
         (filters.source, source_of(first.event, site.hosts)),
@@ -232,12 +232,12 @@ def keeps(filters: Filters, visit: Visit, site: Site) -> bool:
         (filters.country and filters.country.upper(), first.country),
     ]
     viewed = filters.path is None or any(view.path == filters.path for view in visit.views)
-    return viewed and all(wanted is None or wanted == value for wanted, value in found)
+    return viewed and all(expected is None or expected == value for expected, value in found)
 
 
 def report(sent: Sequence[Sent], site: Site, days: int, filters: Filters, now_ms: int) -> dict[str, Any]:
-    """The `data` of a report's answer. `sent` is in order of arrival, `now_ms` in milliseconds since 1970, UTC."""
-    visits = [visit for visit in visits_of(sent) if keeps(filters, visit, site)]
+    """Return the `data` of a report's response. `sent` is in order of arrival, `now_ms` since 1970, UTC."""
+    visits = [visit for visit in visits_of(sent) if matches_filters(filters, visit, site)]
     period = current_period(site.timezone, days, now_ms)
     current = Counter(visits, period, site, filters.path)
     before = Counter(visits, previous_period(site.timezone, days, now_ms), site, filters.path).metrics()

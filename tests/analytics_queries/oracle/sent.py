@@ -1,4 +1,4 @@
-"""What goes into a report: events as browsers sent them, the site, and the filters."""
+"""The inputs of a report: events as browsers sent them, the site, and the filters."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Sent:
-    """One event of a collect body with what the edge knows of its request.
+    """One event of a collect body, with the properties of its request that the edge knows.
 
     `received_ms` is in milliseconds since 1970 (UTC); `country` two upper-case letters or None; `event` has `id`
     (lower-case uuid), `type` (pageview or event) and `path`, and may have `occurred_at` (RFC 3339), `referrer_host`,
@@ -22,7 +22,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Goal:
-    """A goal: of an event's name, or of the path of a page view."""
+    """A goal: an event's name, or the path of a page view."""
 
     id: int
     name: str
@@ -32,7 +32,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Site:
-    """A site; `hosts` are its own ones, lower-case and without `www.`."""
+    """A site; `hosts` are its own hosts, lower-case and without `www.`."""
 
     id: int
     name: str
@@ -43,7 +43,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Filters:
-    """What a report is narrowed to; None keeps all."""
+    """The filters of a report; None keeps all visits."""
 
     path: str | None = None
     source: str | None = None

@@ -1,4 +1,4 @@
-"""The oracle itself, against sums done by hand."""
+"""The oracle itself, against results computed by hand."""
 
 import random
 import uuid
@@ -23,20 +23,20 @@ SITE = Site(1, "Shop", "UTC", frozenset({"shop.example"}), GOALS)
 
 
 def view(ms: int, path: str = "/", who: str = "1", received: int | None = None, **more: Any) -> Sent:
-    """A page view at `ms`, received then or at `received`; `more` are members of the event."""
+    """Return a page view at `ms`, received then or at `received`; `more` are members of the event."""
     event = {"id": str(uuid.uuid4()), "type": "pageview", "path": path, **more}
     if received is not None:
         event["occurred_at"] = datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
     return Sent(ms if received is None else received, who, "browser", "NO", event)
 
 
-def did(ms: int, name: str, who: str = "1", path: str = "/", **properties: Any) -> Sent:
-    """An event at `ms`."""
+def custom_event(ms: int, name: str, who: str = "1", path: str = "/", **properties: Any) -> Sent:
+    """Return a custom event at `ms`."""
     return view(ms, path, who, type="event", properties={"name": name, **properties})
 
 
 def counts(sent: list[Sent]) -> list[int]:
-    """How many events each visit has, in order of beginning."""
+    """Return the number of events of each visit, in order of their starts."""
     return [len(visit.events) for visit in all_visits(sent)]
 
 
@@ -96,11 +96,11 @@ def test_a_repeat_counts_again_only_after_two_days() -> None:
 
 
 @pytest.mark.parametrize(
-    "off,kept", [(-DAY, True), (-DAY - 1, False), (5 * MINUTE, True), (5 * MINUTE + 1, False)]
+    "offset,is_used", [(-DAY, True), (-DAY - 1, False), (5 * MINUTE, True), (5 * MINUTE + 1, False)]
 )
-def test_an_events_own_time_is_kept_within_its_bounds(off: int, kept: bool) -> None:
-    visit = all_visits([view(NOON + off, received=NOON)])[0]
-    assert visit.first_ms == (NOON + off if kept else NOON)
+def test_an_events_own_time_is_used_within_its_bounds(offset: int, is_used: bool) -> None:
+    visit = all_visits([view(NOON + offset, received=NOON)])[0]
+    assert visit.first_ms == (NOON + offset if is_used else NOON)
 
 
 def test_rounding_is_half_up_and_half_away_from_zero() -> None:
@@ -118,20 +118,22 @@ def test_rounding_is_half_up_and_half_away_from_zero() -> None:
     "more,rate",
     [
         ([], 100.0),
-        ([did(NOON - HOUR, "Engagement", visible_seconds=9.999)], 100.0),
-        ([did(NOON - HOUR, "Engagement", visible_seconds=5)], 100.0),
-        ([did(NOON - HOUR + at, "Engagement", visible_seconds=5) for at in (0, 1)], 0.0),
-        ([did(NOON - HOUR, "404")], 100.0),
-        ([did(NOON - HOUR, "signup")], 0.0),
+        ([custom_event(NOON - HOUR, "Engagement", visible_seconds=9.999)], 100.0),
+        ([custom_event(NOON - HOUR, "Engagement", visible_seconds=5)], 100.0),
+        ([custom_event(NOON - HOUR + at, "Engagement", visible_seconds=5) for at in (0, 1)], 0.0),
+        ([custom_event(NOON - HOUR, "404")], 100.0),
+        ([custom_event(NOON - HOUR, "signup")], 0.0),
         ([view(NOON - HOUR)], 0.0),
     ],
 )
-def test_a_bounce_is_one_view_without_deed_or_ten_seconds(more: list[Sent], rate: float) -> None:
+def test_a_bounce_is_one_view_without_interaction_or_ten_visible_seconds(
+    more: list[Sent], rate: float
+) -> None:
     assert today([view(NOON - HOUR - 1), *more])["metrics"]["bounce_rate"]["value"] == rate
 
 
-def test_a_visit_of_silent_events_alone_is_none() -> None:
-    vital = did(NOON - HOUR, "Web Vital", metric="LCP", value=2500, id="a")
+def test_silent_events_alone_are_no_visit() -> None:
+    vital = custom_event(NOON - HOUR, "Web Vital", metric="LCP", value=2500, id="a")
     alone = today([vital])
     assert alone["metrics"]["visits"]["value"] == 0
     assert alone["page_speed"]["lcp"] == {"p75": None, "unit": "ms", "rating": None, "samples": 0}
@@ -142,7 +144,7 @@ def test_a_visit_of_silent_events_alone_is_none() -> None:
 
 def test_a_vital_counts_by_its_last_value_and_p75_is_one_of_them() -> None:
     def cls(after: int, value: Any, id: str) -> Sent:
-        return did(NOON - HOUR + after, "Web Vital", metric="cls", value=value, id=id)
+        return custom_event(NOON - HOUR + after, "Web Vital", metric="cls", value=value, id=id)
 
     sent = [view(NOON - HOUR), cls(0, 0.9, "a"), cls(1, 0.1, "a"), cls(2, 0.2, "b"), cls(3, 0.3, "c")]
     speeds = today([*sent, cls(4, 0.4, "d"), cls(5, "9", "e"), cls(6, -1, "f"), cls(7, 9, "")])["page_speed"]
@@ -170,7 +172,7 @@ def test_a_day_without_midnight_begins_at_one_and_has_twenty_three_hours() -> No
     assert (slots[0], slots[-1], len(slots)) == ("2024-04-26T01:00:00+03:00", "2024-04-26T23:00:00+03:00", 23)
 
 
-def test_lists_hold_five_by_visitors_then_code_point() -> None:
+def test_lists_have_five_entries_by_visitors_then_code_point() -> None:
     sent = [
         view(NOON - HOUR, path, str(who))
         for who, path in enumerate(["/b", "/a", "/Z", "/é", "/c", "/c", "/d"])
@@ -197,7 +199,7 @@ def test_sources_go_by_tag_then_own_host_then_table_then_host() -> None:
 
 def test_goals_count_conversions_visitors_and_revenue() -> None:
     at = NOON - HOUR
-    bought = [did(at, "purchase", revenue=amount, currency="eur") for amount in (0.1, "0.2", "x")]
+    bought = [custom_event(at, "purchase", revenue=amount, currency="eur") for amount in (0.1, "0.2", "x")]
     sent = [view(at), *bought, view(at, "/thanks"), view(at, who="2"), view(at, who="3")]
     found = today(sent)
     assert [goal["id"] for goal in found["goals"]] == [1, 2]
@@ -223,7 +225,11 @@ def test_a_path_filter_keeps_visits_that_saw_it_and_judges_those_that_entered_th
 
 
 def test_visitors_are_the_mean_of_days_rounded_half_up() -> None:
-    sent = [view(NOON - day * DAY - HOUR, who=str(one)) for day in range(7) for one in range(3 if day else 7)]
+    sent = [
+        view(NOON - day * DAY - HOUR, who=str(number))
+        for day in range(7)
+        for number in range(3 if day else 7)
+    ]
     assert today(sent, days=7)["metrics"]["visitors"]["value"] == 4
     assert [entry["visitors"] for entry in today(sent, days=7)["series"]] == [3, 3, 3, 3, 3, 3, 7]
 
@@ -233,7 +239,7 @@ def test_random_traffic_arrives_in_order_and_sums_of_its_series_agree(zone: str)
     rng = random.Random(zone)
     now = moments(rng, zone)
     sent = random_traffic(rng, zone, now)
-    received = [one.received_ms for one in sent]
+    received = [event.received_ms for event in sent]
     assert received == sorted(received) and received[-1] <= to_ms(now) and 100 < len(sent) < 500
     for days in (1, 7, 30):
         site = Site(1, "Shop", zone, SITE.hosts, GOALS)

@@ -1,4 +1,4 @@
-"""Random traffic that is made to be counted wrongly. All times are in milliseconds since 1970, UTC."""
+"""Random traffic with many edge cases of counting. All times are in milliseconds since 1970, UTC."""
 
 import random
 import uuid
@@ -47,7 +47,7 @@ PAUSES = (30 * MINUTE, 30 * MINUTE + 1, 30 * MINUTE - 1, 29 * MINUTE)
 
 @dataclass(frozen=True)
 class Person:
-    """Who sends: what the edge sees of them, and what their browser usually says."""
+    """A visitor: the properties that the edge sees, and the usual members of their events."""
 
     address: str
     user_agent: str
@@ -56,16 +56,16 @@ class Person:
 
 
 def person(rng: random.Random, number: int) -> Person:
-    """One of the run's few visitors; some share an address and differ by User-Agent only."""
+    """Return one of the run's few visitors; some share an address and differ only in their User-Agent."""
     return Person(
         f"203.0.113.{10 + number // 2}", AGENTS[number % 2], rng.choice(COUNTRIES), random_attributes(rng)
     )
 
 
 def random_attributes(rng: random.Random) -> dict[str, str]:
-    """Where from and with what: members of an event."""
-    with_what = {"device": rng.choice(DEVICES), "browser": rng.choice(BROWSERS), "os": rng.choice(SYSTEMS)}
-    return {**with_what, **rng.choice(SOURCES)}
+    """Return the members of an event that describe source and device."""
+    device = {"device": rng.choice(DEVICES), "browser": rng.choice(BROWSERS), "os": rng.choice(SYSTEMS)}
+    return {**device, **rng.choice(SOURCES)}
 
 
 def random_id(rng: random.Random) -> str:
@@ -96,8 +96,8 @@ def purchase(rng: random.Random) -> dict[str, Any]:
     return properties
 
 
-def loud(rng: random.Random) -> dict[str, Any]:
-    """Properties of an event that counts for presence."""
+def presence_properties(rng: random.Random) -> dict[str, Any]:
+    """Return the properties of an event that counts as presence."""
     kind = rng.choice(["purchase", "signup", "link", "file", "404", "nameless"])
     if kind == "purchase":
         return purchase(rng)
@@ -108,8 +108,8 @@ def loud(rng: random.Random) -> dict[str, Any]:
     return {} if kind == "nameless" else {"name": kind}
 
 
-def bodies(rng: random.Random) -> list[tuple[int, dict[str, Any]]]:
-    """A visit's events in order: milliseconds after its beginning, and type, path and properties of each."""
+def visit_events(rng: random.Random) -> list[tuple[int, dict[str, Any]]]:
+    """Return a visit's events in order: milliseconds after its start, and type, path and properties."""
     style, at = rng.random(), 0
     found: list[tuple[int, dict[str, Any]]] = []
     for step in range(rng.choice([1, 1, 1, 2, 3, 4, 6])):
@@ -121,42 +121,42 @@ def bodies(rng: random.Random) -> list[tuple[int, dict[str, Any]]]:
         if style < 0.07 or rng.random() < 0.4:
             others.append(rng.choice([engagement, vital])(rng))
         if 0.07 <= style < 0.12 or (style > 0.12 and rng.random() < 0.2):
-            others.append(loud(rng))
-        found += [(at, one) for one in views]
+            others.append(presence_properties(rng))
+        found += [(at, view) for view in views]
         for properties in others:
-            # Often at the very time of the view before, so that only ids tell which one is first.
+            # Often at the time of the view before, so that only the ids decide which is first.
             at += rng.choice([0, 0, 1, SECOND, rng.randint(0, 20 * SECOND)])
             found.append((at, {"type": "event", "path": path, "properties": properties}))
     return found
 
 
 def receipt(rng: random.Random, ms: int, now_ms: int) -> tuple[int, int | None] | None:
-    """When an event meant for `ms` is received and what it gives as its time (None: nothing).
+    """Return when an event of `ms` is received, and the time that it states (None: no time).
 
-    Nothing at all is returned where it could not have been received by now.
+    Returns None if the event could not have been received by now.
     """
     kind, received = rng.random(), ms + rng.choice([0, 0, 1, rng.randint(0, 3 * SECOND)])
-    given: int | None = ms
+    stated: int | None = ms
     if kind < 0.15:
-        received, given = ms, None
+        received, stated = ms, None
     elif kind < 0.27:
         received = ms + rng.choice([rng.randint(0, 20 * MINUTE), rng.randint(0, DAY), DAY])
     elif kind < 0.37:
         received = ms - rng.choice([5 * MINUTE, rng.randint(0, 5 * MINUTE)])
     elif kind < 0.41:
-        received, given = ms, ms - DAY - rng.choice([1, SECOND, HOUR])
+        received, stated = ms, ms - DAY - rng.choice([1, SECOND, HOUR])
     elif kind < 0.45:
-        received, given = ms, ms + 5 * MINUTE + rng.choice([1, SECOND, HOUR])
+        received, stated = ms, ms + 5 * MINUTE + rng.choice([1, SECOND, HOUR])
     if received > now_ms:
-        # Times up to now, and a little ahead of it, have to be received by now.
-        received, given = now_ms, ms
+        # Events of times up to now, and a little later, must be received by now.
+        received, stated = now_ms, ms
         if ms > now_ms + 5 * MINUTE:
             return None
-    return received, given
+    return received, stated
 
 
-def written(rng: random.Random, ms: int) -> str:
-    """RFC 3339 of the time, in UTC or at another offset."""
+def format_time(rng: random.Random, ms: int) -> str:
+    """Return the time in RFC 3339, in UTC or with another offset."""
     moment = from_ms(ms)
     if rng.random() < 0.15:
         hours = rng.choice([-9, 2, 5])
@@ -167,31 +167,31 @@ def written(rng: random.Random, ms: int) -> str:
 
 
 def random_visit(rng: random.Random, who: Person, start: int, now_ms: int) -> list[Sent]:
-    """The events of one visit as they are sent, most of them by the person's usual self."""
+    """Return the events of one visit, most of them with the person's usual members."""
     found = []
     identity: dict[str, str] = {}
     if rng.random() < 0.12:
         identity["visitor"] = f"user-{rng.randint(1, 3)}"
     if rng.random() < 0.14:
         identity["session"] = f"session-{rng.randint(1, 4)}"
-    for after, body in bodies(rng):
+    for after, body in visit_events(rng):
         times = receipt(rng, start + after, now_ms)
         if times is None:
             continue
-        received, given = times
+        received, stated = times
         other = rng.random() < 0.12
         event = {"id": random_id(rng), **body, **(random_attributes(rng) if other else who.usual)}
         if rng.random() < 0.95:
             event |= identity
-        if given is not None:
-            event["occurred_at"] = written(rng, given)
+        if stated is not None:
+            event["occurred_at"] = format_time(rng, stated)
         country = rng.choice(COUNTRIES) if other else who.country
         found.append(Sent(received, who.address, who.user_agent, country, event))
     return found
 
 
 def long_visit(rng: random.Random, who: Person, midnight: int, now_ms: int) -> list[Sent]:
-    """A visit around 24 h long from just after a UTC midnight: by session, or of views without a longer pause."""
+    """Return a visit of about 24 h that starts just after a UTC midnight, by session or by views with short pauses."""
     begin = midnight + rng.choice([0, 10 * MINUTE, rng.randint(0, 20 * MINUTE)])
     by_session = rng.random() < 0.7
     if by_session:
@@ -214,32 +214,35 @@ def long_visit(rng: random.Random, who: Person, midnight: int, now_ms: int) -> l
 
 
 def repeats(rng: random.Random, sent: list[Sent], now_ms: int) -> list[Sent]:
-    """Some of the events once more, with everything the same but the time of receipt."""
+    """Return repetitions of some events, which differ only in the time of receipt."""
     found = []
-    for one in sent:
+    for event in sent:
         if rng.random() < 0.08:
             after = rng.choice([0, 1, SECOND, rng.randint(0, 47 * HOUR), 49 * HOUR, 49 * HOUR])
-            if one.received_ms + after <= now_ms:
-                found.append(replace(one, received_ms=one.received_ms + after))
+            if event.received_ms + after <= now_ms:
+                found.append(replace(event, received_ms=event.received_ms + after))
     return found
 
 
 def random_traffic(rng: random.Random, zone: str, now: datetime) -> list[Sent]:
-    """About 150 to 400 events of one site in order of arrival, all received by `now`, most near edges of `zone`.
+    """Return 150 to 400 events of one site in order of arrival, received by `now`, most of them near edges of `zone`.
 
     The site's own host is `shop.example`.
     """
     now_ms = to_ms(now)
     people = [person(rng, number) for number in range(rng.randint(3, 6))]
-    places = edges(zone, now_ms)
+    moments_of_zone = edges(zone, now_ms)
     days = rng.choice(DAYS)
     cut = period_edges(zone, now_ms, days)[3]
-    # Few of the edges at a time: there the same people meet themselves.
-    near = [*rng.sample(places, min(len(places), rng.randint(2, 6))), *period_edges(zone, now_ms, days)]
+    # Few edges at a time, so that the same people have several visits near each.
+    near = [
+        *rng.sample(moments_of_zone, min(len(moments_of_zone), rng.randint(2, 6))),
+        *period_edges(zone, now_ms, days),
+    ]
     near = [*(edge for edge in near if edge <= now_ms), now_ms, now_ms, cut, cut]
-    wanted = rng.randint(140, 330)
+    target_count = rng.randint(140, 330)
     sent: list[Sent] = []
-    while len(sent) < wanted:
+    while len(sent) < target_count:
         who, edge = rng.choice(people), rng.choice(near)
         if rng.random() < 0.02:
             sent += long_visit(rng, who, edge - edge % DAY - rng.choice([0, DAY]), now_ms)
@@ -251,4 +254,4 @@ def random_traffic(rng: random.Random, zone: str, now: datetime) -> list[Sent]:
         sent += random_visit(rng, who, start, now_ms)
     sent += repeats(rng, sent, now_ms)
     rng.shuffle(sent)
-    return sorted(sent, key=lambda one: one.received_ms)
+    return sorted(sent, key=lambda event: event.received_ms)

@@ -1,4 +1,4 @@
-"""From events in order of arrival to kept events and visits. All times are integer milliseconds since 1970, UTC."""
+"""Turns events in order of arrival into stored events and visits. Times are integer milliseconds since 1970, UTC."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,13 +23,13 @@ NO_INTERACTION = SILENT | {"404"}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Visitor = tuple[str, ...]
-# Kind ("visitor" or "session"), number of the UTC day since 1970, who: what a hash under the day's salt tells apart.
+# Kind ("visitor" or "session"), number of the UTC day since 1970, and visitor: the input of a hash with the day's salt.
 Identity = tuple[str, int, Visitor]
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A stored event: `ms` is its own time, `sent` what it came as."""
+class StoredEvent:
+    """A stored event: `ms` is its time, `sent` its original."""
 
     ms: int
     sent: Sent
@@ -56,7 +56,7 @@ class Kept:
 
     @property
     def name(self) -> str:
-        """The event's name; empty for a page view and where none is given."""
+        """The event's name; empty for a page view or an event without a name."""
         return "" if self.is_view else text(self.properties.get("name"))
 
     @property
@@ -69,13 +69,13 @@ class Kept:
 
     @property
     def visitor(self) -> Identity:
-        given = text(self.sent.event.get("visitor"))
-        who = ("given", given) if given else ("seen", self.sent.address, self.sent.user_agent)
+        visitor = text(self.sent.event.get("visitor"))
+        who = ("given", visitor) if visitor else ("seen", self.sent.address, self.sent.user_agent)
         return ("visitor", self.ms // DAY, who)
 
     @property
-    def looked_up_as(self) -> Identity:
-        """The identity that the event's visit is looked up by: of its session if it has one, else its visitor."""
+    def lookup_identity(self) -> Identity:
+        """The identity by which the event's visit is found: its session if it has one, else its visitor."""
         session = text(self.sent.event.get("session"))
         return ("session", self.ms // DAY, (session,)) if session else self.visitor
 
@@ -84,10 +84,10 @@ class Kept:
 class Visit:
     """A visit with its events in order of arrival; never empty."""
 
-    events: list[Kept] = field(default_factory=list)
+    events: list[StoredEvent] = field(default_factory=list)
 
     @property
-    def first(self) -> Kept:
+    def first(self) -> StoredEvent:
         return min(self.events, key=lambda event: event.order)
 
     @property
@@ -111,7 +111,7 @@ class Visit:
         return any(event.is_presence for event in self.events)
 
     @property
-    def views(self) -> list[Kept]:
+    def views(self) -> list[StoredEvent]:
         """Page views by time, then by id."""
         return sorted((event for event in self.events if event.is_view), key=lambda event: event.order)
 
@@ -123,75 +123,75 @@ class Visit:
     def exit(self) -> str | None:
         return self.views[-1].path if self.views else None
 
-    def can_take(self, event: Kept) -> bool:
-        """Whether the event may join: near enough unless by session, and the visit stays within its longest time."""
+    def accepts(self, event: StoredEvent) -> bool:
+        """Return whether the event may join: within the pause unless by session, and within the longest visit."""
         near = self.first_ms - PAUSE <= event.ms <= self.last_ms + PAUSE
         span = max(self.last_ms, event.ms) - min(self.first_ms, event.ms)
-        return (near or event.looked_up_as[0] == "session") and span <= LONGEST_VISIT
+        return (near or event.lookup_identity[0] == "session") and span <= LONGEST_VISIT
 
 
 def text(value: Any) -> str:
-    """The value if it is a text, else the empty one."""
+    """Return the value if it is a text, else an empty text."""
     return value if isinstance(value, str) else ""
 
 
 def event_ms(sent: Sent) -> int:
-    """The event's time: `occurred_at` where it is given and within bounds, else the time of receipt."""
-    given = sent.event.get("occurred_at")
-    if not given:
+    """Return the event's time: `occurred_at` if it is within bounds, else the time of receipt."""
+    occurred_at = sent.event.get("occurred_at")
+    if not occurred_at:
         return sent.received_ms
-    # Floor division: what is finer than a millisecond is cut off.
-    occurred_ms = (datetime.fromisoformat(given) - EPOCH) // timedelta(milliseconds=1)
+    # Floor division removes fractions of a millisecond.
+    occurred_ms = (datetime.fromisoformat(occurred_at) - EPOCH) // timedelta(milliseconds=1)
     in_bounds = sent.received_ms - OLDEST <= occurred_ms <= sent.received_ms + NEWEST
     return occurred_ms if in_bounds else sent.received_ms
 
 
-def kept_events(sent: Sequence[Sent]) -> list[Kept]:
-    """Events without repeats: an id counts again only when over 48 h have passed since its stored event's receipt."""
+def stored_events(sent: Sequence[Sent]) -> list[StoredEvent]:
+    """Return events without repetitions: an id counts again more than 48 h after the receipt of its stored event."""
     stored_at: dict[str, int] = {}
-    kept = []
-    for one in sent:
-        before = stored_at.get(one.event["id"])
-        if before is not None and one.received_ms - before <= REPEAT_WINDOW:
+    stored = []
+    for event in sent:
+        before = stored_at.get(event.event["id"])
+        if before is not None and event.received_ms - before <= REPEAT_WINDOW:
             continue
-        stored_at[one.event["id"]] = one.received_ms
-        kept.append(Kept(event_ms(one), one))
-    return kept
+        stored_at[event.event["id"]] = event.received_ms
+        stored.append(StoredEvent(event_ms(event), event))
+    return stored
 
 
-def identities(event: Kept) -> list[Identity]:
-    """Under what an event's visit is looked up, and known afterwards: its day's own, then over the midnight bridge."""
-    kind, day, who = event.looked_up_as
+def identities(event: StoredEvent) -> list[Identity]:
+    """Return the identities by which an event's visit is found: of its day, and near midnight of the day before."""
+    kind, day, who = event.lookup_identity
     own = (kind, day, who)
-    # The day before's salt may be gone when a late event arrives; then there is nothing to bridge with.
+    # The former day's salt may be deleted when a late event arrives; then only the own day remains.
     bridged = event.ms - day * DAY <= PAUSE and event.sent.received_ms < (day - 1) * DAY + SALT_LIFE
     return [own, (kind, day - 1, who)] if bridged else [own]
 
 
 def all_visits(sent: Sequence[Sent]) -> list[Visit]:
-    """Visits of events in order of arrival, in order of their beginning, with those that nobody was present in."""
+    """Return the visits of events in order of arrival, including visits without an event of presence."""
     visits: list[Visit] = []
     known: dict[Identity, list[Visit]] = {}
-    for event in kept_events(sent):
+    for event in stored_events(sent):
         names = identities(event)
         visit = None
         for name in names:
-            fitting = [one for one in known.get(name, []) if one.can_take(event)]
+            fitting = [candidate for candidate in known.get(name, []) if candidate.accepts(event)]
             if fitting:
-                # Of equally new ones the longer one.
-                visit = max(fitting, key=lambda one: (one.last_ms, -one.first_ms))
+                # Of equally recent visits the longer one.
+                visit = max(fitting, key=lambda candidate: (candidate.last_ms, -candidate.first_ms))
                 break
         if visit is None:
             visit = Visit()
             visits.append(visit)
         visit.events.append(event)
         for name in names:
-            under = known.setdefault(name, [])
-            if not any(one is visit for one in under):
-                under.append(visit)
+            visits_of_name = known.setdefault(name, [])
+            if not any(other is visit for other in visits_of_name):
+                visits_of_name.append(visit)
     return visits
 
 
 def visits_of(sent: Sequence[Sent]) -> list[Visit]:
-    """Visits that count: those with an event of presence."""
+    """Return the visits that count: those with an event of presence."""
     return [visit for visit in all_visits(sent) if visit.is_present]

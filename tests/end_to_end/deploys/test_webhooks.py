@@ -147,11 +147,11 @@ def test_a_waiting_push_survives_a_killed_platform(webhook_app: WebhookApp) -> N
     before = webhook_app.deployment_numbers()
     assert webhook_app.push("killed", waits=True).status == (202, "queued")
     webhook_app.wait_built()
-    assert webhook_app.push("behind the kill").status == (202, "waiting")
+    assert webhook_app.push("after the kill").status == (202, "waiting")
     webhook_app.installation.platform.kill()
     webhook_app.gate.touch()
     webhook_app.installation.start()
-    wait_until(lambda: webhook_app.app.is_up() and webhook_app.page() == "behind the kill", 120)
+    wait_until(lambda: webhook_app.app.is_up() and webhook_app.page() == "after the kill", 120)
     wait_until(webhook_app.is_idle)
     new = webhook_app.deployment_numbers()[len(before) :]
     assert [webhook_app.app.status(number) for number in new] == ["succeeded", "succeeded"]

@@ -81,7 +81,7 @@ async def test_a_failed_request_of_a_leaving_page_is_retried(visit: Visit) -> No
     await visit.wait_measured("Web Vital")
     await visit.expect_events(pageview("plain"), pageview("links"), leave=False)
     await wait_for_result(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
-    names = [said[0] for said in await visit.events(measured=True) if said[1] == "plain"]
+    names = [event[0] for event in await visit.events(measured=True) if event[1] == "plain"]
     assert names.count("Engagement") == 1
 
 
@@ -158,38 +158,38 @@ async def test_a_transient_refusal_delays_and_a_permanent_one_drops_the_batch(vi
     await visit.expect_events(pageview("plain"), leave=False)
     await visit.tab.send("Fetch.enable", patterns=[{"urlPattern": "*/collect/*"}])
 
-    async def answer(status: int, **headers: str) -> tuple[float, float, str, int]:
+    async def respond(status: int, **headers: str) -> tuple[float, float, str, int]:
         """The latest request time, the earliest response time, the response, and the number of events that the tab
         keeps until then."""
-        asked = await asyncio.wait_for(visit.tab.paused.get(), 60)
-        asked_by = time.monotonic()
-        kept = await visit.tab.evaluate("sessionStorage.length")
-        given = {
+        paused = await asyncio.wait_for(visit.tab.paused.get(), 60)
+        sent_at = time.monotonic()
+        stored = await visit.tab.evaluate("sessionStorage.length")
+        response_headers = {
             "Access-Control-Allow-Origin": "*",
             "Access-Control-Expose-Headers": "Retry-After",
             **headers,
         }
-        named = [{"name": name.replace("_", "-"), "value": value} for name, value in given.items()]
-        answered_from = time.monotonic()
+        named = [{"name": name.replace("_", "-"), "value": value} for name, value in response_headers.items()]
+        responded_at = time.monotonic()
         await visit.tab.send(
-            "Fetch.fulfillRequest", requestId=asked["requestId"], responseCode=status, responseHeaders=named
+            "Fetch.fulfillRequest", requestId=paused["requestId"], responseCode=status, responseHeaders=named
         )
-        return asked_by, answered_from, asked["request"]["postData"], kept
+        return sent_at, responded_at, paused["request"]["postData"], stored
 
     await visit.run("pharos('event', 'Patient')")
-    _, refused, first, kept = await answer(429, Retry_After="3")
-    assert kept == 1
-    again, failed, second, kept = await answer(503)
+    _, refused, first, stored = await respond(429, Retry_After="3")
+    assert stored == 1
+    again, failed, second, stored = await respond(503)
     # Also while the retry is in flight.
-    assert kept == 1
+    assert stored == 1
     assert again - refused >= 3
-    last, _, third, _ = await answer(400)
+    last, _, third, _ = await respond(400)
     assert last - failed >= 1.4
     assert first == second == third
     await wait_for_result(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
     await visit.run("pharos('event', 'Next')")
-    _, _, other, kept = await answer(202)
-    assert kept == 1
+    _, _, other, stored = await respond(202)
+    assert stored == 1
     assert [event["properties"] for event in json.loads(other)["events"]] == [{"name": "Next"}]
 
 

@@ -62,13 +62,13 @@ async def test_a_page_that_comes_back_from_the_cache_is_viewed_again(visit: Visi
 
 @pytest.mark.parametrize("shown", [True, False])
 async def test_a_prerendered_page_is_viewed_when_it_is_shown(visit: Visit, shown: bool) -> None:
-    asked = visit.pages.requests
+    requests = visit.pages.requests
     here = f"/{visit.folder}"
     # With a query the page continues to the other one when it is released.
     await visit.tab.open_unwatched(f"{visit.pages.origin}{here}/speculating{'?go' if shown else ''}")
 
     async def prerendering() -> bool:
-        return asked[f"{here}/prerendering-true"] == 1
+        return requests[f"{here}/prerendering-true"] == 1
 
     await wait_for_result(prerendering)
     await asyncio.sleep(1.4)
@@ -78,8 +78,8 @@ async def test_a_prerendered_page_is_viewed_when_it_is_shown(visit: Visit, shown
         # Earlier events of the page are kept until then, too.
         ahead = ("Ahead", "prerendered", {"prerendering": True})
         await visit.expect_events(pageview("speculating"), pageview("prerendered"), ahead, leave=False)
-    assert asked[f"{here}/activated"] == shown
-    assert asked[f"{here}/prerendering-false"] == 0
+    assert requests[f"{here}/activated"] == shown
+    assert requests[f"{here}/prerendering-false"] == 0
 
 
 async def test_a_click_on_an_outbound_link_is_sent_while_the_page_unloads(visit: Visit) -> None:
@@ -215,7 +215,7 @@ async def test_web_vitals_are_sent_with_their_last_value_when_the_page_is_hidden
     assert {metric: len(values) for metric, values in before.items()} == dict.fromkeys(
         ("CLS", "FCP", "INP", "LCP", "TTFB"), 1
     )
-    assert all(set(said) == {"value", "id"} for [said] in before.values())
+    assert all(set(sample) == {"value", "id"} for [sample] in before.values())
     assert before["LCP"][0]["value"] == pytest.approx(lcp, abs=0.1)
     assert before["FCP"][0]["value"] < lcp
     assert before["INP"][0]["value"] >= 120
@@ -229,7 +229,7 @@ async def test_web_vitals_are_sent_with_their_last_value_when_the_page_is_hidden
     await visit.tab.hide()
     after = await vitals(6)
     assert {metric: len(values) for metric, values in after.items()} == {**dict.fromkeys(before, 1), "CLS": 2}
-    small, large = sorted(after["CLS"], key=lambda said: float(said["value"]))
+    small, large = sorted(after["CLS"], key=lambda sample: float(sample["value"]))
     assert small == before["CLS"][0]
     assert large["id"] == small["id"] and large["value"] > small["value"]
 
@@ -255,7 +255,7 @@ async def test_the_time_that_a_page_was_visible_is_sent_in_parts(visit: Visit) -
     # Without hiding the page again, the time of the third page is not sent.
     await visit.expect_events(pageview("plain"), pageview("second"), pageview("third"), leave=False)
     await visit.wait_measured("Engagement", 2)
-    engaged = [said for said in await visit.events(measured=True) if said[0] == "Engagement"]
+    engaged = [event for event in await visit.events(measured=True) if event[0] == "Engagement"]
     assert [(path, list(rest)) for _, path, rest in engaged] == [
         ("plain", ["visible_seconds"]),
         ("second", ["visible_seconds"]),
