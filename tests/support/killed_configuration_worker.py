@@ -1,4 +1,4 @@
-"""A configuration worker that can be killed and started again any number of times."""
+"""A worker of configuration runs that is killed and started again, any number of times."""
 
 import asyncio
 import os
@@ -13,55 +13,49 @@ from tests.support import fork_server
 from tests.support.commands import CLEAN_ENVIRONMENT
 
 _ROOT = Path(__file__).parents[2]
-_RUN_SECONDS = 120
+_LIFE_SECONDS = 120
 
 
-<class Lives:
-    """The process `tests.faults.killable_configuration_worker` and its lives, one after the other."""
-========
 class RestartedWorker:
-<<<<<<< ours
-    """`tests.faults.killable_configuration_worker`: one process, which forks a worker for each start."""
->>>>>>>> cbca63ca (tests: rename support modules, fixtures and helpers to standard terms):tests/support/killed_configuration_worker.py
+    """The process `tests.faults.killable_configuration_worker` and its lives, one after the other."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
         self._process = process
         self._log = log
-        self._pidfd: int | None = None
-        """A descriptor of the worker: another process may get its ID may be reused once it has ended."""
+        self._living: int | None = None
+        """A file descriptor of the process: its ID may be reused once it has ended."""
 
     async def start(self, order: str = "") -> None:
-        """Start a worker. `order` has it kill itself at a step of an operation (`started 7`, `applied 7`, `published 7`),
-        or wait
-        after the step is one (`wait 7`)."""
+        """Start a life that kills itself at a checkpoint of a step (`started 7`, `applied 7`, `published 7`), or that
+        waits once the step is started (`wait 7`)."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{order}\n".encode())
         self._process.stdin.flush()
         number = await self._read()
         with suppress(ProcessLookupError):
-            self._pidfd = os.pidfd_open(number)
+            self._living = os.pidfd_open(number)
 
     def kill(self) -> None:
-        """Send SIGKILL to the worker, unless life has ended."""
-        if self._pidfd is not None:
+        """Send SIGKILL, unless the life has ended."""
+        if self._living is not None:
             with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+                signal.pidfd_send_signal(self._living, signal.SIGKILL)
 
     async def wait_ended(self) -> bool:
-        """Wait for the worker's end; return True if it was killed, False if nothing was left to do."""
+        """Wait for the end of the life; return True if it was killed, False if it finished."""
         status = await self._read()
         self._close_pidfd()
         assert status in (0, signal.SIGKILL), f"ended with {status}: {self.log_tail()}"
         return status == signal.SIGKILL
 
     def _close_pidfd(self) -> None:
-        if self._pidfd is not None:
-            os.close(self._pidfd)
-            self._pidfd = None
+        if self._living is not None:
+            os.close(self._living)
+            self._living = None
 
     async def _read(self) -> int:
         assert self._process.stdout is not None
-        async with asyncio.timeout(_RUN_SECONDS):
+        async with asyncio.timeout(_LIFE_SECONDS):
             line = await asyncio.to_thread(self._process.stdout.readline)
         assert line, self.log_tail()
         return int(line)
@@ -71,7 +65,7 @@ class RestartedWorker:
         return self._log.read_text()[-4000:]
 
     async def close(self) -> None:
-        """Kill the worker and the process that forks workers the process."""
+        """Kill the life and end the process."""
         self.kill()
         self._close_pidfd()
         self._process.kill()
@@ -84,14 +78,9 @@ class RestartedWorker:
 @asynccontextmanager
 async def restarted_worker(
     folder: Path, database: str, redis: str, *more: str, lease_seconds: float
-<) -> AsyncIterator[Lives]:
-    """Start the process. `more` contains `--alone` if there is no other worker."""
-========
 ) -> AsyncIterator[RestartedWorker]:
-<<<<<<< ours
-    """Yield a worker on a database and a key directory. `--alone` in `more`: there is no other worker."""
->>>>>>>> cbca63ca (tests: rename support modules, fixtures and helpers to standard terms):tests/support/killed_configuration_worker.py
-    log = folder / "worker.log"
+    """Start the process. `more` contains `--alone` if there is no other worker."""
+    log = folder / "lives.log"
     log.touch()
     with log.open("ab") as output:
         process = fork_server.popen(
@@ -105,8 +94,8 @@ async def restarted_worker(
             env=CLEAN_ENVIRONMENT,
             cwd=_ROOT,
         )
-    worker = RestartedWorker(process, log)
+    lives = RestartedWorker(process, log)
     try:
-        yield worker
+        yield lives
     finally:
-        await worker.close()
+        await lives.close()
