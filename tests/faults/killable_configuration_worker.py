@@ -21,7 +21,7 @@ from control_workers.configuration_runs import (
     ConfigurationRunWorker,
     running_configuration_worker,
 )
-from operator_cli.process_logs import start_logs
+from operator_cli.processes.process_logs import start_logs
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.fifty_steps import until_ended
 from tests.support.serve_control import VARIABLE_KEYS

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import Select, event, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from control_domain.database.engine import Base
+from control_domain.database.base import Base
 from tests.support.accounts import migrated
 
 T = TypeVar("T")

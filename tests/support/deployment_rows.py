@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.deployments.moves import move_deployment
+from control_domain.deployments.transitions import transition_deployment
 from control_domain.tables.deployments import Deployment, DeploymentLine, LiveRelease, Release
 from control_domain.tables.runtime import EnvironmentLease, Instance
 from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
@@ -78,7 +78,7 @@ async def begin_deployment(session: AsyncSession, deployment_id: int, now: datet
     """Move the deployment to its build step."""
     deployment = await session.get_one(Deployment, deployment_id)
     step = DeploymentStep.BUILD.value
-    await move_deployment(session, deployment, DeploymentStatus.DEPLOYING, now, step=step)
+    await transition_deployment(session, deployment, DeploymentStatus.DEPLOYING, now, step=step)
     return deployment
 
 
@@ -86,7 +86,7 @@ async def complete_deployment(session: AsyncSession, deployment_id: int, now: da
     """Let the deployment succeed and make its release live. A rollback makes the old release live again."""
     deployment = await session.get_one(Deployment, deployment_id)
     step = DeploymentStep.SWITCH.value
-    await move_deployment(session, deployment, DeploymentStatus.RUNNING, now, step=step)
+    await transition_deployment(session, deployment, DeploymentStatus.RUNNING, now, step=step)
     assert deployment.environment_id is not None
     source_id = deployment.rolled_back_to_id
     query = select(Release).where(Release.deployment_id == source_id)
@@ -113,7 +113,7 @@ async def complete_deployment(session: AsyncSession, deployment_id: int, now: da
         )
     )
     await add_lines(session, deployment.id, now, "Live.")
-    await move_deployment(session, deployment, DeploymentStatus.SUCCEEDED, now)
+    await transition_deployment(session, deployment, DeploymentStatus.SUCCEEDED, now)
     return release
 
 
@@ -121,7 +121,7 @@ async def fail_deployment(session: AsyncSession, deployment_id: int, now: dateti
     """Let the deployment fail; `reason` is the last line of its log."""
     deployment = await session.get_one(Deployment, deployment_id)
     await add_lines(session, deployment_id, now, reason)
-    await move_deployment(session, deployment, DeploymentStatus.FAILED, now)
+    await transition_deployment(session, deployment, DeploymentStatus.FAILED, now)
 
 
 async def replace_instances(

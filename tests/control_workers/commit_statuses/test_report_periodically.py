@@ -18,7 +18,7 @@ from pipeline_contracts.settings import BadSettings, Settings
 from tests.control_workers.commit_statuses.conftest import Pushed
 from tests.control_workers.commit_statuses.fake_github import TOKEN, DelayedResponse, FakeGitHub
 from tests.support.databases import recorded_statements
-from tests.support.eleven_operations import Database
+from tests.support.eleven_steps import Database
 
 _LOGGER = "control_workers.commit_statuses"
 _INTERVAL = 0.02
