@@ -31,140 +31,140 @@ from operator_actions.actions import processes as runtime
 from operator_actions.actions import queue_deployments as queue_actions
 from operator_actions.actions import telemetry as reading
 from operator_actions.actions import tokens as token_actions
-from operator_actions.actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.engines import Action, Engines, Params, read_id
 
 __all__ = ["ACTIONS", "Engines"]
 
 
-async def _list_keys(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+async def _list_keys(engines: Engines, params: Params, now: datetime) -> Any:
     return list(await keys.list_keys(engines.sessions))
 
 
-async def _create_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await keys.create_key(engines.sessions, engines.directory, wanted.get("environment_id"), now)
+async def _create_key(engines: Engines, params: Params, now: datetime) -> Any:
+    return await keys.create_key(engines.sessions, engines.directory, params.get("environment_id"), now)
 
 
-async def _revoke_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await keys.revoke_ingest_key(engines.sessions, engines.directory, read_id(wanted, "id"), now)
+async def _revoke_key(engines: Engines, params: Params, now: datetime) -> Any:
+    return await keys.revoke_ingest_key(engines.sessions, engines.directory, read_id(params, "id"), now)
 
 
-async def _list_heartbeats(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+async def _list_heartbeats(engines: Engines, params: Params, now: datetime) -> Any:
     return list(await monitors.list_heartbeats(engines.sessions))
 
 
-async def _show_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    number = read_id(wanted, "id")
+async def _show_heartbeat(engines: Engines, params: Params, now: datetime) -> Any:
+    number = read_id(params, "id")
     heartbeat = await monitors.show_heartbeat(engines.sessions, number)
     return {**heartbeat, "ping_keys": await ping_keys.show_ping_keys(engines, number, now)}
 
 
-async def _create_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    heartbeat = await monitors.add_heartbeat(engines.sessions, engines.directory, wanted, now)
+async def _create_heartbeat(engines: Engines, params: Params, now: datetime) -> Any:
+    heartbeat = await monitors.add_heartbeat(engines.sessions, engines.directory, params, now)
     if engines.variable_keys is None:
         # `_show_heartbeat` creates the first ping key later.
         return heartbeat
     return {**heartbeat, **await ping_keys.add_ping_key(engines, heartbeat["id"], now)}
 
 
-async def _pause_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+async def _pause_heartbeat(engines: Engines, params: Params, now: datetime) -> Any:
     return await monitors.pause_heartbeat(
-        engines.sessions, read_id(wanted, "id"), bool(wanted["paused"]), now
+        engines.sessions, read_id(params, "id"), bool(params["paused"]), now
     )
 
 
-async def _list_queues(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+async def _list_queues(engines: Engines, params: Params, now: datetime) -> Any:
     return list(await monitors.list_queues(engines.sessions, now))
 
 
-async def _show_queue(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await monitors.show_queue(engines.sessions, read_id(wanted, "id"), now)
+async def _show_queue(engines: Engines, params: Params, now: datetime) -> Any:
+    return await monitors.show_queue(engines.sessions, read_id(params, "id"), now)
 
 
-async def _create_queue(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await monitors.add_queue(engines.sessions, engines.directory, wanted, now)
+async def _create_queue(engines: Engines, params: Params, now: datetime) -> Any:
+    return await monitors.add_queue(engines.sessions, engines.directory, params, now)
 
 
-async def _create_monitor_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+async def _create_monitor_key(engines: Engines, params: Params, now: datetime) -> Any:
     return await monitors.add_key(
-        engines.sessions, engines.directory, str(wanted["kind"]), read_id(wanted, "id"), now
+        engines.sessions, engines.directory, str(params["kind"]), read_id(params, "id"), now
     )
 
 
-async def _create_ping_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await ping_keys.add_ping_key(engines, read_id(wanted, "id"), now)
+async def _create_ping_key(engines: Engines, params: Params, now: datetime) -> Any:
+    return await ping_keys.add_ping_key(engines, read_id(params, "id"), now)
 
 
-async def _revoke_monitor_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+async def _revoke_monitor_key(engines: Engines, params: Params, now: datetime) -> Any:
     return await monitors.revoke_monitor_key(
         engines.sessions,
         engines.directory,
-        str(wanted["kind"]),
-        read_id(wanted, "id"),
-        read_id(wanted, "key_id"),
+        str(params["kind"]),
+        read_id(params, "id"),
+        read_id(params, "key_id"),
         now,
     )
 
 
-async def _list_traces(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await reading.list_traces(engines.column_store(), wanted, now)
+async def _list_traces(engines: Engines, params: Params, now: datetime) -> Any:
+    return await reading.list_traces(engines.column_store(), params, now)
 
 
-async def _show_trace(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await reading.show_trace(engines.column_store(), wanted)
+async def _show_trace(engines: Engines, params: Params, now: datetime) -> Any:
+    return await reading.show_trace(engines.column_store(), params)
 
 
-async def _list_logs(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await reading.list_logs(engines.column_store(), wanted, now)
+async def _list_logs(engines: Engines, params: Params, now: datetime) -> Any:
+    return await reading.list_logs(engines.column_store(), params, now)
 
 
-async def _list_issues(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await reading.list_issues(engines.column_store(), engines.sessions, wanted, now)
+async def _list_issues(engines: Engines, params: Params, now: datetime) -> Any:
+    return await reading.list_issues(engines.column_store(), engines.sessions, params, now)
 
 
-async def _list_sites(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+async def _list_sites(engines: Engines, params: Params, now: datetime) -> Any:
     return await sites.list_sites(engines.sessions, engines.store, now)
 
 
-async def _show_site(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await sites.show_site(engines.sessions, engines.store, read_id(wanted, "id"), now)
+async def _show_site(engines: Engines, params: Params, now: datetime) -> Any:
+    return await sites.show_site(engines.sessions, engines.store, read_id(params, "id"), now)
 
 
-async def _create_site(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await sites.add_site(engines.sessions, engines.directory, wanted, now)
+async def _create_site(engines: Engines, params: Params, now: datetime) -> Any:
+    return await sites.add_site(engines.sessions, engines.directory, params, now)
 
 
-async def _change_domains(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await sites.change_domains(engines.sessions, engines.directory, read_id(wanted, "id"), wanted)
+async def _change_domains(engines: Engines, params: Params, now: datetime) -> Any:
+    return await sites.change_domains(engines.sessions, engines.directory, read_id(params, "id"), params)
 
 
-async def _change_timezone(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await sites.change_timezone(engines.sessions, read_id(wanted, "id"), wanted)
+async def _change_timezone(engines: Engines, params: Params, now: datetime) -> Any:
+    return await sites.change_timezone(engines.sessions, read_id(params, "id"), params)
 
 
-async def _add_goal(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await sites.add_goal(engines.sessions, read_id(wanted, "id"), wanted, now)
+async def _add_goal(engines: Engines, params: Params, now: datetime) -> Any:
+    return await sites.add_goal(engines.sessions, read_id(params, "id"), params, now)
 
 
-async def _remove_goal(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await sites.remove_goal(engines.sessions, read_id(wanted, "id"), read_id(wanted, "goal_id"))
+async def _remove_goal(engines: Engines, params: Params, now: datetime) -> Any:
+    return await sites.remove_goal(engines.sessions, read_id(params, "id"), read_id(params, "goal_id"))
 
 
-async def _remove_site(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await sites.remove_site(engines.sessions, engines.directory, read_id(wanted, "id"), wanted, now)
+async def _remove_site(engines: Engines, params: Params, now: datetime) -> Any:
+    return await sites.remove_site(engines.sessions, engines.directory, read_id(params, "id"), params, now)
 
 
-async def _report_site(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    site_id = None if wanted.get("id") is None else read_id(wanted, "id")
-    return await sites.report_site(engines.sessions, engines.column_store(), site_id, wanted, now)
+async def _report_site(engines: Engines, params: Params, now: datetime) -> Any:
+    site_id = None if params.get("id") is None else read_id(params, "id")
+    return await sites.report_site(engines.sessions, engines.column_store(), site_id, params, now)
 
 
 def _refuse_removed_parent(action: Action) -> Action:
     """Return the action, which raises `Refused` if the parent of what it adds was removed while it ran."""
 
     @functools.wraps(action)
-    async def act(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    async def act(engines: Engines, params: Params, now: datetime) -> Any:
         try:
-            return await action(engines, wanted, now)
+            return await action(engines, params, now)
         except BrokenReference:
             raise Refused(
                 "Its parent object was removed while this command ran. Nothing was changed."

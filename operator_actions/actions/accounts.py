@@ -25,11 +25,11 @@ from control_domain.refusals import Refused
 from control_domain.slugs import read_name, read_slug
 from control_domain.tables.accounts import Account, Membership
 from control_domain.tables.projects import Project
-from operator_actions.actions.engines import Action, Engines, Wanted
+from operator_actions.actions.engines import Action, Engines, Params
 from operator_actions.actions.read_account import read_email, read_limit
 
 
-async def _list_accounts(engines: Engines, wanted: Wanted, now: datetime) -> Sequence[dict[str, Any]]:
+async def _list_accounts(engines: Engines, params: Params, now: datetime) -> Sequence[dict[str, Any]]:
     """Every account, with how many people and projects it has."""
     async with engines.sessions() as session:
         accounts = (await session.execute(select(Account).order_by(Account.id))).scalars().all()
@@ -51,10 +51,10 @@ async def _count(session: AsyncSession, table: type[Membership] | type[Project])
     return dict((await session.execute(counted)).all())
 
 
-async def _show_account(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
-    """One account with its people and projects. `wanted`: id (may be left out where there is one)."""
+async def _show_account(engines: Engines, params: Params, now: datetime) -> dict[str, Any]:
+    """One account with its people and projects. `params`: id (may be left out where there is one)."""
     async with engines.sessions() as session:
-        account = await resolve_account(session, wanted.get("id"))
+        account = await resolve_account(session, params.get("id"))
         people = [
             {**summarize_person(member.person), "role": member.role}
             for member in await list_members(session, account)
@@ -64,12 +64,12 @@ async def _show_account(engines: Engines, wanted: Wanted, now: datetime) -> dict
     return {**describe_account(account), "people": people, "projects": projects}
 
 
-async def _create_account(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
-    """A new account and its owner, who may be known from another. `wanted`: name, slug (made from the name),
+async def _create_account(engines: Engines, params: Params, now: datetime) -> dict[str, Any]:
+    """A new account and its owner, who may be known from another. `params`: name, slug (made from the name),
     owner_name, owner_email."""
-    name = read_name(wanted)
-    slug = read_slug(wanted, name)
-    email, owner_name = read_email(wanted, "owner_email"), read_name(wanted, "owner_name")
+    name = read_name(params)
+    slug = read_slug(params, name)
+    email, owner_name = read_email(params, "owner_email"), read_name(params, "owner_name")
     async with engines.sessions() as session, session.begin():
         try:
             account = await create_account(session, name, slug, DEFAULT_LIMIT, now)
@@ -81,7 +81,7 @@ async def _create_account(engines: Engines, wanted: Wanted, now: datetime) -> di
         details = {"slug": slug, "owner": person.public_id}
         subject = f"account {account.public_id}"
         record_audit_entry(
-            session, make_operator(wanted), account.id, "account.create", subject, now, details
+            session, make_operator(params), account.id, "account.create", subject, now, details
         )
     told = {**describe_account(account), "owner": summarize_person(person)}
     return told if person.name == owner_name else {**told, "warning": known_as(email, person.name)}
@@ -92,11 +92,11 @@ def known_as(email: str, name: str) -> str:
     return f"{email} is known as {name} from another account, and stays so."
 
 
-async def _set_limit(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
-    """Another limit, at every edge within 5 s. `wanted`: id, rate, burst."""
-    limit = read_limit(wanted)
+async def _set_limit(engines: Engines, params: Params, now: datetime) -> dict[str, Any]:
+    """Another limit, at every edge within 5 s. `params`: id, rate, burst."""
+    limit = read_limit(params)
     async with engines.sessions() as session, session.begin():
-        account = await resolve_account(session, wanted.get("id"))
+        account = await resolve_account(session, params.get("id"))
         await lock_account_row(session, account)
         details = {
             "from": {"rate": account.ingest_rate, "burst": account.ingest_burst},
@@ -105,7 +105,7 @@ async def _set_limit(engines: Engines, wanted: Wanted, now: datetime) -> dict[st
         await set_ingest_limit(session, account.public_id, limit)
         await session.refresh(account)
         subject = f"account {account.public_id}"
-        record_audit_entry(session, make_operator(wanted), account.id, "account.limit", subject, now, details)
+        record_audit_entry(session, make_operator(params), account.id, "account.limit", subject, now, details)
     told = describe_account(account)
     with warn_if_unpublished(told):
         await republish_account(engines.sessions, engines.directory, account.id, now)

@@ -16,16 +16,16 @@ from control_domain.tables.monitors import Heartbeat, Queue
 from control_domain.tables.projects import Environment, Project
 from operator_actions.actions.choose_monitor import choose_heartbeat, choose_queue
 from operator_actions.actions.describe_monitors import describe_heartbeat
-from operator_actions.actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.engines import Action, Engines, Params, read_id
 
 
-async def _set_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
-    """`wanted`: id, and what is to be another: see `read_heartbeat_changes`."""
+async def _set_heartbeat(engines: Engines, params: Params, now: datetime) -> dict[str, Any]:
+    """`params`: id, and what is to be another: see `read_heartbeat_changes`."""
     async with engines.sessions() as session, session.begin():
-        seen = await choose_heartbeat(session, read_id(wanted, "id"))
+        seen = await choose_heartbeat(session, read_id(params, "id"))
         await lock_heartbeat(session, seen.heartbeat)
         before = get_settings(seen.heartbeat)
-        settings = read_heartbeat_changes(wanted, before)
+        settings = read_heartbeat_changes(params, before)
         await change_heartbeat(session, seen.heartbeat, settings, now)
         after = settings.columns()
         details = {
@@ -34,33 +34,33 @@ async def _set_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> dic
             if was != after[name]
         }
         if details:
-            await _record(session, wanted, "heartbeat.set", seen.heartbeat, now, details)
+            await _record(session, params, "heartbeat.set", seen.heartbeat, now, details)
         return describe_heartbeat(seen)
 
 
-async def _remove_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
-    """Remove a heartbeat with its keys, its state and its runs. `wanted`: id. Its keys work nowhere within 5 s."""
+async def _remove_heartbeat(engines: Engines, params: Params, now: datetime) -> dict[str, Any]:
+    """Remove a heartbeat with its keys, its state and its runs. `params`: id. Its keys work nowhere within 5 s."""
     async with engines.sessions() as session, session.begin():
-        heartbeat = (await choose_heartbeat(session, read_id(wanted, "id"))).heartbeat
+        heartbeat = (await choose_heartbeat(session, read_id(params, "id"))).heartbeat
         digests = await remove_heartbeat(session, heartbeat)
         details = {"name": heartbeat.name, "keys": len(digests)}
-        await _record(session, wanted, "heartbeat.remove", heartbeat, now, details)
+        await _record(session, params, "heartbeat.remove", heartbeat, now, details)
     return await _tell_removed(engines, heartbeat, digests)
 
 
-async def _remove_queue(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
-    """Remove a queue with its keys, its counts and its workers. `wanted`: id. Its keys work nowhere within 5 s."""
+async def _remove_queue(engines: Engines, params: Params, now: datetime) -> dict[str, Any]:
+    """Remove a queue with its keys, its counts and its workers. `params`: id. Its keys work nowhere within 5 s."""
     async with engines.sessions() as session, session.begin():
-        queue = (await choose_queue(session, read_id(wanted, "id"))).queue
+        queue = (await choose_queue(session, read_id(params, "id"))).queue
         digests = await remove_queue(session, queue)
         details = {"name": queue.name, "keys": len(digests)}
-        await _record(session, wanted, "queue.remove", queue, now, details)
+        await _record(session, params, "queue.remove", queue, now, details)
     return await _tell_removed(engines, queue, digests)
 
 
 async def _record(
     session: AsyncSession,
-    wanted: Wanted,
+    params: Params,
     action: str,
     monitor: Heartbeat | Queue,
     now: datetime,
@@ -71,7 +71,7 @@ async def _record(
     subject = f"{action.partition('.')[0]} {monitor.id}"
     where = {"environment": environment.public_id}
     record_audit_entry(
-        session, make_operator(wanted), project.account_id, action, subject, now, {**where, **details}
+        session, make_operator(params), project.account_id, action, subject, now, {**where, **details}
     )
 
 

@@ -32,37 +32,37 @@ from control_domain.refusals import Refused
 from control_domain.sealing import CannotOpen
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.projects import Project
-from operator_actions.actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.engines import Action, Engines, Params, read_id
 from operator_actions.actions.refuse_problems import refuse_problems
 
 _MOST_LISTED = 50
 
 
-async def _plan(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: project_id (may be left out where there is one), document (YAML), bindings."""
+async def _plan(engines: Engines, params: Params, now: datetime) -> Any:
+    """`params`: project_id (may be left out where there is one), document (YAML), bindings."""
     keys = engines.sealing_keys()
     async with engines.sessions() as session:
-        project = await resolve_project(session, wanted.get("project_id"))
+        project = await resolve_project(session, params.get("project_id"))
         with _refusing():
-            plan = await plan_project(session, keys, project, *_read(wanted))
+            plan = await plan_project(session, keys, project, *_read(params))
     return {"project": summarize_project(project), "plan": plan.to_json()}
 
 
-async def _review(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """The same, and the plan is frozen for 15 minutes. `wanted`: as for a plan, and by (an e-mail address, which may be
+async def _review(engines: Engines, params: Params, now: datetime) -> Any:
+    """The same, and the plan is frozen for 15 minutes. `params`: as for a plan, and by (an e-mail address, which may be
     left out)."""
     keys = engines.sealing_keys()
     async with engines.sessions() as session, session.begin():
-        project = await resolve_project(session, wanted.get("project_id"))
-        actor = await resolve_requester(session, project, wanted)
+        project = await resolve_project(session, params.get("project_id"))
+        actor = await resolve_requester(session, project, params)
         with _refusing():
-            plan = await plan_project(session, keys, project, *_read(wanted))
+            plan = await plan_project(session, keys, project, *_read(params))
         review = await create_review(session, keys, project, plan, actor, now)
         return {"project": summarize_project(project), "review": describe_review(review, now)}
 
 
-def _read(wanted: Wanted) -> tuple[str, Mapping[str, Any]]:
-    return str(wanted.get("document") or ""), wanted.get("bindings") or {}
+def _read(params: Params) -> tuple[str, Mapping[str, Any]]:
+    return str(params.get("document") or ""), params.get("bindings") or {}
 
 
 @contextmanager
@@ -85,24 +85,24 @@ def _tell_bindings(faults: Sequence[tuple[str, str]]) -> list[str]:
     return ["The bindings cannot be used:", *told]
 
 
-async def _apply(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Start a review's application. `wanted`: review_id, by (an e-mail address; needed where variables are changed for
+async def _apply(engines: Engines, params: Params, now: datetime) -> Any:
+    """Start a review's application. `params`: review_id, by (an e-mail address; needed where variables are changed for
     which a second person has to agree), approved_by (needed where a gate is lowered)."""
     keys = engines.sealing_keys()
-    number = read_id(wanted, "review_id")
+    number = read_id(params, "review_id")
     async with engines.sessions() as session, session.begin():
         project, review = await _find(session, Review, number, "review")
-        actor = await resolve_requester(session, project, wanted)
+        actor = await resolve_requester(session, project, params)
         if actor.person_id is None:
             await _check_askable(session, engines, project, review)
         with _refusing(), refuse_problems("The review", "make a new one."):
-            second_id = await _choose_second(session, project, actor, wanted)
+            second_id = await _choose_second(session, project, actor, params)
             application = await start_run(session, keys, project, number, actor, now, second_id)
         return await _described(session, project, application)
 
 
-async def _choose_second(session: AsyncSession, project: Project, actor: Actor, wanted: Wanted) -> int | None:
-    called = wanted.get("approved_by")
+async def _choose_second(session: AsyncSession, project: Project, actor: Actor, params: Params) -> int | None:
+    called = params.get("approved_by")
     if called is None:
         return None
     second = await resolve_member(session, project, str(called), Right.DECIDE)
@@ -142,19 +142,19 @@ async def _described(
     return {"project": summarize_project(project), **describe_run(application, operations)}
 
 
-async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """An application with its operations. `wanted`: id."""
+async def _show(engines: Engines, params: Params, now: datetime) -> Any:
+    """An application with its operations. `params`: id."""
     async with engines.sessions() as session:
-        project, application = await _find(session, ConfigurationRun, read_id(wanted, "id"), "application")
+        project, application = await _find(session, ConfigurationRun, read_id(params, "id"), "application")
         return await _described(session, project, application)
 
 
-async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """The newest applications, the newest first, each with the `counts` of its operations by status. `wanted`:
+async def _list(engines: Engines, params: Params, now: datetime) -> Any:
+    """The newest applications, the newest first, each with the `counts` of its operations by status. `params`:
     project_id, which may be left out."""
     async with engines.sessions() as session:
         newest = select(ConfigurationRun, Project).join(Project, Project.id == ConfigurationRun.project_id)
-        if (called := wanted.get("project_id")) is not None:
+        if (called := params.get("project_id")) is not None:
             newest = newest.where(Project.id == (await resolve_project(session, called)).id)
         rows = (await session.execute(newest.order_by(ConfigurationRun.id.desc()).limit(_MOST_LISTED))).all()
         counts: dict[int, dict[str, int]] = {application.id: {} for application, _ in rows}
@@ -173,18 +173,18 @@ async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     return listed
 
 
-async def _operate(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Cancel an operation, or have it tried again. `wanted`: application_id, operation_id, action, by (an e-mail
+async def _operate(engines: Engines, params: Params, now: datetime) -> Any:
+    """Cancel an operation, or have it tried again. `params`: application_id, operation_id, action, by (an e-mail
     address; needed where a gate is lowered)."""
-    wish = str(wanted.get("action"))
+    wish = str(params.get("action"))
     if wish not in STEP_TRANSITIONS:
         raise Refused(f"An operation takes {' or '.join(sorted(STEP_TRANSITIONS))}.")
-    numbers = read_id(wanted, "application_id"), read_id(wanted, "operation_id")
+    numbers = read_id(params, "application_id"), read_id(params, "operation_id")
     async with engines.sessions() as session, session.begin():
         project, _ = await _find(session, ConfigurationRun, numbers[0], "application")
-        actor: Actor = await resolve_requester(session, project, wanted)
+        actor: Actor = await resolve_requester(session, project, params)
         keys = engines.sealing_keys() if wish == "retry" else None
-        approved_by_id = await _find_decider(session, project, wanted)
+        approved_by_id = await _find_decider(session, project, params)
         with _refusing(), refuse_problems("The operation", "`pharos config show` says how it is."):
             operation = await cancel_or_retry_step(
                 session, project, *numbers, wish, actor, now, keys, approved_by_id
@@ -192,22 +192,22 @@ async def _operate(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         return describe_step(operation)
 
 
-async def _find_decider(session: AsyncSession, project: Project, wanted: Wanted) -> int | None:
+async def _find_decider(session: AsyncSession, project: Project, params: Params) -> int | None:
     """The person whom `by` names, where that one may decide in the project."""
-    if wanted.get("by") is None:
+    if params.get("by") is None:
         return None
     try:
-        return (await resolve_member(session, project, str(wanted["by"]), Right.DECIDE)).id
+        return (await resolve_member(session, project, str(params["by"]), Right.DECIDE)).id
     except Refused:
         return None
 
 
-async def _export(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """The project as it is, as a document. `wanted`: project_id. `fault` says why it would not be taken: there may be
+async def _export(engines: Engines, params: Params, now: datetime) -> Any:
+    """The project as it is, as a document. `params`: project_id. `fault` says why it would not be taken: there may be
     more in a project than a document may say; else it is null."""
     keys = engines.sealing_keys()
     async with engines.sessions() as session:
-        project = await resolve_project(session, wanted.get("project_id"))
+        project = await resolve_project(session, params.get("project_id"))
         with _refusing():
             document = write_document(await read_project_state(session, keys, project))
     fault = None

@@ -19,7 +19,7 @@ from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project
 from operator_actions.actions.choose_deployment import Chosen, choose_deployment, describe_chosen
 from operator_actions.actions.describe_waiting import describe_waiting
-from operator_actions.actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.engines import Action, Engines, Params, read_id
 from operator_actions.actions.reasons import read_reason
 from operator_actions.actions.refuse_problems import refuse_problems
 from pipeline_contracts.deploy_states import DeploymentStatus
@@ -28,23 +28,23 @@ MOST_LISTED = 1000
 _REVISION = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """The newest, newest first. `wanted`: limit, and environment_id and project_id, which may be left out."""
-    limit = wanted.get("limit", 20)
+async def _list(engines: Engines, params: Params, now: datetime) -> Any:
+    """The newest, newest first. `params`: limit, and environment_id and project_id, which may be left out."""
+    limit = params.get("limit", 20)
     if not isinstance(limit, int) or not 1 <= limit <= MOST_LISTED:
         raise Refused(f"The limit is 1 to {MOST_LISTED}.")
     async with engines.sessions() as session:
         newest = select(Deployment.id)
-        if (called := wanted.get("environment_id")) is not None:
+        if (called := params.get("environment_id")) is not None:
             newest = newest.where(
                 Deployment.environment_id == (await resolve_environment(session, called)).id
             )
-        if (called := wanted.get("project_id")) is not None:
+        if (called := params.get("project_id")) is not None:
             newest = newest.where(Deployment.project_id == (await resolve_project(session, called)).id)
         return await _described(session, newest.order_by(Deployment.id.desc()).limit(limit))
 
 
-async def _list_waiting(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+async def _list_waiting(engines: Engines, params: Params, now: datetime) -> Any:
     """The newest that wait for a second person, newest first, each with what it would run."""
     async with engines.sessions() as session:
         waiting = select(Deployment.id).where(Deployment.status == DeploymentStatus.AWAITING_APPROVAL)
@@ -71,14 +71,14 @@ async def _described(session: AsyncSession, ids: Select[int]) -> list[dict[str, 
     ]
 
 
-async def _approve(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Queue what waits. `wanted`: id, by (an e-mail address), revision (needed where the commit is not known yet),
+async def _approve(engines: Engines, params: Params, now: datetime) -> Any:
+    """Queue what waits. `params`: id, by (an e-mail address), revision (needed where the commit is not known yet),
     digest (as `deployments/waiting` shows it; needed where something changed since the deployment began to wait)."""
-    revision = _read_revision(wanted)
-    shown = None if wanted.get("digest") is None else str(wanted["digest"]).lower()
+    revision = _read_revision(params)
+    shown = None if params.get("digest") is None else str(params["digest"]).lower()
     async with engines.sessions() as session, session.begin():
-        seen = await choose_deployment(session, read_id(wanted, "id"))
-        person, actor = await _second(session, seen, wanted)
+        seen = await choose_deployment(session, read_id(params, "id"))
+        person, actor = await _second(session, seen, params)
         with _refusing(seen, "only one that waits can be approved; `pharos approvals` shows those that do."):
             if seen.environment is None:
                 raise Refused(f"The environment of deployment {seen.deployment.id} was removed.")
@@ -90,8 +90,8 @@ async def _approve(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         return {**describe_chosen(seen), **inputs[seen.deployment.id]}
 
 
-def _read_revision(wanted: Wanted) -> str | None:
-    given = wanted.get("revision")
+def _read_revision(params: Params) -> str | None:
+    given = params.get("revision")
     if given is None:
         return None
     revision = str(given).lower()
@@ -102,24 +102,24 @@ def _read_revision(wanted: Wanted) -> str | None:
     return revision
 
 
-async def _reject(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """End what waits. `wanted`: id, by, reason."""
-    reason = read_reason(wanted)
+async def _reject(engines: Engines, params: Params, now: datetime) -> Any:
+    """End what waits. `params`: id, by, reason."""
+    reason = read_reason(params)
     async with engines.sessions() as session, session.begin():
-        seen = await choose_deployment(session, read_id(wanted, "id"))
-        person, actor = await _second(session, seen, wanted)
+        seen = await choose_deployment(session, read_id(params, "id"))
+        person, actor = await _second(session, seen, params)
         with _refusing(seen, "only one that waits can be rejected; `pharos approvals` shows those that do."):
             await decide.reject_deployment(session, seen.deployment, person, reason, actor, now)
         await session.flush()
         return describe_chosen(seen)
 
 
-async def _cancel(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Call one off that is not switched to yet. `wanted`: id."""
+async def _cancel(engines: Engines, params: Params, now: datetime) -> Any:
+    """Call one off that is not switched to yet. `params`: id."""
     async with engines.sessions() as session, session.begin():
-        seen = await choose_deployment(session, read_id(wanted, "id"))
+        seen = await choose_deployment(session, read_id(params, "id"))
         with _refusing(seen, "only what is queued, waits or is being built can be canceled."):
-            await decide.cancel_deployment(session, seen.deployment, make_operator(wanted), now)
+            await decide.cancel_deployment(session, seen.deployment, make_operator(params), now)
         await session.flush()
         return describe_chosen(seen)
 
@@ -128,10 +128,10 @@ def _refusing(seen: Chosen, advice: str) -> Any:
     return refuse_problems(f"Deployment {seen.deployment.id}", advice)
 
 
-async def _second(session: AsyncSession, seen: Chosen, wanted: Wanted) -> tuple[Person, Actor]:
+async def _second(session: AsyncSession, seen: Chosen, params: Params) -> tuple[Person, Actor]:
     """Who decides. Raises `Refused` for somebody who may not."""
-    person = await resolve_member(session, seen.project, str(wanted.get("by") or ""), Right.DECIDE)
-    return person, make_operator(wanted, person.id)
+    person = await resolve_member(session, seen.project, str(params.get("by") or ""), Right.DECIDE)
+    return person, make_operator(params, person.id)
 
 
 ACTIONS: Mapping[str, Action] = {

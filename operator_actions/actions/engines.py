@@ -39,14 +39,14 @@ class Engines:
         return self.variable_keys
 
 
-Wanted = dict[str, Any]
-Action = Callable[[Engines, Wanted, datetime], Awaitable[Any]]
+Params = dict[str, Any]
+Action = Callable[[Engines, Params, datetime], Awaitable[Any]]
 """Gets the parameters as they came, gives a document. Raises `Refused`, `ValueError` and `KeyError` for bad ones."""
 
 
-def read_id(wanted: Wanted, name: str) -> int:
+def read_id(params: Params, name: str) -> int:
     """An ID. Raises `Refused` for one that no column holds."""
-    number = int(wanted[name])
+    number = int(params[name])
     if not 0 < number < 2**31:
         raise Refused(f"{number} is no ID.")
     return number

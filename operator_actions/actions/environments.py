@@ -28,7 +28,7 @@ from control_domain.projects.resolve import resolve_project, resolve_requester, 
 from control_domain.refusals import Refused
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.slugs import read_name, read_slug
-from operator_actions.actions.engines import Action, Engines, Wanted
+from operator_actions.actions.engines import Action, Engines, Params
 from operator_actions.actions.reasons import read_reason
 from operator_actions.actions.refuse_problems import refuse_problems
 from operator_actions.actions.show_environment import (
@@ -42,28 +42,28 @@ from pipeline_contracts.deploy_states import EnvironmentState
 from pipeline_contracts.errors import NotFound
 
 
-async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: project_id, which may be left out."""
+async def _list(engines: Engines, params: Params, now: datetime) -> Any:
+    """`params`: project_id, which may be left out."""
     async with engines.sessions() as session:
-        called = wanted.get("project_id")
+        called = params.get("project_id")
         project = None if called is None else await resolve_project(session, called)
         return list(await list_environments(session, project))
 
 
-async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: id."""
+async def _show(engines: Engines, params: Params, now: datetime) -> Any:
+    """`params`: id."""
     async with engines.sessions() as session:
-        return await show_environment(session, await resolve_target(session, str(wanted["id"])))
+        return await show_environment(session, await resolve_target(session, str(params["id"])))
 
 
-async def _create(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """A new environment, without an ingest key. `wanted`: name, type, slug, project_id, order, branch."""
-    name, type_ = read_name(wanted), read_wanted.read_type(wanted)
-    slug = read_slug(wanted, name)
-    position, branch = read_wanted.read_position(wanted), read_wanted.read_branch(wanted)
+async def _create(engines: Engines, params: Params, now: datetime) -> Any:
+    """A new environment, without an ingest key. `params`: name, type, slug, project_id, order, branch."""
+    name, type_ = read_name(params), read_wanted.read_type(params)
+    slug = read_slug(params, name)
+    position, branch = read_wanted.read_position(params), read_wanted.read_branch(params)
     try:
         async with engines.sessions() as session, session.begin():
-            project = await resolve_project(session, wanted.get("project_id"))
+            project = await resolve_project(session, params.get("project_id"))
             environment = await create_environment(session, project, name, slug, type_, now)
             environment.branch = branch
             if position is not None:
@@ -72,7 +72,7 @@ async def _create(engines: Engines, wanted: Wanted, now: datetime) -> Any:
             subject = f"environment {environment.public_id}"
             record_audit_entry(
                 session,
-                make_operator(wanted),
+                make_operator(params),
                 project.account_id,
                 "environment.create",
                 subject,
@@ -91,12 +91,12 @@ async def _create(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 @asynccontextmanager
 async def _changing(
-    engines: Engines, wanted: Wanted, *, what_is_deployed: bool = False
+    engines: Engines, params: Params, *, what_is_deployed: bool = False
 ) -> AsyncIterator[tuple[AsyncSession, DeployTarget]]:
-    """The environment that `wanted["id"]` names, held for one transaction, and its deployer held off first where
+    """The environment that `params["id"]` names, held for one transaction, and its deployer held off first where
     `what_is_deployed` is to change. What operations refuse is `Refused`."""
     async with engines.sessions() as session, session.begin():
-        target = await resolve_target(session, str(wanted["id"]))
+        target = await resolve_target(session, str(params["id"]))
         if what_is_deployed:
             await lock_deployer_lease(session, target.environment)
         try:
@@ -107,18 +107,18 @@ async def _changing(
             yield session, target
 
 
-async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Change an environment. `wanted`: id, and the changes (see `read_changes`); if they lower the gate, also by and
+async def _set(engines: Engines, params: Params, now: datetime) -> Any:
+    """Change an environment. `params`: id, and the changes (see `read_changes`); if they lower the gate, also by and
     approved_by. If deploys wait for approval from now on, the result lists as `gated_previews` the slugs of the
     previews with copies of the environment's variables, whose deploys then wait as well."""
-    changes = read_wanted.read_changes(wanted)
-    async with _changing(engines, wanted) as (session, target):
+    changes = read_wanted.read_changes(params)
+    async with _changing(engines, params) as (session, target):
         before, gate = describe_settings(target.environment), read_gate(target.environment)
         for column, value in changes.items():
             setattr(target.environment, column, value)
         after = describe_settings(target.environment)
         lowered = find_lowered(gate, read_gate(target.environment))
-        agreed = await require_second_person(session, target.project, _called(target), lowered, wanted)
+        agreed = await require_second_person(session, target.project, _called(target), lowered, params)
         details: dict[str, Any] = {
             name: {"from": was, "to": after[name]} for name, was in before.items() if was != after[name]
         }
@@ -126,7 +126,7 @@ async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         if details:
             account, subject = target.project.account_id, f"environment {target.environment.public_id}"
             record_audit_entry(
-                session, make_operator(wanted), account, "environment.set", subject, now, details
+                session, make_operator(params), account, "environment.set", subject, now, details
             )
         await session.flush()
         described = await _described(session, target)
@@ -134,59 +134,59 @@ async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
             return described
         return {
             **described,
-            "gated_previews": await require_approval_of_copies(session, target, make_operator(wanted), now),
+            "gated_previews": await require_approval_of_copies(session, target, make_operator(params), now),
         }
 
 
-async def _scale(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: id, replicas."""
-    replicas = read_wanted.read_replicas(wanted)
-    async with _changing(engines, wanted) as (session, target):
-        await operations.scale_environment(session, target, replicas, make_operator(wanted), now)
+async def _scale(engines: Engines, params: Params, now: datetime) -> Any:
+    """`params`: id, replicas."""
+    replicas = read_wanted.read_replicas(params)
+    async with _changing(engines, params) as (session, target):
+        await operations.scale_environment(session, target, replicas, make_operator(params), now)
         return await _described(session, target)
 
 
-async def _change_state(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: id, state (`running` or `hibernated`)."""
-    state = EnvironmentState(wanted["state"])
-    async with _changing(engines, wanted) as (session, target):
-        await operations.change_environment_state(session, target, state, make_operator(wanted), now)
+async def _change_state(engines: Engines, params: Params, now: datetime) -> Any:
+    """`params`: id, state (`running` or `hibernated`)."""
+    state = EnvironmentState(params["state"])
+    async with _changing(engines, params) as (session, target):
+        await operations.change_environment_state(session, target, state, make_operator(params), now)
         return await _described(session, target)
 
 
-async def _lock(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: id, reason, by (an e-mail address, which may be left out). Where it is locked already, that is told
+async def _lock(engines: Engines, params: Params, now: datetime) -> Any:
+    """`params`: id, reason, by (an e-mail address, which may be left out). Where it is locked already, that is told
     and nothing changed."""
-    reason = read_reason(wanted)
-    async with _changing(engines, wanted) as (session, target):
-        actor = await resolve_requester(session, target.project, wanted)
+    reason = read_reason(params)
+    async with _changing(engines, params) as (session, target):
+        actor = await resolve_requester(session, target.project, params)
         if not await lock_environment(session, target, reason, actor, now):
             raise Refused(_told_locked(target, await find_lock(session, target.environment)))
         return await _described(session, target)
 
 
-async def _unlock(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: id. `was` is the lock that was there; null where there was none."""
-    async with _changing(engines, wanted) as (session, target):
-        held = await unlock_environment(session, target, make_operator(wanted), now)
+async def _unlock(engines: Engines, params: Params, now: datetime) -> Any:
+    """`params`: id. `was` is the lock that was there; null where there was none."""
+    async with _changing(engines, params) as (session, target):
+        held = await unlock_environment(session, target, make_operator(params), now)
         told = await _described(session, target)
     return {**told, "was": None if held is None else describe_lock(held)}
 
 
-async def _resume(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Let pushes deploy again after a rollback. `wanted`: id. `resumed`: false where nothing was held."""
-    async with _changing(engines, wanted, what_is_deployed=True) as (session, target):
-        resumed = await operations.resume_pushes(session, target, make_operator(wanted), now)
+async def _resume(engines: Engines, params: Params, now: datetime) -> Any:
+    """Let pushes deploy again after a rollback. `params`: id. `resumed`: false where nothing was held."""
+    async with _changing(engines, params, what_is_deployed=True) as (session, target):
+        resumed = await operations.resume_pushes(session, target, make_operator(params), now)
         return {**await _described(session, target), "held": False, "resumed": resumed}
 
 
-async def _remove(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Remove an environment with all that belongs to it. `wanted`: id, and where a second person is wanted there, by
+async def _remove(engines: Engines, params: Params, now: datetime) -> Any:
+    """Remove an environment with all that belongs to it. `params`: id, and where a second person is wanted there, by
     and approved_by. Its keys work nowhere within 5 s."""
-    async with _changing(engines, wanted, what_is_deployed=True) as (session, target):
+    async with _changing(engines, params, what_is_deployed=True) as (session, target):
         lowered = find_lowered(read_gate(target.environment), None)
-        agreed = await require_second_person(session, target.project, _called(target), lowered, wanted)
-        removed = await remove_environment(session, target, make_operator(wanted), now, agreed)
+        agreed = await require_second_person(session, target.project, _called(target), lowered, params)
+        removed = await remove_environment(session, target, make_operator(params), now, agreed)
     told = {"id": target.environment.public_id, "slug": target.environment.slug, "removed": removed.counts}
     await revoke_published_keys(engines.directory, removed.digests, told)
     return told

@@ -13,23 +13,23 @@ from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment, DeploymentLine, LiveRelease, Release
 from control_domain.tables.runtime import EnvironmentLease
 from operator_actions.actions.choose_deployment import Chosen, choose_deployment, describe_chosen
-from operator_actions.actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.engines import Action, Engines, Params, read_id
 
 
-async def _follow(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """The deployment as it is, and its lines. `wanted`: id, after (the ID of the last line that is known; left out: the
+async def _follow(engines: Engines, params: Params, now: datetime) -> Any:
+    """The deployment as it is, and its lines. `params`: id, after (the ID of the last line that is known; left out: the
     last ones are given), lines (how many at most, 1 to 1,000).
 
     `seconds` is how long it takes or took, `address` where the environment answers, `is_live` whether it is what the
     environment serves, `has_deployer` whether any deployer carries out anything.
     """
-    most = wanted.get("lines") or LOG_LINES
-    after = None if wanted.get("after") is None else int(wanted["after"])
+    most = params.get("lines") or LOG_LINES
+    after = None if params.get("after") is None else int(params["after"])
     if not isinstance(most, int) or not 1 <= most <= LOG_LINES:
         raise Refused(f"The number of lines is 1 to {LOG_LINES}.")
     async with engines.sessions() as session:
         # The status is read first: what is final has no lines that come later.
-        chosen = await choose_deployment(session, read_id(wanted, "id"))
+        chosen = await choose_deployment(session, read_id(params, "id"))
         told = await _describe(session, chosen, now)
         lines, is_truncated = await _read_lines(session, chosen.deployment, after, most)
         has_deployer = await session.scalar(

@@ -41,7 +41,7 @@ async def add_heartbeat(
 ) -> dict[str, Any]:
     """A new heartbeat and its key, `key`, which is told here and never again.
 
-    `wanted`: name, either period_seconds or cron (and timezone), grace_seconds, max_runtime_seconds,
+    `params`: name, either period_seconds or cron (and timezone), grace_seconds, max_runtime_seconds,
     failures_before_down, environment_id; what is left out has its default. Raises `Refused`.
     """
     settings = read_heartbeat_settings(wanted)
@@ -57,7 +57,7 @@ async def add_heartbeat(
 async def add_queue(
     sessions: Sessions, directory: KeyDirectory, wanted: dict[str, Any], now: datetime
 ) -> dict[str, Any]:
-    """A new queue and its key. `wanted`: name, environment_id. Raises `Refused`."""
+    """A new queue and its key. `params`: name, environment_id. Raises `Refused`."""
     name = read_monitor_name(wanted)
 
     async def make(session: AsyncSession, environment: Environment) -> dict[str, Any]:

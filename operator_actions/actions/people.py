@@ -17,58 +17,58 @@ from control_domain.audit import make_operator, record_audit_entry
 from control_domain.projects.resolve import resolve_account
 from control_domain.slugs import read_name
 from operator_actions.actions.accounts import known_as
-from operator_actions.actions.engines import Action, Engines, Wanted
+from operator_actions.actions.engines import Action, Engines, Params
 from operator_actions.actions.read_account import read_email, read_role
 
 
-async def _list_people(engines: Engines, wanted: Wanted, now: datetime) -> Sequence[dict[str, Any]]:
-    """Who is in the account, or everybody with each of their accounts. `wanted`: account_id."""
-    called = wanted.get("account_id")
+async def _list_people(engines: Engines, params: Params, now: datetime) -> Sequence[dict[str, Any]]:
+    """Who is in the account, or everybody with each of their accounts. `params`: account_id."""
+    called = params.get("account_id")
     async with engines.sessions() as session:
         account = None if called is None else await resolve_account(session, called)
         return [describe_member(member) for member in await list_members(session, account)]
 
 
-async def _add_person(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
-    """Let somebody into an account, who may be known from another. `wanted`: email, name (not needed then), role
+async def _add_person(engines: Engines, params: Params, now: datetime) -> dict[str, Any]:
+    """Let somebody into an account, who may be known from another. `params`: email, name (not needed then), role
     (member), account_id."""
-    email, role = read_email(wanted, "email"), read_role(wanted, "member")
-    name = None if wanted.get("name") is None else read_name(wanted)
+    email, role = read_email(params, "email"), read_role(params, "member")
+    name = None if params.get("name") is None else read_name(params)
     async with engines.sessions() as session, session.begin():
-        account = await resolve_account(session, wanted.get("account_id"))
+        account = await resolve_account(session, params.get("account_id"))
         person = await add_member(session, account, email, name, role, now)
         subject = f"person {person.public_id}"
         record_audit_entry(
-            session, make_operator(wanted), account.id, "person.add", subject, now, {"role": role}
+            session, make_operator(params), account.id, "person.add", subject, now, {"role": role}
         )
     told = describe_member(Member(person, account, role))
     return told if name in (None, person.name) else {**told, "warning": known_as(email, person.name)}
 
 
-async def _set_role(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
-    """Another role in an account; the same one changes nothing. `wanted`: email, role, account_id."""
-    role = read_role(wanted)
+async def _set_role(engines: Engines, params: Params, now: datetime) -> dict[str, Any]:
+    """Another role in an account; the same one changes nothing. `params`: email, role, account_id."""
+    role = read_role(params)
     async with engines.sessions() as session, session.begin():
-        account = await resolve_account(session, wanted.get("account_id"))
-        member = await lock_member(session, account, str(wanted["email"]))
+        account = await resolve_account(session, params.get("account_id"))
+        member = await lock_member(session, account, str(params["email"]))
         if member.role != role:
             await change_role(session, member, role)
             subject, details = f"person {member.person.public_id}", {"from": member.role, "to": role}
             record_audit_entry(
-                session, make_operator(wanted), account.id, "person.role", subject, now, details
+                session, make_operator(params), account.id, "person.role", subject, now, details
             )
     return describe_member(member._replace(role=role))
 
 
-async def _remove_person(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
-    """Take somebody out of an account, with all that they have in it. `wanted`: email, account_id."""
+async def _remove_person(engines: Engines, params: Params, now: datetime) -> dict[str, Any]:
+    """Take somebody out of an account, with all that they have in it. `params`: email, account_id."""
     async with engines.sessions() as session, session.begin():
-        account = await resolve_account(session, wanted.get("account_id"))
-        member = await lock_member(session, account, str(wanted["email"]))
+        account = await resolve_account(session, params.get("account_id"))
+        member = await lock_member(session, account, str(params["email"]))
         left = await remove_member(session, member, now)
         subject = f"person {member.person.public_id}"
         details = {"role": member.role, "project_roles": left.project_roles, "tokens": left.tokens}
-        record_audit_entry(session, make_operator(wanted), account.id, "person.remove", subject, now, details)
+        record_audit_entry(session, make_operator(params), account.id, "person.remove", subject, now, details)
     ended = {"project_roles_removed": left.project_roles, "tokens_revoked": left.tokens}
     return {**describe_member(member), "removed": True, **ended}
 

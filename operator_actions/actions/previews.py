@@ -24,25 +24,25 @@ from control_domain.refusals import Refused
 from control_domain.sealing import CannotOpen
 from control_domain.tables.projects import Environment, Project
 from operator_actions.actions.choose_deployment import Chosen, describe_chosen
-from operator_actions.actions.engines import Action, Engines, Wanted
+from operator_actions.actions.engines import Action, Engines, Params
 from operator_actions.actions.list_processes import list_runtime
 from operator_actions.actions.queue_deployments import check_asked
 from operator_actions.actions.refuse_problems import refuse_problems
 from operator_actions.actions.show_environment import describe_settings
 
 
-async def _open(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Make the preview of a branch, unless it is there, and queue a deployment of it: that is given. `wanted`: branch,
+async def _open(engines: Engines, params: Params, now: datetime) -> Any:
+    """Make the preview of a branch, unless it is there, and queue a deployment of it: that is given. `params`: branch,
     project_id, from (an environment of the project whose variables it gets) and by, which may be left out."""
-    branch = check_branch(wanted.get("branch"))
+    branch = check_branch(params.get("branch"))
     async with engines.sessions() as session, session.begin():
-        project = await resolve_project(session, wanted.get("project_id"))
-        actor = await resolve_requester(session, project, wanted)
+        project = await resolve_project(session, params.get("project_id"))
+        actor = await resolve_requester(session, project, params)
         with refuse_problems(f"The preview of {branch}", "run the command again."):
             source = None
-            if wanted.get("from") is not None:
+            if params.get("from") is not None:
                 source = DeployTarget(
-                    await resolve_environment(session, str(wanted["from"]), project), project
+                    await resolve_environment(session, str(params["from"]), project), project
                 )
                 await lock_variables_source(session, source.environment)
             target = await previews.open_preview(session, project, branch, actor, now)
@@ -57,27 +57,27 @@ async def _open(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         return describe_chosen(Chosen(deployment, *target))
 
 
-async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """The previews: how each is set, and what runs of it. `wanted`: project_id, which may be left out."""
+async def _list(engines: Engines, params: Params, now: datetime) -> Any:
+    """The previews: how each is set, and what runs of it. `params`: project_id, which may be left out."""
     async with engines.sessions() as session:
         query = select(Environment).where(Environment.type == previews.PREVIEW)
-        if (called := wanted.get("project_id")) is not None:
+        if (called := params.get("project_id")) is not None:
             query = query.where(Environment.project_id == (await resolve_project(session, called)).id)
         found = {environment.public_id: environment for environment in (await session.scalars(query)).all()}
         running = await list_runtime(session, [environment.id for environment in found.values()])
         return [{**describe_settings(found[one["id"]]), **one} for one in running]
 
 
-async def _close(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Remove a preview; what is queued or being built for it is canceled. `wanted`: what (an environment, or its
+async def _close(engines: Engines, params: Params, now: datetime) -> Any:
+    """Remove a preview; what is queued or being built for it is canceled. `params`: what (an environment, or its
     branch), project_id, which may be left out; where a second person is wanted there, by and approved_by."""
     async with engines.sessions() as session, session.begin():
-        target = await _choose_preview(session, str(wanted["what"]), wanted.get("project_id"))
+        target = await _choose_preview(session, str(params["what"]), params.get("project_id"))
         called = f"{target.project.slug}/{target.environment.slug}"
         lowered = find_lowered(read_gate(target.environment), None)
-        agreed = await require_second_person(session, target.project, called, lowered, wanted)
+        agreed = await require_second_person(session, target.project, called, lowered, params)
         with refuse_problems("Its deployment", "run the command again."):
-            removed = await previews.close_preview(session, target, make_operator(wanted), now, agreed)
+            removed = await previews.close_preview(session, target, make_operator(params), now, agreed)
     told = {
         "id": target.environment.public_id,
         "slug": target.environment.slug,

@@ -11,24 +11,24 @@ from control_domain.projects.find import DeployTarget
 from control_domain.projects.resolve import resolve_environment, resolve_target
 from control_domain.refusals import Refused
 from control_domain.tables.runtime import EnvironmentLease, Instance
-from operator_actions.actions.engines import Action, Engines, Wanted
+from operator_actions.actions.engines import Action, Engines, Params
 from operator_actions.actions.list_processes import list_runtime
 
 
-async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """See `list_runtime`. `wanted`: environment_id, which may be left out."""
+async def _list(engines: Engines, params: Params, now: datetime) -> Any:
+    """See `list_runtime`. `params`: environment_id, which may be left out."""
     async with engines.sessions() as session:
-        called = wanted.get("environment_id")
+        called = params.get("environment_id")
         numbers = None if called is None else [(await resolve_environment(session, str(called))).id]
         return list(await list_runtime(session, numbers))
 
 
-async def _read_output(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """What the processes of an environment print. `wanted`: environment_id, offsets (by an output's key, `7/web.1`:
+async def _read_output(engines: Engines, params: Params, now: datetime) -> Any:
+    """What the processes of an environment print. `params`: environment_id, offsets (by an output's key, `7/web.1`:
     what was read of it; one without is read from its end)."""
-    offsets = {str(name): max(0, int(offset)) for name, offset in (wanted.get("offsets") or {}).items()}
+    offsets = {str(name): max(0, int(offset)) for name, offset in (params.get("offsets") or {}).items()}
     async with engines.sessions() as session:
-        target = await resolve_target(session, wanted.get("environment_id"))
+        target = await resolve_target(session, params.get("environment_id"))
         lease = await session.get(EnvironmentLease, target.environment.id)
         outputs = None
         if engines.process_output is not None:

@@ -23,13 +23,13 @@ from control_domain.slugs import read_name, read_slug
 from control_domain.tables.accounts import Account, Person
 from control_domain.tables.projects import Project, ProjectRole
 from control_domain.tables.sites import Site
-from operator_actions.actions.engines import Action, Engines, Wanted
+from operator_actions.actions.engines import Action, Engines, Params
 from pipeline_contracts.times import format_time
 
 
-async def _list_projects(engines: Engines, wanted: Wanted, now: datetime) -> Sequence[dict[str, Any]]:
-    """The projects of the account, or all, with their environments. `wanted`: account_id."""
-    called = wanted.get("account_id")
+async def _list_projects(engines: Engines, params: Params, now: datetime) -> Sequence[dict[str, Any]]:
+    """The projects of the account, or all, with their environments. `params`: account_id."""
+    called = params.get("account_id")
     query = select(Project, Account).join(Account, Account.id == Project.account_id).order_by(Project.id)
     async with engines.sessions() as session:
         if called is not None:
@@ -51,11 +51,11 @@ def _describe(
     }
 
 
-async def _show_project(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
+async def _show_project(engines: Engines, params: Params, now: datetime) -> dict[str, Any]:
     """One project with its `repository` (null where none is connected), its sites, and the people who have a role in
-    it. `wanted`: id."""
+    it. `params`: id."""
     async with engines.sessions() as session:
-        project = await resolve_project(session, wanted.get("id"))
+        project = await resolve_project(session, params.get("id"))
         account = await session.get_one(Account, project.account_id)
         _, environments = await read_project(session, project)
         repository = await find_connected_repository(session, project.id)
@@ -88,15 +88,15 @@ async def _people(session: AsyncSession, project: Project) -> Sequence[dict[str,
     return [{**summarize_person(person), "role": role} for person, role in await session.execute(query)]
 
 
-async def _create_project(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
-    """A new project without environments. `wanted`: name, slug (made from the name), account_id."""
-    name = read_name(wanted)
-    slug = read_slug(wanted, name)
+async def _create_project(engines: Engines, params: Params, now: datetime) -> dict[str, Any]:
+    """A new project without environments. `params`: name, slug (made from the name), account_id."""
+    name = read_name(params)
+    slug = read_slug(params, name)
     try:
         async with engines.sessions() as session, session.begin():
-            account = await resolve_account(session, wanted.get("account_id"))
+            account = await resolve_account(session, params.get("account_id"))
             project = await create_project(session, account, name, slug, now)
-            _record(session, wanted, project, "project.create", now, {"slug": slug})
+            _record(session, params, project, "project.create", now, {"slug": slug})
     except IntegrityError:
         raise Refused(
             f"The account has a project of the slug {slug!r} already: choose another with --slug."
@@ -106,27 +106,27 @@ async def _create_project(engines: Engines, wanted: Wanted, now: datetime) -> di
 
 def _record(
     session: AsyncSession,
-    wanted: Wanted,
+    params: Params,
     project: Project,
     action: str,
     now: datetime,
     details: Mapping[str, Any],
 ) -> None:
     subject = f"project {project.public_id}"
-    record_audit_entry(session, make_operator(wanted), project.account_id, action, subject, now, details)
+    record_audit_entry(session, make_operator(params), project.account_id, action, subject, now, details)
 
 
-async def _grant(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
-    """Give a member of the project's account a role in it, in place of the one before. `wanted`: id, email, role."""
-    role = str(wanted.get("role") or "")
+async def _grant(engines: Engines, params: Params, now: datetime) -> dict[str, Any]:
+    """Give a member of the project's account a role in it, in place of the one before. `params`: id, email, role."""
+    role = str(params.get("role") or "")
     if role not in PROJECT_ROLES:
         raise Refused(f"{role!r} is no role in a project: choose one of {', '.join(PROJECT_ROLES)}.")
     async with engines.sessions() as session, session.begin():
-        project, member = await _hold(session, wanted)
+        project, member = await _hold(session, params)
         was = await grant_role(session, project, member.person, role)
         if was != role:
             details = {"person": member.person.public_id, "from": was, "to": role}
-            _record(session, wanted, project, "project.grant", now, details)
+            _record(session, params, project, "project.grant", now, details)
     told = {**summarize_project(project), "person": summarize_person(member.person), "role": role}
     if not sees_all_projects(member.role):
         return told
@@ -134,18 +134,18 @@ async def _grant(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, A
     return {**told, "warning": anyway}
 
 
-async def _hold(session: AsyncSession, wanted: Wanted) -> tuple[Project, Member]:
+async def _hold(session: AsyncSession, params: Params) -> tuple[Project, Member]:
     """The project and the member of its account: neither leaves until the end of the transaction."""
-    project = await resolve_project(session, wanted.get("id"))
+    project = await resolve_project(session, params.get("id"))
     account = await session.get_one(Account, project.account_id)
-    member = await lock_member(session, account, str(wanted["email"]))
+    member = await lock_member(session, account, str(params["email"]))
     return await resolve_project(session, project.public_id), member
 
 
-async def _revoke(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
-    """Take somebody's role in a project. `wanted`: id, email."""
+async def _revoke(engines: Engines, params: Params, now: datetime) -> dict[str, Any]:
+    """Take somebody's role in a project. `params`: id, email."""
     async with engines.sessions() as session, session.begin():
-        project, member = await _hold(session, wanted)
+        project, member = await _hold(session, params)
         was = await revoke_role(session, project, member.person)
         if was is None:
             raise Refused(
@@ -153,16 +153,16 @@ async def _revoke(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, 
                 f"`pharos project show {project.slug}` lists who has."
             )
         details = {"person": member.person.public_id, "from": was}
-        _record(session, wanted, project, "project.revoke", now, details)
+        _record(session, params, project, "project.revoke", now, details)
     return {**summarize_project(project), "person": summarize_person(member.person), "role": None}
 
 
-async def _remove_project(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
-    """Remove a project that has neither environments nor sites. `wanted`: id."""
+async def _remove_project(engines: Engines, params: Params, now: datetime) -> dict[str, Any]:
+    """Remove a project that has neither environments nor sites. `params`: id."""
     async with engines.sessions() as session, session.begin():
-        project = await resolve_project(session, wanted.get("id"))
+        project = await resolve_project(session, params.get("id"))
         account = await session.get_one(Account, project.account_id)
-        count = await remove_project(session, account, project, make_operator(wanted), now)
+        count = await remove_project(session, account, project, make_operator(params), now)
     return {**summarize_project(project), "removed": True, "deployments_removed": count}
 
 

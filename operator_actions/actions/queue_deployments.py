@@ -15,7 +15,7 @@ from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment
 from operator_actions.actions.choose_deployment import Chosen, choose_deployment, describe_chosen
-from operator_actions.actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.engines import Action, Engines, Params, read_id
 from operator_actions.actions.refuse_problems import refuse_problems
 from pipeline_contracts.deploy_states import DeploymentStatus
 from pipeline_contracts.errors import NotPromotable
@@ -25,37 +25,37 @@ _LONGEST_NOTE = 500
 _ADVICE = "run the command again."
 
 
-async def _deploy(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Queue what a branch, tag or commit has. `wanted`: environment_id, ref, by (an e-mail address); each may be left
+async def _deploy(engines: Engines, params: Params, now: datetime) -> Any:
+    """Queue what a branch, tag or commit has. `params`: environment_id, ref, by (an e-mail address); each may be left
     out."""
-    ref = _read_ref(wanted)
+    ref = _read_ref(params)
     async with engines.sessions() as session, session.begin():
-        target = await resolve_target(session, wanted.get("environment_id"))
-        actor = await resolve_requester(session, target.project, wanted)
+        target = await resolve_target(session, params.get("environment_id"))
+        actor = await resolve_requester(session, target.project, params)
         with refuse_problems(_called(target), _ADVICE):
             made = await queue_deployment(session, target, DeploymentRequest("api", ref=ref), actor, now)
         return await _queued(session, Chosen(made, *target))
 
 
-async def _roll_back(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Queue that an earlier release becomes live again. `wanted`: environment_id, to (a deployment's number; left out:
+async def _roll_back(engines: Engines, params: Params, now: datetime) -> Any:
+    """Queue that an earlier release becomes live again. `params`: environment_id, to (a deployment's number; left out:
     the release before the live one), by."""
     async with engines.sessions() as session, session.begin():
-        chosen = await _what_to_bring_back(session, wanted)
-        actor = await resolve_requester(session, chosen.project, wanted)
+        chosen = await _what_to_bring_back(session, params)
+        actor = await resolve_requester(session, chosen.project, params)
         with refuse_problems(f"Deployment {chosen.deployment.id}", _ADVICE):
             made = await queue_rollback(session, chosen.deployment, chosen.target, actor, now)
         return await _queued(session, Chosen(made, chosen.environment, chosen.project))
 
 
-async def _promote(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Queue that a later environment gets what another one has. `wanted`: what (a deployment's number, or an
+async def _promote(engines: Engines, params: Params, now: datetime) -> Any:
+    """Queue that a later environment gets what another one has. `params`: what (a deployment's number, or an
     environment: what is live there), to (an environment of the same project), note, by."""
-    note = _read_note(wanted)
+    note = _read_note(params)
     async with engines.sessions() as session, session.begin():
-        chosen = await _what_to_promote(session, str(wanted["what"]))
-        to = await resolve_environment(session, str(wanted["to"]), chosen.project)
-        actor = await resolve_requester(session, chosen.project, wanted)
+        chosen = await _what_to_promote(session, str(params["what"]))
+        to = await resolve_environment(session, str(params["to"]), chosen.project)
+        actor = await resolve_requester(session, chosen.project, params)
         try:
             with refuse_problems(f"Deployment {chosen.deployment.id}", _ADVICE):
                 made, target = await queue_promotion(
@@ -81,12 +81,12 @@ def check_asked(deployment: Deployment) -> None:
         )
 
 
-async def _what_to_bring_back(session: AsyncSession, wanted: Wanted) -> Chosen:
-    called = wanted.get("environment_id")
-    if wanted.get("to") is None:
+async def _what_to_bring_back(session: AsyncSession, params: Params) -> Chosen:
+    called = params.get("environment_id")
+    if params.get("to") is None:
         target = await resolve_target(session, called)
         return await choose_deployment(session, await _before_the_live_one(session, target))
-    chosen = await choose_deployment(session, read_id(wanted, "to"))
+    chosen = await choose_deployment(session, read_id(params, "to"))
     if called is not None:
         target = await resolve_target(session, called)
         if chosen.deployment.environment_id != target.environment.id:
@@ -157,15 +157,15 @@ def _called(target: DeployTarget) -> str:
     return f"{target.project.slug}/{target.environment.slug}"
 
 
-def _read_ref(wanted: Wanted) -> str | None:
-    ref = wanted.get("ref")
+def _read_ref(params: Params) -> str | None:
+    ref = params.get("ref")
     if ref is not None and not is_ref(str(ref)):
         raise Refused(f"{str(ref)[:100]!r} is no branch, tag or commit that Git allows; one is main.")
     return None if ref is None else str(ref)
 
 
-def _read_note(wanted: Wanted) -> str | None:
-    note = str(wanted.get("note") or "").strip()
+def _read_note(params: Params) -> str | None:
+    note = str(params.get("note") or "").strip()
     if len(note) > _LONGEST_NOTE or not note.isprintable():
         raise Refused(f"A note has up to {_LONGEST_NOTE} printable characters: give a shorter one.")
     return note or None

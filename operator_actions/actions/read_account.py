@@ -22,25 +22,25 @@ _SHORTEST_LIFE = timedelta(minutes=1)
 _LONGEST_LIFE = timedelta(days=3650)
 
 
-def read_email(wanted: Mapping[str, Any], name: str) -> str:
+def read_email(params: Mapping[str, Any], name: str) -> str:
     """An e-mail address, in lower case: people are told apart by it, and hardly anybody minds the case."""
-    email = str(wanted.get(name) or "").strip().lower()
+    email = str(params.get(name) or "").strip().lower()
     if _EMAIL.fullmatch(email) is None or len(email) > _LONGEST_EMAIL or not email.isprintable():
         raise Refused(f"{email!r} is no e-mail address: write one like ada@example.com.")
     return email
 
 
-def read_role(wanted: Mapping[str, Any], otherwise: str = "") -> str:
+def read_role(params: Mapping[str, Any], otherwise: str = "") -> str:
     """`role` in an account, or the other one where it is left out."""
-    role = str(wanted.get("role") or otherwise)
+    role = str(params.get("role") or otherwise)
     if role not in ACCOUNT_ROLES:
         raise Refused(f"{role!r} is no role in an account: choose one of {', '.join(ACCOUNT_ROLES)}.")
     return role
 
 
-def read_scopes(wanted: Mapping[str, Any]) -> list[str]:
+def read_scopes(params: Mapping[str, Any]) -> list[str]:
     """`scopes`, each once and in their usual order."""
-    given = wanted.get("scopes") or []
+    given = params.get("scopes") or []
     scopes = {str(scope) for scope in given}
     for scope in scopes - set(SCOPES):
         raise Refused(f"{scope!r} is no scope: choose from {', '.join(SCOPES)}.")
@@ -49,9 +49,9 @@ def read_scopes(wanted: Mapping[str, Any]) -> list[str]:
     return [scope for scope in SCOPES if scope in scopes]
 
 
-def read_expiry(wanted: Mapping[str, Any], now: datetime) -> datetime | None:
+def read_expiry(params: Mapping[str, Any], now: datetime) -> datetime | None:
     """The end of `expires_seconds` from now; None where it is left out: never."""
-    seconds = wanted.get("expires_seconds")
+    seconds = params.get("expires_seconds")
     if seconds is None:
         return None
     if not _SHORTEST_LIFE.total_seconds() <= int(seconds) <= _LONGEST_LIFE.total_seconds():
@@ -59,9 +59,9 @@ def read_expiry(wanted: Mapping[str, Any], now: datetime) -> datetime | None:
     return now + timedelta(seconds=int(seconds))
 
 
-def read_limit(wanted: Mapping[str, Any]) -> RateLimit:
+def read_limit(params: Mapping[str, Any]) -> RateLimit:
     """`rate`, events a second, and `burst`, events at once."""
-    rate, burst = float(wanted["rate"]), int(wanted["burst"])
+    rate, burst = float(params["rate"]), int(params["burst"])
     if not math.isfinite(rate) or not _LEAST_RATE <= rate <= _MOST_RATE:
         raise Refused(f"A rate is {_LEAST_RATE} to {_MOST_RATE:,.0f} events a second: give another.")
     if not 1 <= burst <= _MOST_BURST:

@@ -32,7 +32,7 @@ from git_hosts.all_hosts import HOSTS
 from git_hosts.gitlab.host import GITLAB
 from git_hosts.signatures import decode_signing_key
 from git_hosts.webhook_events import WebhookSecret
-from operator_actions.actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.engines import Action, Engines, Params, read_id
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 from pipeline_contracts.times import format_time
 
@@ -46,29 +46,29 @@ class _Chosen(NamedTuple):
     secret_kind: str | None
 
 
-async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+async def _list(engines: Engines, params: Params, now: datetime) -> Any:
     """Those that are connected, of all projects."""
     async with engines.sessions() as session:
         query = _connected().order_by(Repository.id)
         return [_describe(_Chosen(*row)) for row in await session.execute(query)]
 
 
-async def _connect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: url, kind (told from the host), branch (main), project_id (may be left out where there is one), and of
+async def _connect(engines: Engines, params: Params, now: datetime) -> Any:
+    """`params`: url, kind (told from the host), branch (main), project_id (may be left out where there is one), and of
     the webhook's secret what `_read_secret` says. `webhook` is its secret, told this once; null for the kind `git`.
 
     The sample repository of a project gives way.
     """
-    url, told_kind = read_url(str(wanted.get("url") or ""))
-    kind = wanted.get("kind") or told_kind or "git"
+    url, told_kind = read_url(str(params.get("url") or ""))
+    kind = params.get("kind") or told_kind or "git"
     if kind not in operations.KINDS:
         raise Refused(f"The kind is one of {', '.join(operations.KINDS)}.")
-    branch = check_branch(wanted.get("branch") or "main")
-    secret = _read_secret(kind, wanted)
+    branch = check_branch(params.get("branch") or "main")
+    secret = _read_secret(kind, params)
     try:
         async with engines.sessions() as session, session.begin():
-            project = await resolve_project(session, wanted.get("project_id"))
-            await _clear_sample(session, wanted, project, now)
+            project = await resolve_project(session, params.get("project_id"))
+            await _clear_sample(session, params, project, now)
             repository = await operations.connect_repository(session, project.id, kind, url, branch, now)
             chosen = _Chosen(repository, project, None if secret is None else secret.kind)
             if secret is not None:
@@ -76,16 +76,16 @@ async def _connect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
             details = {"project": project.public_id, "kind": kind, "url": url, "branch": branch}
             if secret is not None:
                 details["webhook"] = secret.kind
-            _record(session, wanted, chosen, "repository.connect", now, details)
+            _record(session, params, chosen, "repository.connect", now, details)
             await session.flush()
             return {**_describe(chosen), "webhook": _tell_secret(secret)}
     except IntegrityError:
-        raise Refused(await _told_connected(engines, wanted)) from None
+        raise Refused(await _told_connected(engines, params)) from None
 
 
-async def _told_connected(engines: Engines, wanted: Wanted) -> str:
+async def _told_connected(engines: Engines, params: Params) -> str:
     async with engines.sessions() as session:
-        project = await resolve_project(session, wanted.get("project_id"))
+        project = await resolve_project(session, params.get("project_id"))
         before = await operations.find_connected_repository(session, project.id)
     if before is None:
         return f"The project {project.slug} was changed by somebody else meanwhile; run the command again."
@@ -95,7 +95,7 @@ async def _told_connected(engines: Engines, wanted: Wanted) -> str:
     )
 
 
-async def _clear_sample(session: AsyncSession, wanted: Wanted, project: Project, now: datetime) -> None:
+async def _clear_sample(session: AsyncSession, params: Params, project: Project, now: datetime) -> None:
     """Disconnect what a first start has made. Raises `Refused` while a deployment of the project is active."""
     sample = await operations.find_connected_repository(session, project.id)
     if sample is None or not sample.is_sample:
@@ -104,13 +104,13 @@ async def _clear_sample(session: AsyncSession, wanted: Wanted, project: Project,
     # Asked again: somebody else may have been quicker, and has then connected another one.
     sample = await operations.find_connected_repository(session, project.id)
     if sample is not None and sample.is_sample:
-        await _disconnect_one(session, wanted, _Chosen(sample, project, None), now)
+        await _disconnect_one(session, params, _Chosen(sample, project, None), now)
 
 
-def _read_secret(kind: str, wanted: Wanted) -> WebhookSecret | None:
-    """`wanted`: secret (the one that the host has made; without it a new one is made), plain_secret (whether it is sent
+def _read_secret(kind: str, params: Params) -> WebhookSecret | None:
+    """`params`: secret (the one that the host has made; without it a new one is made), plain_secret (whether it is sent
     as it is). None for a kind that has no webhook. Raises `Refused`."""
-    given, plain = wanted.get("secret"), bool(wanted.get("plain_secret"))
+    given, plain = params.get("secret"), bool(params.get("plain_secret"))
     if given is not None:
         return read_secret(kind, str(given), plain=plain)
     if has_webhook(kind) or plain:
@@ -118,63 +118,63 @@ def _read_secret(kind: str, wanted: Wanted) -> WebhookSecret | None:
     return None
 
 
-def _is_plain(wanted: Wanted, chosen: _Chosen) -> bool:
+def _is_plain(params: Params, chosen: _Chosen) -> bool:
     """Whether another secret is sent as it is. The present kind stays, because the host may have no signing tokens,
     unless `signing` or a signing token is given."""
-    given = wanted.get("secret")
-    if wanted.get("signing") or (given is not None and decode_signing_key(str(given)) is not None):
-        return bool(wanted.get("plain_secret"))
-    return bool(wanted.get("plain_secret")) or chosen.secret_kind == "plain"
+    given = params.get("secret")
+    if params.get("signing") or (given is not None and decode_signing_key(str(given)) is not None):
+        return bool(params.get("plain_secret"))
+    return bool(params.get("plain_secret")) or chosen.secret_kind == "plain"
 
 
 def _tell_secret(secret: WebhookSecret | None) -> dict[str, str] | None:
     return None if secret is None else {"kind": secret.kind, "secret": secret.value}
 
 
-async def _renew_secret(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Check webhooks with another secret from now on. `wanted`: id, and what `_read_secret` says. `webhook` is the
+async def _renew_secret(engines: Engines, params: Params, now: datetime) -> Any:
+    """Check webhooks with another secret from now on. `params`: id, and what `_read_secret` says. `webhook` is the
     secret, told this once."""
-    async with _changing(engines, wanted) as (session, chosen):
+    async with _changing(engines, params) as (session, chosen):
         repository = chosen.repository
-        if wanted.get("signing") and repository.kind != GITLAB.kind:
+        if params.get("signing") and repository.kind != GITLAB.kind:
             raise Refused(
                 f"Only GitLab has signing tokens, and repository {repository.id} is at {repository.kind}: leave "
                 "--signing out. Its secret was not changed."
             )
-        plain = _is_plain(wanted, chosen)
+        plain = _is_plain(params, chosen)
         # For `git` it says that there is none.
-        secret = _read_secret(repository.kind, {**wanted, "plain_secret": plain}) or make_secret(
+        secret = _read_secret(repository.kind, {**params, "plain_secret": plain}) or make_secret(
             repository.kind
         )
         await set_secret(session, engines.sealing_keys(), repository, secret, now)
-        _record(session, wanted, chosen, "repository.secret", now, {"kind": secret.kind})
+        _record(session, params, chosen, "repository.secret", now, {"kind": secret.kind})
         return {**_describe(chosen._replace(secret_kind=secret.kind)), "webhook": _tell_secret(secret)}
 
 
-async def _set_branch(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: id, branch."""
-    branch = check_branch(wanted.get("branch"))
-    async with _changing(engines, wanted) as (session, chosen):
+async def _set_branch(engines: Engines, params: Params, now: datetime) -> Any:
+    """`params`: id, branch."""
+    branch = check_branch(params.get("branch"))
+    async with _changing(engines, params) as (session, chosen):
         details = {"from": chosen.repository.branch, "to": branch}
         if chosen.repository.branch != branch:
             chosen.repository.branch = branch
-            _record(session, wanted, chosen, "repository.branch", now, details)
+            _record(session, params, chosen, "repository.branch", now, details)
         await session.flush()
         return _describe(chosen)
 
 
-async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: id, and push_deploys, forks (whether pull requests from forks get previews), host_id (the host's own
+async def _set(engines: Engines, params: Params, now: datetime) -> Any:
+    """`params`: id, and push_deploys, forks (whether pull requests from forks get previews), host_id (the host's own
     ID; `auto`: the next delivery tells it), or several of them."""
     columns = {"push_deploys": "push_deploys", "forks": "allows_forks", "host_id": "host_id"}
     changes: dict[str, Any] = {
-        name: bool(wanted[name]) for name in ("push_deploys", "forks") if wanted.get(name) is not None
+        name: bool(params[name]) for name in ("push_deploys", "forks") if params.get(name) is not None
     }
-    if wanted.get("host_id") is not None:
-        changes["host_id"] = _read_host_id(str(wanted["host_id"]))
+    if params.get("host_id") is not None:
+        changes["host_id"] = _read_host_id(str(params["host_id"]))
     if not changes:
         raise Refused("Nothing to change. Give --push-deploys, --forks or --host-id.")
-    async with _changing(engines, wanted) as (session, chosen):
+    async with _changing(engines, params) as (session, chosen):
         repository = chosen.repository
         if not has_webhook(repository.kind):
             raise Refused(f"A repository of the kind {repository.kind} has no webhook that could be set.")
@@ -188,7 +188,7 @@ async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
             if before[name] != value
         }
         if details:
-            _record(session, wanted, chosen, "repository.set", now, details)
+            _record(session, params, chosen, "repository.set", now, details)
         await session.flush()
         return _describe(chosen)
 
@@ -215,14 +215,14 @@ def _check_host_id(kind: str, given: str | None) -> None:
         )
 
 
-async def _disconnect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Disconnect a repository, and cancel its waiting deployments. Refused while one is active. `wanted`: id."""
-    async with _changing(engines, wanted) as (session, chosen):
-        await _disconnect_one(session, wanted, chosen, now)
+async def _disconnect(engines: Engines, params: Params, now: datetime) -> Any:
+    """Disconnect a repository, and cancel its waiting deployments. Refused while one is active. `params`: id."""
+    async with _changing(engines, params) as (session, chosen):
+        await _disconnect_one(session, params, chosen, now)
         return {**_describe(chosen._replace(secret_kind=None)), "disconnected": True}
 
 
-async def _disconnect_one(session: AsyncSession, wanted: Wanted, chosen: _Chosen, now: datetime) -> None:
+async def _disconnect_one(session: AsyncSession, params: Params, chosen: _Chosen, now: datetime) -> None:
     repository, project, _ = chosen
     # Before the check for active deployments: an approval in progress has then ended, and its deployment is active.
     canceled = await _cancel_waiting(session, repository, now)
@@ -237,7 +237,7 @@ async def _disconnect_one(session: AsyncSession, wanted: Wanted, chosen: _Chosen
         )
     await operations.disconnect_repository(session, repository, now)
     details = {"url": repository.url, "canceled": canceled}
-    _record(session, wanted, chosen, "repository.disconnect", now, details)
+    _record(session, params, chosen, "repository.disconnect", now, details)
     await session.flush()
 
 
@@ -261,9 +261,9 @@ async def _cancel_waiting(session: AsyncSession, repository: Repository, now: da
 
 
 @asynccontextmanager
-async def _changing(engines: Engines, wanted: Wanted) -> AsyncIterator[tuple[AsyncSession, _Chosen]]:
-    """The repository that `wanted["id"]` names, held for one transaction."""
-    number = read_id(wanted, "id")
+async def _changing(engines: Engines, params: Params) -> AsyncIterator[tuple[AsyncSession, _Chosen]]:
+    """The repository that `params["id"]` names, held for one transaction."""
+    number = read_id(params, "id")
     async with engines.sessions() as session, session.begin():
         await operations.lock_repository(session, number)
         yield session, await _the_one(session, number)
@@ -287,7 +287,7 @@ async def _the_one(session: AsyncSession, number: int) -> _Chosen:
 
 def _record(
     session: AsyncSession,
-    wanted: Wanted,
+    params: Params,
     chosen: _Chosen,
     action: str,
     now: datetime,
@@ -295,7 +295,7 @@ def _record(
 ) -> None:
     subject = f"repository {chosen.repository.id}"
     record_audit_entry(
-        session, make_operator(wanted), chosen.project.account_id, action, subject, now, details
+        session, make_operator(params), chosen.project.account_id, action, subject, now, details
     )
 
 

@@ -84,7 +84,7 @@ async def add_site(
 ) -> dict[str, Any]:
     """A new site, which the edges know from now on.
 
-    `wanted`: domains, name (the first domain's host), timezone (UTC), project_id (may be left out where there is one
+    `params`: domains, name (the first domain's host), timezone (UTC), project_id (may be left out where there is one
     project). Raises `Refused`.
     """
     domains = params.read_origins(wanted, "domains")
@@ -126,7 +126,7 @@ async def _publish(
 async def change_domains(
     sessions: Sessions, directory: KeyDirectory, site_id: int, wanted: dict[str, Any]
 ) -> dict[str, Any]:
-    """Domains added to a site and removed from it, at the edges within 5 s. `wanted`: add, remove. Adding one that is
+    """Domains added to a site and removed from it, at the edges within 5 s. `params`: add, remove. Adding one that is
     there changes nothing. Raises `Refused`."""
     added, removed = (params.read_origins(wanted, name) for name in ("add", "remove"))
     async with sessions() as session, session.begin():
@@ -146,7 +146,7 @@ async def change_domains(
 
 
 async def change_timezone(sessions: Sessions, site_id: int, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Another time zone for a site's days, those before included. `wanted`: timezone. Raises `Refused`."""
+    """Another time zone for a site's days, those before included. `params`: timezone. Raises `Refused`."""
     if not wanted.get("timezone"):
         raise Refused("Name the time zone, like Europe/Oslo.")
     timezone = params.read_timezone(wanted)
@@ -157,7 +157,7 @@ async def change_timezone(sessions: Sessions, site_id: int, wanted: dict[str, An
 
 
 async def add_goal(sessions: Sessions, site_id: int, wanted: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """A new goal of a site; it counts what has happened before as well. `wanted`: either event or path, and name (the
+    """A new goal of a site; it counts what has happened before as well. `params`: either event or path, and name (the
     event or the path itself). Raises `Refused`."""
     event, path = params.read_goal_target(wanted)
     name = params.read_name(wanted, event or path or "")
@@ -188,7 +188,7 @@ async def remove_site(
     sessions: Sessions, directory: KeyDirectory, site_id: int, wanted: dict[str, Any], now: datetime
 ) -> dict[str, Any]:
     """Remove a site with its goals: no edge takes its events any more within 5 s. What was collected stays stored until
-    its time is over. `wanted`: who asks. Raises `Refused`."""
+    its time is over. `params`: who asks. Raises `Refused`."""
     async with sessions() as session, session.begin():
         seen = await _the_one(session, site_id)
         digests = await operations.remove_site(session, seen, make_operator(wanted), now)
@@ -202,7 +202,7 @@ async def report_site(
 ) -> dict[str, Any]:
     """The report on a site as the public API gives it, its `site` with the `tracker_id`.
 
-    The site is that of the ID or, without one, that of `wanted`'s name, which may be a tracker ID. `wanted`: name,
+    The site is that of the ID or, without one, that of `params`'s name, which may be a tracker ID. `params`: name,
     days, filters. Raises `Refused`, and `StorageUnavailable`.
     """
     query = params.read_report_params(wanted)

@@ -18,56 +18,56 @@ _MOST_SPANS = 5000
 _LONGEST_TEXT = 500
 
 
-async def list_traces(store: ColumnStore, wanted: dict[str, Any], now: datetime) -> list[dict[str, Any]]:
-    """The newest traces. `wanted`: environment_id, since_seconds, service, only_errors, least_ms, limit."""
+async def list_traces(store: ColumnStore, params: dict[str, Any], now: datetime) -> list[dict[str, Any]]:
+    """The newest traces. `params`: environment_id, since_seconds, service, only_errors, least_ms, limit."""
     chosen = TraceFilter(
-        environment_id=_text(wanted, "environment_id"),
-        since_ms=_since_ms(wanted, now),
-        service=_text(wanted, "service"),
-        only_errors=bool(wanted.get("only_errors")),
-        least_ms=float(wanted.get("least_ms") or 0),
+        environment_id=_text(params, "environment_id"),
+        since_ms=_since_ms(params, now),
+        service=_text(params, "service"),
+        only_errors=bool(params.get("only_errors")),
+        least_ms=float(params.get("least_ms") or 0),
     )
-    return [_readable(row) for row in await newest_traces(store, chosen, _limit(wanted))]
+    return [_readable(row) for row in await newest_traces(store, chosen, _limit(params))]
 
 
-async def show_trace(store: ColumnStore, wanted: dict[str, Any]) -> list[dict[str, Any]]:
-    """The spans of a trace, up to 5,000. `wanted`: trace_id, environment_id."""
+async def show_trace(store: ColumnStore, params: dict[str, Any]) -> list[dict[str, Any]]:
+    """The spans of a trace, up to 5,000. `params`: trace_id, environment_id."""
     return await trace_spans(
         store,
-        environment_id=_text(wanted, "environment_id"),
-        trace_id=_text(wanted, "trace_id").lower(),
+        environment_id=_text(params, "environment_id"),
+        trace_id=_text(params, "trace_id").lower(),
         limit=_MOST_SPANS,
     )
 
 
-async def list_logs(store: ColumnStore, wanted: dict[str, Any], now: datetime) -> list[dict[str, Any]]:
-    """The newest log records. `wanted`: environment_id, since_seconds, service, trace_id, search, least_severity,
+async def list_logs(store: ColumnStore, params: dict[str, Any], now: datetime) -> list[dict[str, Any]]:
+    """The newest log records. `params`: environment_id, since_seconds, service, trace_id, search, least_severity,
     limit."""
     chosen = LogFilter(
-        environment_id=_text(wanted, "environment_id"),
-        since_ms=_since_ms(wanted, now),
-        service=_text(wanted, "service"),
-        trace_id=_text(wanted, "trace_id").lower(),
-        search=_text(wanted, "search"),
-        least_severity=min(24, max(0, int(wanted.get("least_severity") or 0))),
+        environment_id=_text(params, "environment_id"),
+        since_ms=_since_ms(params, now),
+        service=_text(params, "service"),
+        trace_id=_text(params, "trace_id").lower(),
+        search=_text(params, "search"),
+        least_severity=min(24, max(0, int(params.get("least_severity") or 0))),
     )
-    return [_readable(row) for row in await newest_logs(store, chosen, _limit(wanted))]
+    return [_readable(row) for row in await newest_logs(store, chosen, _limit(params))]
 
 
 async def list_issues(
     store: ColumnStore,
     sessions: Sessions,
-    wanted: dict[str, Any],
+    params: dict[str, Any],
     now: datetime,
 ) -> list[dict[str, Any]]:
     """The groups of exceptions seen last, each with the deployment that it first appeared after, recorded or
-    Pharos' own (`first_deployment`: its version, null for none). `wanted`: environment_id, since_seconds, id, limit."""
+    Pharos' own (`first_deployment`: its version, null for none). `params`: environment_id, since_seconds, id, limit."""
     groups = await exception_groups(
         store,
-        environment_id=_text(wanted, "environment_id"),
-        since_ms=_since_ms(wanted, now),
-        limit=_limit(wanted),
-        group_id=_text(wanted, "id"),
+        environment_id=_text(params, "environment_id"),
+        since_ms=_since_ms(params, now),
+        limit=_limit(params),
+        group_id=_text(params, "id"),
     )
     async with sessions() as session:
         recorded = await list_recorded(session, sorted({group["environment_id"] for group in groups}))
@@ -84,17 +84,17 @@ def _readable(row: dict[str, Any]) -> dict[str, Any]:
     return {name: format_time(value) if isinstance(value, datetime) else value for name, value in row.items()}
 
 
-def _text(wanted: dict[str, Any], name: str) -> str:
-    text = str(wanted.get(name) or "")
+def _text(params: dict[str, Any], name: str) -> str:
+    text = str(params.get(name) or "")
     if len(text) > _LONGEST_TEXT:
         raise ValueError(f"{name} has more than {_LONGEST_TEXT} characters.")
     return text
 
 
-def _since_ms(wanted: dict[str, Any], now: datetime) -> int:
-    since = now - timedelta(seconds=min(int(wanted.get("since_seconds") or 3600), 10**9))
+def _since_ms(params: dict[str, Any], now: datetime) -> int:
+    since = now - timedelta(seconds=min(int(params.get("since_seconds") or 3600), 10**9))
     return max(0, to_epoch_ms(since))
 
 
-def _limit(wanted: dict[str, Any]) -> int:
-    return max(1, min(int(wanted.get("limit") or 20), _MOST))
+def _limit(params: dict[str, Any]) -> int:
+    return max(1, min(int(params.get("limit") or 20), _MOST))

@@ -14,7 +14,7 @@ from control_domain.projects.resolve import resolve_account
 from control_domain.refusals import Refused
 from control_domain.slugs import read_name
 from control_domain.tables.accounts import Account, ApiToken, Person
-from operator_actions.actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.engines import Action, Engines, Params, read_id
 from operator_actions.actions.read_account import read_expiry, read_scopes
 from pipeline_contracts.credentials import digest_credential
 
@@ -25,9 +25,9 @@ _SEEN = (
 )
 
 
-async def _list_tokens(engines: Engines, wanted: Wanted, now: datetime) -> Sequence[dict[str, Any]]:
-    """The tokens of the account, or all, newest first; never a secret. `wanted`: account_id."""
-    called = wanted.get("account_id")
+async def _list_tokens(engines: Engines, params: Params, now: datetime) -> Sequence[dict[str, Any]]:
+    """The tokens of the account, or all, newest first; never a secret. `params`: account_id."""
+    called = params.get("account_id")
     async with engines.sessions() as session:
         query = _SEEN.order_by(ApiToken.id.desc())
         if called is not None:
@@ -36,14 +36,14 @@ async def _list_tokens(engines: Engines, wanted: Wanted, now: datetime) -> Seque
         return [describe_token(*row, now) for row in await session.execute(query)]
 
 
-async def _create_token(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
-    """A new token of a member; its secret, `api_token`, is told here and never again. `wanted`: person, account_id,
+async def _create_token(engines: Engines, params: Params, now: datetime) -> dict[str, Any]:
+    """A new token of a member; its secret, `api_token`, is told here and never again. `params`: person, account_id,
     scopes, name, expires_seconds (never)."""
-    scopes, expires_at = read_scopes(wanted), read_expiry(wanted, now)
-    name = f"made {now:%Y-%m-%d}" if wanted.get("name") is None else read_name(wanted)
+    scopes, expires_at = read_scopes(params), read_expiry(params, now)
+    name = f"made {now:%Y-%m-%d}" if params.get("name") is None else read_name(params)
     async with engines.sessions() as session, session.begin():
-        account = await resolve_account(session, wanted.get("account_id"))
-        member = await lock_member(session, account, str(wanted["person"]))
+        account = await resolve_account(session, params.get("account_id"))
+        member = await lock_member(session, account, str(params["person"]))
         secret = await create_api_token(session, account, member.person, name, scopes, now, expires_at)
         made = select(ApiToken).where(ApiToken.digest == digest_credential(secret))
         token = (await session.execute(made)).scalar_one()
@@ -55,14 +55,14 @@ async def _create_token(engines: Engines, wanted: Wanted, now: datetime) -> dict
             "expires_at": told["expires_at"],
         }
         record_audit_entry(
-            session, make_operator(wanted), account.id, "token.create", f"token {token.id}", now, details
+            session, make_operator(params), account.id, "token.create", f"token {token.id}", now, details
         )
     return {**told, "api_token": secret}
 
 
-async def _revoke_token(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
-    """Let a token work no more, from its next request on; again changes nothing. `wanted`: id."""
-    number = read_id(wanted, "id")
+async def _revoke_token(engines: Engines, params: Params, now: datetime) -> dict[str, Any]:
+    """Let a token work no more, from its next request on; again changes nothing. `params`: id."""
+    number = read_id(params, "id")
     async with engines.sessions() as session, session.begin():
         is_revoked = await revoke_api_token(session, number, now)
         row = (await session.execute(_SEEN.where(ApiToken.id == number))).one_or_none()
@@ -72,7 +72,7 @@ async def _revoke_token(engines: Engines, wanted: Wanted, now: datetime) -> dict
         if is_revoked:
             details = {"person": person.public_id, "name": token.name}
             record_audit_entry(
-                session, make_operator(wanted), account.id, "token.revoke", f"token {number}", now, details
+                session, make_operator(params), account.id, "token.revoke", f"token {number}", now, details
             )
         return {**describe_token(token, account, person, now), "revoked": True}
 

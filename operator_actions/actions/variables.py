@@ -30,7 +30,7 @@ from control_domain.variables.protection import (
     read_names,
     unprotect_variables,
 )
-from operator_actions.actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.engines import Action, Engines, Params, read_id
 from operator_actions.actions.reasons import read_reason
 from operator_actions.actions.refuse_problems import refuse_problems
 from pipeline_contracts.deploy_states import ChangeState
@@ -41,12 +41,12 @@ MOST_RESEALED = 500
 _MOST_FAULTS = 5
 
 
-async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+async def _show(engines: Engines, params: Params, now: datetime) -> Any:
     """The names of the newest version, its number, when it was set and by whom; and `protected`, the names that are,
-    whether or not they are set. `not_live`: a release is live that has another version. `wanted`: environment_id."""
+    whether or not they are set. `not_live`: a release is live that has another version. `params`: environment_id."""
     keys = engines.sealing_keys()
     async with engines.sessions() as session:
-        target = await resolve_target(session, wanted.get("environment_id"))
+        target = await resolve_target(session, params.get("environment_id"))
         present = await operations.find_newest_variables(session, target.environment)
         by = None if present is None else await _email(session, present.set_by_id)
         pending_id = await _pending_id(session, target.environment)
@@ -80,14 +80,14 @@ def _called(target: DeployTarget) -> dict[str, Any]:
     }
 
 
-async def _protect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Let no preview get a copy of these from now on. `wanted`: environment_id, names. `added`: those that were not
+async def _protect(engines: Engines, params: Params, now: datetime) -> Any:
+    """Let no preview get a copy of these from now on. `params`: environment_id, names. `added`: those that were not
     protected before; `missing`: those that the environment does not have yet."""
-    names, keys = read_names(wanted), engines.sealing_keys()
+    names, keys = read_names(params), engines.sealing_keys()
     async with engines.sessions() as session, session.begin():
-        target = await resolve_target(session, wanted.get("environment_id"))
+        target = await resolve_target(session, params.get("environment_id"))
         with refuse_problems("The environment", "run the command again."):
-            added = await protect_variables(session, target, names, make_operator(wanted), now)
+            added = await protect_variables(session, target, names, make_operator(params), now)
         protected = await list_protected_names(session, target.environment)
         present = await operations.find_newest_variables(session, target.environment)
         with _opening():
@@ -96,32 +96,32 @@ async def _protect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     return {**_called(target), "protected": list(protected), "added": list(added), "missing": missing}
 
 
-async def _unprotect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Let previews get these again. `wanted`: environment_id, names, and where a second person is wanted there, by and
+async def _unprotect(engines: Engines, params: Params, now: datetime) -> Any:
+    """Let previews get these again. `params`: environment_id, names, and where a second person is wanted there, by and
     approved_by. `removed`: those that were protected."""
-    names = read_names(wanted)
+    names = read_names(params)
     async with engines.sessions() as session, session.begin():
-        target = await resolve_target(session, wanted.get("environment_id"))
+        target = await resolve_target(session, params.get("environment_id"))
         with refuse_problems("The environment", "run the command again."):
             await lock_environment_row(session, target.environment)
         lowered = [UNPROTECTED] if read_gate(target.environment).needs_second_person else []
         called = f"{target.project.slug}/{target.environment.slug}"
-        agreed = await require_second_person(session, target.project, called, lowered, wanted)
-        removed = await unprotect_variables(session, target, names, make_operator(wanted), now, agreed)
+        agreed = await require_second_person(session, target.project, called, lowered, params)
+        removed = await unprotect_variables(session, target, names, make_operator(params), now, agreed)
         protected = await list_protected_names(session, target.environment)
     return {**_called(target), "protected": list(protected), "removed": list(removed)}
 
 
-async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Replace all variables. `wanted`: environment_id, text (dotenv), by (an e-mail address; needed where a second
+async def _set(engines: Engines, params: Params, now: datetime) -> Any:
+    """Replace all variables. `params`: environment_id, text (dotenv), by (an e-mail address; needed where a second
     person has to agree). `change_id` is that of the change that waits, null where it counts at once."""
     keys = engines.sealing_keys()
-    values = _read_values(str(wanted.get("text") or ""))
+    values = _read_values(str(params.get("text") or ""))
     async with engines.sessions() as session, session.begin():
-        target = await resolve_target(session, wanted.get("environment_id"))
-        by = wanted.get("by")
+        target = await resolve_target(session, params.get("environment_id"))
+        by = params.get("by")
         person = None if by is None else await resolve_member(session, target.project, by, Right.DEPLOY)
-        actor = make_operator(wanted, None if person is None else person.id)
+        actor = make_operator(params, None if person is None else person.id)
         with refuse_problems("The change", "run the command again."):
             change_id = await operations.replace_variables(session, keys, target, values, actor, now)
         if change_id is not None and person is None:
@@ -144,7 +144,7 @@ def _read_values(text: str) -> dict[str, str]:
         ) from error
 
 
-async def _list_waiting(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+async def _list_waiting(engines: Engines, params: Params, now: datetime) -> Any:
     """The changes that wait for a second person, with the names that each would add, change and remove. `names` is
     null where the variables cannot be opened here, and `warning` says why."""
     query = _changes().where(VariableChange.state == ChangeState.PENDING).order_by(VariableChange.id)
@@ -188,20 +188,20 @@ def _compare(
     }
 
 
-async def _approve(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Make the change's variables those of the environment. `wanted`: id, by (an e-mail address)."""
-    return await _decide(engines, wanted, ChangeState.APPLIED, now, None)
+async def _approve(engines: Engines, params: Params, now: datetime) -> Any:
+    """Make the change's variables those of the environment. `params`: id, by (an e-mail address)."""
+    return await _decide(engines, params, ChangeState.APPLIED, now, None)
 
 
-async def _reject(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Turn a change down. `wanted`: id, by, reason."""
-    return await _decide(engines, wanted, ChangeState.REJECTED, now, read_reason(wanted))
+async def _reject(engines: Engines, params: Params, now: datetime) -> Any:
+    """Turn a change down. `params`: id, by, reason."""
+    return await _decide(engines, params, ChangeState.REJECTED, now, read_reason(params))
 
 
 async def _decide(
-    engines: Engines, wanted: Wanted, to: ChangeState, now: datetime, reason: str | None
+    engines: Engines, params: Params, to: ChangeState, now: datetime, reason: str | None
 ) -> dict[str, Any]:
-    number = read_id(wanted, "id")
+    number = read_id(params, "id")
     async with engines.sessions() as session, session.begin():
         row = (await session.execute(_changes().where(VariableChange.id == number))).one_or_none()
         if row is None:
@@ -209,16 +209,16 @@ async def _decide(
                 f"There is no change {number} of variables; `pharos approvals` shows those that wait."
             )
         change, target = row[0], DeployTarget(row[1], row[2])
-        person = await resolve_member(session, target.project, str(wanted.get("by") or ""), Right.DECIDE)
+        person = await resolve_member(session, target.project, str(params.get("by") or ""), Right.DECIDE)
         advice = "only one that waits can be decided on; `pharos approvals` shows those that do."
         with refuse_problems(f"Change {number} of variables", advice):
             await operations.decide_variable_change(
-                session, change, target, to, person, make_operator(wanted, person.id), now, reason
+                session, change, target, to, person, make_operator(params, person.id), now, reason
             )
         return {"id": number, "status": to.value, **_called(target), "count": change.count}
 
 
-async def _rotate_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+async def _rotate_key(engines: Engines, params: Params, now: datetime) -> Any:
     """Seal up to 500 rows of each table under the first of the keys; asked again until nothing is `left`."""
     keys = engines.sealing_keys()
     async with engines.sessions() as session, session.begin():
@@ -227,7 +227,7 @@ async def _rotate_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         if resealed.done:
             details = {"sets": resealed.done}
             record_audit_entry(
-                session, make_operator(wanted), None, "variables.reseal", f"key {keys.key_id}", now, details
+                session, make_operator(params), None, "variables.reseal", f"key {keys.key_id}", now, details
             )
     return {"resealed": resealed.done, "left": resealed.left, "key_id": keys.key_id}
 

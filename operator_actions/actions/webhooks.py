@@ -15,7 +15,7 @@ from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import WaitingPush, WebhookDelivery
 from control_domain.webhooks.deliveries import read_body, read_headers, unknown_delivery_error
 from control_domain.webhooks.replay_delivery import replay_delivery
-from operator_actions.actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.engines import Action, Engines, Params, read_id
 from pipeline_contracts.times import format_time
 
 MOST_LISTED = 1000
@@ -30,26 +30,26 @@ class _Kept(NamedTuple):
     project: Project | None
 
 
-async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """The newest deliveries, newest first. `wanted`: limit (20), repository_id (may be left out)."""
-    limit = _LIMIT if wanted.get("limit") is None else int(wanted["limit"])
+async def _list(engines: Engines, params: Params, now: datetime) -> Any:
+    """The newest deliveries, newest first. `params`: limit (20), repository_id (may be left out)."""
+    limit = _LIMIT if params.get("limit") is None else int(params["limit"])
     if not 1 <= limit <= MOST_LISTED:
         raise Refused(f"{limit} deliveries cannot be listed: ask for 1 to {MOST_LISTED:,}.")
     newest = _deliveries().order_by(WebhookDelivery.id.desc()).limit(limit)
     # Bodies may be megabytes.
     newest = newest.options(defer(WebhookDelivery.body), defer(WebhookDelivery.headers))
     async with engines.sessions() as session:
-        if wanted.get("repository_id") is not None:
-            repository = await _choose_repository(session, read_id(wanted, "repository_id"))
+        if params.get("repository_id") is not None:
+            repository = await _choose_repository(session, read_id(params, "repository_id"))
             newest = newest.where(WebhookDelivery.repository_id == repository.id)
         return [_describe(_Kept(*row)) for row in await session.execute(newest)]
 
 
-async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+async def _show(engines: Engines, params: Params, now: datetime) -> Any:
     """Return one delivery with its `headers` (lists of values by name) and its `body` (the received text). A trimmed
-    delivery has a null body and no headers. `wanted`: id."""
+    delivery has a null body and no headers. `params`: id."""
     async with engines.sessions() as session:
-        kept = await _the_one(session, read_id(wanted, "id"))
+        kept = await _the_one(session, read_id(params, "id"))
     body = read_body(kept.delivery)
     return {
         **_describe(kept),
@@ -58,21 +58,21 @@ async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     }
 
 
-async def _replay(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Run a delivery again; gives the delivery that comes of it. `wanted`: id."""
+async def _replay(engines: Engines, params: Params, now: datetime) -> Any:
+    """Run a delivery again; gives the delivery that comes of it. `params`: id."""
     made = await replay_delivery(
         engines.sessions,
         engines.directory,
         engines.sealing_keys(),
-        read_id(wanted, "id"),
-        make_operator(wanted),
+        read_id(params, "id"),
+        make_operator(params),
         now,
     )
     async with engines.sessions() as session:
         return _describe(await _the_one(session, made.id))
 
 
-async def _list_waiting(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+async def _list_waiting(engines: Engines, params: Params, now: datetime) -> Any:
     """The pushes that wait until nothing is deployed to their environment, the oldest first."""
     query = (
         select(WaitingPush, Environment.slug, Project.slug)

@@ -13,28 +13,28 @@ from control_domain.tables.accounts import Person
 from control_domain.workflows import operations
 from control_domain.workflows.document import to_json
 from control_domain.workflows.read_workflow import read_workflow
-from operator_actions.actions.engines import Action, Engines, Wanted
+from operator_actions.actions.engines import Action, Engines, Params
 from operator_actions.actions.refuse_problems import refuse_problems
 from pipeline_contracts.times import format_time
 
 
-async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Set the workflow of a project. `wanted`: text (YAML), project_id (optional if there is only one project), by (an
+async def _set(engines: Engines, params: Params, now: datetime) -> Any:
+    """Set the workflow of a project. `params`: text (YAML), project_id (optional if there is only one project), by (an
     e-mail address; optional)."""
-    text = str(wanted.get("text") or "")
+    text = str(params.get("text") or "")
     async with engines.sessions() as session, session.begin():
-        project = await resolve_project(session, wanted.get("project_id"))
-        actor = await resolve_requester(session, project, wanted)
+        project = await resolve_project(session, params.get("project_id"))
+        actor = await resolve_requester(session, project, params)
         with _reading(), refuse_problems("The project", "run the command again."):
             version, document = await operations.set_workflow(session, project, text, actor, now)
         return {"project": summarize_project(project), "version": version, "document": to_json(document)}
 
 
-async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: project_id. Without a workflow yet, all but `project` is null. Where `document` alone is null, `fault`
+async def _show(engines: Engines, params: Params, now: datetime) -> Any:
+    """`params`: project_id. Without a workflow yet, all but `project` is null. Where `document` alone is null, `fault`
     says why: this version of Pharos is stricter than the one that took the text."""
     async with engines.sessions() as session:
-        project = await resolve_project(session, wanted.get("project_id"))
+        project = await resolve_project(session, params.get("project_id"))
         present = await operations.find_newest_workflow(session, project.id)
         if present is None:
             nothing = dict.fromkeys(("version", "text", "document", "fault", "created_at", "set_by"))
@@ -57,10 +57,10 @@ def _read_stored(text: str) -> Mapping[str, Any]:
         return {"document": None, "fault": str(error)}
 
 
-async def _check(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: text. Nothing is stored."""
+async def _check(engines: Engines, params: Params, now: datetime) -> Any:
+    """`params`: text. Nothing is stored."""
     with _reading():
-        return {"document": to_json(read_workflow(str(wanted.get("text") or "")))}
+        return {"document": to_json(read_workflow(str(params.get("text") or "")))}
 
 
 @contextmanager
