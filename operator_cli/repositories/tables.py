@@ -147,7 +147,8 @@ def _describe_response(delivery: dict[str, Any]) -> Iterator[Text]:
 
 def _find_repository_id(kind: str, body: Any) -> str:
     """Return the host's ID of the payload's repository; `-` if the payload has none."""
-    name, key = HOSTS[kind].repository_id_path
+    host = HOSTS.get(kind)
+    name, key = ("repository", "id") if host is None else host.repository_id_path
     repository = body.get(name) if isinstance(body, dict) else None
     found = repository.get(key) if isinstance(repository, dict) else None
     return "-" if found is None else str(found)
