@@ -41,7 +41,7 @@ class _Watched:
 
 
 @pytest.fixture(scope="module")
-async def pageview(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[_Watched]:
+async def page(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[_Watched]:
     """One page for both tests: starting a browser and rendering the page takes seconds."""
     # Nothing reads from the database: whoever has no token is refused before.
     app = build_control_app(
