@@ -73,5 +73,5 @@ def read_page(params: Iterable[tuple[str, str]], cursors: Cursors) -> Page | Non
         if before is None:
             faults.append(FieldError("cursor", "is none of this list; begin again without it"))
     if faults:
-        raise InvalidInput("Mend the fields below and ask again.", errors=faults)
+        raise InvalidInput("Correct the fields below and send the request again.", errors=faults)
     return Page(int(limit), before) if values else None

@@ -101,7 +101,7 @@ def _count_lines(text: str) -> int:
 
 
 def _syntax_fault(error: Any, last_line: int) -> Fault:
-    """`error`: a `MarkedYAMLError`, each part of which may be missing."""
+    """Convert a `MarkedYAMLError`, each part of which may be missing, into a fault with its line."""
     mark = error.problem_mark or error.context_mark
     line = last_line if mark is None else min(mark.line + 1, last_line)
     start = error.context_mark

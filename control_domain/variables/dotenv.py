@@ -89,7 +89,7 @@ def read_dotenv(text: str) -> dict[str, str]:
 
 def _refusal(faults: list[str]) -> InvalidInput:
     return InvalidInput(
-        "Mend what is listed below and send all variables again. Nothing was changed.",
+        "Correct the lines below and send all variables again. Nothing was changed.",
         errors=[FieldError("variables", fault) for fault in faults],
     )
 

@@ -77,7 +77,7 @@ class GitHubStatusClient:
         return "".join(character for character in text if character.isprintable())[:_MAX_MESSAGE_LENGTH]
 
     def _redact_token(self, text: str) -> str:
-        """The response may repeat the request, and the token with it."""
+        """Return the text without the token: a response may repeat the request."""
         return text.replace(self._token, "(the token)")
 
 

@@ -140,7 +140,7 @@ def _read_values(text: str) -> dict[str, str]:
         if len(faults) > _MOST_FAULTS:
             faults[_MOST_FAULTS:] = [f"and {len(faults) - _MOST_FAULTS} more"]
         raise Refused(
-            f"{'; '.join(faults)}. Mend that and set them all again; nothing was changed."
+            f"{'; '.join(faults)}. Correct this and set them all again; nothing was changed."
         ) from error
 
 

@@ -71,7 +71,7 @@ def _reading() -> Iterator[None]:
     except DocumentFault as error:
         told = str(error)
         end = "" if told.endswith("?") else "."
-        raise Refused(f"{told}{end} Mend that and send it again; nothing was changed.") from error
+        raise Refused(f"{told}{end} Correct this and send it again; nothing was changed.") from error
 
 
 ACTIONS: Mapping[str, Action] = {"workflows/set": _set, "workflows/show": _show, "workflows/check": _check}

@@ -216,6 +216,17 @@ async def test_the_schema_is_applied_once(store: ColumnStore) -> None:
     assert row[0] == row[1]
 
 
+async def test_reports_read_both_tables_of_daily_rollups_as_one(store: ColumnStore) -> None:
+    # Reports join them with UNION ALL and SELECT *, which goes by position.
+    sql = (
+        "SELECT table, groupArray((name, type)) FROM (SELECT table, name, type FROM system.columns "
+        "WHERE database = 'pharos' AND table IN ('visit_days', 'open_visit_days') ORDER BY table, position) "
+        "GROUP BY table"
+    )
+    finished, unfinished = [columns for _, columns in (await store.query(sql)).rows]
+    assert finished == unfinished and len(finished) > 5
+
+
 async def test_every_table_that_the_consumers_fill_has_deadlines_and_a_window_of_tokens(
     store: ColumnStore,
 ) -> None:

@@ -96,7 +96,9 @@ def refuse_events(*faulty: str) -> Fault:
             for index, event in enumerate(body["events"])
             if event["id"] in faulty
         ]
-        return web.json_response({"detail": "Mend it.", "errors": errors[:2]}, status=422) if errors else None
+        return (
+            web.json_response({"detail": "Correct it.", "errors": errors[:2]}, status=422) if errors else None
+        )
 
     return rule
 

@@ -204,7 +204,7 @@ def test_impossible_requests_fail_with_one_sentence(
     assert line == f"{bad} is not UTF-8 text: save it in UTF-8."
     bad.write_text("A=1\nhunter2\n")
     line = expect_refusal(pharos, "variables", "set", environment_path, str(bad))
-    assert line == "line 2: there is no =. Mend that and set them all again; nothing was changed."
+    assert line == "line 2: there is no =. Correct this and set them all again; nothing was changed."
     line = expect_refusal(pharos, "variables", "set", environment_path, str(bad), "--by", "nobody@x")
     assert "line 2" in line
     bad.write_text("A=1\n")

@@ -74,13 +74,16 @@ async def test_variables_are_shown_by_name(managed: ManagedProject) -> None:
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
-        ({"text": "A=1\nB"}, "line 2: there is no =. Mend that and set them all again; nothing was changed."),
+        (
+            {"text": "A=1\nB"},
+            "line 2: there is no =. Correct this and set them all again; nothing was changed.",
+        ),
         (
             {"text": "\n".join("hunter2" for _ in range(9))},
             "line 1: there is no =; line 2: there is no =; line 3: there is no =; line 4: there is no =; line 5: there "
-            "is no =; and 4 more. Mend that",
+            "is no =; and 4 more. Correct this",
         ),
-        ({"text": "A=" + "x" * 2**18}, "the text has more than 262144 bytes. Mend that"),
+        ({"text": "A=" + "x" * 2**18}, "the text has more than 262144 bytes. Correct this"),
         ({"by": "viewer@acme.example"}, "viewer@acme.example may not deploy in the project shop"),
         ({"environment_id": "nowhere"}, "There is no environment nowhere;"),
     ],

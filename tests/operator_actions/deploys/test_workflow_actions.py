@@ -105,7 +105,7 @@ async def test_faults_are_reported_with_their_lines(
     managed: ManagedProject, action: str, text: str | None, told: str
 ) -> None:
     line = await managed.expect_refusal(action, text=text)
-    assert line.startswith(told) and line.endswith(" Mend that and send it again; nothing was changed.")
+    assert line.startswith(told) and line.endswith(" Correct this and send it again; nothing was changed.")
     assert await managed.count(Workflow) == 0
 
 

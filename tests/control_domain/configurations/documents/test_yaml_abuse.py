@@ -215,7 +215,7 @@ _BODIES = {
 
 @pytest.mark.parametrize(("body", "field"), _BODIES.values(), ids=_BODIES.keys())
 def test_a_body_without_text_is_refused(body: bytes, field: str) -> None:
-    fields = JsonFields({"text": (str, "must be a string of YAML", True)}, "Mend it.")
+    fields = JsonFields({"text": (str, "must be a string of YAML", True)}, "Correct it.")
     with pytest.raises(InvalidInput) as refused:
         fields.read(body, lambda name, value: True)
     assert [error.field for error in refused.value.errors] == [field]
@@ -224,7 +224,7 @@ def test_a_body_without_text_is_refused(body: bytes, field: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_escapes_in_the_body_are_decoded(kind: str) -> None:
     text = fill_text("version: VERSION\nREST\na\0: 1", kind)
-    fields = JsonFields({"text": (str, "must be a string of YAML", True)}, "Mend it.")
+    fields = JsonFields({"text": (str, "must be a string of YAML", True)}, "Correct it.")
     read = fields.read(msgspec.json.encode({"text": text}), lambda name, value: True)["text"]
     assert _read(kind, read) == ["line 3: the character U+0000 is not taken as it stands"]
 
