@@ -1,5 +1,6 @@
 """Processes a stored delivery again."""
 
+from collections.abc import Callable
 from datetime import datetime
 
 from sqlalchemy import select
@@ -28,14 +29,14 @@ from storage_backends.key_directory.interface import KeyDirectory
 async def replay_delivery(
     sessions: Sessions,
     directory: KeyDirectory,
-    keys: SealingKeys,
+    find_keys: Callable[[], SealingKeys],
     delivery_id: int,
     actor: Actor,
     now: datetime,
 ) -> WebhookDelivery:
     """Process the delivery again and return the row of the replay, which does not count for duplicates.
 
-    Raises `Refused` if the delivery is not stored, or cannot be processed now.
+    Raises `Refused` if the delivery is not stored, or cannot be processed now, and what `find_keys` raises after that.
     """
     # Account scope: the operator's command names the delivery of any account.
     async with sessions() as session, session.begin():
@@ -58,7 +59,7 @@ async def replay_delivery(
             replay_of=original.id,
         )
         try:
-            outcome = await process_delivery(session, delivery, keys, actor, now)
+            outcome = await process_delivery(session, delivery, find_keys(), actor, now)
         except (NotFound, PayloadNotUsable, RepositoryNotReady) as error:
             raise Refused(f"It leads to nothing now: {error.detail}") from error
         row = await store_replayed_delivery(session, delivery, outcome, now)

@@ -63,7 +63,7 @@ async def _replay(engines: Engines, params: Params, now: datetime) -> Any:
     made = await replay_delivery(
         engines.sessions,
         engines.directory,
-        engines.sealing_keys(),
+        engines.sealing_keys,
         read_id(params, "id"),
         make_operator(params),
         now,

@@ -29,9 +29,8 @@ def _engines(webhook: WebhookRepository) -> Engines:
 
 async def _replay(webhook: WebhookRepository, number: int) -> WebhookDelivery:
     engines = _engines(webhook)
-    keys = engines.sealing_keys()
     return await replay_delivery(
-        engines.sessions, engines.directory, keys, number, OPERATOR, datetime.now(UTC)
+        engines.sessions, engines.directory, engines.sealing_keys, number, OPERATOR, datetime.now(UTC)
     )
 
 

@@ -1,6 +1,7 @@
 """Webhooks as an operator looks at them, on both databases."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -113,6 +114,13 @@ async def test_a_delivery_is_replayed(managed: ManagedProject) -> None:
     again = await managed.act("webhooks/replay", id=number)
     assert (again["status"], again["deployment_id"]) == ("queued", told["deployment_id"])
     assert await managed.count(Deployment) == 1
+
+
+async def test_a_replay_needs_the_variables_key_once_the_delivery_is_found(managed: ManagedProject) -> None:
+    number = await _keep(managed)
+    managed.engines = replace(managed.engines, variable_keys=None)
+    assert (await managed.expect_refusal("webhooks/replay", id=99)).startswith("No delivery 99 is kept;")
+    assert "PHAROS_VARIABLES_KEY" in await managed.expect_refusal("webhooks/replay", id=number)
 
 
 async def test_invalid_replays_are_refused(managed: ManagedProject) -> None:
