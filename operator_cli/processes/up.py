@@ -142,7 +142,7 @@ Its visits, 90 days of them:   {report}
 def format_greeting(platform: Platform, data: Path, *, show_key: bool) -> str:
     """Return the text that is printed when the platform is ready.
 
-    Without `shows_key` the example reads the key from its file, because output that is not a terminal ends up in logs.
+    Without `show_key` the example reads the key from its file, because output that is not a terminal ends up in logs.
     """
     option = _data_arguments(data)
     credentials = data / "credentials.json"

@@ -138,6 +138,8 @@ async def run_platform(
             receipt_key=storage.receipt_key,
             sealing_keys=storage.sealing_keys,
         )
+        # Before the port opens and until it is closed: what a request queues is done while requests are served.
+        await stack.enter_async_context(control.workers.running(is_alone=True))
         stack.push_async_callback(control.app.state.log_streams.close)
         edge = await stack.enter_async_context(
             open_edge(
@@ -162,7 +164,6 @@ async def run_platform(
         await _serve(stack, edge, listeners.main, readiness, ServerLimits.from_settings(settings))
         # Called before the server stops: an open log stream would delay it.
         stack.callback(control.app.state.log_streams.stop)
-        await stack.enter_async_context(control.workers.running(is_alone=True))
         yield Platform(base_url, credentials, engines, storage.log, int(listeners.apps.getsockname()[1]))
 
 

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from ingest_edge.health import Readiness
-from pipeline_contracts.settings import Settings
+from pipeline_contracts.settings import BadSettings, Settings
 from wiring.embedded import platform
 
 
@@ -42,3 +42,20 @@ async def test_readiness_shows_warnings_of_the_deployer(monkeypatch: pytest.Monk
         }
         # Applications that the deployer cannot run do not stop ingest.
         assert readiness.reasons() == {}
+
+
+async def test_workers_start_before_and_stop_after_the_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = []
+
+    async def serve(*_given: Any) -> None:
+        served.append("served")
+
+    monkeypatch.setattr(platform, "_serve", serve)
+    # The worker that reports commit statuses refuses the address.
+    settings = Settings(github_token="token", github_api_url="ftp://127.0.0.1")
+    with pytest.raises(BadSettings, match="PHAROS_GITHUB_API_URL"):
+        async with platform.run_platform(tmp_path, "127.0.0.1", 0, settings, apps_port=0):
+            pass
+    assert served == []
