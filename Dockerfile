@@ -10,7 +10,7 @@ COPY . .
 RUN /opt/pharos/bin/pip install --no-deps .
 
 FROM python:3.11.14-slim-bookworm
-# What the deployer checks repositories out with.
+# The deployer checks out repositories with git and ssh.
 RUN apt-get update && apt-get install --yes --no-install-recommends git openssh-client && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/pharos pharos
 COPY --from=build /opt/pharos /opt/pharos

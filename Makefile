@@ -54,7 +54,7 @@ check: $(STAMP) ## Format, lint, types, layers, and that each query is bound to 
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.tooling.check_account_scope
 
-format: $(STAMP) ## Put the code into its form
+format: $(STAMP) ## Format the code and fix lint errors
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -64,14 +64,14 @@ bench: $(STAMP) ## Measure each part: events/s, CPU per event, p50/p99, peak mem
 kafka: $(STAMP) ## Run Apache Kafka on 127.0.0.1:9092, data in ./.kafka
 	$(BIN)/python -m tests.support.kafka_broker start $(ARGS)
 
-kafka-stop: $(STAMP) ## End that broker
+kafka-stop: $(STAMP) ## Stop the broker of `make kafka`
 	$(BIN)/python -m tests.support.kafka_broker stop $(ARGS)
 
 stack: $(STAMP) ## Run every part as a process of its own on real engines: http://127.0.0.1:8000, in ./.stack
 	@tests/support/bring_engines.sh $(BIN)/python
 	$(BIN)/python -m loadtests.stack up $(ARGS)
 
-stack-down: $(STAMP) ## End all of that
+stack-down: $(STAMP) ## Stop the processes of `make stack`
 	$(BIN)/python -m loadtests.stack down
 
 load: $(STAMP) ## Load on the stack with locust, and a check that every 202 was stored once
@@ -84,17 +84,17 @@ faults: $(STAMP) ## A million events while engines and parts are killed one afte
 switching: $(STAMP) ## 200 requests/s on an application while it is deployed, rolled back, scaled, killed and woken: what fails
 	$(BIN)/python -m loadtests.switching $(ARGS)
 
-hostile: $(STAMP) ## what hostile workflow and configuration documents cost to read: CPU and memory of each
+hostile: $(STAMP) ## Measure what hostile workflow and configuration documents cost to read: CPU and memory of each
 	$(BIN)/python -m loadtests.hostile_documents $(ARGS)
 
-signatures: $(STAMP) ## Whether the time that a wrong webhook signature takes tells how much of it is right
+signatures: $(STAMP) ## Measure whether the check of a wrong webhook signature leaks by its time how much of it is right
 	$(BIN)/python -m loadtests.webhook_signatures $(ARGS)
 
 mutants: $(STAMP) ## Plant faults one at a time and report which of them the tests miss
 	@tests/support/bring_engines.sh $(BIN)/python
 	$(BIN)/python -m tests.mutants.run_mutants $(ARGS)
 
-country-database: ## Bring a database of countries by address (CC0), from npm: .engines/countries.mmdb
+country-database: ## Download a database of countries by address (CC0) from npm to .engines/countries.mmdb
 	@mkdir -p .engines/countries
 	cd .engines/countries && npm pack --silent @ip-location-db/geo-whois-asn-country-mmdb >/dev/null && tar xzf *.tgz
 	@mv .engines/countries/package/geo-whois-asn-country.mmdb .engines/countries.mmdb && rm -rf .engines/countries
