@@ -63,7 +63,9 @@ def add_account_argument(parser: argparse.ArgumentParser, *, is_filter: bool) ->
 def add_approval_arguments(parser: argparse.ArgumentParser) -> None:
     """Add `--by` and `--approved-by`, for commands that lower the gate of an environment."""
     parser.add_argument(
-        "--by", metavar="EMAIL", help="who asks for it; needed where a second person has to agree"
+        "--by",
+        metavar="EMAIL",
+        help="the person who asks for the change; needed where a second person has to approve it",
     )
     parser.add_argument(
         "--approved-by",

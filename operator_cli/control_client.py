@@ -20,10 +20,10 @@ from pipeline_contracts.errors import StorageUnavailable
 _TIMEOUT_SECONDS = 300
 
 WHICH_INSTALLATION = (
-    "With PHAROS_DATABASE_URL and PHAROS_REDIS_URL set, of that installation, else of the `pharos up` that runs on the "
-    "data folder."
+    "Uses the installation of PHAROS_DATABASE_URL and PHAROS_REDIS_URL if both are set, else the running `pharos up` "
+    "of the data folder."
 )
-WHICH_INSTALLATION_AND_STORE = f"{WHICH_INSTALLATION} PHAROS_CLICKHOUSE_URL is needed as well then."
+WHICH_INSTALLATION_AND_STORE = f"{WHICH_INSTALLATION} The first case also needs PHAROS_CLICKHOUSE_URL."
 
 RequestAction = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """Takes the name of an action (`operator_actions.door`) and its parameters, returns its JSON document."""

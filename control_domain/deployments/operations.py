@@ -91,11 +91,14 @@ async def queue_rollback(
     actor: Actor,
     now: datetime,
 ) -> Deployment:
-    """Queue the release of this deployment again, in its environment and without a build. `place` is None if the
-    environment was removed. Raises `NotRetained`, and the errors of `queue_deployment`."""
+    """Queue the release of this deployment again, in its environment and without a build. `deploy_target` is None if
+    the environment was removed. Raises `NotRetained`, and the errors of `queue_deployment`."""
     release = await _find_retained_release(session, deployment)
     if release is None or deploy_target is None:
-        message = "has no release that is retained; the newest five of an environment are"
+        message = (
+            "has no retained release: an environment retains its newest five, "
+            "or as many as the workflow's retain says"
+        )
         raise NotRetained(f"Deployment {deployment.id} {message}.", errors=[FieldError("build", message)])
     request = DeploymentRequest(
         "rollback",

@@ -76,8 +76,8 @@ async def find_installed_targets(
     installed = await find_installed_repository(session, installation, hosted)
     if installed is None:
         raise NotFound(
-            f"The installation {installation} may not see the repository {hosted.full_name}, as far as its host has "
-            "told: let the application see it there."
+            f"The host has not reported that the installation {installation} may access the repository "
+            f"{hosted.full_name}. Give the application access to it there."
         )
     names = {hosted.full_name.lower(), installed.full_name}
     await store_installed_name(session, installed, hosted)
@@ -100,7 +100,7 @@ async def find_installed_targets(
         raise NotFound(explain_mismatch(found[0].repository, hosted))
     if not matching:
         raise NotFound(
-            f"No repository that is connected is {hosted.full_name}, which the installation {installation} tells of: "
+            f"The installation {installation} sent a delivery of {hosted.full_name}, which is not connected: "
             f"{next_steps.CONNECT_THIS_REPOSITORY}"
         )
     return matching

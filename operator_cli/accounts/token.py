@@ -47,7 +47,7 @@ def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
                 dest="scopes",
                 help=f"{', '.join(SCOPES)}: one or several",
             )
-            parser.add_argument("--name", help="what it is for (made and the day)")
+            parser.add_argument("--name", help="what the token is for (by default `made` and the day)")
             parser.add_argument(
                 "--expires",
                 type=parse_duration,

@@ -45,7 +45,7 @@ def register_config(commands: "argparse._SubParsersAction[argparse.ArgumentParse
         help="plan and apply the configuration of a project from a document",
         description="Configuration documents: the desired state of a project, its environments, monitors and sites. "
         "A document leaves unchanged what it does not mention. "
-        f"{WHICH_INSTALLATION} PHAROS_VARIABLES_KEY is needed as well then.",
+        f"{WHICH_INSTALLATION} The first case also needs PHAROS_VARIABLES_KEY.",
     )
     subcommands = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, summary in _SUBCOMMANDS.items():
@@ -85,7 +85,7 @@ def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
                     metavar="OPERATION",
                     help="its number, as `pharos config show` has it",
                 )
-                _add_by_argument(parser, "who asks for it")
+                _add_by_argument(parser, "the person who asks for it")
 
 
 def _add_by_argument(parser: argparse.ArgumentParser, help_: str) -> None:

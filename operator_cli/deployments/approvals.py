@@ -12,9 +12,9 @@ def register_approvals(commands: "argparse._SubParsersAction[argparse.ArgumentPa
         "approvals",
         help="show what waits for a second person",
         description="Deployments and changes of variables that wait for a second person. A deployment is listed with "
-        "the commit, variables and workflow that it would run, and the digest of all three; a change of variables with "
-        f"the names that it adds, changes and removes, never with a value. {WHICH_INSTALLATION} PHAROS_VARIABLES_KEY "
-        "is needed for names then.",
+        "the commit, variables and workflow that it would run, and the digest of all its inputs; a change of "
+        "variables with the names that it adds, changes and removes, never with a value. "
+        f"{WHICH_INSTALLATION} In the first case it also needs PHAROS_VARIABLES_KEY, for the names.",
     )
     add_data_and_json_arguments(parser)
     parser.set_defaults(run=_list)

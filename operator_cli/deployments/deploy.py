@@ -35,7 +35,8 @@ def register_rollback(commands: "argparse._SubParsersAction[argparse.ArgumentPar
         help="make the release before the live one live again",
         description="Make an earlier release of an environment live again, with the variables that it ran with and "
         "without a build, and follow it until it is live. Pushes do not replace it until somebody deploys by hand. "
-        "The newest five releases of an environment are retained. Exit status as for `pharos deploy`. "
+        "An environment retains its newest five releases, or as many as its workflow's `retain` says. Exit status as "
+        "for `pharos deploy`. "
         f"{WHICH_INSTALLATION}",
     )
     add_optional_environment_argument(parser)

@@ -31,7 +31,7 @@ Deployment = dict[str, Any]
 def add_queueing_arguments(parser: argparse.ArgumentParser) -> None:
     """Add `--by` and `--detach`."""
     parser.add_argument(
-        "--by", metavar="EMAIL", help="who asks for it; somebody who may deploy in the project"
+        "--by", metavar="EMAIL", help="the person who asks for it and may deploy in the project"
     )
     parser.add_argument(
         "--detach", action="store_true", help="only queue it; do not wait until it is finished"

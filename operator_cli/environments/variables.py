@@ -20,7 +20,7 @@ def register_variables(commands: "argparse._SubParsersAction[argparse.ArgumentPa
         "variables",
         help="show, set and protect the variables of environments, and rotate the key that seals them",
         description="Variables of environments, which are kept sealed: names are shown, values never are. "
-        f"{WHICH_INSTALLATION} PHAROS_VARIABLES_KEY is needed as well then.",
+        f"{WHICH_INSTALLATION} The first case also needs PHAROS_VARIABLES_KEY.",
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     show = actions.add_parser(
@@ -40,7 +40,9 @@ def register_variables(commands: "argparse._SubParsersAction[argparse.ArgumentPa
     add_environment_argument(change)
     change.add_argument("file", metavar="FILE", help="a dotenv file of up to 256 KiB; - reads standard input")
     change.add_argument(
-        "--by", metavar="EMAIL", help="who asks for it; needed where a second person has to agree"
+        "--by",
+        metavar="EMAIL",
+        help="the person who asks for the change; needed where a second person has to approve it",
     )
     protection = _add_protection(actions)
     rotate = actions.add_parser(

@@ -34,14 +34,18 @@ from operator_cli.ingest.sending.send_files import RateLimit, Sender, send_files
 from operator_cli.ingest.sending.wait_until_stored import wait_until_stored
 
 _DESCRIPTION = """\
-Send files of events (NDJSON: one event of the public API a line) and access logs of nginx and Apache (common and
-combined format) to a Pharos. Files may be compressed with gzip; - is standard input.
+Send files of events (NDJSON: one event of the public API a line) and access
+logs of nginx and Apache (common and combined format) to a Pharos. Files may
+be compressed with gzip; - is standard input.
 
-Each event is stored once, however often the command is interrupted and run again: a file is identified by its text,
-also after it was moved, rotated or compressed, and only its new part is sent. The progress of each file is kept in
-DIR/send-state. Files with the same text count as one, unless they have different --source names.
+Each event is stored once, however often the command is interrupted and run
+again: a file is identified by its text, also after it was moved, rotated or
+compressed, and only its new part is sent. The progress of each file is kept
+in DIR/send-state. Files with the same text count as one, unless they have
+different --source names.
 
-Lines that are not events are counted, shown and left out. Addresses and user names of access logs are not sent."""
+Lines that are not events are counted, shown and left out. Addresses and user
+names of access logs are not sent."""
 
 
 def register_send(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -37,4 +37,4 @@ def _parse_count(text: str) -> int:
 
 def describe_no_results(kind: str, arguments: argparse.Namespace) -> str:
     """Return the message that nothing of this kind was found, with the option to search further back."""
-    return f"No such {kind} in the last {format_duration(arguments.since)}; --since looks further back."
+    return f"Found no {kind} in the last {format_duration(arguments.since)}; --since looks further back."

@@ -110,7 +110,7 @@ def test_traces_are_listed_and_filtered(platform: PlatformProcess) -> None:
     assert (trace["spans"], trace["errors"], round(trace["duration_ms"])) == (4, 1, 53)
     assert TRACE in show(platform, "traces", "--errors", "--service", "shop", "--slower-than", "50ms")
     for other in (("--slower-than", "1s"), ("--service", "nobody"), ("--environment", "env_nobody")):
-        assert show(platform, "traces", *other).startswith("No such traces in the last 1h")
+        assert show(platform, "traces", *other).startswith("Found no traces in the last 1h")
 
 
 def test_a_trace_is_printed_as_a_tree(platform: PlatformProcess) -> None:
@@ -153,7 +153,7 @@ def test_issues_are_listed_and_shown(platform: PlatformProcess) -> None:
     assert row["id"] in table and lorry["id"] in table and "1.0" in table
     one = show(platform, "issues", row["id"])
     assert "no row 2" in one and "at a (b.js:9:9)" in one
-    assert show(platform, "issues", "0" * 16).startswith("No such exceptions in the last 14d")
+    assert show(platform, "issues", "0" * 16).startswith("Found no exceptions in the last 14d")
 
 
 def test_bad_arguments_are_refused(platform: PlatformProcess) -> None:

@@ -15,6 +15,7 @@ import io
 import itertools
 import json
 import os
+import pkgutil
 import random
 import runpy
 import secrets
@@ -61,9 +62,9 @@ def _preload() -> None:
     for name in _PRELOADED:
         importlib.import_module(name)
     for package in _PRELOADED_PACKAGES:
-        folder = Path(importlib.import_module(package).__file__ or "").parent
-        for path in sorted(folder.glob("*.py")):
-            importlib.import_module(f"{package}.{path.stem}")
+        paths = importlib.import_module(package).__path__
+        for module in pkgutil.walk_packages(paths, f"{package}."):
+            importlib.import_module(module.name)
     for path in sorted((_ROOT / "tests" / "faults").glob("killable_*.py")):
         importlib.import_module(f"tests.faults.{path.stem}")
     # Otherwise the first query of each program does it.

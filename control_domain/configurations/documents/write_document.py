@@ -21,13 +21,13 @@ from control_domain.configurations.resources import FIELDS, VERSION, CurrentReso
 from control_domain.documents.core_scalars import BadScalar, read_scalar
 
 _HEAD = """\
-# The project as it is: a configuration document. Change what shall be different, plan it to see what that does, have
+# This configuration document describes the project as it is now. Edit it, plan it to see what it would change, have
 # the plan reviewed, and apply the review.
 #
-# A setting that is not here is at its default. Whatever you take out of the document stays as it is; what shall be
-# removed is named under "delete:", such as environments.staging or sites.www.goals.Signup.
-# Values of variables are secret and not here: {keep: true} leaves one as it is. In its place stands a new value, or
-# a binding like "${database_url}", whose value is sent along with the document. A ${ that is text is written $${.
+# A setting that the document does not name has its default. What you delete from the document stays as it is. To
+# remove something, name it under "delete:", for example environments.staging or sites.www.goals.Signup.
+# Values of variables are secret: {keep: true} stands for the present value. Replace it by a new value, or by a
+# binding such as "${database_url}", whose value you send with the document. Write $${ for a literal ${.
 """
 _SECTIONS = ("project", "environments", "sites")
 _WIDEST = 110

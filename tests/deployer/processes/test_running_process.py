@@ -274,7 +274,10 @@ def test_processes_work_under_uvloop(sandbox: Sandbox, null_output: int) -> None
     async def run() -> tuple[str, int]:
         output = await sandbox.run("echo out; sleep 0.1; echo err >&2")
         process = sandbox.start("sleep 0.2; exit 5", null_output)
-        return output, await process.wait()
+        status = await process.wait()
+        # The init of the command's PID namespace may end after the command.
+        await process.end(0)
+        return output, status
 
     output = []
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

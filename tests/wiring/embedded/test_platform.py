@@ -10,8 +10,10 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
+from control_workers.assemble import ControlWorkers
 from ingest_edge.health import Readiness
-from pipeline_contracts.settings import BadSettings, Settings
+from pipeline_contracts.settings import Settings
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from wiring.embedded import platform
 
 
@@ -44,18 +46,36 @@ async def test_readiness_shows_warnings_of_the_deployer(monkeypatch: pytest.Monk
         assert readiness.reasons() == {}
 
 
-async def test_workers_start_before_and_stop_after_the_port(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_workers_run_before_and_after_the_port_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column_store: ChdbColumnStore
 ) -> None:
-    served = []
+    steps = []
 
-    async def serve(*_given: Any) -> None:
-        served.append("served")
+    async def open_store(_path: Path) -> Any:
+        # A process has one data path of chDB.
+        return SimpleNamespace(
+            own_handles=column_store.own_handles, close=_do_nothing, query=column_store.query
+        )
 
+    @asynccontextmanager
+    async def running(_workers: ControlWorkers, *, is_alone: bool) -> AsyncIterator[None]:
+        assert is_alone
+        steps.append("workers start")
+        yield
+        steps.append("workers end")
+
+    async def serve(stack: AsyncExitStack, *_given: Any) -> None:
+        steps.append("port opens")
+        stack.callback(steps.append, "port closes")
+
+    monkeypatch.setattr(platform, "open_chdb", open_store)
+    monkeypatch.setattr(platform, "apply_schema", _do_nothing)
     monkeypatch.setattr(platform, "_serve", serve)
-    # The worker that reports commit statuses refuses the address.
-    settings = Settings(github_token="token", github_api_url="ftp://127.0.0.1")
-    with pytest.raises(BadSettings, match="PHAROS_GITHUB_API_URL"):
-        async with platform.run_platform(tmp_path, "127.0.0.1", 0, settings, apps_port=0):
-            pass
-    assert served == []
+    monkeypatch.setattr(ControlWorkers, "running", running)
+    async with platform.run_platform(tmp_path, "127.0.0.1", 0, Settings(), apps_port=0):
+        pass
+    assert steps == ["workers start", "port opens", "port closes", "workers end"]
+
+
+async def _do_nothing(*_given: Any) -> None:
+    pass
