@@ -181,6 +181,7 @@ async def reseal_ping_keys(session: AsyncSession, keys: SealingKeys, limit: int)
 
 async def count_stale_ping_keys(session: AsyncSession, keys: SealingKeys) -> int:
     """Return the number of ping keys that still need an older key."""
+    # Account scope: a rotated key has sealed values of every account.
     query = select(func.count()).select_from(MonitorKey).where(_is_stale_ping_key(keys))
     return (await session.execute(query)).scalar_one()
 

@@ -157,7 +157,7 @@ async def _find_preview(session: AsyncSession, environment_id: int) -> tuple[Dep
 @asynccontextmanager
 async def running_push_worker(worker: WaitingPushWorker) -> AsyncIterator[WaitingPushWorker]:
     """Run the worker; at exit, wait for its current iteration."""
-    task = asyncio.create_task(worker.run(), name="webhooks")
+    task = asyncio.create_task(worker.run(), name="waiting pushes")
     try:
         yield worker
     finally:

@@ -129,6 +129,7 @@ async def _read_lines(
     """Return the status and the lines after `after`. The status is read first: a finished deployment gets no new
     lines."""
     async with sessions() as session:
+        # Account scope: the stream was opened for a deployment of the caller's account.
         status = (
             await session.execute(select(Deployment.status).where(Deployment.id == deployment_id))
         ).scalar_one()

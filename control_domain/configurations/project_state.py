@@ -155,6 +155,7 @@ async def _read_variables(
 ) -> Mapping[int, VariableSet | VariableChange]:
     """Return by environment ID the change that waits for approval, or else the newest version."""
     others = aliased(VariableSet)
+    # Account scope: the environment is one of the project.
     newest = select(func.max(others.version)).where(others.environment_id == Environment.id)
     newest_sets = (
         select(VariableSet)

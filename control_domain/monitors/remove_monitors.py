@@ -58,6 +58,7 @@ async def remove_monitors(session: AsyncSession, environment: Environment) -> di
 
 async def remove_heartbeats(session: AsyncSession, condition: ColumnElement[bool]) -> RemovedMonitors:
     """Delete the heartbeats that match the condition, as `remove_heartbeat` does."""
+    # Account scope: the condition of the callers names a monitor or an environment.
     # Lock the states in the order of the consumers, which write them: another order could deadlock.
     states = select(HeartbeatState.heartbeat_id).where(
         HeartbeatState.heartbeat_id.in_(select(Heartbeat.id).where(condition))

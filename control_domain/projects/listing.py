@@ -35,6 +35,7 @@ async def list_projects(
     """
     query = select(Project).where(Project.account_id == caller.account.id).order_by(Project.id.desc())
     if not sees_all_projects(caller.role):
+        # Account scope: the projects are of the account.
         own = select(ProjectRole.project_id).where(ProjectRole.person_id == caller.person.id)
         query = query.where(Project.id.in_(own))
     if page is not None:

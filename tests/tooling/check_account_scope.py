@@ -1,9 +1,13 @@
 """Reports queries on an account's tables that are bound to no account: `python -m tests.tooling.check_account_scope`.
 
-A statement is bound if one of its conditions compares a column that leads to the account (`Project.account_id`,
-`Environment.project_id`, …) with a value, or the primary key with the key of an object that was loaded before. Where
-the account is known for another reason, or the query has to see every account, a comment in the function that begins
-with `# Account scope:` says why.
+A statement is bound if one of its own conditions compares a column that leads to the account (`Project.account_id`,
+`Environment.project_id`, …) with a value, or the primary key with the key of an object that was loaded before.
+Conditions of subqueries and joins bind nothing. Where the account is known for another reason, or the query has to see
+every account, a comment that begins with `# Account scope:` says why. It covers the statement after it, or the whole
+function if it is the first line of its body.
+
+It does not follow branches: a condition that is added in only one of them counts.
+It reads what callers of the API reach. Workers, the deployer and the operator's actions act for all accounts.
 """
 
 import ast
@@ -68,26 +72,40 @@ def read_owned_tables() -> OwnedTables:
 
 def find_unbound(source: str, owned: OwnedTables) -> list[Unbound]:
     """Return the unbound queries of a module, and its markers that no query needs."""
-    lines = source.splitlines()
-    found: list[Unbound] = []
-    used: set[int] = set()
     tree = ast.parse(source)
-    helpers = {function.name: [function] for function in _functions(tree)}
+    markers = {
+        number for number, line in enumerate(source.splitlines(), 1) if line.strip().startswith(MARKER)
+    }
+    covered = {number: _covered_lines(tree, number) for number in markers}
+    module_names = _assignments(tree.body)
+    helpers: dict[str, list[ast.AST]] = {function.name: [function] for function in _functions(tree)}
+    found: list[Unbound] = []
+    needed: set[int] = set()
     for function in _functions(tree):
-        markers = [
-            number
-            for number in range(function.lineno, (function.end_lineno or function.lineno) + 1)
-            if lines[number - 1].strip().startswith(MARKER)
-        ]
-        unbound = list(_unbound_of(function, helpers, owned))
-        if unbound and markers:
-            used.update(markers)
-        else:
-            found += unbound
-    for number, line in enumerate(lines, 1):
-        if line.strip().startswith(MARKER) and number not in used:
-            found.append(Unbound(number, f"no query needs the comment `{MARKER}`: remove it"))
+        for unbound in _unbound_of(function, {**module_names, **helpers}, owned):
+            covering = {number for number, lines in covered.items() if unbound.line in lines}
+            needed |= covering
+            if not covering:
+                found.append(unbound)
+    found += [
+        Unbound(number, f"no query needs the comment `{MARKER}`: remove it") for number in markers - needed
+    ]
     return sorted(found)
+
+
+def _covered_lines(tree: ast.Module, marker: int) -> range:
+    """Return the lines of the statement after the marker, or of the function whose body begins with the marker."""
+    after = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and node.lineno > marker]
+    if not after:
+        return range(0)
+    # Of several that begin in the same line, the outermost.
+    first: ast.stmt = min(after, key=lambda node: (node.lineno, -(node.end_lineno or 0)))
+    for function in ast.walk(tree):
+        if isinstance(function, _Function) and first in function.body:
+            before = function.body[: function.body.index(first)]
+            if all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in before):
+                first = function
+    return range(first.lineno, (first.end_lineno or first.lineno) + 1)
 
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -103,22 +121,30 @@ def _functions(tree: ast.Module) -> Iterator[_Function]:
 
 
 def _unbound_of(
-    function: _Function, helpers: Mapping[str, Sequence[ast.AST]], owned: OwnedTables
+    function: _Function, outside: Mapping[str, Sequence[ast.AST]], owned: OwnedTables
 ) -> Iterator[Unbound]:
     parents = {child: node for node in ast.walk(function) for child in ast.iter_child_nodes(node)}
-    # Conditions may be in local names, or come from functions of the same module.
-    known = {**helpers, **_assignments(function)}
+    known = {**outside, **_assignments([function])}
+    owned = {**owned, **_aliases(function, owned)}
     for call in ast.walk(function):
         if not isinstance(call, ast.Call):
             continue
-        names = _tables_of(call, owned)
-        if not names:
-            continue
-        if isinstance(call.func, ast.Name):
-            is_bound = _is_bound(_statement(call, parents), known, owned)
+        if _is_statement(call):
+            chain = _chain(call, parents)
+            names = _tables_of(chain, known, owned)
+            is_bound = _is_bound(chain, call, known, owned) or any(
+                _is_bound(later, call, known, owned)
+                for name in _targets(parents.get(chain))
+                for later in known.get(name, ())
+                if later is not chain
+            )
+        elif isinstance(call.func, ast.Attribute) and call.func.attr in _LOADS:
+            arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+            names = {node.id for node in arguments[:1] if isinstance(node, ast.Name) and node.id in owned}
+            is_bound = len(arguments) > 1 and _is_of_loaded_object(arguments[1])
         else:
-            is_bound = _is_of_loaded_object(call.args[1])
-        if not is_bound:
+            continue
+        if names and not is_bound:
             tables_text = ", ".join(sorted(names))
             yield Unbound(
                 call.lineno,
@@ -127,65 +153,145 @@ def _unbound_of(
             )
 
 
-def _tables_of(call: ast.Call, owned: OwnedTables) -> set[str]:
-    """The owned tables that a statement selects or changes, or that a session loads from."""
-    if isinstance(call.func, ast.Name) and call.func.id in _STATEMENTS:
-        inside: Iterable[ast.AST] = (node for argument in call.args for node in ast.walk(argument))
-    elif isinstance(call.func, ast.Attribute) and call.func.attr in _LOADS and len(call.args) == 2:
-        inside = call.args[:1]
-    else:
-        return set()
-    return {node.id for node in inside if isinstance(node, ast.Name) and node.id in owned}
+def _is_statement(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _STATEMENTS
 
 
-def _statement(call: ast.Call, parents: Mapping[ast.AST, ast.AST]) -> ast.AST:
+def _chain(call: ast.Call, parents: Mapping[ast.AST, ast.AST]) -> ast.AST:
     """Return the whole chain that begins with the call: `select(…).where(…).order_by(…)`."""
     node: ast.AST = call
-    while isinstance(parents.get(node), ast.Attribute | ast.Call | ast.keyword | ast.Assign | ast.Compare):
-        node = parents[node]
-    return node
+    while True:
+        parent = parents.get(node)
+        is_method = isinstance(parent, ast.Attribute) and parent.value is node
+        is_called = isinstance(parent, ast.Call) and parent.func is node
+        if parent is None or not (is_method or is_called):
+            return node
+        node = parent
 
 
-def _assignments(function: _Function) -> dict[str, list[ast.AST]]:
-    """What each local name is assigned, and calls of its methods."""
+def _chain_calls(chain: ast.AST) -> Iterator[ast.Call]:
+    node = chain
+    while isinstance(node, ast.Call):
+        yield node
+        if not isinstance(node.func, ast.Attribute):
+            return
+        node = node.func.value
+
+
+def _targets(node: ast.AST | None) -> list[str]:
+    """Return the names that an assignment gives its value."""
+    targets: Sequence[ast.expr] = ()
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AnnAssign):
+        targets = [node.target]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _tables_of(chain: ast.AST, known: Mapping[str, Sequence[ast.AST]], owned: OwnedTables) -> set[str]:
+    """Return the owned tables that a statement selects from or changes; joined ones only if they are selected."""
+    names: set[str] = set()
+    for call in _chain_calls(chain):
+        if not (_is_statement(call) or _method(call) == "select_from"):
+            continue
+        for argument in call.args:
+            for node in _own_nodes(argument, call):
+                if isinstance(node, ast.Name):
+                    # `select(*COLUMNS)`
+                    values = known.get(node.id, ()) if isinstance(argument, ast.Starred) else ()
+                    within = [inner for value in values for inner in ast.walk(value)]
+                    names |= {
+                        inner.id
+                        for inner in (node, *within)
+                        if isinstance(inner, ast.Name) and inner.id in owned
+                    }
+    return names
+
+
+def _method(call: ast.Call) -> str | None:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else None
+
+
+def _aliases(function: _Function, owned: OwnedTables) -> dict[str, frozenset[str]]:
+    """Return the local names of `aliased(Table)`, with the columns of the table that lead to an account."""
+    return {
+        name: owned[value.args[0].id]
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        and isinstance(value := node.value, ast.Call)
+        and isinstance(value.func, ast.Name)
+        and value.func.id == "aliased"
+        and isinstance(value.args[0], ast.Name)
+        and value.args[0].id in owned
+        for name in _targets(node)
+    }
+
+
+def _assignments(nodes: Iterable[ast.AST]) -> dict[str, list[ast.AST]]:
+    """Return what each name is assigned, and the calls of its methods."""
     assigned: dict[str, list[ast.AST]] = {}
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    assigned.setdefault(target.id, []).append(node.value)
-        elif (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and isinstance(node.func.value, ast.Name)
-        ):
-            assigned.setdefault(node.func.value.id, []).append(node)
+    for outer in nodes:
+        for node in ast.walk(outer):
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                for name in _targets(node):
+                    assigned.setdefault(name, []).append(node.value)
+            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                assigned.setdefault(node.target.id, []).append(node.value)
+            elif (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and isinstance(node.func.value, ast.Name)
+            ):
+                assigned.setdefault(node.func.value.id, []).append(node)
     return assigned
 
 
+def _own_nodes(node: ast.AST, base: ast.Call | None) -> Iterator[ast.AST]:
+    """Walk the node without the chains of other statements than the one that begins with `base`."""
+    calls = list(_chain_calls(node))
+    if calls and calls[-1] is not base and (_is_statement(calls[-1]) or _is_exists(calls[-1])):
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _own_nodes(child, base)
+
+
+def _is_exists(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id == "exists"
+
+
 def _is_bound(
-    statement: ast.AST,
+    node: ast.AST,
+    base: ast.Call,
     known: Mapping[str, Sequence[ast.AST]],
     owned: OwnedTables,
     seen: frozenset[str] = frozenset(),
 ) -> bool:
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Compare) and _compares_owner(node, owned):
+    for inner in _own_nodes(node, base):
+        if isinstance(inner, ast.Compare) and _compares_owner(inner, owned):
             return True
-        if _is_list_of_owners(node, owned):
+        if _is_list_of_owners(inner, known, owned):
             return True
-        if isinstance(node, ast.Name) and node.id not in seen:
-            for value in known.get(node.id, ()):
-                if value is not statement and _is_bound(value, known, owned, seen | {node.id}):
+        # Conditions may be in local names, or come from functions of the same module.
+        if isinstance(inner, ast.Name) and inner.id not in seen:
+            for value in known.get(inner.id, ()):
+                if value is not node and _is_bound(value, base, known, owned, seen | {inner.id}):
                     return True
     return False
 
 
-def _is_list_of_owners(node: ast.AST, owned: OwnedTables) -> bool:
-    """True for `Environment.project_id.in_(…)`."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+def _is_list_of_owners(node: ast.AST, known: Mapping[str, Sequence[ast.AST]], owned: OwnedTables) -> bool:
+    """True for `Environment.project_id.in_(…)` with a list, or with a query that is bound itself."""
+    if not isinstance(node, ast.Call) or _method(node) != "in_" or not isinstance(node.func, ast.Attribute):
         return False
-    return node.func.attr == "in_" and _owner_column(node.func.value, owned, with_key=True)
+    if not _owner_column(node.func.value, owned, with_key=True):
+        return False
+    values = known.get(node.args[0].id, ()) if isinstance(node.args[0], ast.Name) else node.args
+    for value in values:
+        calls = list(_chain_calls(value))
+        if calls and _is_statement(calls[-1]) and not _is_bound(value, calls[-1], known, owned):
+            return False
+    return True
 
 
 def _compares_owner(node: ast.Compare, owned: OwnedTables) -> bool:
@@ -195,7 +301,7 @@ def _compares_owner(node: ast.Compare, owned: OwnedTables) -> bool:
         if _owner_column(value, owned, with_key=True):
             # Both are columns: that joins two tables.
             continue
-        if _owner_column(column, owned) or _is_of_caller(value):
+        if _owner_column(column, owned) or _is_account_of_caller(value):
             return True
         if _owner_column(column, owned, with_key=True) and _is_of_loaded_object(value):
             return True
@@ -220,11 +326,13 @@ def _is_of_loaded_object(node: ast.AST) -> bool:
     return is_attribute and isinstance(node, ast.Name) and node.id[:1].islower()
 
 
-def _is_of_caller(node: ast.AST) -> bool:
-    """True for `caller.person.id`."""
+def _is_account_of_caller(node: ast.AST) -> bool:
+    """True for `caller.account.id`; `caller.person.id` may be a member of several accounts."""
+    attributes = set()
     while isinstance(node, ast.Attribute):
+        attributes.add(node.attr)
         node = node.value
-    return isinstance(node, ast.Name) and node.id == "caller"
+    return isinstance(node, ast.Name) and node.id == "caller" and "account" in attributes
 
 
 def main() -> int:

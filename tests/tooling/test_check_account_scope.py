@@ -21,7 +21,8 @@ _BOUND = {
     "query = select(Environment).where(Environment.project_id.in_(of))",
     "by what was loaded": "project = session.get_one(Project, environment.project_id)",
     "no table of an account": "query = select(Person).where(Person.email == email)",
-    "said to be needless": "# Account scope: a worker cleans all accounts up.\nquery = delete(Project)",
+    "said to be needless": "a = 1\n# Account scope: a worker cleans all accounts up.\nquery = delete(Project)",
+    "said of the function": "# Account scope: a worker.\na = select(Project)\nb = select(Environment)",
 }
 _UNBOUND = {
     "no condition": "query = select(Project)",
@@ -30,12 +31,25 @@ _UNBOUND = {
     "a name alone": "query = update(Environment).where(Environment.slug == slug).values(name=name)",
     "loaded by the caller's number": "project = session.get(Project, number)",
     "another query is bound": "a = select(Project).where(Project.account_id == b)\nc = select(Environment)",
+    "another query of the session is bound": "session.execute(select(Project).where(Project.account_id == a))\n"
+    "session.execute(select(Environment))",
+    "only a subquery is bound": "q = select(Project).where(exists().where(Environment.project_id == number))",
+    "a list of an unbound query": "mine = select(Role.project_id).where(Role.person_id == caller.person.id)\n"
+    "q = select(Project).where(Project.id.in_(mine))",
+    "the person alone": "q = select(Project).where(Project.made_by == caller.person.id)",
+    "columns of a constant": "session.execute(select(*COLUMNS))",
+    "counted": "q = select(func.count()).select_from(Project)",
+    "by another name": "other = aliased(Project)\nq = select(other)",
+    "loaded by a keyword": "project = session.get(Project, ident=number)",
+    "the comment is of another query": "a = 1\n# Account scope: x\nb = select(Project)\nc = select(Environment)",
     "nothing needs the comment": "# Account scope: nothing is read.\nreturn None",
 }
 
 
 def _check(body: str) -> list[str]:
-    source = f"def read(session, caller, number):\n{textwrap.indent(body, '    ')}\n"
+    source = (
+        f"COLUMNS = (Project.slug,)\ndef read(session, caller, number):\n{textwrap.indent(body, '    ')}\n"
+    )
     return [message for _, message in find_unbound(source, _OWNED)]
 
 

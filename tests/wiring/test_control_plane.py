@@ -10,7 +10,7 @@ from wiring.control_plane import assemble_control_plane
 
 
 def test_reports_have_their_own_store_and_queue() -> None:
-    settings = Settings(max_reports_at_once=3, max_requests_at_once=5)
+    settings = Settings(max_reports_at_once=3, max_requests_at_once=5, git_app_secret="secret")
     reports, receipts, nothing = cast(Any, object()), cast(Any, object()), cast(Any, None)
     state = assemble_control_plane(
         settings,
@@ -26,3 +26,4 @@ def test_reports_have_their_own_store_and_queue() -> None:
     assert state.report_queue.limits == report_limits(3)
     assert isinstance(state.request_limiter, RequestLimiter)
     assert state.request_limiter._limits == RequestLimits.from_settings(settings)
+    assert state.git_app_secret == "secret"
