@@ -71,8 +71,8 @@ def warn_if_unpublished(response: dict[str, Any]) -> Iterator[None]:
         yield
     except StorageUnavailable as error:
         response["warning"] = (
-            f"The edges could not be told: {error} They go on as before until a control plane has published all keys "
-            "again: seconds after Redis' return, at most a minute."
+            f"The edges could not be informed: {error} They go on as before until a control plane publishes all "
+            "keys again, within a minute after Redis is back."
         )
 
 

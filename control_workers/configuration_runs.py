@@ -189,7 +189,7 @@ class ConfigurationRunWorker:
         except StorageUnavailable as error:
             if _is_transient(error):
                 raise
-            message = f"It is done, but the edges could not be told: {error} Try it again, which tells them."
+            message = f"It is done, but the edges could not be informed: {error} Retry the operation to inform them."
             await self._finish_step(run_id, started, StepStatus.FAILED, message)
             return
         await self._on_checkpoint("published", started.position)

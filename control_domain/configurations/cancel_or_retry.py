@@ -107,7 +107,7 @@ async def _check_gates(
     state = await read_project_state(session, keys, project)
     lowered = find_lowered_gates(actions, state)
     review = await session.get_one(Review, run.review_id)
-    subject = f"Operation {step.id}, with what waits behind it,"
+    subject = f"Operation {step.id}, with the operations that follow it,"
     check_gates_approved(review, subject, lowered, approved_by_id, next_steps.RETRY_WITH_SECOND_PERSON)
     for other, step_actions in actions_by_step.items():
         other.approved_gates = encode_approved_gates(step_actions, state)

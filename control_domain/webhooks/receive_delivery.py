@@ -61,7 +61,9 @@ async def process_delivery(
         case Installation() if delivery.repository_id is None:
             return await process_installation(session, event, now)
         case Installation():
-            return ignored("Installations are told to the webhook of the Git host's application.")
+            return ignored(
+                "Deliveries about installations belong to the webhook of the Git host's application."
+            )
     if delivery.repository_id is not None:
         target = await find_target(session, delivery.repository_id)
         reason = await match_repository(session, target.repository, event.repository)

@@ -140,7 +140,7 @@ def test_log_records_are_listed_and_filtered(platform: PlatformProcess) -> None:
     assert {record["text"].split()[0] for record in records} == {"order", "cart"}
     assert "order 17 failed" in show(platform, "logs", "--severity", "error", "--trace", TRACE)
     assert "cart emptied" in show(platform, "logs", "--search", "EMPTIED", "--service", "cart")
-    assert show(platform, "logs", "--search", "nothing of this").startswith("No such log records")
+    assert show(platform, "logs", "--search", "nothing of this").startswith("Found no log records")
 
 
 def test_issues_are_listed_and_shown(platform: PlatformProcess) -> None:

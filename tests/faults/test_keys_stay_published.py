@@ -114,7 +114,7 @@ async def test_all_keys_are_published_again_after_redis_was_emptied(
     server.stop()
     # Revoked while Redis was unavailable.
     response = await revoke_ingest_key(control.database, control.directory, revoked_id, NOW)
-    assert "could not be told" in response["warning"]
+    assert "could not be informed" in response["warning"]
     server.start()
     # Never refused meanwhile: missing keys are not the same as unknown keys.
     async with asyncio.timeout(60):

@@ -208,5 +208,5 @@ async def test_an_unreachable_key_directory_is_a_warning(
         away = Operator(Engines(operator.engines.sessions, directory))
         told = await away.act("accounts/limit", id="acme", rate=3, burst=4)
         await directory.close()
-    assert "The edges could not be told" in told["warning"]
+    assert "The edges could not be informed" in told["warning"]
     assert (await operator.act("accounts/show"))["limits"]["ingest_burst"] == 4

@@ -290,11 +290,11 @@ async def test_an_unreachable_key_directory_is_a_warning(
         server.stop()
         wanted = {"name": "backup", "period_seconds": 60}
         told = await actions.add_heartbeat(control.sessions, directory, wanted, NOW)
-        assert "The edges could not be told" in told["warning"]
+        assert "The edges could not be informed" in told["warning"]
         key = (control.sessions, directory, "heartbeat", told["id"])
-        assert "The edges could not be told" in (await actions.add_key(*key, NOW))["warning"]
+        assert "The edges could not be informed" in (await actions.add_key(*key, NOW))["warning"]
         revoked = await actions.revoke_monitor_key(*key, told["key_id"], NOW)
-        assert "The edges could not be told" in revoked["warning"]
+        assert "The edges could not be informed" in revoked["warning"]
         await directory.close()
     await publish_keys(control.sessions, control.directory, NOW)
     async with control.sessions() as session:

@@ -337,6 +337,6 @@ async def test_an_unreachable_key_directory_is_a_warning(
         site = await away.add()
         changed = await away.act("domains", id=site["id"], add=["https://two.example"])
         await directory.close()
-    assert "The edges could not be told" in site["warning"]
-    assert "The edges could not be told" in changed["warning"]
+    assert "The edges could not be informed" in site["warning"]
+    assert "The edges could not be informed" in changed["warning"]
     assert (await control.act("show", id=site["id"]))["domains"] == [SHOP, "https://two.example"]

@@ -303,4 +303,4 @@ def test_the_help_names_every_scope_and_action(tmp_path: Path) -> None:
     listed = run_text(run, "--help")
     for name in ("account", "person", "token", "project", "audit"):
         assert f"    {name} " in listed
-        assert "With PHAROS_DATABASE_URL" in " ".join(run_text(run, name, "--help").split())
+        assert "the installation of PHAROS_DATABASE_URL" in " ".join(run_text(run, name, "--help").split())

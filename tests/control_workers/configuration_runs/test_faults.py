@@ -187,8 +187,8 @@ async def test_a_retry_publishes_what_could_not_be_published(begun: ReviewedProj
                 failed = result["operations"][position]
                 assert (failed["status"], failed["attempts"]) == ("failed", attempt)
                 assert failed["error"] == (
-                    "It is done, but the edges could not be told: The key directory does not answer now. "
-                    "Try it again, which tells them."
+                    "It is done, but the edges could not be informed: The key directory does not answer now. "
+                    "Retry the operation to inform them."
                 )
                 assert statuses(result)[position + 1 :] == ["pending"] * (COUNT - position - 1)
                 assert len(await effects(begun)) == count

@@ -243,5 +243,5 @@ async def test_an_unreachable_key_directory_is_a_warning(
         managed.engines = type(managed.engines)(managed.engines.sessions, directory)
         told = await managed.act("environments/remove", id="production")
         await directory.close()
-    assert "The edges could not be told" in told["warning"]
+    assert "The edges could not be informed" in told["warning"]
     assert await managed.count(Environment) == 0

@@ -138,7 +138,7 @@ async def test_an_unreachable_key_directory_is_a_warning(
         managed.engines = type(managed.engines)(managed.engines.sessions, directory)
         told = await managed.act("sites/remove", id=number)
         await directory.close()
-    assert "The edges could not be told" in told["warning"]
+    assert "The edges could not be informed" in told["warning"]
     assert await managed.count(Site) == 0
 
 
