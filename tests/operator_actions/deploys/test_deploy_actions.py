@@ -121,7 +121,7 @@ async def test_a_rollback_skips_releases_that_are_not_retained(managed: ManagedP
     async with managed.engines.sessions() as session, session.begin():
         await deployment_rows.remove_release(session, second, NOW)
     line = await managed.expect_refusal("deployments/roll-back", to=second)
-    assert line.startswith(f"Deployment {second} has no release that is retained;")
+    assert line.startswith(f"Deployment {second} has no retained release:")
     told = await managed.act("deployments/roll-back")
     assert (await managed.deployment(told["id"])).rolled_back_to_id == first
 
@@ -133,7 +133,7 @@ async def test_invalid_rollbacks_are_refused(managed: ManagedProject) -> None:
     )
     queued = await managed.queue()
     line = await managed.expect_refusal("deployments/roll-back", to=queued)
-    assert line.startswith(f"Deployment {queued} has no release that is retained;")
+    assert line.startswith(f"Deployment {queued} has no retained release:")
     assert "There is no deployment 999;" in await managed.expect_refusal("deployments/roll-back", to=999)
     await managed.act("environments/create", name="Staging", type="staging")
     line = await managed.expect_refusal("deployments/roll-back", environment_id="staging", to=queued)
