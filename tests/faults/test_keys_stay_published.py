@@ -141,7 +141,7 @@ async def test_a_key_revoked_during_an_outage_is_removed_when_redis_returns_with
         server.stop()
         response = await revoke_ingest_key(control.database, control.directory, revoked_id, NOW)
         assert (
-            "They go on as before until a control plane has published all keys again" in response["warning"]
+            "They go on as before until a control plane publishes all keys again" in response["warning"]
         )
     else:
         # As after a failover to a replica without the last changes.
