@@ -140,9 +140,7 @@ async def test_a_key_revoked_during_an_outage_is_removed_when_redis_returns_with
     if outage == "away":
         server.stop()
         response = await revoke_ingest_key(control.database, control.directory, revoked_id, NOW)
-        assert (
-            "They go on as before until a control plane publishes all keys again" in response["warning"]
-        )
+        assert "They go on as before until a control plane publishes all keys again" in response["warning"]
     else:
         # As after a failover to a replica without the last changes.
         response = await revoke_ingest_key(control.database, control.directory, revoked_id, NOW)
