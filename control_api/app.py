@@ -17,6 +17,7 @@ from control_api.limits.report_queue import DEFAULT_REPORT_LIMITS
 from control_api.limits.request_limits import RequestLimiter
 from control_api.limits.webhook_bodies import WebhookBodies
 from control_api.live_logs.log_streams import LogStreams
+from control_api.management.all_operations import ROUTERS
 from control_api.routes.accounts import router as accounts
 from control_api.routes.configurations import router as configuration
 from control_api.routes.deployments import router as deployments
@@ -104,6 +105,8 @@ def build_control_app(
     api.include_router(sites)
     api.include_router(schemas)
     api.include_router(reference)
+    for operations in ROUTERS:
+        api.include_router(operations.router)
     app.include_router(api)
     app.include_router(start_page)
     return app

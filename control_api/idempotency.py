@@ -11,11 +11,13 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.statements import insert_if_absent
+from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.tables.idempotency import RETENTION, IdempotentResponse
 from pipeline_contracts.errors import FieldError, InvalidInput, Unavailable
 
 _HEADER = "Idempotency-Key"
 _MAX_KEY_CHARACTERS = 255
+_SEPARATOR = b":"
 
 RouteResponse = tuple[int, dict[str, Any]]
 """Status and JSON document of a response."""
@@ -27,6 +29,8 @@ async def respond_idempotently(
     caller: str,
     body: bytes,
     make: Callable[[], Awaitable[RouteResponse]],
+    *,
+    seal: SealingKeys | None = None,
 ) -> Response:
     """Return the response of `make`, or the stored response of the first request with the same `Idempotency-Key`.
 
@@ -34,8 +38,9 @@ async def respond_idempotently(
     requests with one key the first calls `make`, and the others wait for it. An error changes nothing and is not
     stored. Without a key `make` is called each time.
 
-    `caller` identifies who chose the key; keys of different callers are independent. Raises `InvalidInput` for an
-    invalid key or one that was used for another request, and the exceptions of `make`.
+    `caller` identifies who chose the key; keys of different callers are independent. With `seal`, the response is
+    stored sealed, because it contains a secret. Raises `InvalidInput` for an invalid key or one that was used for
+    another request, and the exceptions of `make`.
     """
     keys = request.headers.getlist(_HEADER)
     if not keys:
@@ -45,12 +50,33 @@ async def respond_idempotently(
     now = datetime.now(UTC)
     digest = hashlib.sha256(f"{request.method} {request.url.path}\0".encode() + body).digest()
     if not await _claim_key(session, caller, key, digest, now):
-        return await _stored_response(session, caller, key, digest)
+        return await _stored_response(session, caller, key, digest, seal)
     status, document = await make()
     content = orjson.dumps(document)
+    stored = content if seal is None else _seal(content, seal, caller, key)
     row = (IdempotentResponse.caller == caller) & (IdempotentResponse.key == key)
-    await session.execute(update(IdempotentResponse).where(row).values(status=status, body=content))
+    await session.execute(update(IdempotentResponse).where(row).values(status=status, body=stored))
     return _json_response(status, content)
+
+
+def _seal(content: bytes, keys: SealingKeys, caller: str, key: str) -> bytes:
+    sealed = keys.seal({"body": content.decode()}, _owner(caller, key))
+    return sealed.key_id.encode() + _SEPARATOR + sealed.data
+
+
+def _open(stored: bytes, keys: SealingKeys, caller: str, key: str) -> bytes:
+    key_id, _, data = stored.partition(_SEPARATOR)
+    try:
+        return keys.open(Sealed(key_id.decode(), data), _owner(caller, key))["body"].encode()
+    except CannotOpen as error:
+        # The key that sealed it was rotated out within the 24 hours.
+        raise _invalid_key(
+            "was used already, and its response cannot be opened any more; choose a new one"
+        ) from error
+
+
+def _owner(caller: str, key: str) -> str:
+    return f"idempotent response of {caller} to {key}"
 
 
 def _check_key(keys: Sequence[str]) -> str:
@@ -80,7 +106,9 @@ async def _claim_key(session: AsyncSession, caller: str, key: str, digest: bytes
     return (await session.execute(claimed)).scalar_one_or_none() is not None
 
 
-async def _stored_response(session: AsyncSession, caller: str, key: str, digest: bytes) -> Response:
+async def _stored_response(
+    session: AsyncSession, caller: str, key: str, digest: bytes, seal: SealingKeys | None
+) -> Response:
     query = select(IdempotentResponse).where(
         IdempotentResponse.caller == caller, IdempotentResponse.key == key
     )
@@ -90,7 +118,10 @@ async def _stored_response(session: AsyncSession, caller: str, key: str, digest:
         raise Unavailable("The idempotency key is expiring. Send the same request again.")
     if row.request_digest != digest:
         raise _invalid_key("was used for another request; choose a new one for each")
-    response = _json_response(row.status or 200, row.body or b"")
+    content = row.body or b""
+    if seal is not None:
+        content = _open(content, seal, caller, key)
+    response = _json_response(row.status or 200, content)
     response.headers["Idempotent-Replayed"] = "true"
     return response
 

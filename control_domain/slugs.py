@@ -7,6 +7,7 @@ from typing import Any
 
 from control_domain import next_steps
 from control_domain.refusals import Refused
+from pipeline_contracts.errors import invalid_field
 
 MAX_NAME_LENGTH = 100
 MAX_SLUG_LENGTH = 60
@@ -20,6 +21,32 @@ _TRANSLITERATION = str.maketrans(
 def is_name(text: str) -> bool:
     """Return True if the text is a valid name."""
     return 1 <= len(text) <= MAX_NAME_LENGTH and text.isprintable()
+
+
+def check_name(name: str, field: str = "name") -> str:
+    """Return the name without spaces around it. Raises `InvalidInput`."""
+    stripped = name.strip()
+    if not is_name(stripped):
+        raise invalid_field(field, f"must be 1 to {MAX_NAME_LENGTH} printable characters")
+    return stripped
+
+
+def choose_slug(slug: str | None, name: str) -> str:
+    """Return the slug, or one made from the name if it is None. Raises `InvalidInput`."""
+    chosen = make_slug(name) if slug is None else slug
+    if not is_slug(chosen):
+        rule = f"1 to {MAX_SLUG_LENGTH} of a-z, 0-9 and single hyphens, with at least one letter"
+        if slug is None:
+            raise invalid_field(
+                "slug", f"is required, because none can be made from the name; must be {rule}"
+            )
+        raise invalid_field("slug", f"must be {rule}")
+    return chosen
+
+
+def is_slug(text: str) -> bool:
+    """Return True if the text is a valid slug. One of digits alone would be read as a numeric ID."""
+    return _SLUG.fullmatch(text) is not None and len(text) <= MAX_SLUG_LENGTH and not text.isdigit()
 
 
 def read_name(params: Mapping[str, Any], name: str = "name") -> str:

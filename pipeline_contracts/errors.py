@@ -99,6 +99,14 @@ class DeployNotAllowed(Problem):
     title = "May not use Deploy in the project"
 
 
+class NotAllowed(Problem):
+    """The token's owner may not do this in the account."""
+
+    status = 403
+    slug = "not-allowed"
+    title = "The role does not allow this"
+
+
 class OriginNotRegistered(Problem):
     """A page whose origin is not registered for the site."""
 
@@ -187,6 +195,36 @@ class RepositoryNotReady(Problem):
     title = "The repository cannot deploy"
 
 
+class Conflict(Problem):
+    """The operation is not possible in the current state; `detail` says what has to change first."""
+
+    status = 409
+    slug = "conflict"
+    title = "Not possible in the current state"
+
+
+class NameTaken(Conflict):
+    """Another object has the name or slug already."""
+
+    slug = "name-taken"
+    title = "The name is taken"
+
+
+class SecondPersonRequired(Conflict):
+    """The change needs the agreement of a second person: one makes a configuration review, the other applies it."""
+
+    slug = "second-person-required"
+    title = "A second person has to agree"
+
+
+class PreconditionFailed(Problem):
+    """`If-Match` names another version than the current one: somebody has changed the object since it was read."""
+
+    status = 412
+    slug = "precondition-failed"
+    title = "The object has changed"
+
+
 class PayloadTooLarge(Problem):
     """A request over a limit of size or count."""
 
@@ -209,6 +247,14 @@ class InvalidInput(Problem):
     status = 422
     slug = "validation-failed"
     title = "Validation failed"
+
+
+def invalid_field(field: str, message: str) -> InvalidInput:
+    """Return the error for one invalid field; `message` is its rule: "must be …"."""
+    return InvalidInput(
+        "Nothing was changed. Fix the fields listed below and send the request again.",
+        errors=[FieldError(field, message)],
+    )
 
 
 class PayloadNotUsable(InvalidInput):

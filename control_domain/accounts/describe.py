@@ -1,7 +1,7 @@
 """Documents of accounts, their members and API tokens, for operators."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from control_domain.accounts.members import Member
 from control_domain.keys import is_live
@@ -9,7 +9,23 @@ from control_domain.tables.accounts import Account, ApiToken, Person
 from pipeline_contracts.times import format_time
 
 
-def summarize_account(account: Account) -> dict[str, Any]:
+class AccountSummary(TypedDict):
+    """An account, as other documents include it."""
+
+    id: str
+    name: str
+    slug: str
+
+
+class PersonSummary(TypedDict):
+    """A person, as other documents include them."""
+
+    id: str
+    name: str
+    email: str
+
+
+def summarize_account(account: Account) -> AccountSummary:
     """Return the ID, name and slug of the account, as other documents include them."""
     return {"id": account.public_id, "name": account.name, "slug": account.slug}
 
@@ -28,7 +44,7 @@ def describe_account(account: Account) -> dict[str, Any]:
     }
 
 
-def summarize_person(person: Person) -> dict[str, Any]:
+def summarize_person(person: Person) -> PersonSummary:
     """Return the ID, name and address of the person, as other documents include them."""
     return {"id": person.public_id, "name": person.name, "email": person.email}
 

@@ -18,6 +18,7 @@ from control_domain.database.public_ids import matches_id
 from control_domain.refusals import Refused
 from control_domain.tables.accounts import Account, ApiToken, Membership, Person
 from control_domain.tables.projects import Project, ProjectRole
+from pipeline_contracts.errors import NotFound
 
 
 class Member(NamedTuple):
@@ -107,6 +108,26 @@ async def lock_member(session: AsyncSession, account: Account, name_or_id: str) 
             f"{next_steps.add_to_account(person.email, account.slug)}"
         )
     return Member(person, account, role)
+
+
+async def find_member(
+    session: AsyncSession, account: Account, number_or_id: str, *, lock: bool = False
+) -> Member:
+    """Return the member of the account with this number or public ID. Raises `NotFound`.
+
+    With `lock`, the account and its memberships do not change before the end of the transaction.
+    """
+    if lock:
+        await lock_account_row(session, account)
+    query = (
+        select(Person, Membership.role)
+        .join(Membership, Membership.person_id == Person.id)
+        .where(Membership.account_id == account.id, matches_id(Person.id, Person.public_id, number_or_id))
+    )
+    row = (await session.execute(query)).one_or_none()
+    if row is None:
+        raise NotFound("The account has no such person.")
+    return Member(row[0], account, row[1])
 
 
 async def change_role(session: AsyncSession, member: Member, role: str) -> None:

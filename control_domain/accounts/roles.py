@@ -1,13 +1,25 @@
-"""Roles in accounts and projects, and the rights that they give to Deploy.
+"""Roles in accounts and projects, the rights that they give, and the scopes of API tokens.
 
 Owners and admins of an account have all rights in all of its projects. A member has the rights of the role in the
-project: a viewer reads; a deployer also deploys, scales and sets variables; a maintainer also approves or rejects.
-Without a role in a project, a member may not use Deploy in it.
+project: a viewer reads; a deployer also deploys, scales, sets variables and changes monitors and sites; a maintainer
+also approves or rejects, and changes the project and its environments. Without a role in a project, a member may not
+use it.
 """
 
 from enum import IntEnum
 
-SCOPES = ("account:read", "analytics:read", "deploy:read", "deploy:write")
+SCOPES = (
+    "account:read",
+    "account:write",
+    "projects:write",
+    "deploy:read",
+    "deploy:write",
+    "monitoring:read",
+    "monitoring:write",
+    "analytics:read",
+    "analytics:write",
+    "telemetry:read",
+)
 """What API tokens may have."""
 
 ACCOUNT_ROLES = ("owner", "admin", "member")
@@ -20,10 +32,22 @@ class Right(IntEnum):
     READ = 1
     DEPLOY = 2
     DECIDE = 3
+    MANAGE = 4
 
 
-PROJECT_ROLES = {"viewer": Right.READ, "deployer": Right.DEPLOY, "maintainer": Right.DECIDE}
+PROJECT_ROLES = {"viewer": Right.READ, "deployer": Right.DEPLOY, "maintainer": Right.MANAGE}
 """The highest right of each role."""
+
+
+class AccountRight(IntEnum):
+    """A right in an account; each includes the rights before it."""
+
+    READ = 1
+    MANAGE = 2
+    OWN = 3
+
+
+_ACCOUNT_RIGHTS = {"owner": AccountRight.OWN, "admin": AccountRight.MANAGE, "member": AccountRight.READ}
 
 
 def is_allowed(account_role: str, project_role: str | None, right: Right) -> bool:
@@ -36,3 +60,8 @@ def is_allowed(account_role: str, project_role: str | None, right: Right) -> boo
 def sees_all_projects(account_role: str) -> bool:
     """Return True if the role in the account gives access to every project."""
     return account_role in _ALL_PROJECTS
+
+
+def has_account_right(account_role: str, right: AccountRight) -> bool:
+    """Return True if the role in the account gives the right."""
+    return _ACCOUNT_RIGHTS[account_role] >= right

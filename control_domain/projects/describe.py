@@ -1,30 +1,69 @@
 """Documents of projects and environments, as the public API returns them."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict, cast
+
+from msgspec import Meta
 
 from control_domain.projects.listing import ListedEnvironment
 from control_domain.tables.projects import Environment, Project
 
 
-def summarize_project(project: Project) -> dict[str, str]:
+class ProjectSummary(TypedDict):
+    """A project, as other documents include it."""
+
+    id: str
+    name: str
+    slug: str
+
+
+class EnvironmentDocument(TypedDict):
+    """An environment, as a project includes it. Replicas and state are what is desired, not what runs now."""
+
+    id: str
+    name: str
+    slug: str
+    type: Literal["production", "staging", "development", "preview"]
+    desired_replicas: Annotated[int, Meta(ge=1, le=20)]
+    state: Literal["running", "hibernated"]
+
+
+class ProjectDocument(TypedDict):
+    """A project with its environments."""
+
+    id: str
+    name: str
+    slug: str
+    environments: list[EnvironmentDocument]
+
+
+class RemovedProject(TypedDict):
+    """A project that was removed."""
+
+    id: str
+    name: str
+    slug: str
+    deployments: Annotated[int, Meta(description="The number of deployments that were removed with it.")]
+
+
+def summarize_project(project: Project) -> ProjectSummary:
     """Return the ID, name and slug of the project, as other documents include them."""
     return {"id": project.public_id, "name": project.name, "slug": project.slug}
 
 
-def describe_environment(environment: Environment | ListedEnvironment) -> dict[str, Any]:
+def describe_environment(environment: Environment | ListedEnvironment) -> EnvironmentDocument:
     """`state` and `desired_replicas` are the desired state, not what runs now."""
     return {
         "id": environment.public_id,
         "name": environment.name,
         "slug": environment.slug,
-        "type": environment.type,
+        "type": cast(Any, environment.type),
         "desired_replicas": environment.desired_replicas,
-        "state": environment.state,
+        "state": cast(Any, environment.state),
     }
 
 
-def describe_project(project: Project, environments: Iterable[ListedEnvironment]) -> dict[str, Any]:
+def describe_project(project: Project, environments: Iterable[ListedEnvironment]) -> ProjectDocument:
     return {
         "id": project.public_id,
         "name": project.name,

@@ -11,7 +11,12 @@ from control_domain.database.public_ids import matches_id
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from pipeline_contracts.errors import DeployNotAllowed, NotFound
 
-_CAN = {Right.READ: "use Deploy", Right.DEPLOY: "deploy", Right.DECIDE: "decide"}
+_CAN = {
+    Right.READ: "use Deploy",
+    Right.DEPLOY: "deploy",
+    Right.DECIDE: "decide",
+    Right.MANAGE: "change settings",
+}
 
 
 def is_callers_role(caller: Caller) -> ColumnElement[bool]:

@@ -35,6 +35,7 @@ from pipeline_contracts.credentials import CredentialKind, digest_credential, ma
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import format_time
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.accounts import migrated
 from tests.support.cheap_engines import build_control_app
 from tests.support.databases import copied_database, read_all_rows
@@ -43,9 +44,17 @@ from tests.support.serve_control import VARIABLE_KEYS, serving_control
 
 RECEIPT_KEY = b"a receipt key of the test suite, 32+"
 ALL_SCOPES = frozenset(SCOPES)
+_DOCUMENTED_SCOPES = ("account:read", "analytics:read", "deploy:read", "deploy:write")
 SCOPE_SETS = [
-    frozenset(chosen) for count in range(len(SCOPES) + 1) for chosen in itertools.combinations(SCOPES, count)
+    *(
+        frozenset(chosen)
+        for count in range(len(_DOCUMENTED_SCOPES) + 1)
+        for chosen in itertools.combinations(_DOCUMENTED_SCOPES, count)
+    ),
+    ALL_SCOPES,
+    *(ALL_SCOPES - {scope} for scope in SCOPES),
 ]
+"""Every set of the four documented scopes, all scopes, and all but one."""
 PEOPLE: dict[str, tuple[str, str | None]] = {
     "owner": ("owner", None),
     "admin": ("admin", None),
@@ -124,6 +133,7 @@ class Platform:
     http: aiohttp.ClientSession
     engine: AsyncEngine
     sessions: Sessions
+    directory: InProcessKeyDirectory
     acme: Tenant
     other: Tenant
 
@@ -326,8 +336,9 @@ async def _serve_platform(prepared: Prepared, url: str, column_store: Any = None
         engine = open_engine(url)
         stack.push_async_callback(engine.dispose)
         sessions = open_sessions(engine)
-        app = build_control_app(sessions, column_store, RECEIPT_KEY, VARIABLE_KEYS)
+        directory = InProcessKeyDirectory()
+        app = build_control_app(sessions, column_store, RECEIPT_KEY, VARIABLE_KEYS, directory=directory)
         served = await stack.enter_async_context(serving_control(app))
         connector = aiohttp.TCPConnector(limit=_CONNECTIONS)
         http = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
-        yield Platform(app, served, http, engine, sessions, prepared.acme, prepared.other)
+        yield Platform(app, served, http, engine, sessions, directory, prepared.acme, prepared.other)

@@ -1,0 +1,1 @@
+"""The typed operations of the management API, one module per noun."""

@@ -1,0 +1,8 @@
+"""The modules of operations, in the order of the reference."""
+
+from collections.abc import Sequence
+
+from control_api.management import projects
+from control_api.operations.router import OperationRouter
+
+ROUTERS: Sequence[OperationRouter] = (projects.operations,)

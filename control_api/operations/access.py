@@ -1,0 +1,143 @@
+"""Who calls an operation, and the object that its path names.
+
+An operation declares both with one parameter, whose dependency checks in this order: token, scope, object, right.
+
+    At_Project = Annotated[At[Project], at(find_project, "project", "projects:write", Right.MANAGE)]
+
+    @operations.patch("/v1/projects/{project}")
+    async def update_project(at: At_Project, body: …) -> ProjectDocument: …
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import IntEnum
+from typing import Any, Generic, TypeVar
+
+from fastapi import Depends, Request
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.authentication import actor_of, api_token
+from control_api.operations.versions import check_if_match
+from control_api.request_session import Session, end_transaction
+from control_domain.accounts.operations import Caller
+from control_domain.accounts.roles import AccountRight, Right, has_account_right
+from control_domain.audit import Actor
+from control_domain.database.public_ids import parse_number
+from control_domain.paging import Cursors
+from control_domain.sealing import SealingKeys
+from control_domain.tables.accounts import Account
+from pipeline_contracts.errors import NotAllowed
+from storage_backends.column_store.interface import ColumnStore
+from storage_backends.key_directory.interface import KeyDirectory
+
+T = TypeVar("T")
+
+Find = Callable[[AsyncSession, Caller, str, Right], Awaitable[T]]
+"""Returns the object of the caller's account with this ID. Raises `NotFound` and `DeployNotAllowed`."""
+
+
+@dataclass(slots=True)
+class At(Generic[T]):
+    """A request of an operation: its caller, and the object at which it is directed."""
+
+    request: Request
+    session: AsyncSession
+    caller: Caller
+    found: T
+    """The object that the path names; for a path that names none, the account."""
+    now: datetime
+    after_commit: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """Called after the transaction is committed, such as to publish a key. If one raises `StorageUnavailable`, the
+    response has a `warning`."""
+
+    @property
+    def account(self) -> Account:
+        return self.caller.account
+
+    @property
+    def actor(self) -> Actor:
+        """The caller, as audit entries name it."""
+        return actor_of(self.request, self.caller)
+
+    @property
+    def sealing_keys(self) -> SealingKeys:
+        keys: SealingKeys = self.request.app.state.variable_keys
+        return keys
+
+    @property
+    def directory(self) -> KeyDirectory:
+        directory: KeyDirectory = self.request.app.state.key_directory
+        return directory
+
+    @property
+    def column_store(self) -> ColumnStore:
+        """The column store for reads that people wait for."""
+        store: ColumnStore = self.request.app.state.report_store
+        return store
+
+    def cursors(self, name: str) -> Cursors:
+        """Return the cursors of the list `name`, which only this account can use."""
+        return Cursors(self.request.app.state.cursor_key, self.account.public_id, name)
+
+    def number(self, parameter: str) -> int | None:
+        """Return the number in the path, or None if the parameter is no number that a row can have."""
+        return parse_number(self.request.path_params[parameter])
+
+    def text(self, parameter: str) -> str:
+        """Return a parameter of the path."""
+        return str(self.request.path_params[parameter])
+
+    def check_if_match(self, settings: Mapping[str, Any]) -> None:
+        """Raise `PreconditionFailed` if `If-Match` names other settings than these, which are locked."""
+        check_if_match(self.request, settings)
+
+    async def end_transaction(self) -> None:
+        """Commit before a slow operation; loaded objects stay readable."""
+        await end_transaction(self.session)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What an operation requires, for the reference and for the tests of rights."""
+
+    scope: str
+    right: IntEnum
+    """A `Right` in the project of the object, or an `AccountRight`."""
+
+
+ACCESS_ATTRIBUTE = "pharos_access"
+"""The attribute of a dependency that holds its `Access`."""
+
+
+def at(find: Find[T], parameter: str, scope: str, right: Right) -> Any:
+    """Return the dependency that yields `At` the object that the path's `parameter` names.
+
+    401 without a valid token, 403 without the scope or the right, 404 for an object of another account.
+    """
+    authenticate = api_token(scope)
+
+    async def find_object(request: Request, session: Session) -> At[T]:
+        caller = await authenticate(request, session)
+        found = await find(session, caller, str(request.path_params[parameter]), right)
+        return At(request, session, caller, found, datetime.now(UTC))
+
+    setattr(find_object, ACCESS_ATTRIBUTE, Access(scope, right))
+    return Depends(find_object)
+
+
+def at_account(scope: str, right: AccountRight = AccountRight.READ) -> Any:
+    """Return the dependency that yields `At` the account of the token: 403 without the scope or the right."""
+    authenticate = api_token(scope)
+
+    async def find_account(request: Request, session: Session) -> At[Account]:
+        caller = await authenticate(request, session)
+        if not has_account_right(caller.role, right):
+            wanted = "an owner" if right is AccountRight.OWN else "an owner or admin"
+            raise NotAllowed(
+                f"Only {wanted} of the account may do this, and {caller.person.name} is {caller.role}."
+            )
+        return At(request, session, caller, caller.account, datetime.now(UTC))
+
+    setattr(find_account, ACCESS_ATTRIBUTE, Access(scope, right))
+    return Depends(find_account)

@@ -1,0 +1,260 @@
+"""The part of the OpenAPI document that describes the typed operations, made from their types and docstrings."""
+
+import inspect
+import re
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from control_api.operations.pages import PageOf
+from control_api.operations.router import Operation
+from control_domain.accounts.roles import AccountRight, Right
+from pipeline_contracts.errors import DeployNotAllowed, NotAllowed, Problem
+
+_PARAMETER = re.compile(r"\{(\w+)\}")
+_REF_TEMPLATE = "#/components/schemas/{name}"
+# Suffix of the classes of response documents, which the names of schemas do without.
+_SUFFIX = "Document"
+
+_PATH_PARAMETERS: Mapping[str, tuple[str, str]] = {
+    "project": ("string", "The project's string ID, or its number."),
+    "environment": ("string", "The environment's string ID, or its number."),
+    "person": ("string", "The person's string ID, or their number."),
+    "build": ("integer", "The deployment's ID."),
+}
+"""Type and description of the parameters in paths; others are integers with the name of their object."""
+
+_RIGHTS: Mapping[Any, str] = {
+    Right.READ: "Needs a role in the project.",
+    Right.DEPLOY: "Needs the role deployer or maintainer in the project.",
+    Right.DECIDE: "Needs the role maintainer in the project.",
+    Right.MANAGE: "Needs the role maintainer in the project.",
+    AccountRight.READ: "",
+    AccountRight.MANAGE: "Only for owners and admins of the account.",
+    AccountRight.OWN: "Only for owners of the account.",
+}
+
+
+def describe_operations(operations: Iterable[Operation]) -> dict[str, Any]:
+    """Return `paths` and `components` of the operations. Raises `ValueError` if two operations have the same ID."""
+    operations = list(operations)
+    ids = [operation.id for operation in operations]
+    if repeated := {each for each in ids if ids.count(each) > 1}:
+        raise ValueError(f"operations with the same ID: {', '.join(sorted(repeated))}")
+    schemas, components = _make_schemas(operations)
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        item = paths.setdefault(operation.path, {})
+        item[operation.method.lower()] = _describe(operation, schemas)
+    return {"paths": paths, "components": {"schemas": components}}
+
+
+def _make_schemas(operations: Sequence[Operation]) -> tuple[dict[Any, Any], dict[str, Any]]:
+    """Return the schema of each type that an operation names, and the components that they refer to."""
+    wanted: list[Any] = []
+    for operation in operations:
+        wanted.append(_document_of(operation.answer))
+        if operation.body is not None:
+            wanted.append(operation.body)
+        wanted += [field.type for field in msgspec.structs.fields(operation.query)]
+    unique = list({repr(type_): type_ for type_ in wanted}.values())
+    schemas, components = msgspec.json.schema_components(unique, ref_template=_REF_TEMPLATE)
+    by_type = {repr(type_): _rename(schema) for type_, schema in zip(unique, schemas, strict=True)}
+    return by_type, {_short(name): _tidy(_rename(schema)) for name, schema in sorted(components.items())}
+
+
+def _document_of(answer: Any) -> Any:
+    """Return the type of a document, of a list of documents, or of a page of them."""
+    if typing.get_origin(answer) in (PageOf, list):
+        (document,) = typing.get_args(answer)
+        return document
+    return answer
+
+
+def _short(name: str) -> str:
+    return name.removesuffix(_SUFFIX) or name
+
+
+def _rename(schema: Any) -> Any:
+    """Return the schema with short names in its references."""
+    if isinstance(schema, dict):
+        return {
+            key: _REF_TEMPLATE.format(name=_short(value.rpartition("/")[2]))
+            if key == "$ref"
+            else _rename(value)
+            for key, value in schema.items()
+        }
+    return [_rename(each) for each in schema] if isinstance(schema, list) else schema
+
+
+def _tidy(schema: Any) -> Any:
+    """Return the schema of a component without its title, which repeats its name, and with a plain description."""
+    schema = {key: value for key, value in schema.items() if key != "title"}
+    if "description" in schema:
+        schema["description"] = inspect.cleandoc(schema["description"])
+    return schema
+
+
+def _describe(operation: Operation, schemas: Mapping[Any, Any]) -> dict[str, Any]:
+    summary, _, rest = inspect.cleandoc(operation.handler.__doc__ or "").partition("\n")
+    access = operation.access
+    needed = "" if access is None else _RIGHTS[access.right]
+    description = "\n\n".join(part for part in (rest.strip(), needed) if part)
+    described: dict[str, Any] = {
+        "operationId": operation.id,
+        "tags": [operation.tag],
+        "summary": summary.rstrip("."),
+    }
+    if description:
+        described["description"] = description
+    if access is None:
+        described["security"] = []
+    else:
+        described["x-required-scope"] = access.scope
+    if parameters := _describe_parameters(operation, schemas):
+        described["parameters"] = parameters
+    if operation.body is not None:
+        described["requestBody"] = {
+            "required": not operation.is_body_optional,
+            "content": {"application/json": {"schema": schemas[repr(operation.body)]}},
+        }
+    described["responses"] = _describe_responses(operation, schemas)
+    return described
+
+
+def _describe_parameters(operation: Operation, schemas: Mapping[Any, Any]) -> list[dict[str, Any]]:
+    parameters: list[dict[str, Any]] = []
+    for name in _PARAMETER.findall(operation.path):
+        type_, text = _PATH_PARAMETERS.get(name, ("integer", f"The {name.replace('_', ' ')}'s ID."))
+        schema = (
+            {"type": "integer", "minimum": 1} if type_ == "integer" else {"type": "string", "minLength": 1}
+        )
+        parameters.append(
+            {"name": name, "in": "path", "required": True, "description": text, "schema": schema}
+        )
+    for field in msgspec.structs.fields(operation.query):
+        of_field: dict[str, Any] = dict(schemas[repr(field.type)])
+        text = of_field.pop("description", "")
+        of_field = _without_null(of_field)
+        if not field.required and field.default not in (None, msgspec.UNSET, msgspec.NODEFAULT):
+            of_field["default"] = msgspec.to_builtins(field.default)
+        parameters.append(
+            {"name": field.encode_name, "in": "query", "required": field.required, "schema": of_field}
+            | ({"description": text} if text else {})
+        )
+    if operation.method == "POST" and operation.access is not None:
+        parameters.append({"$ref": "#/components/parameters/IdempotencyKey"})
+    if operation.has_etag and operation.method in ("PATCH", "PUT"):
+        parameters.append({"$ref": "#/components/parameters/IfMatch"})
+    return parameters
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a parameter: text that is there is never null."""
+    options = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    if not options:
+        return schema
+    rest = {key: value for key, value in schema.items() if key != "anyOf"}
+    return {**rest, **options[0]} if len(options) == 1 else {**rest, "anyOf": options}
+
+
+def _describe_responses(operation: Operation, schemas: Mapping[Any, Any]) -> dict[str, Any]:
+    headers: dict[str, Any] = {"X-Request-Id": {"$ref": "#/components/headers/RequestId"}}
+    if operation.has_etag:
+        headers["ETag"] = {"$ref": "#/components/headers/ETag"}
+    content: dict[str, Any] = {"application/json": {"schema": _envelope(operation, schemas)}}
+    if operation.streams:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    responses: dict[str, Any] = {
+        str(operation.status): {
+            "description": f"{HTTPStatus(operation.status).phrase}.",
+            "headers": headers,
+            "content": content,
+        }
+    }
+    return responses | _describe_problems(operation)
+
+
+def _envelope(operation: Operation, schemas: Mapping[Any, Any]) -> dict[str, Any]:
+    answer = operation.answer
+    document = schemas[repr(_document_of(answer))]
+    properties: dict[str, Any] = {"data": document}
+    required = ["data"]
+    if typing.get_origin(answer) in (PageOf, list):
+        properties["data"] = {"type": "array", "items": document}
+    if typing.get_origin(answer) is PageOf:
+        properties["next_cursor"] = {"$ref": "#/components/schemas/NextCursor"}
+        required.append("next_cursor")
+    if operation.method != "GET":
+        properties["warning"] = {"$ref": "#/components/schemas/Warning"}
+    return {"type": "object", "required": required, "properties": properties}
+
+
+_SHARED_RESPONSES: Mapping[int, str] = {
+    401: "ApiTokenInvalid",
+    408: "BodyTooSlow",
+    413: "BodyTooLarge",
+    415: "BodyNotJson",
+    429: "TooManyRequests",
+    503: "Unavailable",
+}
+"""Responses of `document.yaml` by status, for the problems that every operation of a kind can have."""
+
+
+def _describe_problems(operation: Operation) -> dict[str, Any]:
+    """Return the responses for the problems of an operation."""
+    statuses = [429, 503]
+    slugs: dict[int, list[str]] = {422: ["validation-failed"]}
+    if operation.access is not None:
+        statuses.append(401)
+        not_allowed = DeployNotAllowed if isinstance(operation.access.right, Right) else NotAllowed
+        slugs[403] = ["missing-scope", not_allowed.slug]
+    if "{" in operation.path:
+        slugs[404] = ["not-found"]
+    if operation.body is not None:
+        statuses += [408, 413, 415]
+    if operation.has_etag and operation.method in ("PATCH", "PUT"):
+        slugs[412] = ["precondition-failed"]
+    for problem in operation.problems:
+        named = slugs.setdefault(problem.status, [])
+        if problem.slug not in named:
+            named.append(problem.slug)
+    responses = {
+        status: {"$ref": f"#/components/responses/{_SHARED_RESPONSES[status]}"}
+        for status in statuses
+        if status not in slugs
+    }
+    responses |= {status: _describe_slugs(named) for status, named in slugs.items()}
+    return {str(status): responses[status] for status in sorted(responses)}
+
+
+def _describe_slugs(slugs: Sequence[str]) -> dict[str, Any]:
+    titles = _titles()
+    only_validation = list(slugs) == ["validation-failed"]
+    return {
+        "description": " ".join(f"`{slug}`: {titles[slug]}." for slug in slugs),
+        "headers": {"X-Request-Id": {"$ref": "#/components/headers/RequestId"}},
+        "content": {
+            "application/problem+json": {
+                "schema": {
+                    "$ref": f"#/components/schemas/{'ValidationProblem' if only_validation else 'Problem'}"
+                }
+            }
+        },
+    }
+
+
+@cache
+def _titles() -> dict[str, str]:
+    """Return the title of every problem by its slug."""
+    found: dict[str, str] = {}
+    classes: list[type[Problem]] = [Problem]
+    while classes:
+        problem = classes.pop()
+        found.setdefault(problem.slug, problem.title)
+        classes += problem.__subclasses__()
+    return found

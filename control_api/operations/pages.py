@@ -1,0 +1,65 @@
+"""Pages of lists: `limit` and `cursor`, and the `next_cursor` of the answer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from control_api.operations.access import At
+from control_domain.paging import DEFAULT_LIMIT, MAX_LIMIT, Cursors, Page
+from pipeline_contracts.errors import FieldError, InvalidInput
+
+D = TypeVar("D")
+
+
+class PageQuery(msgspec.Struct, kw_only=True):
+    """The parameters of a paged list; lists with filters extend it."""
+
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="How many items a page has at most.")] = (
+        DEFAULT_LIMIT
+    )
+    cursor: Annotated[
+        str | None,
+        Meta(
+            description="`next_cursor` of the page before, as it came; an altered one, or one of another list, is 422."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageOf(Generic[D]):
+    """One page of documents: the answer of a paged list."""
+
+    items: Sequence[D]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The requested page, and the cursors of its list."""
+
+    page: Page
+    _cursors: Cursors
+
+    def answer(self, documents: Sequence[D], last_id: int | None) -> PageOf[D]:
+        """Return the page. `last_id` is the ID of the last row if more rows follow, else None."""
+        return PageOf(documents, None if last_id is None else self._cursors.write(last_id))
+
+
+def read_pages(at: At[Any], query: PageQuery, name: str) -> Pages:
+    """Return the page that a query asks for, of the list `name`. Raises `InvalidInput` for a cursor of another list.
+
+    Rows are ordered by descending ID: `page.before` is the ID that the page begins below.
+    """
+    cursors = at.cursors(name)
+    before = None
+    if query.cursor is not None:
+        before = cursors.read(query.cursor)
+        if before is None:
+            raise InvalidInput(
+                "Correct the query parameters below and send the request again.",
+                errors=[FieldError("cursor", "is none of this list; begin again without it")],
+            )
+    return Pages(Page(query.limit, before), cursors)

@@ -1,0 +1,255 @@
+"""Routes of typed operations. A route reads its inputs through dependencies and returns a document; this layer adds the
+envelope, `ETag`, `Idempotency-Key` and what the OpenAPI document says about the operation."""
+
+import hmac
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+import orjson
+from fastapi import APIRouter, Request, Response
+
+from control_api.idempotency import RouteResponse, respond_idempotently
+from control_api.operations.access import ACCESS_ATTRIBUTE, Access, At
+from control_api.operations.bodies import BODY_ATTRIBUTE
+from control_api.operations.pages import PageOf
+from control_api.operations.queries import QUERY_ATTRIBUTE, NoQuery, read_query
+from control_api.operations.versions import make_etag
+from control_api.request_session import end_transaction
+from pipeline_contracts.errors import Problem, StorageUnavailable
+
+H = TypeVar("H", bound=Callable[..., Awaitable[Any]])
+
+SettingsOf = Callable[[Any], Mapping[str, Any]]
+"""Returns the part of a response document that `ETag` and `If-Match` are about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation, as the OpenAPI document and the generated tests see it."""
+
+    method: str
+    path: str
+    """Below `/api`."""
+    tag: str
+    handler: Callable[..., Any]
+    access: Access | None
+    """None: the operation needs no API token."""
+    body: type[msgspec.Struct] | None
+    is_body_optional: bool
+    query: type[msgspec.Struct]
+    answer: Any
+    """The type that the handler returns: a document, a list of documents, or `PageOf` documents."""
+    status: int
+    problems: Sequence[type[Problem]]
+    """What it raises beside the problems of every operation."""
+    has_etag: bool
+    streams: bool
+    """True if the operation also answers `text/event-stream`."""
+
+    @property
+    def id(self) -> str:
+        return self.handler.__name__
+
+
+class OperationRouter:
+    """The operations of one module of routes."""
+
+    def __init__(self, tag: str) -> None:
+        self.router = APIRouter()
+        self.operations: list[Operation] = []
+        self._tag = tag
+
+    def get(
+        self,
+        path: str,
+        *,
+        etag: SettingsOf | None = None,
+        problems: Sequence[type[Problem]] = (),
+        streams: bool = False,
+        answer: Any = None,
+    ) -> Callable[[H], H]:
+        """Register a read. A handler that returns a `Response` names its document in `answer`."""
+        return self._register("GET", path, 200, problems, etag=etag, streams=streams, answer=answer)
+
+    def post(
+        self,
+        path: str,
+        *,
+        status: int = 200,
+        etag: SettingsOf | None = None,
+        problems: Sequence[type[Problem]] = (),
+        secret: bool = False,
+    ) -> Callable[[H], H]:
+        """Register an operation that `Idempotency-Key` protects. `secret`: its answer has one, and is stored sealed."""
+        return self._register("POST", path, status, problems, etag=etag, secret=secret)
+
+    def put(
+        self,
+        path: str,
+        *,
+        status: int = 200,
+        etag: SettingsOf | None = None,
+        problems: Sequence[type[Problem]] = (),
+    ) -> Callable[[H], H]:
+        return self._register("PUT", path, status, problems, etag=etag)
+
+    def patch(
+        self,
+        path: str,
+        *,
+        status: int = 200,
+        etag: SettingsOf | None = None,
+        problems: Sequence[type[Problem]] = (),
+    ) -> Callable[[H], H]:
+        """Register a change of some fields. With `etag`, the handler calls `at.check_if_match`."""
+        return self._register("PATCH", path, status, problems, etag=etag)
+
+    def delete(
+        self, path: str, *, status: int = 200, problems: Sequence[type[Problem]] = ()
+    ) -> Callable[[H], H]:
+        return self._register("DELETE", path, status, problems)
+
+    def _register(
+        self,
+        method: str,
+        path: str,
+        status: int,
+        problems: Sequence[type[Problem]],
+        *,
+        etag: SettingsOf | None = None,
+        secret: bool = False,
+        streams: bool = False,
+        answer: Any = None,
+    ) -> Callable[[H], H]:
+        def register(handler: H) -> H:
+            access, body, query = _read_parameters(handler)
+            model, is_optional = body or (None, False)
+            operation = Operation(
+                method,
+                path,
+                self._tag,
+                handler,
+                access,
+                model,
+                is_optional,
+                query or NoQuery,
+                answer or inspect.signature(handler).return_annotation,
+                status,
+                problems,
+                etag is not None,
+                streams,
+            )
+            self.operations.append(operation)
+            self.router.add_api_route(
+                path,
+                _make_endpoint(operation, etag, is_secret=secret, checks_query=query is None),
+                methods=[method],
+                status_code=status,
+                response_model=None,
+                include_in_schema=False,
+            )
+            return handler
+
+        return register
+
+
+def _read_parameters(
+    handler: Callable[..., Any],
+) -> tuple[Access | None, tuple[type[msgspec.Struct], bool] | None, type[msgspec.Struct] | None]:
+    """Return access, body and query of a handler, as the dependencies of its parameters declare them."""
+    access = body = query = None
+    for parameter in inspect.signature(handler).parameters.values():
+        for mark in getattr(parameter.annotation, "__metadata__", ()):
+            dependency = getattr(mark, "dependency", None)
+            access = getattr(dependency, ACCESS_ATTRIBUTE, access)
+            body = getattr(dependency, BODY_ATTRIBUTE, body)
+            query = getattr(dependency, QUERY_ATTRIBUTE, query)
+    return access, body, query
+
+
+def _make_endpoint(
+    operation: Operation, etag: SettingsOf | None, *, is_secret: bool, checks_query: bool
+) -> Callable[..., Awaitable[Response]]:
+    """Return what FastAPI calls: it takes the handler's dependencies and the request."""
+    handler, status = operation.handler, operation.status
+
+    async def endpoint(request: Request, **inputs: Any) -> Response:
+        if checks_query:
+            read_query(NoQuery, request)
+        at: At[Any] | None = inputs.get("at")
+        headers: dict[str, str] = {}
+
+        async def run() -> RouteResponse | Response:
+            document = await handler(**inputs)
+            if isinstance(document, Response):
+                return document
+            if etag is not None:
+                headers["ETag"] = make_etag(etag(document))
+            return status, _envelope(document)
+
+        if at is None or operation.method != "POST":
+            made = await run()
+            if isinstance(made, Response):
+                return made
+            return await _finish(at, _json(*made), headers)
+
+        async def make() -> RouteResponse:
+            made = await run()
+            assert not isinstance(made, Response)
+            return made
+
+        response = await respond_idempotently(
+            request,
+            at.session,
+            at.caller.key,
+            _body_digest(request),
+            make,
+            seal=at.sealing_keys if is_secret else None,
+        )
+        return await _finish(at, response, headers)
+
+    parameters = [
+        inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Request),
+        *inspect.signature(handler).parameters.values(),
+    ]
+    # FastAPI reads the dependencies from the signature.
+    endpoint.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    endpoint.__name__ = handler.__name__
+    return endpoint
+
+
+def _envelope(document: Any) -> dict[str, Any]:
+    if isinstance(document, PageOf):
+        return {"data": document.items, "next_cursor": document.next_cursor}
+    return {"data": document}
+
+
+def _body_digest(request: Request) -> bytes:
+    """Return a keyed digest of the body: it may contain secrets, and a plain digest could be used to check guesses."""
+    raw: bytes = getattr(request.state, "raw_body", b"")
+    return hmac.digest(request.app.state.cursor_key, raw, "sha256") if raw else b""
+
+
+async def _finish(at: At[Any] | None, response: Response, headers: Mapping[str, str]) -> Response:
+    """Commit, run what follows the commit, and add to the response a `warning` if that failed."""
+    response.headers.update(headers)
+    if at is None or not at.after_commit:
+        return response
+    await end_transaction(at.session)
+    try:
+        for callback in at.after_commit:
+            await callback()
+    except StorageUnavailable as error:
+        warning = (
+            f"The edges could not be informed: {error} They go on as before until a control plane publishes all keys "
+            "again, within a minute after Redis is back."
+        )
+        return _json(response.status_code, {**orjson.loads(response.body), "warning": warning}, headers)
+    return response
+
+
+def _json(status: int, document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(document), status, headers, media_type="application/json")

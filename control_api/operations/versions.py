@@ -1,0 +1,32 @@
+"""`ETag` and `If-Match`: the version of settings that several people may change."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from fastapi import Request
+
+from pipeline_contracts.errors import PreconditionFailed
+
+_DIGEST_CHARACTERS = 32
+
+
+def make_etag(settings: Mapping[str, Any]) -> str:
+    """Return the entity tag of settings: the same for equal settings."""
+    content = orjson.dumps(settings, option=orjson.OPT_SORT_KEYS)
+    return f'"{hashlib.sha256(content).hexdigest()[:_DIGEST_CHARACTERS]}"'
+
+
+def check_if_match(request: Request, settings: Mapping[str, Any]) -> None:
+    """Raise `PreconditionFailed` if the request has an `If-Match` that does not name these settings."""
+    header = ",".join(request.headers.getlist("if-match")).strip()
+    if not header or header == "*":
+        return
+    etag = make_etag(settings)
+    # Weak tags never match (RFC 9110, 13.1.1).
+    if etag not in (tag.strip() for tag in header.split(",")):
+        raise PreconditionFailed(
+            "Somebody has changed it since you read it. Read it again, and repeat the change with the new ETag.",
+            headers={"ETag": etag},
+        )
