@@ -1,8 +1,14 @@
-"""Arguments that several commands share, and the question before a command destroys something."""
+"""Arguments that several commands share, and the question before a command destroys something.
+
+A command of the API begins with `add_verbs` (`pharos NOUN VERB [NAME] [--flags]`), or with `add_client_arguments` if it
+has no verbs; `operator_cli.api` describes what it does then. `add_subcommands` is for commands that still use
+`control_client`.
+"""
 
 import argparse
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from operator_cli.control_client import add_data_and_json_arguments
@@ -10,6 +16,52 @@ from operator_cli.errors import CommandFailed
 
 ON_OFF: Final = {"on": True, "off": False}
 """The words for a setting that is on or off, and the values that are sent for them."""
+
+
+def add_verbs(
+    parser: argparse.ArgumentParser,
+    summaries: Mapping[str, str],
+    run: Callable[[argparse.Namespace], int],
+    add_arguments: Callable[[argparse.ArgumentParser, str], None],
+    descriptions: Mapping[str, str] | None = None,
+) -> None:
+    """Add a subcommand for each verb in `summaries`, with what `add_arguments(parser, verb)` and
+    `add_client_arguments` add.
+
+    `run` finds the verb in `arguments.verb`. `descriptions` has more sentences for the help of a verb.
+    """
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True, dest="verb")
+    for verb, summary in summaries.items():
+        more = (descriptions or {}).get(verb, "")
+        description = f"{summary[0].upper()}{summary[1:]}. {more}".rstrip()
+        subcommand = verbs.add_parser(verb, help=summary, description=description)
+        add_arguments(subcommand, verb)
+        add_client_arguments(subcommand)
+        subcommand.set_defaults(run=run)
+
+
+def add_client_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what each command of the API takes: `--profile` and `--data`, `--json`, `--quiet` and `--wide`."""
+    installation = parser.add_argument_group("installation")
+    complete(
+        installation.add_argument("--profile", metavar="NAME", help="use this profile of `pharos login`"),
+        "profile",
+    )
+    installation.add_argument(
+        "--data", type=Path, metavar="DIR", help="use the running `pharos up` of this folder"
+    )
+    output = parser.add_argument_group("output")
+    forms = output.add_mutually_exclusive_group()
+    forms.add_argument("--json", action="store_true", help="print the data of the API's answer as JSON")
+    forms.add_argument("-q", "--quiet", action="store_true", help="print IDs only, one a line")
+    forms.add_argument("--wide", action="store_true", help="print tables in full, however wide they become")
+
+
+def complete(action: argparse.Action, kind: str) -> argparse.Action:
+    """Let shells complete the value of an argument: with the names of this kind (`project`, `environment`,
+    `profile`), or with paths for `file`. Returns the argument."""
+    action.completes = kind  # type: ignore[attr-defined]
+    return action
 
 
 def add_subcommands(
@@ -34,22 +86,28 @@ def add_subcommands(
 
 def add_environment_argument(parser: argparse.ArgumentParser) -> None:
     """Add the required `ENVIRONMENT`."""
-    parser.add_argument(
-        "environment", metavar="ENVIRONMENT", help="env_…, its number, its slug, or PROJECT/SLUG"
+    environment = parser.add_argument(
+        "environment", metavar="ENVIRONMENT", help="its name (production, or shop/production) or ID"
     )
+    complete(environment, "environment")
 
 
 def add_optional_environment_argument(
     parser: argparse.ArgumentParser,
-    help_: str = "env_…, its number, its slug, or PROJECT/SLUG; may be left out where there is only one",
+    help_: str = "its name (production, or shop/production) or ID; may be left out where there is only one",
 ) -> None:
     """Add an `ENVIRONMENT` that may be left out."""
-    parser.add_argument("environment", nargs="?", metavar="ENVIRONMENT", help=help_)
+    environment = parser.add_argument("environment", nargs="?", metavar="ENVIRONMENT", help=help_)
+    complete(environment, "environment")
 
 
-def add_project_argument(parser: argparse.ArgumentParser, help_: str) -> None:
+def add_project_argument(
+    parser: argparse.ArgumentParser,
+    help_: str = "its name or ID; may be left out where there is only one",
+    dest: str = "project_id",
+) -> None:
     """Add `--project`."""
-    parser.add_argument("--project", metavar="PROJECT", help=help_, dest="project_id")
+    complete(parser.add_argument("--project", metavar="PROJECT", help=help_, dest=dest), "project")
 
 
 def add_account_argument(parser: argparse.ArgumentParser, *, is_filter: bool) -> None:

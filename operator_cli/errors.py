@@ -1,8 +1,38 @@
-"""Errors that end a command with exit status 1."""
+"""Errors that end a command, each with its exit status. `docs/command-line.md` lists the statuses."""
+
+from typing import Final
+
+FAILED: Final = 1
+USAGE: Final = 2
+AWAITS_APPROVAL: Final = 3
+"""Not an error: what was asked for waits until a second person has approved it."""
+NOT_LOGGED_IN: Final = 4
+NOT_FOUND: Final = 5
+INTERRUPTED: Final = 130
 
 
 class CommandFailed(Exception):
     """A message for people: what went wrong and what to do next."""
+
+    exit_status: int = FAILED
+
+
+class UsageError(CommandFailed):
+    """The arguments do not fit together, which the parser cannot see."""
+
+    exit_status = USAGE
+
+
+class NotLoggedIn(CommandFailed):
+    """No credential was found, or the installation refused it."""
+
+    exit_status = NOT_LOGGED_IN
+
+
+class NoSuchName(CommandFailed):
+    """Nothing has the name or ID that was given."""
+
+    exit_status = NOT_FOUND
 
 
 class InstallationUnreachable(CommandFailed):

@@ -10,19 +10,27 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from operator_cli.errors import InstallationUnreachable
+from operator_cli.errors import CommandFailed
 
 _NAME = "pharos"
 _QUOTED = re.compile(rf"`{_NAME}(?= )")
 
 
 def print_result(arguments: argparse.Namespace, result: Any, show: Callable[[Any], None]) -> int:
-    """Print the result as JSON with `--json`, else through `show`, with its `warning`. Return exit status 0."""
+    """Print the result as JSON with `--json`, only its IDs with `--quiet`, else through `show`, with its `warning`.
+
+    `result` is the `data` of an answer. Returns exit status 0.
+    """
     if arguments.json:
         # Imported here: `pharos --help` does not need it.
         import json
 
         print(json.dumps(result))
+        return 0
+    if getattr(arguments, "quiet", False):
+        for row in result if isinstance(result, list) else [result]:
+            if isinstance(row, dict) and "id" in row:
+                print(row["id"])
         return 0
     show(result)
     if isinstance(result, dict) and "warning" in result:
@@ -36,7 +44,7 @@ class OutageNotice:
     def __init__(self) -> None:
         self._is_reported = False
 
-    def report(self, error: InstallationUnreachable) -> None:
+    def report(self, error: CommandFailed) -> None:
         """Print the error if it is the first one of this outage."""
         if not self._is_reported:
             print(qualify_commands(f"pharos: {error} Still waiting."), file=sys.stderr)

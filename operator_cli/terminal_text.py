@@ -1,10 +1,12 @@
 """Makes stored text safe to print: it may hold line ends, and escape sequences that would act on the terminal."""
 
 from collections.abc import Iterable, Mapping
-
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from operator_cli.messages import qualify_commands
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
 def sanitize(text: str, *, max_length: int = 500) -> str:
@@ -14,8 +16,11 @@ def sanitize(text: str, *, max_length: int = 500) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
-def make_cell(text: str, style: str = "", *, max_length: int = 500) -> Text:
+def make_cell(text: str, style: str = "", *, max_length: int = 500) -> "Text":
     """Return the sanitized text as a table cell, without interpreting markup."""
+    # Imported here and below: commands that only sanitize text do not need it.
+    from rich.text import Text
+
     return Text(sanitize(text, max_length=max_length), style=style)
 
 
@@ -29,8 +34,8 @@ def sanitize_lines(text: str, *, max_lines: int = 60) -> Iterable[str]:
 
 def print_facts(title: str, facts: Mapping[str, str], *, max_length: int = 500) -> None:
     """Print a title, and a line of up to `max_length` characters for each label and value."""
-    # Imported here: commands that only sanitize text do not need it.
     from rich.console import Console
+    from rich.text import Text
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text(sanitize(title), style="bold"))

@@ -11,9 +11,16 @@ from typing import Any, get_args
 
 from pipeline_contracts.settings import PREFIX, BadSettings, Settings
 
-# Used by the test suite, by `pharos run` around a job, and by deployed applications: a server may run in the same
-# environment.
-_RESERVED = ("PHAROS_TEST_", "PHAROS_HEARTBEAT_KEY", "PHAROS_URL", "PHAROS_INSTANCE")
+# Used by the test suite, by commands (`pharos run`, the API client), and by deployed applications: a server may run in
+# the same environment.
+_RESERVED = (
+    "PHAROS_TEST_",
+    "PHAROS_HEARTBEAT_KEY",
+    "PHAROS_URL",
+    "PHAROS_TOKEN",
+    "PHAROS_PROFILE",
+    "PHAROS_INSTANCE",
+)
 
 # Removed settings are ignored: an upgrade must not stop an installation that still sets them.
 _REMOVED = ("PHAROS_MAX_JSON_DEPTH",)

@@ -1,0 +1,170 @@
+"""Finds what an argument names: by ID, the beginning of an ID, slug or name.
+
+Where only one thing exists the argument may be left out. Where several match, the error lists their names.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from operator_cli.api.client import Api
+from operator_cli.errors import CommandFailed, NoSuchName
+from operator_cli.suggestions import suggest
+from operator_cli.terminal_text import sanitize
+
+T = TypeVar("T")
+Row = Mapping[str, Any]
+"""An object as a list of the API has it."""
+
+_MAX_LISTED: Final = 20
+# The prefix, `_`, and as many characters as a table shows of an ID.
+_MIN_ID_PREFIX: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project with its environments."""
+
+    id: str
+    slug: str
+    name: str
+    document: Row
+    """The object as `GET /v1/projects` returns it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """An environment and its project."""
+
+    id: str
+    slug: str
+    name: str
+    project: Project
+    document: Row
+    """The object as `GET /v1/projects` embeds it."""
+
+    @property
+    def path(self) -> str:
+        """`PROJECT/ENVIRONMENT`, as commands accept it."""
+        return f"{self.project.slug}/{self.slug}"
+
+
+def resolve_project(api: Api, name: str | None) -> Project:
+    """Return the project with this slug, name, ID or number; the only one for None. Raises `CommandFailed`."""
+    if name is not None and name.isdecimal():
+        name = str(api.get("projects", name)["id"])
+    return choose(_list_projects(api), name, noun="project", keys=_keys_of_project, label=lambda p: p.slug)
+
+
+def resolve_environment(api: Api, name: str | None, project: str | None = None) -> Environment:
+    """Return the environment with this name; the only one for None. Raises `CommandFailed`.
+
+    `name` is `production`, `shop/production`, an ID or a number. `project` is the `--project` of a command.
+    """
+    if name is not None and name.isdecimal():
+        name = str(api.get("environments", name)["id"])
+    if name is not None and "/" in name:
+        of_project, name = name.split("/", 1)
+        project = project or of_project
+    projects = _list_projects(api) if project is None else [resolve_project(api, project)]
+    return choose(
+        [environment for each in projects for environment in _environments_of(each)],
+        name,
+        noun="environment",
+        keys=_keys_of_environment,
+        label=lambda environment: environment.path,
+        where="" if project is None else f" in the project {projects[0].slug}",
+    )
+
+
+def resolve_row(
+    api: Api,
+    *path: str | int,
+    name: str | None,
+    noun: str,
+    keys: Sequence[str] = ("id", "slug", "name"),
+    label: str = "name",
+) -> Row:
+    """Return the row of a list of the API of which a member in `keys` equals `name`; the only row for None.
+
+    `resolve_row(api, "monitors", "heartbeats", name=arguments.heartbeat, noun="heartbeat")`. `label` is the member
+    that error messages list. Raises `CommandFailed`.
+    """
+    return choose(
+        api.list_once(*path),
+        name,
+        noun=noun,
+        keys=lambda row: [str(row.get(key) or "") for key in keys],
+        label=lambda row: str(row[label]),
+    )
+
+
+def choose(
+    rows: Sequence[T],
+    name: str | None,
+    *,
+    noun: str,
+    keys: Callable[[T], Sequence[str]],
+    label: Callable[[T], str],
+    where: str = "",
+) -> T:
+    """Return the row that `name` means; the only row for None.
+
+    `keys` returns the names of a row: its ID, then the others by precedence, so that a project of the name `shop`
+    does not hide one of the slug `shop`. `label` returns the name that messages list. A name in another case counts
+    if none matches exactly, and the beginning of an ID if that does not help either. Raises `NoSuchName` if nothing
+    matches, `CommandFailed` if several rows do.
+    """
+    matching = list(rows) if name is None else _matching(rows, name, keys)
+    if len(matching) == 1:
+        return matching[0]
+    if not rows:
+        raise NoSuchName(f"There is no {noun}{where} yet.")
+    if name is None:
+        raise CommandFailed(f"There are several {noun}s{where}. Name one of them: {_join(map(label, rows))}.")
+    if matching:
+        raise CommandFailed(
+            f"{name!r} means several {noun}s{where}. Name one of them: {_join(map(label, matching))}."
+        )
+    known = {key: label(row) for row in rows for key in (*keys(row)[1:], label(row)) if key}
+    suggestion = suggest(name, known)
+    listed = "" if suggestion else f" There are: {_join(map(label, rows))}."
+    raise NoSuchName(f"There is no {noun} {name!r}{where}.{suggestion}{listed}")
+
+
+def _matching(rows: Sequence[T], name: str, keys: Callable[[T], Sequence[str]]) -> list[T]:
+    """Return the rows that the best kind of match finds."""
+    folded = name.casefold()
+    for convert, wanted in ((str, name), (str.casefold, folded)):
+        for position in range(len(keys(rows[0])) if rows else 0):
+            if found := [row for row in rows if convert(keys(row)[position]) == wanted]:
+                return found
+    if "_" in name and len(name) >= _MIN_ID_PREFIX:
+        return [row for row in rows if keys(row)[0].startswith(name)]
+    return []
+
+
+def _join(labels: Iterable[str]) -> str:
+    """Return the labels, sorted and separated by commas; of many the first ones."""
+    names = sorted(sanitize(label, max_length=100) for label in labels)
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return ", ".join(names[:_MAX_LISTED]) + more
+
+
+def _list_projects(api: Api) -> list[Project]:
+    return [Project(row["id"], row["slug"], row["name"], row) for row in api.list_once("projects")]
+
+
+def _environments_of(project: Project) -> list[Environment]:
+    return [
+        Environment(row["id"], row["slug"], row["name"], project, row)
+        for row in project.document["environments"]
+    ]
+
+
+def _keys_of_project(project: Project) -> Sequence[str]:
+    return project.id, project.slug, project.name
+
+
+def _keys_of_environment(environment: Environment) -> Sequence[str]:
+    return environment.id, environment.slug, environment.name

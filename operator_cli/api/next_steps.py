@@ -1,0 +1,31 @@
+"""What a person can do next after a refusal of the API, by the `type` of the problem.
+
+The API describes what went wrong without words of the command line; the commands are here. Add a line for a new type
+whose answer is a command. `tests/operator_cli/api/test_next_steps.py` checks that the commands exist.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_NEXT_STEPS: Final[Mapping[str, str]] = {
+    "missing-scope": "`pharos token create` makes a token with more scopes, `pharos login` stores it.",
+    "deploy-not-allowed": "A maintainer of the project gives you a role with `pharos project grant`.",
+    "deploy-running": "Wait until deployment {active_deployment_id} is finished, or end it with `pharos cancel "
+    "{active_deployment_id}`.",
+    "environment-locked": "`pharos environment show` says who locked it; `pharos unlock` removes the lock.",
+    "outside-window": "`pharos environment show` says when the window opens.",
+    "not-retained": "`pharos deployments` lists the deployments.",
+    "review-expired": "Plan again: `pharos config apply`.",
+    "project-changed": "Plan again: `pharos config apply`.",
+    "review-applied": "`pharos config show {application_id}` has its result.",
+    "application-running": "`pharos config show {application_id}` has its progress.",
+}
+
+
+def next_step(slug: str, document: Mapping[str, Any]) -> str:
+    """Return what to do after a problem of this type, with the members of its document; empty if nothing is known."""
+    try:
+        return _NEXT_STEPS.get(slug, "").format_map(document)
+    except LookupError:
+        # The text names a member that this document does not have.
+        return ""

@@ -1,0 +1,85 @@
+"""Turns responses that refuse a request into `CommandFailed`, with a message for people."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from operator_cli.api.http_connection import Response
+from operator_cli.api.next_steps import next_step
+from operator_cli.api.target import Target
+from operator_cli.errors import FAILED, NOT_FOUND, NOT_LOGGED_IN, CommandFailed, InstallationUnreachable
+from operator_cli.terminal_text import sanitize
+
+_TYPE_PREFIX = "/problems/"
+_MAX_ERRORS = 50
+_MAX_DETAIL_CHARACTERS = 2000
+_EXIT_STATUSES: Mapping[int, int] = {HTTPStatus.UNAUTHORIZED: NOT_LOGGED_IN, HTTPStatus.NOT_FOUND: NOT_FOUND}
+
+
+class ApiRefused(CommandFailed):
+    """The API refused a request: its status, the slug of its type, and the problem document."""
+
+    def __init__(self, message: str, status: int, slug: str, document: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.status = status
+        self.slug = slug
+        """The last part of `type`: `environment-locked`."""
+        self.document = document
+        self.exit_status = _EXIT_STATUSES.get(status, FAILED)
+
+
+def refusal(target: Target, response: Response) -> CommandFailed:
+    """Return the error for a response that is not a success."""
+    status = response.status
+    if 300 <= status < 400:
+        return CommandFailed(_describe_redirect(target, response))
+    document = response.document
+    if not isinstance(document, dict) or not isinstance(document.get("detail", ""), str):
+        if status in (502, 503, 504):
+            return InstallationUnreachable(
+                f"{target.base_url} answered {status}: it is not available now. Try again."
+            )
+        return CommandFailed(
+            f"{target.base_url} answered {status}, but not as Pharos does. Check the URL of the installation."
+        )
+    slug = str(document.get("type", "")).removeprefix(_TYPE_PREFIX)
+    message = _describe(target, status, slug, document)
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return InstallationUnreachable(message)
+    return ApiRefused(message, status, slug, document)
+
+
+def _describe(target: Target, status: int, slug: str, document: Mapping[str, Any]) -> str:
+    """Return the detail, the fields with their faults on lines of their own, and the next step."""
+    detail = document.get("detail") or document.get("title") or f"The installation answered {status}."
+    detail = sanitize(str(detail), max_length=_MAX_DETAIL_CHARACTERS)
+    if status == HTTPStatus.UNAUTHORIZED:
+        return f"{target.base_url} refused {target.source}: {_as_clause(detail)} {target.remedy}"
+    errors = document.get("errors")
+    lines = [_describe_field(error) for error in errors[:_MAX_ERRORS]] if isinstance(errors, list) else []
+    step = next_step(slug, document)
+    if not lines:
+        return f"{detail} {step}".rstrip()
+    return "\n".join([detail, *lines, *([step] if step else [])])
+
+
+def _as_clause(sentence: str) -> str:
+    """Return a sentence as it follows a colon."""
+    return sentence[:1].lower() + sentence[1:]
+
+
+def _describe_field(error: Any) -> str:
+    if not isinstance(error, dict):
+        return f"  {sanitize(str(error))}"
+    line = f" (line {error['line']})" if "line" in error else ""
+    return "  " + sanitize(f"{error.get('field')}{line}: {error.get('message')}")
+
+
+def _describe_redirect(target: Target, response: Response) -> str:
+    """Redirects are not followed: the token would reach an address that nobody has chosen."""
+    location = response.headers.get("location", "")
+    to = f" to {location[:200]}" if location.isprintable() and location else ""
+    return (
+        f"{target.base_url} redirects{to}, and the token is not sent there. If that is the installation, use its URL: "
+        "`pharos login URL`."
+    )
