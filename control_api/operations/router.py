@@ -149,7 +149,6 @@ class OperationRouter:
                 methods=[method],
                 status_code=status,
                 response_model=None,
-                include_in_schema=False,
             )
             return handler
 

@@ -149,7 +149,7 @@ async def test_authorization_scheme_is_case_insensitive(shared: Platform, row: R
 async def test_missing_scope_is_403_with_its_name(shared: Platform, row: Row) -> None:
     before = await shared.contents()
     lacking = [scopes for scopes in SCOPE_SETS if row.needs not in scopes]
-    assert len(lacking) == 8
+    assert len(lacking) == 9
     for scopes in lacking:
         for path in (address(row, shared.acme), address(row, shared.other), row.at("nothing")):
             token = shared.acme.token("owner", scopes)

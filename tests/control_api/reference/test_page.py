@@ -14,7 +14,7 @@ from tests.support.tracked_visit import chromium_or_skip
 from tests.support.waits import wait_for_result
 
 _NOTHING = cast(Any, None)
-_METHODS = {"get", "put", "post", "patch", "options"}
+_METHODS = {"get", "put", "post", "patch", "delete", "options"}
 _OPERATIONS = sum(len(_METHODS & set(item)) for item in load_document()["paths"].values())
 # Dozens of operations are drawn one by one: that is a browser's work of half a minute, and on a loaded machine of some.
 pytestmark = pytest.mark.timeout(900)
