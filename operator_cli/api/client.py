@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,11 +12,12 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from operator_cli.api.event_stream import Event, read_events
-from operator_cli.api.http_connection import Connection, ConnectionFailed, Response
+from operator_cli.api.http_connection import RESPONSE_SECONDS, Connection, ConnectionFailed, Response
 from operator_cli.api.problems import ApiRefused, refusal
 from operator_cli.api.target import Target, find_target
 from operator_cli.errors import CommandFailed, InstallationUnreachable
 from operator_cli.messages import OutageNotice
+from operator_cli.terminal_text import sanitize
 
 QueryValue = str | int | float | bool | None | Sequence[str]
 Query = Mapping[str, QueryValue]
@@ -48,9 +50,10 @@ class Api:
     refuses the request, `InstallationUnreachable` if it does not respond.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, *, seconds: float = RESPONSE_SECONDS) -> None:
+        """`seconds` is the time limit of a response."""
         self.target = target
-        self._connection = Connection(target.base_url)
+        self._connection = Connection(target.base_url, seconds)
         self._lists: dict[tuple[Segment, ...], list[dict[str, Any]]] = {}
 
     def get(self, *path: Segment, query: Query | None = None) -> Any:
@@ -165,9 +168,9 @@ class Api:
         headers = {**self._headers("GET", None), "Accept": "text/event-stream"}
         if last_id is not None:
             headers["Last-Event-ID"] = last_id
-        connection = Connection(self.target.base_url)
+        connection = Connection(self.target.base_url, _STREAM_SILENCE_SECONDS)
         try:
-            raw = connection.send("GET", target, headers, None, seconds=_STREAM_SILENCE_SECONDS)
+            raw = connection.send("GET", target, headers, None)
             if raw.status != 200:
                 raise refusal(self.target, connection.read(raw))
             if raw.headers.get_content_type() != "text/event-stream":
@@ -195,11 +198,9 @@ class Api:
                 may_repeat = False
 
     def _headers(self, method: str, body: bytes | None) -> dict[str, str]:
-        headers = {
-            "Authorization": f"Bearer {self.target.token}",
-            "Accept": "application/json",
-            "User-Agent": "pharos-cli",
-        }
+        headers = {"Accept": "application/json", "User-Agent": "pharos-cli"}
+        if self.target.token is not None:
+            headers["Authorization"] = f"Bearer {self.target.token}"
         if body is not None:
             headers["Content-Type"] = "application/json"
         if method == "POST":
@@ -208,8 +209,15 @@ class Api:
         return headers
 
     def _check_is_pharos(self, response: Response) -> Response:
-        """Return the response. Raises `CommandFailed` if it has a body that is no document of this API."""
-        if response.status == 204 or isinstance(response.document, dict):
+        """Return the response, with its `warning` on standard error.
+
+        Raises `CommandFailed` if it has a body that is no document of this API.
+        """
+        if isinstance(response.document, dict):
+            if "warning" in response.document:
+                print(f"pharos: {sanitize(str(response.document['warning']))}", file=sys.stderr)
+            return response
+        if response.status == HTTPStatus.NO_CONTENT:
             return response
         raise CommandFailed(
             f"{self.target.base_url} answered {response.status}, but not as Pharos does. Check the URL of the "
@@ -248,6 +256,8 @@ def describe_failure(target: Target, method: str, error: ConnectionFailed) -> st
             f"The certificate of {url} is not trusted: {reason}. If it is of your own authority, name its file in "
             "SSL_CERT_FILE."
         )
+    if getattr(cause, "reason", None) in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+        return f"What listens at {url} does not speak TLS. If the network is trusted, use http:// in the URL."
     if type(cause).__name__ == "gaierror":
         return f"The host of {url} is not known. Check the URL and the network."
     return f"{url} cannot be reached ({getattr(cause, 'strerror', None) or cause}). Check the URL and the network."

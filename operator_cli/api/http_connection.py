@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import http.client
 
 _CONNECT_SECONDS: Final = 10.0
-_RESPONSE_SECONDS: Final = 120.0
+RESPONSE_SECONDS: Final = 120.0
+"""How long a response may take, and the usual time limit of reads."""
 _MAX_BYTES: Final = 128 * 1024 * 1024
 _CHUNK_BYTES: Final = 256 * 1024
 
@@ -58,16 +59,18 @@ class Response:
 class Connection:
     """A connection to the origin of `base_url` that is opened on the first request and kept for the next ones."""
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, seconds: float = RESPONSE_SECONDS) -> None:
+        """`seconds` is the time limit of each read, and of connecting if that is less than its own limit."""
         parts = urlsplit(base_url)
         self._is_tls = parts.scheme == "https"
         self._address = (parts.hostname or "", parts.port or (443 if self._is_tls else 80))
         self._root = parts.path.rstrip("/")
+        self._seconds = seconds
         self._open: http.client.HTTPConnection | None = None
 
     def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> Response:
         """Send a request and read its whole response. Raises `ConnectionFailed`."""
-        return self.read(self.send(method, target, headers, body, seconds=_RESPONSE_SECONDS))
+        return self.read(self.send(method, target, headers, body))
 
     def read(self, response: "http.client.HTTPResponse") -> Response:
         """Read the rest of a response of `send`. Raises `ConnectionFailed`."""
@@ -81,16 +84,16 @@ class Connection:
         return Response(response.status, _lower_names(response), _parse(response, content))
 
     def send(
-        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, *, seconds: float
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None
     ) -> "http.client.HTTPResponse":
-        """Send a request and return its response before the body is read; each read may take `seconds`.
+        """Send a request and return its response before the body is read.
 
         The response has to be read to its end, or the connection closed. Raises `ConnectionFailed`.
         """
         was_sent = False
         try:
             connection = self._open or self._connect()
-            connection.sock.settimeout(seconds)
+            connection.sock.settimeout(self._seconds)
             was_sent = True
             connection.request(method, self._root + target, body=body, headers=dict(headers))
             return connection.getresponse()
@@ -150,14 +153,14 @@ def connection_errors() -> tuple[type[Exception], ...]:
 
 def _read_body(response: "http.client.HTTPResponse") -> bytes:
     """Return the body. Raises `HTTPException`, `OSError`, and `ValueError` for a body that is too large."""
-    ends_at = time.monotonic() + _RESPONSE_SECONDS
+    ends_at = time.monotonic() + RESPONSE_SECONDS
     body = bytearray()
     while chunk := response.read1(_CHUNK_BYTES):
         body += chunk
         if len(body) > _MAX_BYTES:
             raise ValueError(f"more than {_MAX_BYTES:,} bytes")
         if time.monotonic() > ends_at:
-            raise TimeoutError(f"not complete within {_RESPONSE_SECONDS:g} s")
+            raise TimeoutError(f"not complete within {RESPONSE_SECONDS:g} s")
     if response.length:
         raise ConnectionResetError("the connection ended within the response")
     # `read1` leaves the response open at its end, and the connection takes no request until it is closed.

@@ -38,7 +38,8 @@ class Target:
 
     base_url: str
     """The API root, which ends in `/api`."""
-    token: str
+    token: str | None
+    """None for the few operations that need no credential."""
     source: str
     """The credential in words: "the token of the profile prod"."""
     remedy: str
@@ -51,8 +52,13 @@ class Target:
         return f"Target({self.base_url!r}, source={self.source!r})"
 
 
-def find_target(arguments: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> Target:
-    """Return the target of a command. Raises `CommandFailed`."""
+def find_target(
+    arguments: argparse.Namespace, environment: Mapping[str, str] = os.environ, *, announces: bool = True
+) -> Target:
+    """Return the target of a command. Raises `CommandFailed`.
+
+    `announces`: name the choice on a terminal where both a data folder and a current profile exist.
+    """
     profile: str | None = getattr(arguments, "profile", None)
     data: Path | None = getattr(arguments, "data", None)
     if profile is not None and data is not None:
@@ -67,7 +73,8 @@ def find_target(arguments: argparse.Namespace, environment: Mapping[str, str] = 
         return _from_profile(read_profiles().find(name))
     profiles = read_profiles()
     if has_local_installation():
-        _note_choice(profiles)
+        if announces:
+            _note_choice(profiles)
         return _from_data(DEFAULT_DATA)
     if profiles.default is not None:
         return _from_profile(profiles.default)

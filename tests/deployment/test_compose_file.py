@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operator_cli.run_command import build_parser
+from operator_cli.grammar.build_parser import build_parser
 from pipeline_contracts.read_settings import describe_settings, read_settings
 from tests.support.compose_file import (
     ROOT,

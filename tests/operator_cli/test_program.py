@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from operator_cli.run_command import COMMANDS
+from operator_cli.grammar.commands import COMMANDS
 from tests.support.commands import CLEAN_ENVIRONMENT
 from tests.support.platform_process import PHAROS, platform_process
 

@@ -1,0 +1,89 @@
+"""The parser of commands: argparse with suggestions, and the usage of the sub-command in each error."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from operator_cli.errors import USAGE
+from operator_cli.suggestions import suggest
+
+_MAX_LISTED_VERBS = 30
+
+
+class CommandParser(argparse.ArgumentParser):
+    """The parser of a command and, because argparse makes them of the same class, of its verbs."""
+
+    usage_status = USAGE
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        # An abbreviated flag means another one as soon as a flag with the same beginning is added.
+        super().__init__(*args, **{"allow_abbrev": False, **options})
+        self._is_intermixed = False
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse all arguments: report unknown ones here, where argparse would report them with the usage of
+        `pharos` itself."""
+        words = sys.argv[1:] if args is None else list(args)
+        if not words and not self._is_intermixed and (verbs := self.verbs()) is not None:
+            self.print_help(sys.stderr)
+            self.exit(
+                self.usage_status,
+                f"\n{self.prog}: error: the following arguments are required: {verbs.metavar}\n",
+            )
+        parsed, unknown = super().parse_known_args(words, namespace)
+        if not unknown or self._is_intermixed:
+            return parsed, unknown
+        if (intermixed := self._parse_intermixed(words, unknown)) is not None:
+            return intermixed, []
+        self.error(self._describe_unknown(unknown))
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(self.usage_status, f"{self.prog}: error: {message}\nFor help: {self.prog} --help\n")
+
+    def verbs(self) -> "argparse._SubParsersAction[CommandParser] | None":
+        """Return the action with the parsers of the verbs; None for a parser without verbs."""
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                return action
+        return None
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raise `ArgumentError` with a suggestion for a value that is not one of the choices."""
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        suggestion = suggest(str(value), choices)
+        if isinstance(action, argparse._SubParsersAction):
+            noun = str(action.metavar).lower()
+            listed = (
+                ""
+                if suggestion or len(choices) > _MAX_LISTED_VERBS
+                else f" Choose from: {', '.join(choices)}."
+            )
+            raise argparse.ArgumentError(None, f"there is no {noun} {str(value)!r}.{suggestion or listed}")
+        raise argparse.ArgumentError(
+            action, f"invalid choice: {str(value)!r} (choose from {', '.join(choices)}).{suggestion}"
+        )
+
+    def _parse_intermixed(self, words: Sequence[str], unknown: Sequence[str]) -> argparse.Namespace | None:
+        """Return the arguments if flags stand between the values of one argument (`set A=1 --quiet B=2`), which
+        argparse takes only when asked to; None if that is not why words are left over."""
+        has_words_only = not any(word.startswith("-") for word in unknown) and "--" not in words
+        nargs = {action.nargs for action in self._get_positional_actions()}
+        if not has_words_only or nargs & {argparse.PARSER, argparse.REMAINDER}:
+            return None
+        self._is_intermixed = True
+        try:
+            parsed, left_over = super().parse_known_intermixed_args(words)
+        finally:
+            self._is_intermixed = False
+        return None if left_over else parsed
+
+    def _describe_unknown(self, unknown: Sequence[str]) -> str:
+        flag = next((word for word in unknown if word.startswith("-") and word != "-"), "").partition("=")[0]
+        suggestion = suggest(flag, list(self._option_string_actions)) if flag else ""
+        return f"unrecognized arguments: {' '.join(unknown)}{'.' if suggestion else ''}{suggestion}"

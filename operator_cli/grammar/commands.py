@@ -1,0 +1,114 @@
+"""The commands of `pharos`, each with its module.
+
+A module is imported only when its command runs: importing the whole platform takes over a second, and most commands
+need none of it. Its function `register_NAME(commands)` adds the parser of the command.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from operator_cli.errors import USAGE
+
+
+class Command(NamedTuple):
+    """Where a command is, and its line in the help of `pharos`."""
+
+    module: str
+    """The module below `operator_cli` with the `register_…` function."""
+    summary: str
+    usage_status: int = USAGE
+    """Exit status for wrong arguments and settings; another one where a command uses 2 for a result."""
+
+
+COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
+    "every day": {
+        "deploy": Command("deployments.deploy", "deploy to an environment, and follow it until it is live"),
+        "rollback": Command("deployments.deploy", "make the release before the live one live again"),
+        "promote": Command("deployments.deploy", "deploy the release of one environment to a later one"),
+        "ps": Command("environments.processes", "show what runs"),
+        "logs": Command("telemetry.logs", "show the log of a deployment, of processes, or log records"),
+        "report": Command("sites.report", "show who visits a site"),
+        "login": Command("login.login", "log in to an installation, and store its URL and token"),
+    },
+    "projects and deployments": {
+        "project": Command("projects.project", "projects and who may deploy them"),
+        "environment": Command("environments.environment", "environments of a project, where it runs"),
+        "variables": Command("environments.variables", "variables of environments"),
+        "deployments": Command("deployments.deployments", "show the newest deployments"),
+        "cancel": Command("deployments.deployments", "cancel a deployment"),
+        "approvals": Command("deployments.approvals", "show what waits for a second person"),
+        "approve": Command("deployments.approvals", "approve what waits for a second person"),
+        "reject": Command("deployments.approvals", "reject what waits for a second person"),
+        "lock": Command("environments.environment", "block deployments to an environment"),
+        "unlock": Command("environments.environment", "allow deployments to an environment again"),
+        "preview": Command("environments.preview", "environments of branches"),
+        "workflow": Command("projects.workflow", "how a project is built, released and run"),
+        "config": Command(
+            "configuration.config", "plan and apply a project's configuration document", os.EX_USAGE
+        ),
+        "repository": Command("repositories.repository", "Git repositories that projects are deployed from"),
+        "webhooks": Command("repositories.webhooks", "deliveries of Git hosts, and waiting pushes"),
+    },
+    "monitoring": {
+        "run": Command("monitors.run", "run a scheduled job, and report it to its heartbeat"),
+        "heartbeat": Command("monitors.heartbeat", "heartbeats of scheduled jobs"),
+        "heartbeats": Command("monitors.heartbeat", "show all heartbeats at a glance"),
+        "queue": Command("monitors.queue", "queues of jobs"),
+        "queues": Command("monitors.queue", "show all queues at a glance"),
+        "tail": Command("telemetry.tail", "show the newest events"),
+        "traces": Command("telemetry.traces", "show the newest traces, or one of them as a tree"),
+        "issues": Command("telemetry.issues", "show exceptions grouped into issues"),
+        "send": Command("ingest.send", "ship event files and access logs"),
+        "receipt": Command("ingest.receipt", "show what became of an ingest batch"),
+        "keys": Command("ingest.keys", "ingest keys"),
+    },
+    "analytics": {
+        "site": Command("sites.site", "websites that are measured, and their goals"),
+        "sites": Command("sites.site", "show all sites at a glance"),
+    },
+    "account": {
+        "logout": Command("login.login", "remove a stored token"),
+        "whoami": Command("login.whoami", "show the installation, account and person of the next command"),
+        "profile": Command("login.profile", "stored installations"),
+        "account": Command("accounts.account", "accounts and how fast they may send"),
+        "person": Command("accounts.person", "people in an account, and their roles"),
+        "token": Command("accounts.token", "API tokens"),
+        "audit": Command("accounts.audit", "show who changed what, when and from where"),
+    },
+    "on the machine of an installation": {
+        "up": Command("processes.up", "run the whole platform in this process"),
+        "edge": Command("processes.services", "run the ingest edge on Kafka and Redis"),
+        "consumers": Command("processes.services", "run the consumers from Kafka into ClickHouse"),
+        "control": Command("processes.services", "run the control plane on Postgres"),
+        "deployer": Command("processes.services", "run deployments on this machine"),
+        "migrate": Command("processes.migrate", "bring Kafka, ClickHouse and the database to this version"),
+        "query": Command("telemetry.query", "query the column store in SQL"),
+        "dead-letters": Command("ingest.dead_letters", "list or replay records that could not be stored"),
+        "settings": Command("settings", "list all PHAROS_* variables"),
+    },
+    "shells": {
+        "completion": Command("grammar.completion_scripts", "print a completion script for your shell"),
+    },
+}
+COMMANDS: Final[dict[str, Command]] = {
+    name: command for group in COMMANDS_BY_GROUP.values() for name, command in group.items()
+}
+
+COMPLETE: Final = "__complete"
+"""The hidden command that completion scripts call."""
+
+
+def find_command(word: str) -> str | None:
+    """Return the command that a word means: its name, or the plural or singular of a noun; None for another word."""
+    return next((name for name in _spellings(word) if name in COMMANDS), None)
+
+
+def _spellings(word: str) -> Iterator[str]:
+    yield word
+    if word.endswith("ies"):
+        yield word.removesuffix("ies") + "y"
+    if word.endswith("s"):
+        yield word.removesuffix("s")
+    elif not word.endswith("y"):
+        yield word + "s"
