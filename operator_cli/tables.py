@@ -1,0 +1,154 @@
+"""Tables that fit the terminal: no word is broken, IDs are shortened, and less important columns give way.
+
+    print_table(
+        arguments,
+        [Column("Name"), Column("Account", is_optional=True), Column("Created", wraps=False), Column("ID", is_id=True)],
+        [(row["name"], row["account"]["slug"], format_age(row["created_at"]), row["id"]) for row in rows],
+        empty="No projects yet. `pharos project create NAME` makes one.",
+    )
+
+With `--wide` everything is printed in full. `rich` takes 60 ms to import, so import this module where a table is shown.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from operator_cli.messages import qualify_commands
+from operator_cli.terminal_text import make_cell
+
+_GAP: Final = 2
+_MIN_ID_CHARACTERS: Final = 12
+# A longer word is cut with an ellipsis where its column gets no more room.
+_MAX_WORD_CHARACTERS: Final = 30
+_MIN_CUT_CHARACTERS: Final = 8
+_UNLIMITED: Final = 100_000
+
+Cell = str | int | Text | None
+"""None is shown as `-`. Plain text is sanitized; markup in it means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table."""
+
+    title: str
+    wraps: bool = True
+    """Whether its text may continue on the next line. Names, numbers, times and states read better if it does not."""
+    is_id: bool = False
+    """Shorten its IDs to what distinguishes them, and do not wrap them."""
+    is_optional: bool = False
+    """Leave it out where the table does not fit; of several such columns the last one first."""
+
+
+def print_table(
+    arguments: argparse.Namespace, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, empty: str
+) -> None:
+    """Print rows within the width of the terminal, or in full with `--wide`; `empty` if there are none."""
+    if not rows:
+        print(qualify_commands(empty))
+        return
+    is_wide = getattr(arguments, "wide", False)
+    console = Console(width=_UNLIMITED if is_wide else None, highlight=False)
+    cells = [[_make_cell(cell) for cell in row] for row in rows]
+    if not is_wide:
+        _shorten_ids(columns, cells)
+    shown = list(range(len(columns)))
+    while (
+        widths := _fit([_measure(columns[i], [row[i] for row in cells]) for i in shown], console.width)
+    ) is None:
+        optional = [i for i in shown if columns[i].is_optional]
+        if not optional:
+            widths = _cut([_measure(columns[i], [row[i] for row in cells]) for i in shown], console.width)
+            break
+        shown.remove(optional[-1])
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), collapse_padding=False)
+    for i, width in zip(shown, widths, strict=True):
+        table.add_column(columns[i].title, width=width, overflow="ellipsis", no_wrap=not _wraps(columns[i]))
+    for row in cells:
+        table.add_row(*(row[i] for i in shown))
+    console.print(table)
+    hidden = [column.title for i, column in enumerate(columns) if i not in shown]
+    if hidden and console.is_terminal:
+        console.print(Text(f"--wide also shows: {', '.join(hidden)}.", style="dim"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Widths:
+    """The width of a column in full, and the one below which words would be broken."""
+
+    full: int
+    least: int
+
+
+def _measure(column: Column, cells: Sequence[Text]) -> _Widths:
+    lines = [line for cell in cells for line in cell.plain.splitlines()] + [column.title]
+    full = max(map(cell_len, lines))
+    if not _wraps(column):
+        return _Widths(full, full)
+    longest_word = max(cell_len(word) for line in lines for word in line.split() or [""])
+    return _Widths(full, min(longest_word, max(_MAX_WORD_CHARACTERS, cell_len(column.title))))
+
+
+def _fit(columns: Sequence[_Widths], available: int) -> list[int] | None:
+    """Return the widths of columns that fit together; None if they do not fit even with every text wrapped."""
+    available -= _GAP * (len(columns) - 1)
+    if sum(column.least for column in columns) > available:
+        return None
+    widths = [column.full for column in columns]
+    while sum(widths) > available:
+        # Takes from the widest of those that can give, so that long texts share the room that is left.
+        widest = max(
+            (i for i, column in enumerate(columns) if widths[i] > column.least), key=lambda i: widths[i]
+        )
+        widths[widest] -= 1
+    return widths
+
+
+def _cut(columns: Sequence[_Widths], available: int) -> list[int]:
+    """Return widths that fit although words have to be cut: the widest columns lose the most."""
+    available -= _GAP * (len(columns) - 1)
+    widths = [column.least for column in columns]
+    while sum(widths) > available:
+        widest = max(range(len(widths)), key=lambda i: widths[i])
+        if widths[widest] <= _MIN_CUT_CHARACTERS:
+            break
+        widths[widest] -= 1
+    return widths
+
+
+def _wraps(column: Column) -> bool:
+    return column.wraps and not column.is_id
+
+
+def _make_cell(cell: Cell) -> Text:
+    if isinstance(cell, Text):
+        return cell
+    return make_cell("-" if cell is None else str(cell))
+
+
+def _shorten_ids(columns: Sequence[Column], rows: Sequence[list[Text]]) -> None:
+    for i, column in enumerate(columns):
+        if column.is_id:
+            shortened = shorten_ids([row[i].plain for row in rows])
+            for row, text in zip(rows, shortened, strict=True):
+                row[i] = Text(text, style=row[i].style)
+
+
+def shorten_ids(ids: Sequence[str]) -> list[str]:
+    """Return the beginnings of IDs that distinguish them. Commands accept the beginning of an ID."""
+    length = _MIN_ID_CHARACTERS
+    while len({_shorten(each, length) for each in ids}) < len(set(ids)):
+        length += 1
+    return [_shorten(each, length) for each in ids]
+
+
+def _shorten(identifier: str, length: int) -> str:
+    prefix, separator, rest = identifier.partition("_")
+    return f"{prefix}_{rest[:length]}" if separator else identifier
