@@ -17,6 +17,8 @@ from pipeline_contracts.errors import DeployNotAllowed, NotAllowed, Problem
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _REF_TEMPLATE = "#/components/schemas/{name}"
+# References that msgspec makes. Others are written by hand and name a schema of the YAML files.
+_MADE = "#/made/"
 # Suffix of the classes of response documents, which the names of schemas do without.
 _SUFFIX = "Document"
 
@@ -62,7 +64,7 @@ def _make_schemas(operations: Sequence[Operation]) -> tuple[dict[Any, Any], dict
             wanted.append(operation.body)
         wanted += [field.type for field in msgspec.structs.fields(operation.query)]
     unique = list({repr(type_): type_ for type_ in wanted}.values())
-    schemas, components = msgspec.json.schema_components(unique, ref_template=_REF_TEMPLATE)
+    schemas, components = msgspec.json.schema_components(unique, ref_template=f"{_MADE}{{name}}")
     by_type = {repr(type_): _rename(schema) for type_, schema in zip(unique, schemas, strict=True)}
     return by_type, {_short(name): _tidy(_rename(schema)) for name, schema in sorted(components.items())}
 
@@ -83,8 +85,8 @@ def _rename(schema: Any) -> Any:
     """Return the schema with short names in its references."""
     if isinstance(schema, dict):
         return {
-            key: _REF_TEMPLATE.format(name=_short(value.rpartition("/")[2]))
-            if key == "$ref"
+            key: _REF_TEMPLATE.format(name=_short(value.removeprefix(_MADE)))
+            if key == "$ref" and value.startswith(_MADE)
             else _rename(value)
             for key, value in schema.items()
         }

@@ -17,6 +17,14 @@ class ProjectSummary(TypedDict):
     slug: str
 
 
+class EnvironmentSummary(TypedDict):
+    """An environment, as other documents include it."""
+
+    id: str
+    name: str
+    slug: str
+
+
 class EnvironmentDocument(TypedDict):
     """An environment, as a project includes it. Replicas and state are what is desired, not what runs now."""
 
@@ -49,6 +57,11 @@ class RemovedProject(TypedDict):
 def summarize_project(project: Project) -> ProjectSummary:
     """Return the ID, name and slug of the project, as other documents include them."""
     return {"id": project.public_id, "name": project.name, "slug": project.slug}
+
+
+def summarize_environment(environment: Environment) -> EnvironmentSummary:
+    """Return the ID, name and slug of the environment, as other documents include them."""
+    return {"id": environment.public_id, "name": environment.name, "slug": environment.slug}
 
 
 def describe_environment(environment: Environment | ListedEnvironment) -> EnvironmentDocument:

@@ -114,6 +114,8 @@ class Tenant:
     ingest_key: str = ""
     """The ingest key of `shop/production`."""
     site: Site | None = None
+    repository: Repository | None = None
+    """The repository of `shop`."""
     reviewed: dict[str, Reviewed] = field(default_factory=dict)
     """The open review and the configuration run of each project, by slug."""
 
@@ -213,7 +215,9 @@ async def make_tenant(session: AsyncSession, name: str, now: datetime) -> Tenant
     for person, (_, project_role) in PEOPLE.items():
         if project_role is not None:
             session.add(ProjectRole(project_id=shop.id, person_id=made.people[person].id, role=project_role))
-    await connect_repository(session, shop.id, "git", f"https://git.{slug}.example/shop.git", "main", now)
+    made.repository = await connect_repository(
+        session, shop.id, "git", f"https://git.{slug}.example/shop.git", "main", now
+    )
     for type_ in TYPES:
         made.deployments[type_] = await add_succeeded(session, made, f"shop/{type_}", now)
     made.ingest_key = await create_ingest_key(session, made.environment("shop/production"), now)

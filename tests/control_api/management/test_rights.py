@@ -25,13 +25,21 @@ def _address(operation: Operation, tenant: Tenant) -> str:
         "person": tenant.people["viewer"].public_id,
         "build": tenant.deployments["production"].id,
         "site": tenant.site.id if tenant.site else 1,
+        "repository": tenant.repository.id if tenant.repository else 1,
     }
     return re.sub(r"\{(\w+)\}", lambda found: str(known.get(found[1], 1)), operation.path)
 
 
 def _first_parameter_is_known(operation: Operation) -> bool:
     found = re.search(r"\{(\w+)\}", operation.path)
-    return found is not None and found[1] in ("project", "environment", "person", "build", "site")
+    return found is not None and found[1] in (
+        "project",
+        "environment",
+        "person",
+        "build",
+        "site",
+        "repository",
+    )
 
 
 async def test_rights_matrix(shared_api: Api) -> None:
