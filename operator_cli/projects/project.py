@@ -1,19 +1,30 @@
-"""`pharos project list|show|create|grant|revoke|remove`."""
+"""`pharos project list|show|create|rename|members|grant|revoke|remove`."""
 
 import argparse
 from typing import Any
 
-from operator_cli.arguments import add_account_argument, add_subcommands, add_yes_argument, confirm
-from operator_cli.control_client import WHICH_INSTALLATION, request_action
-from operator_cli.messages import print_result
+from operator_cli.api.client import Api, open_api
+from operator_cli.api.names import Project, resolve_project, resolve_row
+from operator_cli.arguments import add_verbs, add_yes_argument, complete, confirm
+from operator_cli.messages import print_result, qualify_commands
 
-_SUBCOMMANDS = {
+_VERBS = {
     "list": "list projects with their environments",
-    "show": "show one with its environments, repository, sites and people",
-    "create": "create a project; `pharos environment create` gives it environments",
-    "grant": "give a member of its account a role in it, in place of the previous one",
-    "revoke": "remove a person's role in it",
-    "remove": "remove one that has neither environments nor sites, with its deployments and their logs",
+    "show": "show a project with its environments, repository and members",
+    "create": "create a project",
+    "rename": "change the name of a project",
+    "members": "list the people who have a role in a project",
+    "grant": "give a person of the account a role in a project, in place of the previous one",
+    "revoke": "remove a person's role in a project",
+    "remove": "remove a project that has neither environments nor sites",
+}
+_DESCRIPTIONS = {
+    "create": "`pharos environment create` then gives it environments.",
+    "rename": "Its slug stays, because URLs and documents refer to it.",
+    "members": "Owners and admins of the account may do everything in every project, without a role.",
+    "grant": "A viewer reads; a deployer also deploys, scales and sets variables; a maintainer also approves, and "
+    "changes the project and its environments.",
+    "remove": "Its deployments with their logs, its repositories and its roles are removed too.",
 }
 _ROLES = ("viewer", "deployer", "maintainer")
 
@@ -21,81 +32,119 @@ _ROLES = ("viewer", "deployer", "maintainer")
 def register_project(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "project",
-        help="create, list, show and remove projects, and set who may deploy them",
-        description="Projects: applications with their environments. A viewer reads; a deployer deploys, scales and "
-        f"sets variables as well; a maintainer also approves and rejects. {WHICH_INSTALLATION}",
+        help="projects and who may deploy them",
+        description="Projects: applications with their environments.",
     )
-    add_subcommands(parser, _SUBCOMMANDS, _run, _add_arguments)
+    add_verbs(parser, _VERBS, _run, _add_arguments, _DESCRIPTIONS)
 
 
-def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    if name not in ("list", "create"):
-        parser.add_argument("id", metavar="ID", help="number, prj_… or slug")
-    match name:
-        case "list":
-            add_account_argument(parser, is_filter=True)
-        case "create":
-            parser.add_argument("name", metavar="NAME", help="what it is called")
-            parser.add_argument("--slug", help="its short name in commands (made from the name)")
-            add_account_argument(parser, is_filter=False)
-        case "grant" | "revoke":
-            parser.add_argument("email", metavar="EMAIL", help="the person's address")
-            if name == "grant":
-                parser.add_argument("--role", required=True, choices=_ROLES, help="what they may do there")
-        case "remove":
-            add_yes_argument(parser)
+def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
+    if verb == "create":
+        parser.add_argument("name", metavar="NAME", help="what it is called")
+        parser.add_argument("--slug", help="its short name in commands (made from the name)")
+        return
+    if verb == "list":
+        return
+    project = parser.add_argument(
+        "project",
+        metavar="PROJECT",
+        nargs="?" if verb in ("show", "members") else None,
+        help="its slug, name or ID" + ("; the only one if left out" if verb in ("show", "members") else ""),
+    )
+    complete(project, "project")
+    if verb == "rename":
+        parser.add_argument("name", metavar="NAME", help="its new name")
+    if verb in ("grant", "revoke"):
+        parser.add_argument("person", metavar="PERSON", help="e-mail address, name or ID")
+    if verb == "grant":
+        parser.add_argument("--role", required=True, choices=_ROLES, help="what they may do there")
+    if verb == "remove":
+        add_yes_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    match arguments.subcommand:
+    api = open_api(arguments)
+    match arguments.verb:
         case "list":
-            return print_result(arguments, _request(arguments, "list", "account_id"), _show_list)
-        case "show":
-            return print_result(arguments, _request(arguments, "show", "id"), _show_one)
+            return print_result(arguments, api.get_all("projects"), lambda rows: _show_list(arguments, rows))
         case "create":
+            made = api.post("projects", body={"name": arguments.name, "slug": arguments.slug})
+            return print_result(arguments, made, _show_created)
+    project = resolve_project(api, arguments.project)
+    match arguments.verb:
+        case "show":
+            return print_result(arguments, _read(api, project), lambda found: _show_one(arguments, found))
+        case "rename":
+            renamed = api.patch("projects", project.id, body={"name": arguments.name})
             return print_result(
-                arguments, _request(arguments, "create", "name", "slug", "account_id"), _show_created
+                arguments, renamed, lambda found: print(f"{found['slug']} is called {found['name']} now.")
             )
+        case "members":
+            members = api.get_all("projects", project.id, "members")
+            return print_result(arguments, members, lambda rows: _show_members(arguments, project.slug, rows))
         case "grant":
-            return print_result(arguments, _request(arguments, "grant", "id", "email", "role"), _show_role)
+            member = api.put(*_member_path(api, project, arguments.person), body={"role": arguments.role})
+            return print_result(arguments, member, lambda found: _show_role(found, project.slug))
         case "revoke":
-            return print_result(arguments, _request(arguments, "revoke", "id", "email"), _show_role)
+            member = api.delete(*_member_path(api, project, arguments.person))
+            return print_result(arguments, member, lambda found: _show_role(found, project.slug))
     consequence = (
-        f"remove project {arguments.id} with its deployments, their logs, its repositories and roles"
+        f"remove the project {project.slug} with its deployments, their logs, its repositories and roles"
     )
     if not confirm(arguments, consequence):
         return 1
-    return print_result(arguments, _request(arguments, "remove", "id"), _show_removed)
+    return print_result(arguments, api.delete("projects", project.id), _show_removed)
 
 
-def _request(arguments: argparse.Namespace, action: str, *names: str) -> Any:
-    return request_action(arguments, f"projects/{action}", {name: getattr(arguments, name) for name in names})
+def _member_path(api: Api, project: Project, person: str) -> tuple[str, ...]:
+    row = resolve_row(api, "people", name=person, noun="person", keys=("id", "email", "name"), label="email")
+    return "projects", project.id, "members", str(row["id"])
 
 
-def _show_list(projects: list[dict[str, Any]]) -> None:
-    # Imported here: rich is slow to import, and --json needs none of it.
+def _read(api: Api, project: Project) -> dict[str, Any]:
+    """Return the project with its repositories and members."""
+    return {
+        **api.get("projects", project.id),
+        "repositories": api.get_all("repositories", query={"project": project.id}),
+        "members": api.get_all("projects", project.id, "members"),
+    }
+
+
+def _show_list(arguments: argparse.Namespace, projects: list[dict[str, Any]]) -> None:
+    # Imported here and below: rich is slow to import, and --json needs none of it.
     from operator_cli.projects.tables import show_projects
 
-    show_projects(projects)
+    show_projects(arguments, projects)
 
 
-def _show_one(project: dict[str, Any]) -> None:
+def _show_one(arguments: argparse.Namespace, project: dict[str, Any]) -> None:
     from operator_cli.projects.tables import show_project
 
-    show_project(project)
+    show_project(arguments, project)
+
+
+def _show_members(arguments: argparse.Namespace, slug: str, members: list[dict[str, Any]]) -> None:
+    from operator_cli.projects.tables import show_members
+
+    show_members(arguments, slug, members)
 
 
 def _show_created(project: dict[str, Any]) -> None:
     print(
-        f"Project {project['number']}, {project['id']}, is {project['slug']} of the account "
-        f"{project['account']['slug']}."
+        qualify_commands(
+            f"Project {project['slug']} is created: {project['id']}. "
+            f"`pharos environment create NAME --project {project['slug']}` gives it an environment."
+        )
     )
 
 
-def _show_role(result: dict[str, Any]) -> None:
-    role = "has no role" if result["role"] is None else f"is {result['role']}"
-    print(f"{result['person']['email']} {role} in the project {result['slug']}.")
+def _show_role(member: dict[str, Any], slug: str) -> None:
+    email = member["person"]["email"]
+    role = "has no role" if member["role"] is None else f"is {member['role']}"
+    print(f"{email} {role} in the project {slug}.")
+    if member["account_role"] != "member":
+        print(f"{email} is {member['account_role']} of the account and may do everything in it anyway.")
 
 
 def _show_removed(project: dict[str, Any]) -> None:
-    print(f"The project {project['slug']} is removed; deployments removed: {project['deployments_removed']}.")
+    print(f"The project {project['slug']} is removed; deployments removed: {project['deployments']}.")

@@ -1,69 +1,84 @@
 """Print projects as tables."""
 
+import argparse
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from operator_cli.messages import qualify_commands
-from operator_cli.terminal_text import make_cell, print_facts
+from operator_cli.tables import Column, print_table
+from operator_cli.terminal_text import print_facts
 
 
-def show_projects(projects: list[dict[str, Any]]) -> None:
-    """Print projects with their accounts and environments."""
-    if not projects:
-        print(qualify_commands("No projects yet. `pharos project create NAME` makes one."))
-        return
-    table = Table("ID", "Name", "Slug", "Account", "Environments", box=None, pad_edge=False)
-    for project in projects:
-        table.add_row(
-            str(project["number"]),
-            make_cell(project["name"]),
-            project["slug"],
-            project["account"]["slug"],
-            ", ".join(environment["slug"] for environment in project["environments"]) or "none yet",
-        )
-    Console().print(table)
+def show_projects(arguments: argparse.Namespace, projects: list[dict[str, Any]]) -> None:
+    """Print projects with their environments."""
+    print_table(
+        arguments,
+        [
+            Column("Project", wraps=False),
+            Column("Name"),
+            Column("Environments"),
+            Column("ID", is_id=True, is_optional=True),
+        ],
+        [
+            (
+                project["slug"],
+                project["name"],
+                ", ".join(each["slug"] for each in project["environments"]) or "none yet",
+                project["id"],
+            )
+            for project in projects
+        ],
+        empty="No projects yet. `pharos project create NAME` makes one.",
+    )
 
 
-def show_project(project: dict[str, Any]) -> None:
-    """Print one project with its repository, sites, environments and roles."""
-    account, repository = project["account"], project["repository"]
+def show_project(arguments: argparse.Namespace, project: dict[str, Any]) -> None:
+    """Print one project with its repository, environments and members."""
+    repositories = project["repositories"]
     print_facts(
         project["name"],
         {
-            "ID": f"{project['number']}, {project['id']}",
             "slug": project["slug"],
-            "account": f"{account['slug']} ({account['id']})",
-            "repository": "none connected"
-            if repository is None
-            else f"{repository['url']} ({repository['kind']}), branch {repository['branch']}",
-            "sites": ", ".join(f"{site['id']} {site['name']}" for site in project["sites"]) or "none yet",
+            "ID": project["id"],
+            "repository": "none connected; `pharos repository connect` connects one"
+            if not repositories
+            else ", ".join(
+                f"{each['url']} ({each['kind']}), branch {each['branch']}" for each in repositories
+            ),
         },
     )
-    if project["environments"]:
-        table = Table("Environment", "ID", "Type", "State", "Replicas", box=None, pad_edge=False)
-        table.columns[1].no_wrap = True
-        for environment in project["environments"]:
-            table.add_row(
-                environment["slug"],
-                environment["id"],
-                environment["type"],
-                environment["state"],
-                str(environment["desired_replicas"]),
-            )
-        Console().print(table)
-    else:
-        print(qualify_commands("No environments yet. `pharos environment create` makes one."))
-    if project["people"]:
-        table = Table("Role", "Name", "E-mail", box=None, pad_edge=False)
-        for person in project["people"]:
-            table.add_row(person["role"], make_cell(person["name"]), make_cell(person["email"]))
-        Console().print(table)
-    else:
-        print(
-            qualify_commands(
-                "Nobody has a role in it: owners and admins of the account may do everything. "
-                f"`pharos project grant {project['slug']} EMAIL --role deployer` gives one."
-            )
-        )
+    print()
+    print_table(
+        arguments,
+        [
+            Column("Environment", wraps=False),
+            Column("Type", wraps=False),
+            Column("State", wraps=False),
+            Column("Replicas", wraps=False),
+            Column("ID", is_id=True, is_optional=True),
+        ],
+        [
+            (each["slug"], each["type"], each["state"], each["desired_replicas"], each["id"])
+            for each in project["environments"]
+        ],
+        empty="No environments yet. `pharos environment create NAME` makes one.",
+    )
+    print()
+    show_members(arguments, project["slug"], project["members"])
+
+
+def show_members(arguments: argparse.Namespace, slug: str, members: list[dict[str, Any]]) -> None:
+    """Print the people who have a role in a project."""
+    print_table(
+        arguments,
+        [
+            Column("Role", wraps=False),
+            Column("Name"),
+            Column("E-mail", wraps=False),
+            Column("ID", is_id=True, is_optional=True),
+        ],
+        [
+            (each["role"], each["person"]["name"], each["person"]["email"], each["person"]["id"])
+            for each in members
+        ],
+        empty="Nobody has a role in it: owners and admins of the account may do everything. "
+        f"`pharos project grant {slug} PERSON --role deployer` gives one.",
+    )
