@@ -2,18 +2,22 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
-from typing import Any, Protocol
+from datetime import datetime, timedelta
+from typing import Any, Literal, Protocol
 
 from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.tables.accounts import Account
 from pipeline_contracts.credentials import CredentialKind
-from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.errors import StorageUnavailable, invalid_field
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
+
+_LONGEST_LIFE = timedelta(days=3650)
+
+KeyState = Literal["live", "expired", "revoked"]
 
 
 class KeyRow(Protocol):
@@ -28,6 +32,21 @@ class KeyRow(Protocol):
 def is_live(key: KeyRow, now: datetime) -> bool:
     """Return True unless the key is revoked or expired."""
     return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
+
+
+def get_key_state(key: KeyRow, now: datetime) -> KeyState:
+    """Return whether the key is live, or why not."""
+    if key.revoked_at is not None:
+        return "revoked"
+    return "live" if is_live(key, now) else "expired"
+
+
+def check_expiry(expires_at: datetime | None, now: datetime) -> None:
+    """Raise `InvalidInput` unless `expires_at` is a time that a new key may expire at. None: it never expires."""
+    if expires_at is not None and not now < expires_at <= now + _LONGEST_LIFE:
+        raise invalid_field(
+            "expires_at", f"must be in the future, at most {_LONGEST_LIFE.days} days from now"
+        )
 
 
 def make_key_entry(

@@ -1,7 +1,8 @@
 """Pages of lists: the `limit` and `cursor` of a request, and the cursor of the next page.
 
-Lists are ordered by descending ID, and a cursor contains the last ID of its page, so rows that are added meanwhile move
-nothing. A cursor is signed for its list and account: clients cannot build one or use it for another list.
+Most lists are ordered by descending ID, and a cursor contains the last ID of its page, so rows that are added meanwhile
+move nothing. The cursor of a list in another order contains the sort key of the last row instead. A cursor is signed for
+its list and account: clients cannot build one or use it for another list.
 """
 
 import hmac
@@ -17,7 +18,7 @@ MAX_LIMIT = 100
 _LIMIT = re.compile("[0-9]{1,3}")
 _SEAL_BYTES = 12
 _ID_BYTES = 8
-_CURSOR = re.compile("[A-Za-z0-9_-]{27}")
+_CURSOR = re.compile("[A-Za-z0-9_-]{18,200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +38,35 @@ class Cursors:
 
     def write(self, last_id: int) -> str:
         """Return the cursor of the page after this ID."""
-        number = last_id.to_bytes(_ID_BYTES)
-        return urlsafe_b64encode(number + self._seal(number)).rstrip(b"=").decode()
+        return self._write(last_id.to_bytes(_ID_BYTES))
 
     def read(self, cursor: str) -> int | None:
         """Return the ID in the cursor, or None if the cursor was not made for this list."""
-        if _CURSOR.fullmatch(cursor) is None:
-            return None
-        sealed = urlsafe_b64decode(cursor + "=")
-        number = sealed[:_ID_BYTES]
-        # Two bits of the last character are unused, so compare with the only valid encoding.
-        genuine = urlsafe_b64encode(number + self._seal(number)).rstrip(b"=").decode()
-        return int.from_bytes(number) if hmac.compare_digest(genuine, cursor) else None
+        position = self._read(cursor)
+        return int.from_bytes(position) if position is not None and len(position) == _ID_BYTES else None
 
-    def _seal(self, number: bytes) -> bytes:
-        return hmac.digest(self._key, self._of + number, "sha256")[:_SEAL_BYTES]
+    def write_key(self, last_key: str) -> str:
+        """Return the cursor of the page after this sort key (1 to 100 bytes), of a list that is not ordered by ID."""
+        return self._write(last_key.encode())
+
+    def read_key(self, cursor: str) -> str | None:
+        """Return the sort key in the cursor, or None if the cursor was not made for this list."""
+        position = self._read(cursor)
+        return None if position is None else position.decode()
+
+    def _write(self, position: bytes) -> str:
+        return urlsafe_b64encode(position + self._seal(position)).rstrip(b"=").decode()
+
+    def _read(self, cursor: str) -> bytes | None:
+        # A group of four characters cannot have only one.
+        if _CURSOR.fullmatch(cursor) is None or len(cursor) % 4 == 1:
+            return None
+        position = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))[:-_SEAL_BYTES]
+        # Some bits of the last character are unused, so compare with the only valid encoding.
+        return position if hmac.compare_digest(self._write(position), cursor) else None
+
+    def _seal(self, position: bytes) -> bytes:
+        return hmac.digest(self._key, self._of + position, "sha256")[:_SEAL_BYTES]
 
 
 def read_page(params: Iterable[tuple[str, str]], cursors: Cursors) -> Page | None:

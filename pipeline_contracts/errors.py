@@ -251,9 +251,13 @@ class InvalidInput(Problem):
 
 def invalid_field(field: str, message: str) -> InvalidInput:
     """Return the error for one invalid field; `message` is its rule: "must be …"."""
+    return invalid_fields([FieldError(field, message)])
+
+
+def invalid_fields(errors: Sequence[FieldError]) -> InvalidInput:
+    """Return the error for these invalid fields."""
     return InvalidInput(
-        "Nothing was changed. Fix the fields listed below and send the request again.",
-        errors=[FieldError(field, message)],
+        "Nothing was changed. Fix the fields listed below and send the request again.", errors=errors
     )
 
 

@@ -58,8 +58,40 @@ def read_pages(at: At[Any], query: PageQuery, name: str) -> Pages:
     if query.cursor is not None:
         before = cursors.read(query.cursor)
         if before is None:
-            raise InvalidInput(
-                "Correct the query parameters below and send the request again.",
-                errors=[FieldError("cursor", "is none of this list; begin again without it")],
-            )
+            raise _unknown_cursor()
     return Pages(Page(query.limit, before), cursors)
+
+
+@dataclass(frozen=True, slots=True)
+class SortedPages:
+    """The requested page of a list that is not ordered by ID, and the cursors of its list."""
+
+    limit: int
+    after: str | None
+    """The sort key that the page begins after; None: the first page."""
+    _cursors: Cursors
+
+    def answer(self, documents: Sequence[D], last_key: str | None) -> PageOf[D]:
+        """Return the page. `last_key` is the sort key of the last row if more rows follow, else None."""
+        return PageOf(documents, None if last_key is None else self._cursors.write_key(last_key))
+
+
+def read_sorted_pages(at: At[Any], query: PageQuery, name: str) -> SortedPages:
+    """Return the page that a query asks for, of the list `name`, which is ordered by a sort key instead of the ID.
+
+    Raises `InvalidInput` for a cursor of another list.
+    """
+    cursors = at.cursors(name)
+    after = None
+    if query.cursor is not None:
+        after = cursors.read_key(query.cursor)
+        if after is None:
+            raise _unknown_cursor()
+    return SortedPages(query.limit, after, cursors)
+
+
+def _unknown_cursor() -> InvalidInput:
+    return InvalidInput(
+        "Correct the query parameters below and send the request again.",
+        errors=[FieldError("cursor", "is none of this list; begin again without it")],
+    )

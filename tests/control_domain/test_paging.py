@@ -92,3 +92,15 @@ def test_every_parameter_at_fault_is_named(given: list[tuple[str, str]], fields:
     with pytest.raises(InvalidInput) as raised:
         read_page(given, CURSORS)
     assert [error.field for error in raised.value.errors] == fields
+
+
+@pytest.mark.parametrize("key", ["a", "1774432800000 0190f3c2-7b5e-7a10-8c3d-2f4b6a8c0e1f", "øre", "k" * 100])
+def test_a_cursor_of_a_list_in_another_order(key: str) -> None:
+    cursor = CURSORS.write_key(key)
+    assert CURSORS.read_key(cursor) == key
+    assert Cursors(KEY, "acc_2", "deployments").read_key(cursor) is None
+    for place in range(len(cursor)):
+        for other in set(_ALPHABET) - {cursor[place]}:
+            assert CURSORS.read_key(cursor[:place] + other + cursor[place + 1 :]) is None
+    assert CURSORS.read_key(cursor[:-1]) is None
+    assert CURSORS.read_key(cursor + "A") is None
