@@ -6,16 +6,15 @@ _MIN_SIMILARITY = 0.6
 _MAX_SUGGESTIONS = 3
 
 
-def suggest(word: str, known: Iterable[str] | Mapping[str, str]) -> str:
+def suggest(word: str, known: Iterable[str], labels: Mapping[str, str] | None = None) -> str:
     """Return ` Did you mean 'list'?` for similar known words, beginning with a space; empty if none is similar.
 
-    Of a mapping the keys are compared and the values are shown.
+    `labels` has the text to show for known words that are shown differently.
     """
     # Imported here: correct commands do not need it.
     import difflib
 
-    shown = dict(known) if isinstance(known, Mapping) else {name: name for name in known}
-    by_folded = {name.casefold(): shown[name] for name in sorted(shown)}
+    by_folded = {name.casefold(): (labels or {}).get(name, name) for name in sorted(known)}
     close = difflib.get_close_matches(word.casefold(), by_folded, _MAX_SUGGESTIONS, _MIN_SIMILARITY)
     names = [repr(name) for name in dict.fromkeys(by_folded[folded] for folded in close)]
     if not names:

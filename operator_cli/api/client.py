@@ -56,6 +56,16 @@ class Api:
         self._connection = Connection(target.base_url, seconds)
         self._lists: dict[tuple[Segment, ...], list[dict[str, Any]]] = {}
 
+    def __enter__(self) -> "Api":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection, which the end of the process does as well; a later request opens another."""
+        self._connection.close()
+
     def get(self, *path: Segment, query: Query | None = None) -> Any:
         """Return the `data` of an object."""
         return self.request("GET", *path, query=query).data
@@ -235,6 +245,9 @@ def describe_failure(target: Target, method: str, error: ConnectionFailed) -> st
         return (
             f"Nothing runs on {target.data}. Start `pharos up --data {target.data}`, or name another --data."
         )
+    if error.was_sent and isinstance(cause, ValueError):
+        # Its text may contain the token.
+        return f"The request to {url} cannot be sent by HTTP. Check the URL and {target.source}."
     if error.was_sent:
         advice = (
             "Try again."

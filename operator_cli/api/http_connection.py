@@ -145,20 +145,20 @@ def _import_http_client(*, with_tls: bool) -> Any:
 def connection_errors() -> tuple[type[Exception], ...]:
     """Return the exceptions that connections raise.
 
-    `ValueError` is raised for a URL or header that HTTP cannot carry, and for too large a body.
+    `ValueError` is raised for a URL or header that HTTP cannot carry.
     """
     client = sys.modules.get("http.client")
     return (OSError, ValueError) if client is None else (OSError, ValueError, client.HTTPException)
 
 
 def _read_body(response: "http.client.HTTPResponse") -> bytes:
-    """Return the body. Raises `HTTPException`, `OSError`, and `ValueError` for a body that is too large."""
+    """Return the body. Raises `HTTPException`, and `OSError` also for a body that is too large."""
     ends_at = time.monotonic() + RESPONSE_SECONDS
     body = bytearray()
     while chunk := response.read1(_CHUNK_BYTES):
         body += chunk
         if len(body) > _MAX_BYTES:
-            raise ValueError(f"more than {_MAX_BYTES:,} bytes")
+            raise OSError(f"its response has more than {_MAX_BYTES:,} bytes")
         if time.monotonic() > ends_at:
             raise TimeoutError(f"not complete within {RESPONSE_SECONDS:g} s")
     if response.length:

@@ -126,8 +126,13 @@ def choose(
         raise CommandFailed(
             f"{name!r} means several {noun}s{where}. Name one of them: {_join(map(label, matching))}."
         )
-    known = {key: label(row) for row in rows for key in (*keys(row)[1:], label(row)) if key}
-    suggestion = suggest(name, known)
+    labels: dict[str, str] = {}
+    # By position, so that the slug of one row comes before the same name of another.
+    for position in range(1, len(keys(rows[0]))):
+        for row in rows:
+            labels.setdefault(keys(row)[position], label(row))
+    labels |= {label(row): label(row) for row in rows}
+    suggestion = suggest(name, filter(None, labels), labels)
     listed = "" if suggestion else f" There are: {_join(map(label, rows))}."
     raise NoSuchName(f"There is no {noun} {name!r}{where}.{suggestion}{listed}")
 

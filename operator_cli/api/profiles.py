@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ class Profile:
     name: str
     url: str
     """The API root, which ends in `/api`."""
-    token: str
+    token: str = field(repr=False)
     account: str | None = None
     """The slug of the token's account; None if the token may not read it."""
 

@@ -18,7 +18,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -38,7 +38,7 @@ class Target:
 
     base_url: str
     """The API root, which ends in `/api`."""
-    token: str | None
+    token: str | None = field(repr=False)
     """None for the few operations that need no credential."""
     source: str
     """The credential in words: "the token of the profile prod"."""
@@ -46,10 +46,6 @@ class Target:
     """What to do if the installation refuses the credential."""
     data: Path | None = None
     """The data folder of a local `pharos up`; None for another installation."""
-
-    def __repr__(self) -> str:
-        """Leave the token out: this ends up in tracebacks."""
-        return f"Target({self.base_url!r}, source={self.source!r})"
 
 
 def find_target(

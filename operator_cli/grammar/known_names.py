@@ -63,7 +63,8 @@ def read_names(kind: str, *, profile: str | None, data: str | None) -> Sequence[
     file = _cache_file(target, kind)
     if (kept := _read_kept(file)) is not None:
         return kept
-    found = names(Api(target, seconds=_REQUEST_SECONDS).get(*path))[:_MAX_NAMES]
+    with Api(target, seconds=_REQUEST_SECONDS) as api:
+        found = names(api.get(*path))[:_MAX_NAMES]
     _keep(file, found)
     return found
 

@@ -3,8 +3,9 @@
 from operator_cli.grammar.commands import COMMANDS, COMMANDS_BY_GROUP
 
 _EXIT_STATUSES = """\
-exit status: 0 done, 1 failed, 2 wrong arguments or settings, 3 waits for approval, 4 not logged in, 5 not found,
-130 interrupted by Ctrl-C. `pharos config` has statuses of its own."""
+exit status: 0 done, 1 failed, 2 wrong arguments or settings, 3 waits for
+approval, 4 not logged in, 5 not found, 130 interrupted by Ctrl-C. The help of
+`pharos config` and `pharos run` lists theirs."""
 
 
 def describe_commands() -> str:
@@ -13,7 +14,8 @@ def describe_commands() -> str:
     lines = [
         "usage: pharos COMMAND … [--flags]",
         "",
-        "Deploys applications, takes in their telemetry, watches their jobs and measures their sites.",
+        "Deploys applications, takes in their telemetry, watches their jobs and",
+        "measures their sites.",
         "`pharos COMMAND --help` shows the verbs or arguments of a command.",
     ]
     for group, commands in COMMANDS_BY_GROUP.items():

@@ -107,7 +107,8 @@ def _accept_invitation(url: str, secret: str, name: str | None) -> str:
     """Return the token of a new member. Raises `CommandFailed`."""
     target = Target(url, None, "the invitation", "Ask the person who invited you for a new one.")
     body = {"invitation": secret} | ({} if name is None else {"name": name})
-    data: dict[str, Any] = Api(target).post("invitations", "accept", body=body)
+    with Api(target) as api:
+        data: dict[str, Any] = api.post("invitations", "accept", body=body)
     return check_token(str(data["api_token"]), "the token of the answer")
 
 
@@ -115,7 +116,8 @@ def _check(profile: Profile) -> Profile:
     """Return the profile with its account. Raises `CommandFailed` if the installation refuses the token."""
     target = Target(profile.url, profile.token, "this token", "Create one with `pharos token create`.")
     try:
-        account = Api(target).get("account")
+        with Api(target) as api:
+            account = api.get("account")
     except ApiRefused as error:
         if error.slug != "missing-scope":
             raise

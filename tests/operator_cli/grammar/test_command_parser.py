@@ -1,0 +1,84 @@
+"""Wrong arguments get the usage of their sub-command and a suggestion."""
+
+import argparse
+
+import pytest
+
+from operator_cli.grammar.build_parser import build_parser
+from operator_cli.grammar.command_parser import CommandParser
+from operator_cli.grammar.commands import COMMANDS, find_command
+
+
+def _fail(capsys: pytest.CaptureFixture[str], command: str | None, *words: str) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as ended:
+        build_parser(command).parse_args([*([command] if command else []), *words])
+    return int(ended.value.code or 0), capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "usage", "message"),
+    [
+        (None, ("proj",), "usage: pharos COMMAND", "there is no command 'proj'. Did you mean 'project'"),
+        ("profile", ("lst",), "usage: pharos profile", "there is no verb 'lst'. Did you mean 'list'?"),
+        ("profile", ("qqq",), "usage: pharos profile", "there is no verb 'qqq'. Choose from: list, use, remove."),
+        ("profile", ("list", "--jsn"), "usage: pharos profile list", "arguments: --jsn. Did you mean '--json'?"),
+        ("profile", ("list", "x"), "usage: pharos profile list", "unrecognized arguments: x\n"),
+        ("whoami", ("--jso",), "usage: pharos whoami", "Did you mean '--json'?"),
+        ("completion", ("bsh",), "usage: pharos completion", "invalid choice: 'bsh' (choose from bash, zsh, fish)."),
+    ],
+)  # fmt: skip
+def test_an_error_shows_the_usage_of_the_sub_command_and_a_suggestion(
+    capsys: pytest.CaptureFixture[str], command: str | None, words: tuple[str, ...], usage: str, message: str
+) -> None:
+    status, output = _fail(capsys, command, *words)
+    assert status == 2
+    assert output.startswith(usage) and message in output
+
+
+def test_a_noun_without_a_verb_shows_its_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+    status, output = _fail(capsys, "profile")
+    assert status == 2
+    assert "show the stored profiles" in output
+    assert output.endswith("the following arguments are required: VERB\n")
+
+
+def test_a_command_that_uses_status_2_ends_with_another_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _fail(capsys, "config", "plan", "--zz")[0] == 64
+    assert _fail(capsys, "config")[0] == 64
+
+
+def test_flags_may_stand_between_the_values_of_an_argument() -> None:
+    parser = CommandParser()
+    parser.add_argument("environment")
+    parser.add_argument("pairs", nargs="+")
+    parser.add_argument("--quiet", action="store_true")
+    expected = argparse.Namespace(environment="e", pairs=["A=1", "B=2"], quiet=True)
+    for words in ("e A=1 --quiet B=2", "--quiet e A=1 B=2", "e --quiet A=1 B=2", "e A=1 B=2 --quiet"):
+        assert parser.parse_args(words.split()) == expected
+
+
+def test_an_abbreviated_flag_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "unrecognized arguments: --prof" in _fail(capsys, "whoami", "--prof=x")[1]
+
+
+def test_nouns_have_singular_and_plural() -> None:
+    spellings = {
+        "projects": "project",
+        "variable": "variables",
+        "repositories": "repository",
+        "project": "project",
+    }
+    assert {word: find_command(word) for word in spellings} == spellings
+    assert find_command("projectss") is None
+    # A command of its own comes first.
+    assert find_command("heartbeats") == "heartbeats"
+
+
+def test_the_help_lists_every_command_and_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        build_parser(None).parse_args(["--help"])
+    output = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert all(f"\n  {name} " in output for name in COMMANDS)
+    assert "exit status: 0 done" in output
+    assert max(map(len, output.splitlines())) <= 80
