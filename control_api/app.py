@@ -32,6 +32,8 @@ from control_api.routes.start_page import router as start_page
 from control_api.routes.webhooks import router as webhooks
 from control_api.routes.workflows import router as workflows
 from control_domain.database.engine import Sessions
+from control_domain.process_output import ProcessOutput
+from control_domain.repositories.local_folders import NO_FOLDERS, LocalFolders
 from control_domain.sealing import SealingKeys
 from pipeline_contracts.client_address import ClientAddresses
 from storage_backends.column_store.interface import ColumnStore
@@ -51,13 +53,18 @@ def build_control_app(
     report_store: ColumnStore | None = None,
     report_limits: QueueLimits = DEFAULT_REPORT_LIMITS,
     request_limiter: RequestLimiter | None = None,
+    process_output: ProcessOutput | None = None,
+    public_url: str | None = None,
+    repository_folders: LocalFolders = NO_FOLDERS,
 ) -> FastAPI:
     """Return the application on resources that the caller has opened.
 
     `addresses` knows the trusted proxies. `wake_configuration_runs` is called when a configuration run has a step to
     apply. `directory` is updated when the keys of a preview end. Without `git_app_secret`, the webhook of the Git
     host's application responds 404. Reports read `report_store`, by default `column_store`. Without
-    `request_limiter`, requests are not limited.
+    `request_limiter`, requests are not limited. `process_output` is that of the deployer on this machine, if its folder
+    is known. `public_url` begins the URLs of webhooks; without it, the address of the request does. Repositories in
+    `repository_folders` may be connected by path.
     """
     app = FastAPI(
         title="Pharos",
@@ -84,6 +91,9 @@ def build_control_app(
     app.state.report_store = report_store or column_store
     app.state.report_queue = FairQueue(report_limits)
     app.state.request_limiter = request_limiter
+    app.state.process_output = process_output
+    app.state.public_url = public_url
+    app.state.repository_folders = repository_folders
     if request_limiter is not None:
         # Added before the request IDs, so that refused requests get one too.
         app.add_middleware(

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
-from control_api.management import projects
+from control_api.management import projects, repositories
 from control_api.operations.router import OperationRouter
 
-ROUTERS: Sequence[OperationRouter] = (projects.operations,)
+ROUTERS: Sequence[OperationRouter] = (
+    projects.operations,
+    repositories.operations,
+)

@@ -7,7 +7,6 @@ a command-line option, and not name a transport that runs a program (`ext::`, gi
 import re
 from urllib.parse import SplitResult, urlsplit
 
-from control_domain.refusals import Refused
 from git_hosts.all_hosts import HOSTS
 
 _MAX_LENGTH = 500
@@ -25,13 +24,17 @@ _NAMED = re.compile(r"(?:https|ssh)://[^/]+/+(.+)|[^/:@]+@(?:\[[^\]]+\]|[^/:]+):
 _FORMS = "write it as https://host/path, ssh://git@host/path, git@host:path, or as an absolute path of this machine"
 
 
+class BadUrl(Exception):
+    """The URL cannot be used. The message says why, and repeats no secret."""
+
+
 def read_url(text: str) -> tuple[str, str | None]:
-    """Return the URL, and the kind of its host if it is known. Raises `Refused`, which repeats no secret."""
+    """Return the URL, and the kind of its host if it is known. Raises `BadUrl`."""
     url = text.strip()
     if not url or len(url) > _MAX_LENGTH:
-        raise Refused(f"A repository's address has 1 to {_MAX_LENGTH} characters: {_FORMS}.")
+        raise BadUrl(f"A repository's address has 1 to {_MAX_LENGTH} characters: {_FORMS}.")
     if not url.isprintable() or "\\" in url:
-        raise Refused(f"A repository's address has no control characters and no backslashes: {_FORMS}.")
+        raise BadUrl(f"A repository's address has no control characters and no backslashes: {_FORMS}.")
     if url.startswith("/") and url.strip("/"):
         return url, None
     if (copied := _SCP.fullmatch(url)) and "://" not in url:
@@ -46,7 +49,7 @@ def read_url(text: str) -> tuple[str, str | None]:
         case "https" | "ssh":
             _check_remote(parts)
             return url, _find_kind(parts.hostname or "")
-    raise Refused(f"Repositories are not taken from {parts.scheme}: {_FORMS}.")
+    raise BadUrl(f"Repositories are not taken from {parts.scheme}: {_FORMS}.")
 
 
 def parse_full_name(url: str) -> str | None:
@@ -68,30 +71,30 @@ def _split(url: str) -> SplitResult:
     except ValueError:
         parts = SplitResult("", "", "", "", "")
     if not parts.scheme or "://" not in url or " " in url:
-        raise Refused(f"This is no repository's address: {_FORMS}.")
+        raise BadUrl(f"This is no repository's address: {_FORMS}.")
     return parts
 
 
 def _check_file(parts: SplitResult) -> None:
     if parts.netloc not in ("", "localhost") or not parts.path.strip("/") or parts.query or parts.fragment:
-        raise Refused("An address of this machine has no host: write it as file:///srv/shop.git.")
+        raise BadUrl("An address of this machine has no host: write it as file:///srv/shop.git.")
 
 
 def _check_remote(parts: SplitResult) -> None:
     if parts.password is not None or (parts.scheme == "https" and parts.username is not None):
-        raise Refused(
+        raise BadUrl(
             "The address holds a password or a token, which everybody who sees the project would see: leave it out, "
             "and give the machine that deploys a deploy key or a Git credential instead."
         )
     if parts.query or parts.fragment:
-        raise Refused("A repository's address ends with its path: leave out what follows ? and #.")
+        raise BadUrl("A repository's address ends with its path: leave out what follows ? and #.")
     if parts.username is not None and _USER.fullmatch(parts.username) is None:
-        raise Refused(f"The user in the address has characters that no user has: {_FORMS}.")
+        raise BadUrl(f"The user in the address has characters that no user has: {_FORMS}.")
     host = parts.hostname or ""
     if _PLAIN_HOST.fullmatch(host) is None and not _is_bracketed(parts):
-        raise Refused(f"The address names no host: {_FORMS}.")
+        raise BadUrl(f"The address names no host: {_FORMS}.")
     if not parts.path.strip("/"):
-        raise Refused(f"The address names no repository on its host: {_FORMS}.")
+        raise BadUrl(f"The address names no repository on its host: {_FORMS}.")
 
 
 def _is_bracketed(parts: SplitResult) -> bool:

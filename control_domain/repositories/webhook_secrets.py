@@ -15,11 +15,13 @@ from control_domain.tables.webhooks import SealedWebhookSecret
 from git_hosts.all_hosts import HOSTS
 from git_hosts.signatures import SIGNING_PREFIX, decode_signing_key
 from git_hosts.webhook_events import SecretKind, WebhookSecret
+from pipeline_contracts.errors import FieldError, InvalidInput, invalid_field
 
 _SECRET_BYTES = 32
 _MIN_LENGTH, _MAX_LENGTH = 16, 255
 _PRINTABLE = re.compile(rf"[\x21-\x7e]{{{_MIN_LENGTH},{_MAX_LENGTH}}}")
 _MEMBER = "secret"
+_INVALID = "Nothing was changed. Fix the fields listed below and send the request again."
 
 
 def has_webhook(kind: str) -> bool:
@@ -50,6 +52,55 @@ def read_secret(kind: str, secret: str, *, plain: bool = False) -> WebhookSecret
             f"A webhook's secret has {_MIN_LENGTH} to {_MAX_LENGTH} printable ASCII characters without blanks."
         )
     return WebhookSecret(secret_kind, secret)
+
+
+def choose_secret(kind: str, value: str | None, secret_kind: SecretKind | None) -> WebhookSecret | None:
+    """Return the secret for a webhook of this kind of repository: `value`, or a new one. None if it has no webhook.
+
+    `secret_kind` None: that of the host. Raises `InvalidInput`, which does not repeat the secret.
+    """
+    host = HOSTS.get(kind)
+    if host is None:
+        errors = [
+            FieldError(name, f"must be left out: a repository of the kind {kind} has no webhook")
+            for name, given in (("secret", value), ("secret_kind", secret_kind))
+            if given is not None
+        ]
+        if errors:
+            raise InvalidInput(_INVALID, errors=errors)
+        return None
+    chosen = secret_kind or host.secret_kind
+    allowed = (host.secret_kind, "plain") if host.has_plain_secrets else (host.secret_kind,)
+    if chosen not in allowed:
+        raise invalid_field("secret_kind", f"must be {' or '.join(allowed)} for a webhook of {kind}")
+    if value is None:
+        return make_secret(kind, plain=chosen == "plain")
+    if chosen == "signing" and decode_signing_key(value) is None:
+        raise invalid_field(
+            "secret",
+            f"must be a signing token of GitLab, which is {SIGNING_PREFIX} and the base64 of 24 to 64 bytes; a secret "
+            "token is of the secret_kind plain",
+        )
+    if _PRINTABLE.fullmatch(value) is None:
+        raise invalid_field(
+            "secret", f"must be {_MIN_LENGTH} to {_MAX_LENGTH} printable ASCII characters without blanks"
+        )
+    return WebhookSecret(chosen, value)
+
+
+def replace_secret_kind(
+    kind: str, present: str | None, value: str | None, secret_kind: SecretKind | None
+) -> WebhookSecret:
+    """Return the secret that replaces one of the kind `present`, for a repository with a webhook.
+
+    The present kind stays, because the host may have no signing tokens, unless `secret_kind` is another or `value` is a
+    signing token. Raises `InvalidInput`.
+    """
+    if secret_kind is None and present == "plain" and (value is None or decode_signing_key(value) is None):
+        secret_kind = "plain"
+    secret = choose_secret(kind, value, secret_kind)
+    assert secret is not None
+    return secret
 
 
 def _choose_secret_kind(kind: str, plain: bool) -> SecretKind:

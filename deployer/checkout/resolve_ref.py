@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from control_domain.refusals import Refused
-from control_domain.repositories.urls import read_url
+from control_domain.repositories.urls import BadUrl, read_url
 from deployer.checkout.bounded_fetch import fetch_within, temporary_folder
 from deployer.checkout.failures import CheckOutFailed, explain_failure, ref_not_found
 from deployer.checkout.run_git import Git, open_git, time_limit
@@ -56,8 +55,8 @@ def check_url(url: str) -> str:
     """Return the URL in the form that git takes. Raises `CheckOutFailed` for a URL that a project may not have."""
     try:
         return read_url(url)[0]
-    except Refused as refused:
-        raise CheckOutFailed(str(refused)) from refused
+    except BadUrl as error:
+        raise CheckOutFailed(str(error)) from error
 
 
 async def list_refs(git: Git, url: str, ref: str) -> Mapping[str, str]:

@@ -17,7 +17,7 @@ from control_domain.projects.describe import summarize_project
 from control_domain.projects.resolve import resolve_project
 from control_domain.refusals import Refused
 from control_domain.repositories import operations
-from control_domain.repositories.urls import read_url
+from control_domain.repositories.urls import BadUrl, read_url
 from control_domain.repositories.webhook_secrets import (
     has_webhook,
     make_secret,
@@ -59,7 +59,10 @@ async def _connect(engines: Engines, params: Params, now: datetime) -> Any:
 
     The sample repository of a project gives way.
     """
-    url, told_kind = read_url(str(params.get("url") or ""))
+    try:
+        url, told_kind = read_url(str(params.get("url") or ""))
+    except BadUrl as error:
+        raise Refused(str(error)) from error
     kind = params.get("kind") or told_kind or "git"
     if kind not in operations.KINDS:
         raise Refused(f"The kind is one of {', '.join(operations.KINDS)}.")

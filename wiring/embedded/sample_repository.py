@@ -15,8 +15,7 @@ from typing import Any
 from control_domain.database.engine import Sessions
 from control_domain.first_account.account import write_private
 from control_domain.first_account.repository import BRANCH, ensure_first_repository
-from control_domain.refusals import Refused
-from control_domain.repositories.urls import read_url
+from control_domain.repositories.urls import BadUrl, read_url
 from control_domain.sealing import SealingKeys
 
 logger = logging.getLogger(__name__)
@@ -51,7 +50,7 @@ def _create_repository_url(path: Path, now: datetime) -> str | None:
         url, _ = read_url(str(path))
         if not path.exists():
             _create_repository(path, now)
-    except (Refused, OSError, subprocess.SubprocessError) as error:
+    except (BadUrl, OSError, subprocess.SubprocessError) as error:
         logger.warning("no sample repository was created: %s", _reason(error))
         return None
     return url

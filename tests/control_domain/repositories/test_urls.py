@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from control_domain.refusals import Refused
-from control_domain.repositories.urls import parse_full_name, read_url
+from control_domain.repositories.urls import BadUrl, parse_full_name, read_url
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,7 @@ def test_git_accepts_schemes_in_lower_case_only() -> None:
 )
 def test_a_secret_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(
-        Refused, match="give the machine that deploys a deploy key or a Git credential"
+        BadUrl, match="give the machine that deploys a deploy key or a Git credential"
     ) as told:
         read_url(url)
     assert "hunter2" not in str(told.value)
@@ -141,7 +140,7 @@ def test_a_secret_is_refused_and_not_repeated(url: str) -> None:
     ],
 )
 def test_invalid_addresses_are_refused(url: str) -> None:
-    with pytest.raises(Refused) as told:
+    with pytest.raises(BadUrl) as told:
         read_url(url)
     (line,) = str(told.value).splitlines()
     assert line.endswith(".") and "hunter2" not in line
