@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from operator_cli.control_client import add_data_and_json_arguments
 from operator_cli.errors import CommandFailed
 
 ON_OFF: Final = {"on": True, "off": False}
@@ -74,6 +73,9 @@ def add_subcommands(
 
     `run` finds the name in `arguments.subcommand`.
     """
+    # Imported here: commands of the API do without it, and so without asyncio.
+    from operator_cli.control_client import add_data_and_json_arguments
+
     subcommands = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, summary in summaries.items():
         subcommand = subcommands.add_parser(

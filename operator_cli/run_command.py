@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import os
 import sys
 from collections.abc import Callable
 from typing import NoReturn
@@ -73,5 +72,4 @@ def _complete(words: list[str]) -> NoReturn:
     with contextlib.suppress(BrokenPipeError):
         print_candidates(words)
         sys.stdout.flush()
-    # Skips the clean-up of the interpreter: a shell waits for each completion.
-    os._exit(0)
+    sys.exit(0)

@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import pytest
 
-from operator_cli.processes import up
-from operator_cli.processes.up import format_greeting
+from operator_cli.processes import run_up
+from operator_cli.processes.run_up import format_greeting
 from pipeline_contracts.settings import Settings
 from tests.support import fork_server
 from tests.support.commands import CLEAN_ENVIRONMENT, command_runner, expect_refusal
@@ -48,13 +48,13 @@ async def test_the_greeting_contains_the_key_only_on_a_terminal(
     async def run_platform(*_given: Any, **_named: Any) -> AsyncIterator[Any]:
         yield SimpleNamespace(base_url="http://127.0.0.1:8000/api", credentials={"ingest_key": _KEY})
 
-    monkeypatch.setattr(up, "run_platform", run_platform)
+    monkeypatch.setattr(run_up, "run_platform", run_platform)
     monkeypatch.setattr(gc, "freeze", lambda: None)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
     stop = asyncio.Event()
     stop.set()
     given = argparse.Namespace(data=tmp_path, host="127.0.0.1", port=0, apps_port=None, demo=False)
-    await up._run_until_stopped(given, Settings(), asyncio.Event(), stop)
+    await run_up._run_until_stopped(given, Settings(), asyncio.Event(), stop)
     output = capsys.readouterr().out
     assert "Pharos is up at" in output
     assert (_KEY in output) is is_terminal

@@ -1,0 +1,147 @@
+"""Runs the whole platform in this process, for `pharos up`."""
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+import uvloop
+
+from control_domain.refusals import Refused
+from deployer.identity import FolderInUse
+from ingest_edge.listening import PortInUse
+from operator_cli.credentials import DEFAULT_DATA
+from operator_cli.errors import CommandFailed
+from operator_cli.messages import format_command
+from operator_cli.processes.process_logs import start_logs
+from operator_cli.settings import load_settings
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.settings import Settings
+from wiring.embedded.allocator import keep_freed_memory
+from wiring.embedded.data_folder import DataFolderInUse, DataFolderUnusable
+from wiring.embedded.platform import Platform, run_platform
+
+
+def run_up(arguments: argparse.Namespace) -> int:
+    """Run the platform until a signal. Return the exit status."""
+    try:
+        settings = load_settings()
+        keep_freed_memory()
+        start_logs(settings.log_level)
+        # Only the owner may read the data folder.
+        os.umask(0o077)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_serve(arguments, settings))
+    except (DataFolderInUse, DataFolderUnusable, FolderInUse, PortInUse, StorageUnavailable) as error:
+        raise CommandFailed(str(error)) from error
+    except KeyboardInterrupt:
+        # The interrupt came before `_serve` installed its signal handlers.
+        return _report_early_stop(signal.SIGINT)
+
+
+async def _serve(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Run the platform until a signal and return the exit status. A signal before it is ready cancels the start."""
+    signals: list[signal.Signals] = []
+    stop, ready = asyncio.Event(), asyncio.Event()
+
+    def on_signal(number: signal.Signals) -> None:
+        signals.append(number)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal, number)
+    running = asyncio.create_task(_run_until_stopped(arguments, settings, ready, stop))
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not ready.is_set():
+        # The platform failed, or is still starting: cancellation closes what is open, in order.
+        running.cancel()
+    try:
+        await running
+    except asyncio.CancelledError:
+        return _report_early_stop(signals[0])
+    print("Stopped.", flush=True)
+    return 0
+
+
+def _report_early_stop(number: signal.Signals) -> int:
+    print("pharos: Stopped before it was ready.", file=sys.stderr)
+    # A service manager expects 0 for an orderly stop, a shell 130 for Ctrl-C.
+    return 128 + number if number == signal.SIGINT else 0
+
+
+async def _run_until_stopped(
+    arguments: argparse.Namespace, settings: Settings, ready: asyncio.Event, stop: asyncio.Event
+) -> None:
+    data: Path = arguments.data
+    async with run_platform(
+        data, arguments.host, arguments.port, settings, apps_port=arguments.apps_port
+    ) as platform:
+        # Objects that live until the end are excluded from each garbage collection.
+        gc.collect()
+        gc.freeze()
+        async with contextlib.AsyncExitStack() as stack:
+            print(format_greeting(platform, data, show_key=sys.stdout.isatty()), flush=True)
+            if arguments.demo:
+                # Imported only with --demo, which most starts go without.
+                from demo.run_demo import running_demo
+
+                try:
+                    shop = await stack.enter_async_context(running_demo(platform, data))
+                except Refused as error:
+                    raise CommandFailed(
+                        f"The demo needs the first site: {error} Leave --demo out."
+                    ) from error
+                print(_format_demo_greeting(platform, data, shop), flush=True)
+            ready.set()
+            await stop.wait()
+            print("Draining: what was accepted is being stored.", flush=True)
+
+
+def _data_arguments(data: Path) -> list[str]:
+    return [] if data == DEFAULT_DATA else ["--data", str(data)]
+
+
+def _format_demo_greeting(platform: Platform, data: Path, shop: str) -> str:
+    report = format_command(["report", *_data_arguments(data), str(platform.credentials["site"]["id"])])
+    return f"""The demo: a shop with the tracker at {shop}
+Its visits, 90 days of them:   {report}
+"""
+
+
+def format_greeting(platform: Platform, data: Path, *, show_key: bool) -> str:
+    """Return the text that is printed when the platform is ready.
+
+    Without `show_key` the example reads the key from its file, because output that is not a terminal ends up in logs.
+    """
+    option = _data_arguments(data)
+    credentials = data / "credentials.json"
+    key = platform.credentials["ingest_key"]
+    if not show_key:
+        # The example puts this in double quotes, inside which a command substitution needs no quotes of its own.
+        key = f"""$(sed -n 's/.*"ingest_key": "\\(.*\\)".*/\\1/p' {shlex.quote(str(credentials))})"""
+    sql = "SELECT type, count() FROM pharos.telemetry_events GROUP BY type"
+    return f"""
+Pharos is up at {platform.base_url.removesuffix("/api")}
+API             {platform.base_url}
+Credentials     {credentials}
+
+Send an event:
+  curl -sS {platform.base_url}/v1/ingest \\
+    -H "Authorization: Bearer {key}" \\
+    -H 'Content-Type: application/json' \\
+    -d '{{"batch_id": "hello-1", "events": [{{"type": "log", "severity": "info", "title": "Hello"}}]}}'
+
+Look at what came in:   {format_command(["tail", *option])}
+Ship a log file:        {format_command(["send", *option, "access.log"])}
+Deploy:                 {format_command(["deploy", *option])}
+Ask in SQL:             {format_command(["query", *option, sql])}
+Stop with Ctrl-C; what was accepted is stored first.
+"""
