@@ -18,14 +18,17 @@ from control_domain.accounts.operations import (
     create_account,
     create_api_token,
     create_person,
+    find_caller,
     set_ingest_limit,
 )
 from control_domain.accounts.roles import SCOPES
+from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.engine import Sessions
 from control_domain.first_account.samples import ensure_first_monitors, ensure_first_site
 from control_domain.projects.operations import create_environment, create_ingest_key, create_project
 from control_domain.tables.accounts import Account, Membership, Person
 from control_domain.tables.projects import Environment, Project
+from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.settings import PREFIX, BadSettings, Settings
 
@@ -40,8 +43,10 @@ async def ensure_first_account(
     """Return the credentials in the file `path`; create the account and the missing credentials first.
 
     If a start ended between the commit and the write of the file, nobody has seen the secrets of the account, so new
-    ones are made. A rate or burst in the settings replaces that of the account. Several processes may call this at
-    once: they share one account, and each has its own keys. Raises `BadSettings` for a burst that does not fit.
+    ones are made. An API token that was revoked, or that an older version made with fewer scopes, is replaced in the
+    file: the command line needs all of them. A rate or burst in the settings replaces that of the account. Several
+    processes may call this at once: they share one account, and each has its own keys. Raises `BadSettings` for a
+    burst that does not fit.
     """
     if settings.ingest_burst is not None and settings.ingest_burst > _MAX_BURST:
         raise BadSettings(f"{PREFIX}INGEST_BURST: at most {_MAX_BURST}")
@@ -70,6 +75,8 @@ async def _ensure(sessions: Sessions, settings: Settings, present: Mapping[str, 
             made, environment = await _create(session, account, settings, now)
         else:
             environment = await _first_environment(session, account)
+            if not await _has_all_scopes(session, account, str(present["api_token"]), now):
+                made["api_token"] = await _create_token(session, account, now)
             if settings.ingest_rate is not None or settings.ingest_burst is not None:
                 limit = _ingest_limit(settings, RateLimit(account.ingest_rate, account.ingest_burst))
                 await set_ingest_limit(session, account.public_id, limit)
@@ -94,30 +101,51 @@ async def _create(
         account = await create_account(
             session, "My account", "my-account", _ingest_limit(settings, DEFAULT_LIMIT), now
         )
-        person = await create_person(session, account, "Owner", "owner@localhost", "owner", now)
+        await create_person(session, account, "Owner", "owner@localhost", "owner", now)
         environment = await _create_environment(session, account, now)
     else:
-        person = (
-            await session.execute(
-                select(Person)
-                .join(Membership, Membership.person_id == Person.id)
-                .where(Membership.account_id == account.id)
-                .order_by(Person.id)
-                .limit(1)
-            )
-        ).scalar_one()
         environment = await _first_environment(session, account) or await _create_environment(
             session, account, now
         )
     project_id = select(Project.public_id).where(Project.id == environment.project_id)
     made = {
         "account_id": account.public_id,
-        "api_token": await create_api_token(session, account, person, "first start", SCOPES, now),
+        "api_token": await _create_token(session, account, now),
         "project_id": (await session.execute(project_id)).scalar_one(),
         "environment_id": environment.public_id,
         "ingest_key": await create_ingest_key(session, environment, now),
     }
     return made, environment
+
+
+async def _create_token(session: AsyncSession, account: Account, now: datetime) -> str:
+    """Return a new API token of the first owner, with all scopes."""
+    owner = (
+        await session.execute(
+            select(Person)
+            .join(Membership, Membership.person_id == Person.id)
+            .where(Membership.account_id == account.id, Membership.role == "owner")
+            .order_by(Person.id)
+            .limit(1)
+        )
+    ).scalar_one()
+    secret = await create_api_token(session, account, owner, "command line of this machine", SCOPES, now)
+    record_audit_entry(
+        session,
+        Actor("start of the installation"),
+        account.id,
+        "token.create",
+        f"person {owner.public_id}",
+        now,
+        {"scopes": list(SCOPES)},
+    )
+    return secret
+
+
+async def _has_all_scopes(session: AsyncSession, account: Account, token: str, now: datetime) -> bool:
+    """Return True if the token is a live one of the account with every scope."""
+    caller = await find_caller(session, digest_credential(token), now)
+    return caller is not None and caller.account.id == account.id and caller.scopes.issuperset(SCOPES)
 
 
 async def _create_environment(session: AsyncSession, account: Account, now: datetime) -> Environment:

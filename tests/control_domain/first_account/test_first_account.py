@@ -4,19 +4,21 @@ import asyncio
 import json
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import delete, func, select, update
 
-from control_domain.accounts.operations import find_caller
+from control_domain.accounts.operations import create_person, find_caller
+from control_domain.accounts.roles import SCOPES
+from control_domain.audit import list_newest_entries
 from control_domain.database.engine import Sessions, open_engine, open_sessions
 from control_domain.first_account.account import ensure_first_account, ensure_secret, write_private
 from control_domain.monitors.operations import live_monitor_keys
 from control_domain.projects.operations import find_environment_by_key, live_ingest_keys
 from control_domain.sites.operations import find_sites, live_sites
-from control_domain.tables.accounts import Account
+from control_domain.tables.accounts import Account, ApiToken, Membership, Person
 from control_domain.tables.monitors import Heartbeat, HeartbeatState, MonitorKey, Queue
 from control_domain.tables.projects import Project
 from control_domain.tables.sites import Goal, Site
@@ -77,6 +79,45 @@ async def test_lost_credentials_are_made_again_for_the_same_account(
             await find_environment_by_key(session, digest_credential(second["ingest_key"]), NOW) is not None
         )
         assert (await session.execute(select(func.count()).select_from(Account))).scalar_one() == 1
+
+
+@pytest.mark.parametrize("fault", ["revoked", "expired", "few scopes", "unknown", "former member"])
+async def test_a_token_that_cannot_do_everything_is_replaced(
+    sessions: Sessions, tmp_path: Path, fault: str
+) -> None:
+    """As in a data folder of an older version, whose token had four scopes. The other keys stay."""
+    path = tmp_path / "credentials.json"
+    first = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    async with sessions() as session, session.begin():
+        match fault:
+            case "revoked":
+                await session.execute(update(ApiToken).values(revoked_at=NOW))
+            case "expired":
+                await session.execute(update(ApiToken).values(expires_at=NOW - timedelta(days=1)))
+            case "few scopes":
+                await session.execute(update(ApiToken).values(scopes="account:read deploy:read"))
+            case "unknown":
+                path.write_text(json.dumps({**first, "api_token": 7}))
+            case "former member":
+                account = (await session.execute(select(Account))).scalar_one()
+                await create_person(session, account, "Ada", "ada@example.com", "owner", NOW)
+                owner = select(Person.id).where(Person.email == "owner@localhost").scalar_subquery()
+                await session.execute(delete(Membership).where(Membership.person_id == owner))
+    second = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    assert second == {**first, "api_token": second["api_token"]}
+    assert second["api_token"] != first["api_token"]
+    async with sessions() as session:
+        caller = await find_caller(session, digest_credential(second["api_token"]), datetime.now(UTC))
+    assert caller is not None and caller.scopes == set(SCOPES) and caller.role == "owner"
+    assert await ensure_first_account(sessions, Settings(), path, "http://x/api") == second
+
+
+async def test_each_token_of_a_start_is_in_the_audit_log(sessions: Sessions, tmp_path: Path) -> None:
+    path = tmp_path / "credentials.json"
+    await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    async with sessions() as session:
+        (entry,) = await list_newest_entries(session, 10)
+    assert (entry["action"], entry["source"]) == ("token.create", "start of the installation")
 
 
 async def test_a_rate_in_the_settings_replaces_the_accounts(sessions: Sessions, tmp_path: Path) -> None:
