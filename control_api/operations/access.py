@@ -8,7 +8,7 @@ An operation declares both with one parameter, whose dependency checks in this o
     async def update_project(at: At_Project, body: …) -> ProjectDocument: …
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import IntEnum
@@ -91,6 +91,16 @@ class At(Generic[T]):
     def check_if_match(self, settings: Mapping[str, Any]) -> None:
         """Raise `PreconditionFailed` if `If-Match` names other settings than these, which are locked."""
         check_if_match(self.request, settings)
+
+    def revoke_after_commit(self, digests: Sequence[bytes]) -> None:
+        """Revoke these keys at the edges, which accept none of them 5 s after the commit."""
+
+        async def revoke() -> None:
+            for digest in digests:
+                await self.directory.revoke(digest)
+
+        if digests:
+            self.after_commit.append(revoke)
 
     async def end_transaction(self) -> None:
         """Commit before a slow operation; loaded objects stay readable."""

@@ -1,7 +1,8 @@
 """Processes a stored delivery again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -22,8 +23,53 @@ from control_domain.webhooks.deliveries import (
     unknown_delivery_error,
 )
 from control_domain.webhooks.receive_delivery import process_delivery
-from pipeline_contracts.errors import NotFound, PayloadNotUsable, RepositoryNotReady
+from pipeline_contracts.errors import Conflict, NotFound, PayloadNotUsable, RepositoryNotReady
 from storage_backends.key_directory.interface import KeyDirectory
+
+
+class Replay(NamedTuple):
+    """A delivery that was processed again."""
+
+    delivery: WebhookDelivery
+    removed_key_digests: Sequence[bytes]
+    """Digests of the removed keys, to be revoked in the key directory after the commit."""
+
+
+async def replay(
+    session: AsyncSession,
+    keys: SealingKeys,
+    original: WebhookDelivery,
+    account_id: int | None,
+    actor: Actor,
+    now: datetime,
+) -> Replay:
+    """Process the delivery again. The replay does not count for duplicates. `account_id`: that of its repository.
+
+    Raises `Conflict` if its body is no longer stored, or if it cannot be processed now.
+    """
+    body = read_body(original)
+    if body is None:
+        raise Conflict(
+            f"The body of delivery {original.id} is not kept any more: it gave way to newer ones of the webhook, of "
+            "which 64 MiB are kept. Let the Git host deliver it again."
+        )
+    delivery = Delivery(
+        original.repository_id,
+        original.kind,
+        original.event,
+        read_headers(original),
+        body,
+        id=original.delivery,
+        replay_of=original.id,
+    )
+    try:
+        outcome = await process_delivery(session, delivery, keys, actor, now)
+    except (NotFound, PayloadNotUsable, RepositoryNotReady) as error:
+        raise Conflict(f"It leads to nothing now: {error.detail}") from error
+    row = await store_replayed_delivery(session, delivery, outcome, now)
+    details = {"delivery": original.id, "status": outcome.status}
+    record_audit_entry(session, actor, account_id, "webhook.replay", f"delivery {row.id}", now, details)
+    return Replay(row, outcome.removed_key_digests)
 
 
 async def replay_delivery(
@@ -34,40 +80,22 @@ async def replay_delivery(
     actor: Actor,
     now: datetime,
 ) -> WebhookDelivery:
-    """Process the delivery again and return the row of the replay, which does not count for duplicates.
+    """Process the delivery again and return the row of the replay, for a command of the operator.
 
-    Raises `Refused` if the delivery is not stored, or cannot be processed now, and what `find_keys` raises after that.
+    Raises `Refused` if the delivery is not stored, or cannot be processed now, and what `find_keys` raises.
     """
     # Account scope: the operator's command names the delivery of any account.
     async with sessions() as session, session.begin():
         original = await session.get(WebhookDelivery, delivery_id)
         if original is None:
             raise unknown_delivery_error(delivery_id)
-        body = read_body(original)
-        if body is None:
-            raise Refused(
-                f"The body of delivery {original.id} is not kept any more: it gave way to newer ones of the webhook, "
-                "of which 64 MiB are kept. Let the Git host deliver it again."
-            )
-        delivery = Delivery(
-            original.repository_id,
-            original.kind,
-            original.event,
-            read_headers(original),
-            body,
-            id=original.delivery,
-            replay_of=original.id,
-        )
-        try:
-            outcome = await process_delivery(session, delivery, find_keys(), actor, now)
-        except (NotFound, PayloadNotUsable, RepositoryNotReady) as error:
-            raise Refused(f"It leads to nothing now: {error.detail}") from error
-        row = await store_replayed_delivery(session, delivery, outcome, now)
         account_id = await _account_of(session, original.repository_id)
-        details = {"delivery": original.id, "status": outcome.status}
-        record_audit_entry(session, actor, account_id, "webhook.replay", f"delivery {row.id}", now, details)
-    await revoke_published_keys(directory, outcome.removed_key_digests, {})
-    return row
+        try:
+            replayed = await replay(session, find_keys(), original, account_id, actor, now)
+        except Conflict as error:
+            raise Refused(error.detail) from error
+    await revoke_published_keys(directory, replayed.removed_key_digests, {})
+    return replayed.delivery
 
 
 async def _account_of(session: AsyncSession, repository_id: int | None) -> int | None:

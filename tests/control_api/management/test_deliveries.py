@@ -1,0 +1,146 @@
+"""Webhook deliveries, their replays, and the pushes that wait."""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from sqlalchemy import select, update
+
+from control_domain.tables.audit import AuditEntry
+from control_domain.tables.projects import Environment, IngestKey
+from control_domain.tables.webhooks import WebhookDelivery
+from pipeline_contracts.errors import StorageUnavailable
+from tests.control_api.management.conftest import Api
+from tests.support.webhooks import WebhookRepository, connect_webhook, pull, push
+
+
+@pytest.fixture
+async def webhook(api: Api) -> AsyncIterator[WebhookRepository]:
+    yield await connect_webhook(api.platform, "github")
+
+
+def _path(webhook: WebhookRepository, rest: str = "") -> str:
+    return f"/v1/repositories/{webhook.repository_id}/deliveries{rest}"
+
+
+async def test_list_and_read(api: Api, webhook: WebhookRepository) -> None:
+    sent = push("github", message="blå øy")
+    await webhook.deliver(sent, "one")
+    await webhook.deliver(push("github", branch="unknown"), "two")
+    await webhook.deliver(push("github", full_name="Acme/Other", host_id=9), "three")
+    listed = await api.read_all(_path(webhook))
+    assert [each["delivery"] for each in listed] == ["three", "two", "one"]
+    first = listed[-1]
+    assert (first["event"], first["http_status"], first["status"]) == ("push", 202, "queued")
+    assert first["deployment_id"] is not None
+    assert "Acme/Other" in listed[0]["reason"]
+
+    shown = await api.read(_path(webhook, f"/{first['id']}"))
+    assert {name: shown[name] for name in first} == first
+    assert shown["body"] == sent.body.decode()
+    assert shown["headers"]["x-github-event"] == ["push"]
+    assert shown["headers"]["x-hub-signature-256"] == ["[redacted]"]
+
+
+async def test_deliveries_of_others(api: Api, webhook: WebhookRepository) -> None:
+    await webhook.deliver(push("github"))
+    [row] = await webhook.deliveries()
+    made = await api.call(
+        "POST",
+        f"/v1/projects/{api.platform.acme.projects['blog'].public_id}/repository",
+        {"url": "git@github.com:acme/blog.git"},
+    )
+    for number in (row.id, 99, "0", "x", 2**31):
+        other = f"/v1/repositories/{made.data['id']}/deliveries/{number}"
+        assert (await api.call("GET", other)).problem == (404, "not-found")
+        await api.expect((404, "not-found"), "POST", f"{other}/replay")
+
+
+async def test_body_that_was_removed(api: Api, webhook: WebhookRepository) -> None:
+    await webhook.deliver(push("github"))
+    [row] = await webhook.deliveries()
+    async with api.platform.sessions() as session, session.begin():
+        await session.execute(update(WebhookDelivery).values(body=b"", headers="{}"))
+    shown = await api.read(_path(webhook, f"/{row.id}"))
+    assert (shown["headers"], shown["body"]) == ({}, None)
+    refused = await api.expect((409, "conflict"), "POST", _path(webhook, f"/{row.id}/replay"))
+    assert "is not kept any more" in refused.json()["detail"]
+
+
+async def test_replay(api: Api, webhook: WebhookRepository) -> None:
+    await webhook.deliver(push("github"), "one")
+    [row] = await webhook.deliveries()
+    await api.platform.settle()
+    replayed = await api.call("POST", _path(webhook, f"/{row.id}/replay"), by="deployer")
+    assert (replayed.data["status"], replayed.data["replay_of"]) == ("queued", row.id)
+    assert replayed.data["deployment_id"] not in (None, row.deployment_id)
+    assert [each["id"] for each in await api.read(_path(webhook))] == [replayed.data["id"], row.id]
+    subject = f"delivery {replayed.data['id']}"
+    assert (await api.audit(1)) == [("webhook.replay", subject)]
+    async with api.platform.sessions() as session:
+        entry = (await session.scalars(select(AuditEntry).where(AuditEntry.subject == subject))).one()
+    assert entry.account_id == api.platform.acme.account.id
+    assert entry.person_id == api.platform.acme.people["deployer"].id
+    assert json.loads(entry.details) == {"delivery": row.id, "status": "queued"}
+    # The same request again does nothing again, and its answer is the same.
+    headers = {"Idempotency-Key": "once"}
+    path = _path(webhook, f"/{row.id}/replay")
+    await api.platform.settle()
+    first, again = [await api.call("POST", path, headers=headers) for _ in range(2)]
+    assert first.data == again.data and len(await webhook.deliveries()) == 3
+
+
+async def test_replay_that_leads_to_nothing(api: Api, webhook: WebhookRepository) -> None:
+    await webhook.deliver(push("github"))
+    [row] = await webhook.deliveries()
+    await api.platform.settle()
+    await webhook.change(push_deploys=False)
+    refused = await api.expect((409, "conflict"), "POST", _path(webhook, f"/{row.id}/replay"))
+    assert refused.json()["detail"].startswith("It leads to nothing now: ")
+
+
+@pytest.mark.parametrize("is_reachable", [True, False])
+async def test_replay_that_closes_a_preview(
+    api: Api, webhook: WebhookRepository, monkeypatch: pytest.MonkeyPatch, is_reachable: bool
+) -> None:
+    """The keys of the preview are revoked at the edges after the commit."""
+    await webhook.deliver(pull("github", "closed"), "closed")
+    [row] = await webhook.deliveries()
+    await webhook.deliver(pull("github", "opened"), "opened")
+    async with api.platform.sessions() as session, session.begin():
+        preview = (await session.scalars(select(Environment).where(Environment.slug == "pr-7"))).one()
+        session.add(IngestKey(environment_id=preview.id, digest=b"d" * 32, created_at=preview.created_at))
+    revoked: list[bytes] = []
+
+    async def revoke(digest: bytes) -> None:
+        if not is_reachable:
+            raise StorageUnavailable("Redis does not answer.")
+        revoked.append(digest)
+
+    monkeypatch.setattr(api.platform.directory, "revoke", revoke)
+    replayed = await api.call("POST", _path(webhook, f"/{row.id}/replay"))
+    assert replayed.data["status"] == "preview_closed"
+    assert revoked == ([b"d" * 32] if is_reachable else [])
+    assert ("warning" in replayed.json()) is not is_reachable
+
+
+async def test_waiting_pushes(api: Api, webhook: WebhookRepository) -> None:
+    acme = api.platform.acme
+    path = f"/v1/projects/{acme.projects['shop'].public_id}/waiting-pushes"
+    assert await api.read(path) == []
+    for branch in ("main", "develop"):
+        for after in ("a" * 40, "b" * 40):
+            await webhook.deliver(push("github", branch, after=after))
+    listed = await api.read_all(path, limit=1)
+    staging = acme.environment("shop/staging")
+    assert listed[0] == {
+        "id": listed[0]["id"],
+        "environment": {"id": staging.public_id, "name": "Staging", "slug": "staging"},
+        "repository_id": webhook.repository_id,
+        "branch": "develop",
+        "revision": "b" * 40,
+        "trigger": "push",
+        "since": listed[0]["since"],
+    }
+    assert [each["branch"] for each in listed] == ["develop", "main"]
+    assert await api.read(f"/v1/projects/{acme.projects['blog'].public_id}/waiting-pushes") == []
