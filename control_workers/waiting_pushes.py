@@ -17,7 +17,7 @@ from control_domain.audit import Actor
 from control_domain.database.engine import Sessions
 from control_domain.environments.operations import lock_deployer_lease, lock_environment_row
 from control_domain.keys import revoke_published_keys
-from control_domain.previews import close_preview
+from control_domain.previews.operations import close_preview
 from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment

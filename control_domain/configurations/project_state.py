@@ -13,7 +13,7 @@ from sqlalchemy.orm import aliased
 from control_domain.configurations.addresses import GOALS, PROJECT, VARIABLES, Address, write_address
 from control_domain.configurations.resources import CurrentResource, ProjectState, Secret, Value
 from control_domain.environments.windows import load_window
-from control_domain.previews import PREVIEW
+from control_domain.previews.operations import PREVIEW
 from control_domain.sealing import SealingKeys
 from control_domain.sites.operations import list_domains
 from control_domain.tables.configuration import ConfigurationRun
@@ -21,7 +21,7 @@ from control_domain.tables.monitors import Heartbeat, Queue
 from control_domain.tables.projects import Environment, EnvironmentLock, Project
 from control_domain.tables.sites import Goal, Site
 from control_domain.tables.variables import VariableChange, VariableSet
-from control_domain.variables.operations import open_variables
+from control_domain.variables.versions import open_variables
 from pipeline_contracts.deploy_states import ChangeState
 from pipeline_contracts.durations import format_duration
 from pipeline_contracts.errors import NotFound

@@ -9,7 +9,7 @@ from control_domain import next_steps
 from control_domain.audit import Actor
 from control_domain.database.statements import insert_if_absent
 from control_domain.deployments.queue_deployment import DeploymentRequest
-from control_domain.previews import (
+from control_domain.previews.operations import (
     StillStarting,
     close_preview,
     deploy_preview,

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain import next_steps
 from control_domain.documents.faults import DocumentFault
-from control_domain.previews import PREVIEW
+from control_domain.previews.operations import PREVIEW
 from control_domain.projects.find import DeployTarget
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment, Project

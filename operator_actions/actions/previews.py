@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import previews
 from control_domain.audit import make_operator
 from control_domain.database.public_ids import matches_id
 from control_domain.environments.gates import (
@@ -18,6 +17,7 @@ from control_domain.environments.gates import (
 )
 from control_domain.environments.settings import check_branch
 from control_domain.keys import revoke_published_keys
+from control_domain.previews import operations as previews
 from control_domain.projects.find import DeployTarget
 from control_domain.projects.resolve import resolve_environment, resolve_project, resolve_requester
 from control_domain.refusals import Refused

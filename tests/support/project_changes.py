@@ -15,7 +15,7 @@ from control_domain.monitors.operations import (
     create_queue,
 )
 from control_domain.monitors.remove_monitors import remove_heartbeat
-from control_domain.previews import open_preview
+from control_domain.previews.operations import open_preview
 from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment, create_ingest_key
 from control_domain.removals.remove_environment import remove_environment
@@ -30,7 +30,7 @@ from control_domain.tables.monitors import Heartbeat, HeartbeatState
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from control_domain.tables.sites import Goal, Site
 from control_domain.tables.variables import VariableChange
-from control_domain.variables.operations import decide_variable_change
+from control_domain.variables.decisions import decide_variable_change
 from pipeline_contracts.deploy_states import ChangeState
 from pipeline_contracts.schedules import Schedule
 from tests.support.deploy_platform import Platform, environment_path

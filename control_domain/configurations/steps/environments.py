@@ -32,7 +32,7 @@ from control_domain.environments.operations import (
     scale_environment,
 )
 from control_domain.environments.windows import dump_window, read_window
-from control_domain.previews import PREVIEW
+from control_domain.previews.operations import PREVIEW
 from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment, lock_project_row
 from control_domain.removals.remove_environment import remove_environment

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import event, text
 
 from control_domain.audit import Actor
-from control_domain.previews import close_preview
+from control_domain.previews.operations import close_preview
 from control_domain.projects.find import DeployTarget
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.tables.deployments import Deployment

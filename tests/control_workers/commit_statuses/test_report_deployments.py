@@ -9,7 +9,7 @@ from aiohttp import web
 
 from control_domain.accounts.operations import create_account
 from control_domain.audit import Actor
-from control_domain.previews import close_preview
+from control_domain.previews.operations import close_preview
 from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment, create_project
 from control_domain.repositories.operations import connect_repository

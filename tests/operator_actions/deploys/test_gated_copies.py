@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from control_domain.environments.gates import lock_variables_source
-from control_domain.previews import find_previews
+from control_domain.previews.operations import find_previews
 from control_domain.projects.resolve import resolve_target
 from control_domain.tables.projects import UNKNOWN_SOURCE_ID, Environment
 from tests.support.managed_project import ManagedProject

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from control_domain import previews
 from control_domain.audit import Actor
-from control_domain.previews import find_previews, open_preview
+from control_domain.previews import operations as previews
+from control_domain.previews.operations import find_previews, open_preview
 from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
-from control_domain.variables.operations import find_newest_variables
+from control_domain.variables.versions import find_newest_variables
 from tests.support import deployment_rows
 from tests.support.managed_project import NOW, ManagedProject
 

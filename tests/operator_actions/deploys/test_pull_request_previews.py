@@ -7,7 +7,7 @@ import pytest
 
 from control_domain.audit import Actor
 from control_domain.deployments.queue_deployment import DeploymentRequest
-from control_domain.previews import (
+from control_domain.previews.operations import (
     StillStarting,
     close_preview,
     copy_variables,
@@ -22,7 +22,7 @@ from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableSet
 from control_domain.tables.webhooks import ClosingPreview
-from control_domain.variables.operations import find_newest_variables, open_variables
+from control_domain.variables.versions import find_newest_variables, open_variables
 from pipeline_contracts.errors import DeployRunning, RepositoryNotReady
 from tests.support import deployment_rows
 from tests.support.managed_project import NOW, ManagedProject

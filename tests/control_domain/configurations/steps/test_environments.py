@@ -10,7 +10,7 @@ from control_domain.configurations.plan import Action, Change
 from control_domain.configurations.resources import FIELDS, MASK
 from control_domain.configurations.steps.step_context import Publications, StepFailed
 from control_domain.environments.operations import scale_environment
-from control_domain.previews import PREVIEW
+from control_domain.previews.operations import PREVIEW
 from control_domain.projects.operations import create_environment
 from control_domain.projects.resolve import resolve_target
 from control_domain.tables.projects import Environment, EnvironmentLock, IngestKey

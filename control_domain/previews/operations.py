@@ -1,4 +1,4 @@
-"""Previews: environments for one branch or pull request, created to be deployed at once and removed when closed."""
+"""Opens, deploys and closes previews."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,6 @@ from control_domain.environments.operations import (
 )
 from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment
-from control_domain.refusals import Refused
 from control_domain.removals.remove_environment import RemovedEnvironment, remove_environment
 from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.slugs import MAX_NAME_LENGTH, MAX_SLUG_LENGTH, make_slug
@@ -32,12 +31,12 @@ from control_domain.tables.webhooks import ClosingPreview
 from control_domain.variables.operations import replace_variables
 from control_domain.variables.protection import open_for_preview
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus, EnvironmentState
-from pipeline_contracts.errors import NotFound, RepositoryNotReady
+from pipeline_contracts.errors import Conflict, NotFound, RepositoryNotReady
 
 PREVIEW = "preview"
 
 
-class StillStarting(Refused):
+class StillStarting(Conflict):
     """The preview cannot be closed yet: its deployment is past the build."""
 
 
@@ -46,7 +45,7 @@ async def open_preview(
 ) -> DeployTarget:
     """Return the preview of the branch, running; create it if there is none. Deploys nothing.
 
-    Raises `Refused` if another request creates the same preview at this moment.
+    Raises `Conflict` if another request creates the same preview at this moment.
     """
     # Choose the slug before searching. If another request opens a preview of this branch in between, the search finds
     # it or the unique slug refuses ours. In the other order we would pick a second slug and open a second preview.
@@ -58,7 +57,7 @@ async def open_preview(
         return target
     made = await _create(session, project, _shorten(f"Preview of {branch}"), slug, branch, actor, now)
     if made is None:
-        raise Refused(f"Somebody else has just made the environment {project.slug}/{slug}: try again.")
+        raise Conflict(f"Somebody else has just made the environment {project.slug}/{slug}: try again.")
     return made
 
 
@@ -214,10 +213,10 @@ async def copy_variables(
     actor: Actor,
     now: datetime,
 ) -> int:
-    """Copy the current variables of `source`, except protected ones, to the next release of `place`; return how many.
+    """Copy the current variables of `source`, except protected ones, to the next release of `target`; return how many.
 
     The copy decrypts and encrypts each variable again: a sealed variable opens only for its own environment. Call
-    `lock_variables_source` before creating or locking `place`. Raises `CannotOpen`.
+    `lock_variables_source` before creating or locking `target`. Raises `CannotOpen`.
     """
     values = await open_for_preview(session, keys, source.environment)
     await replace_variables(session, keys, target, values, actor, now)
