@@ -211,10 +211,24 @@ class NameTaken(Conflict):
 
 
 class SecondPersonRequired(Conflict):
-    """The change needs the agreement of a second person: one makes a configuration review, the other applies it."""
+    """The change or the decision needs a second person; `detail` says how the two proceed."""
 
     slug = "second-person-required"
     title = "A second person has to agree"
+
+
+class CommitUnknown(Conflict):
+    """The commit of a deployment is not known yet, and the approval does not name one."""
+
+    slug = "commit-unknown"
+    title = "The commit is not known yet"
+
+
+class InputsChanged(Conflict):
+    """The approver has not seen the present inputs of the deployment: the approval needs their digest."""
+
+    slug = "inputs-changed"
+    title = "The inputs of the deployment have changed"
 
 
 class PreconditionFailed(Problem):

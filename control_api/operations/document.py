@@ -27,6 +27,8 @@ _PATH_PARAMETERS: Mapping[str, tuple[str, str]] = {
     "environment": ("string", "The environment's string ID, or its number."),
     "person": ("string", "The person's string ID, or their number."),
     "build": ("integer", "The deployment's ID."),
+    "run": ("string", "The run's ID, a UUID."),
+    "variable": ("string", "The variable's name."),
 }
 """Type and description of the parameters in paths; others are integers with the name of their object."""
 
@@ -60,6 +62,8 @@ def _make_schemas(operations: Sequence[Operation]) -> tuple[dict[Any, Any], dict
     wanted: list[Any] = []
     for operation in operations:
         wanted.append(_document_of(operation.answer))
+        if operation.accepted is not None:
+            wanted.append(operation.accepted)
         if operation.body is not None:
             wanted.append(operation.body)
         wanted += [field.type for field in msgspec.structs.fields(operation.query)]
@@ -168,7 +172,9 @@ def _describe_responses(operation: Operation, schemas: Mapping[Any, Any]) -> dic
     headers: dict[str, Any] = {"X-Request-Id": {"$ref": "#/components/headers/RequestId"}}
     if operation.has_etag:
         headers["ETag"] = {"$ref": "#/components/headers/ETag"}
-    content: dict[str, Any] = {"application/json": {"schema": _envelope(operation, schemas)}}
+    content: dict[str, Any] = {
+        "application/json": {"schema": _envelope(operation.answer, operation, schemas)}
+    }
     if operation.streams:
         content["text/event-stream"] = {"schema": {"type": "string"}}
     responses: dict[str, Any] = {
@@ -178,11 +184,17 @@ def _describe_responses(operation: Operation, schemas: Mapping[Any, Any]) -> dic
             "content": content,
         }
     }
+    if operation.accepted is not None:
+        schema = _envelope(operation.accepted, operation, schemas)
+        responses["202"] = {
+            "description": "Accepted: the change waits for a second person.",
+            "headers": {"X-Request-Id": {"$ref": "#/components/headers/RequestId"}},
+            "content": {"application/json": {"schema": schema}},
+        }
     return responses | _describe_problems(operation)
 
 
-def _envelope(operation: Operation, schemas: Mapping[Any, Any]) -> dict[str, Any]:
-    answer = operation.answer
+def _envelope(answer: Any, operation: Operation, schemas: Mapping[Any, Any]) -> dict[str, Any]:
     document = schemas[repr(_document_of(answer))]
     properties: dict[str, Any] = {"data": document}
     required = ["data"]

@@ -5,7 +5,7 @@ import hmac
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, get_args, get_origin
 
 import msgspec
 import orjson
@@ -20,10 +20,21 @@ from control_api.operations.versions import make_etag
 from control_api.request_session import end_transaction
 from pipeline_contracts.errors import Problem, StorageUnavailable
 
+D = TypeVar("D")
 H = TypeVar("H", bound=Callable[..., Awaitable[Any]])
 
 SettingsOf = Callable[[Any], Mapping[str, Any]]
 """Returns the part of a response document that `ETag` and `If-Match` are about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted(Generic[D]):
+    """The answer 202 of a change that waits for a second person, where the same change is done at once elsewhere.
+
+    Such a handler returns `SomeDocument | Accepted[OtherDocument]`.
+    """
+
+    document: D
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +59,8 @@ class Operation:
     has_etag: bool
     streams: bool
     """True if the operation also answers `text/event-stream`."""
+    accepted: Any = None
+    """The type of the document of a 202 beside `answer`; None: there is none."""
 
     @property
     def id(self) -> str:
@@ -127,6 +140,7 @@ class OperationRouter:
         def register(handler: H) -> H:
             access, body, query = _read_parameters(handler)
             model, is_optional = body or (None, False)
+            returned, accepted = _split_answer(answer or inspect.signature(handler).return_annotation)
             operation = Operation(
                 method,
                 path,
@@ -136,11 +150,12 @@ class OperationRouter:
                 model,
                 is_optional,
                 query or NoQuery,
-                answer or inspect.signature(handler).return_annotation,
+                returned,
                 status,
                 problems,
                 etag is not None,
                 streams,
+                accepted,
             )
             self.operations.append(operation)
             self.router.add_api_route(
@@ -153,6 +168,15 @@ class OperationRouter:
             return handler
 
         return register
+
+
+def _split_answer(answer: Any) -> tuple[Any, Any]:
+    """Return the document of an annotation, and that of its `Accepted`; None without one."""
+    accepted = [each for each in get_args(answer) if get_origin(each) is Accepted]
+    if not accepted:
+        return answer, None
+    [document] = [each for each in get_args(answer) if each not in accepted]
+    return document, get_args(accepted[0])[0]
 
 
 def _read_parameters(
@@ -185,6 +209,8 @@ def _make_endpoint(
             document = await handler(**inputs)
             if isinstance(document, Response):
                 return document
+            if isinstance(document, Accepted):
+                return 202, _envelope(document.document)
             if etag is not None:
                 headers["ETag"] = make_etag(etag(document))
             return status, _envelope(document)
