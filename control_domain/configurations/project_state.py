@@ -5,6 +5,7 @@ The `build_…_fields` functions return the fields of database rows in the form 
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -21,7 +22,7 @@ from control_domain.tables.monitors import Heartbeat, Queue
 from control_domain.tables.projects import Environment, EnvironmentLock, Project
 from control_domain.tables.sites import Goal, Site
 from control_domain.tables.variables import VariableChange, VariableSet
-from control_domain.variables.versions import open_variables
+from control_domain.variables.pending import OF_VALUES, merge_pending
 from pipeline_contracts.deploy_states import ChangeState
 from pipeline_contracts.durations import format_duration
 from pipeline_contracts.errors import NotFound
@@ -91,7 +92,7 @@ _FRESH = {"populate_existing": True}
 async def read_project_state(session: AsyncSession, keys: SealingKeys, project: Project) -> ProjectState:
     """Read the project as far as a configuration document can describe it. The caller has checked the account.
 
-    Variables that wait for a second person's approval take the place of the environment's current ones. Variables have
+    Changes of variables that wait for a second person's approval are included as if they were approved. Variables have
     digests only. Raises `CannotOpen`, and `NotFound` if the project was removed in the meantime.
     """
     project, serial = await _read_project(session, project)
@@ -101,7 +102,8 @@ async def read_project_state(session: AsyncSession, keys: SealingKeys, project: 
     for environment, is_locked in environments:
         if environment.type == PREVIEW:
             continue
-        values = open_variables(keys, variables.get(environment.id), environment.public_id)
+        current, pending = variables.get(environment.id, _Variables(None, ()))
+        values = merge_pending(keys, current, pending, environment.public_id)
         fields = build_environment_fields(environment, is_locked)
         fields |= build_variable_fields(values, lambda value: keys.digest(value, project.public_id))
         resources.append(CurrentResource(_address(environment.slug), fields))
@@ -113,7 +115,7 @@ async def read_project_state(session: AsyncSession, keys: SealingKeys, project: 
         awaiting_approval=frozenset(
             _address(environment.slug)
             for environment, _ in environments
-            if isinstance(variables.get(environment.id), VariableChange)
+            if environment.id in variables and variables[environment.id].pending
         ),
         previews=frozenset(
             environment.slug for environment, _ in environments if environment.type == PREVIEW
@@ -150,10 +152,15 @@ def _is_lasting(project: Project) -> ColumnElement[bool]:
     return (Environment.project_id == project.id) & (Environment.type != PREVIEW)
 
 
-async def _read_variables(
-    session: AsyncSession, project: Project
-) -> Mapping[int, VariableSet | VariableChange]:
-    """Return by environment ID the change that waits for approval, or else the newest version."""
+class _Variables(NamedTuple):
+    """The newest version of an environment's variables, and the changes that wait for approval, the oldest first."""
+
+    newest: VariableSet | None
+    pending: Sequence[VariableChange]
+
+
+async def _read_variables(session: AsyncSession, project: Project) -> Mapping[int, _Variables]:
+    """Return by environment ID the variables of the project's environments that have any."""
     others = aliased(VariableSet)
     # Account scope: the environment is one of the project.
     newest = select(func.max(others.version)).where(others.environment_id == Environment.id)
@@ -165,18 +172,25 @@ async def _read_variables(
     waiting = (
         select(VariableChange)
         .join(Environment, Environment.id == VariableChange.environment_id)
-        .where(_is_lasting(project), VariableChange.state == ChangeState.PENDING)
+        .where(
+            _is_lasting(project),
+            VariableChange.state == ChangeState.PENDING,
+            VariableChange.kind.in_(OF_VALUES),
+        )
+        .order_by(VariableChange.id)
     )
     # Changes first: one that is approved between the two queries is then still found in the second.
-    changes = {
-        row.environment_id: row
-        for row in (await session.execute(waiting, execution_options=_FRESH)).scalars()
-    }
+    changes: defaultdict[int, list[VariableChange]] = defaultdict(list)
+    for change in (await session.execute(waiting, execution_options=_FRESH)).scalars():
+        changes[change.environment_id].append(change)
     sets = {
         row.environment_id: row
         for row in (await session.execute(newest_sets, execution_options=_FRESH)).scalars()
     }
-    return {**sets, **changes}
+    return {
+        environment_id: _Variables(sets.get(environment_id), changes.get(environment_id, ()))
+        for environment_id in sets.keys() | changes.keys()
+    }
 
 
 async def _read_monitors(session: AsyncSession, project: Project) -> Sequence[CurrentResource]:

@@ -6,9 +6,12 @@ from sqlalchemy import BigInteger, ForeignKey, Index, Integer, String, Text, fal
 from sqlalchemy.orm import Mapped, mapped_column
 
 from control_domain.database.base import Base, UtcDateTime, partial_index
-from pipeline_contracts.deploy_states import ACTIVE_STATUSES
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 
 _IS_ACTIVE = f"status IN ({', '.join(repr(status.value) for status in ACTIVE_STATUSES)})"
+
+IS_AWAITING = f"status = {DeploymentStatus.AWAITING_APPROVAL.value!r}"
+"""SQL condition: the deployment waits for approval. A query must repeat this text to use the partial index on it."""
 
 IS_PUSHED = "trigger IN ('push', 'pull_request')"
 """SQL condition: a webhook requested the deployment. A query must repeat this text to use the partial index on it."""
@@ -32,6 +35,8 @@ class Deployment(Base):
         ),
         # The database enforces one active deployment at a time; a check before the insert would be a race.
         partial_index("uq_deployments_active", "environment_id", condition=_IS_ACTIVE, unique=True),
+        # For what waits in an account: few of its rows.
+        partial_index("ix_deployments_awaiting", "account_id", "id", condition=IS_AWAITING),
         # For the search for commit statuses to report, every few seconds.
         partial_index(
             "ix_deployments_reported",

@@ -1,12 +1,25 @@
-"""Rows of variables: one row for each version, sealed as a whole."""
+"""Rows of variables: one row for each version, sealed as a whole; and of changes that wait for a second person."""
 
 from datetime import datetime
+from enum import StrEnum
 
-from sqlalchemy import ForeignKey, Index, LargeBinary, String, UniqueConstraint
+from sqlalchemy import ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from control_domain.database.base import Base, UtcDateTime, partial_index
 from pipeline_contracts.deploy_states import ChangeState
+
+
+class ChangeKind(StrEnum):
+    """What a `VariableChange` does once it is approved."""
+
+    REPLACE = "replace"
+    """Replace all variables."""
+    UPDATE = "update"
+    """Set and remove some variables, and keep the others."""
+    UNPROTECT = "unprotect"
+    """Copy variables to previews again."""
+
 
 _IS_PENDING = f"state = {ChangeState.PENDING.value!r}"
 
@@ -30,12 +43,19 @@ class VariableSet(Base):
 
 
 class VariableChange(Base):
-    """New variables that wait for approval, and the decision."""
+    """A change of variables that waits for approval, and the decision."""
 
     __tablename__ = "variable_changes"
     __table_args__ = (
         Index("ix_variable_changes_environment_id", "environment_id", "id"),
-        partial_index("uq_variable_changes_pending", "environment_id", condition=_IS_PENDING, unique=True),
+        partial_index("ix_variable_changes_pending", "environment_id", "id", condition=_IS_PENDING),
+        # A newer replacement supersedes the pending one; other changes wait side by side.
+        partial_index(
+            "uq_variable_changes_replacement",
+            "environment_id",
+            condition=f"{_IS_PENDING} AND kind = {ChangeKind.REPLACE.value!r}",
+            unique=True,
+        ),
         {"sqlite_autoincrement": True},
     )
 
@@ -44,13 +64,18 @@ class VariableChange(Base):
     state: Mapped[str] = mapped_column(String(12))
     """A `ChangeState`."""
     count: Mapped[int]
+    """Number of variables that it sets; of names that it unprotects."""
     key_id: Mapped[str | None] = mapped_column(String(8))
     sealed: Mapped[bytes | None] = mapped_column(LargeBinary)
-    """Null after the decision."""
+    """The variables that it sets. Null after the decision, and if it sets none."""
     asked_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     decided_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     decided_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    kind: Mapped[str] = mapped_column(String(12), server_default=ChangeKind.REPLACE.value)
+    """A `ChangeKind`."""
+    names: Mapped[str | None] = mapped_column(Text)
+    """JSON of `ChangedNames`; null for a replacement, whose names are sealed with the values."""
 
 
 class ProtectedVariable(Base):

@@ -12,14 +12,23 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.statements import insert_if_absent
+from control_domain.environments.gates import UNPROTECTED, read_gate
 from control_domain.environments.operations import lock_environment_row
 from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Environment
-from control_domain.tables.variables import ProtectedVariable, VariableSet
+from control_domain.tables.variables import ChangeKind, ProtectedVariable, VariableSet
 from control_domain.variables.dotenv import BAD_NAME, MAX_VARIABLES, NAME
-from control_domain.variables.operations import open_variables
+from control_domain.variables.pending import (
+    ChangedNames,
+    add_pending_change,
+    check_may_wait,
+    find_pending_changes,
+    read_changed_names,
+)
+from control_domain.variables.versions import open_variables
+from pipeline_contracts.errors import NotFound
 
 # Not allowed in names.
 _SEPARATOR = ","
@@ -75,6 +84,32 @@ async def unprotect_variables(
     unprotected = sorted(removed.scalars())
     await _record_names(session, target, "variables.unprotect", unprotected, actor, now, approval_details)
     return unprotected
+
+
+async def request_unprotection(
+    session: AsyncSession, target: DeployTarget, name: str, actor: Actor, now: datetime
+) -> int | None:
+    """Unprotect one variable, and return None. If the environment requires a second person, return the ID of the
+    pending change instead; a change that waits already for this name is not repeated.
+
+    Raises `NotFound` if the name is not protected or the environment was removed meanwhile, and `Conflict` if too many
+    changes wait.
+    """
+    environment = target.environment
+    await lock_environment_row(session, environment)
+    if name not in await list_protected_names(session, environment):
+        raise NotFound("The environment protects no variable of this name.")
+    if not read_gate(environment).needs_second_person:
+        await unprotect_variables(session, target, [name], actor, now)
+        return None
+    for waiting in await find_pending_changes(session, environment, [ChangeKind.UNPROTECT]):
+        if name in read_changed_names(waiting).unprotect:
+            return waiting.id
+    await check_may_wait(session, environment)
+    subject, details = f"environment {environment.public_id}", {"names": [name], "lowered": [UNPROTECTED]}
+    record_audit_entry(session, actor, target.project.account_id, "variables.propose", subject, now, details)
+    names = ChangedNames(unprotect=[name])
+    return await add_pending_change(session, environment, ChangeKind.UNPROTECT, 1, None, actor, now, names)
 
 
 async def _record_names(

@@ -13,7 +13,7 @@ from control_domain.tables.projects import Environment
 from control_domain.tables.repositories import Repository
 from control_domain.tables.variables import VariableSet
 from control_domain.tables.workflows import Workflow
-from control_domain.variables.operations import open_variables
+from control_domain.variables.versions import open_variables
 from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
 from pipeline_contracts.git_refs import is_commit
 

@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.sealing import CannotOpen
 from control_domain.tables.variables import VariableSet
-from control_domain.variables.operations import open_variables
+from control_domain.variables.versions import open_variables
 from deployer.deployments.run_deployment import (
     DeployContext,
     read_release_workflow,

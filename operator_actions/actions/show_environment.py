@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.environments.locks import DeployLock, find_lock
@@ -130,7 +130,7 @@ async def _awaiting(session: AsyncSession, environment: Environment) -> dict[str
         .order_by(Deployment.id.desc())
         .limit(_MOST_AWAITING)
     )
-    change = select(VariableChange.id).where(
+    change = select(func.max(VariableChange.id)).where(
         VariableChange.environment_id == environment.id, VariableChange.state == ChangeState.PENDING
     )
     return {

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.roles import Right
@@ -22,8 +22,9 @@ from control_domain.tables.accounts import Person
 from control_domain.tables.deployments import LiveRelease, Release
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.variables import VariableChange, VariableSet
-from control_domain.variables import operations
+from control_domain.variables import decisions, operations, versions
 from control_domain.variables.dotenv import read_dotenv
+from control_domain.variables.pending import merge_pending
 from control_domain.variables.protection import (
     list_protected_names,
     protect_variables,
@@ -47,13 +48,13 @@ async def _show(engines: Engines, params: Params, now: datetime) -> Any:
     keys = engines.sealing_keys()
     async with engines.sessions() as session:
         target = await resolve_target(session, params.get("environment_id"))
-        present = await operations.find_newest_variables(session, target.environment)
+        present = await versions.find_newest_variables(session, target.environment)
         by = None if present is None else await _email(session, present.set_by_id)
         pending_id = await _pending_id(session, target.environment)
         protected = await list_protected_names(session, target.environment)
         not_live = await _is_not_live(session, target.environment, present)
     with _opening():
-        names = list(operations.open_variables(keys, present, target.environment.public_id))
+        names = list(versions.open_variables(keys, present, target.environment.public_id))
     return {
         **_called(target),
         "version": None if present is None else present.version,
@@ -89,9 +90,9 @@ async def _protect(engines: Engines, params: Params, now: datetime) -> Any:
         with refuse_problems("The environment", "run the command again."):
             added = await protect_variables(session, target, names, make_operator(params), now)
         protected = await list_protected_names(session, target.environment)
-        present = await operations.find_newest_variables(session, target.environment)
+        present = await versions.find_newest_variables(session, target.environment)
         with _opening():
-            known = operations.open_variables(keys, present, target.environment.public_id)
+            known = versions.open_variables(keys, present, target.environment.public_id)
     missing = [name for name in names if name not in known]
     return {**_called(target), "protected": list(protected), "added": list(added), "missing": missing}
 
@@ -151,7 +152,7 @@ async def _list_waiting(engines: Engines, params: Params, now: datetime) -> Any:
     async with engines.sessions() as session:
         waiting = []
         for change, environment, project, email in await session.execute(query):
-            present = await operations.find_newest_variables(session, environment)
+            present = await versions.find_newest_variables(session, environment)
             told = {
                 "id": change.id,
                 **_called(DeployTarget(environment, project)),
@@ -179,8 +180,8 @@ def _changes() -> Any:
 def _compare(
     keys: SealingKeys, change: VariableChange, present: VariableSet | None, environment: Environment
 ) -> dict[str, list[str]]:
-    after = operations.open_variables(keys, change, environment.public_id)
-    before = operations.open_variables(keys, present, environment.public_id)
+    before = versions.open_variables(keys, present, environment.public_id)
+    after = merge_pending(keys, present, [change], environment.public_id)
     return {
         "added": sorted(after.keys() - before.keys()),
         "changed": sorted(name for name in after.keys() & before.keys() if after[name] != before[name]),
@@ -202,6 +203,10 @@ async def _decide(
     engines: Engines, params: Params, to: ChangeState, now: datetime, reason: str | None
 ) -> dict[str, Any]:
     number = read_id(params, "id")
+    try:
+        keys = engines.sealing_keys()
+    except Refused:
+        keys = None
     async with engines.sessions() as session, session.begin():
         row = (await session.execute(_changes().where(VariableChange.id == number))).one_or_none()
         if row is None:
@@ -212,8 +217,8 @@ async def _decide(
         person = await resolve_member(session, target.project, str(params.get("by") or ""), Right.DECIDE)
         advice = "only one that waits can be decided on; `pharos approvals` shows those that do."
         with refuse_problems(f"Change {number} of variables", advice):
-            await operations.decide_variable_change(
-                session, change, target, to, person, make_operator(params, person.id), now, reason
+            await decisions.decide_variable_change(
+                session, change, target, to, person, make_operator(params, person.id), now, reason, keys
             )
         return {"id": number, "status": to.value, **_called(target), "count": change.count}
 
@@ -246,7 +251,7 @@ async def _email(session: AsyncSession, person_id: int | None) -> str | None:
 
 
 async def _pending_id(session: AsyncSession, environment: Environment) -> int | None:
-    query = select(VariableChange.id).where(
+    query = select(func.max(VariableChange.id)).where(
         VariableChange.environment_id == environment.id, VariableChange.state == ChangeState.PENDING
     )
     return (await session.execute(query)).scalar_one_or_none()

@@ -18,7 +18,8 @@ from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment
 from control_domain.tables.repositories import Repository
-from control_domain.variables.operations import find_newest_variables, replace_variables
+from control_domain.variables.operations import replace_variables
+from control_domain.variables.versions import find_newest_variables
 from deployer.deployments.begin_attempt import begin_attempt
 from deployer.deployments.read_job import Job, PushedCommit
 from deployer.identity import Identity

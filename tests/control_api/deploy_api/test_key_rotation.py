@@ -10,7 +10,8 @@ from control_domain.projects.find import DeployTarget
 from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.variables import VariableChange
-from control_domain.variables.operations import decide_variable_change, find_newest_variables
+from control_domain.variables.decisions import decide_variable_change
+from control_domain.variables.versions import find_newest_variables
 from pipeline_contracts.deploy_states import ChangeState
 from tests.support.deploy_platform import Platform, environment_path
 

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableChange, VariableSet
-from control_domain.variables.operations import find_newest_variables
+from control_domain.variables.versions import find_newest_variables
 from tests.support.deploy_platform import Platform, Response, environment_path
 from tests.support.serve_control import VARIABLE_KEYS
 

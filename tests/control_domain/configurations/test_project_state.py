@@ -39,7 +39,8 @@ from control_domain.tables.monitors import (
 from control_domain.tables.projects import Environment, EnvironmentLock, Project
 from control_domain.tables.sites import Goal, Site
 from control_domain.tables.variables import VariableChange, VariableSet
-from control_domain.variables.operations import decide_variable_change, replace_variables
+from control_domain.variables.decisions import decide_variable_change
+from control_domain.variables.operations import replace_variables
 from pipeline_contracts.deploy_states import ChangeState
 from pipeline_contracts.errors import NotFound
 from pipeline_contracts.schedules import Schedule

@@ -12,7 +12,7 @@ from control_domain.key_rotation import Resealed, reseal
 from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.tables.configuration import Review, RunStep
 from control_domain.tables.projects import Environment
-from control_domain.variables.operations import find_newest_variables, open_variables
+from control_domain.variables.versions import find_newest_variables, open_variables
 from tests.support.deploy_platform import environment_path
 from tests.support.reviewed_project import ReviewedProject, statuses
 

@@ -3,7 +3,7 @@
 from sqlalchemy import update
 
 from control_domain.tables.deployments import Release
-from control_domain.variables.operations import find_newest_variables
+from control_domain.variables.versions import find_newest_variables
 from tests.support.deployment_rows import begin_deployment, complete_deployment
 from tests.support.managed_project import NOW, ManagedProject
 

@@ -12,7 +12,7 @@ from control_domain.refusals import Refused
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.variables import VariableChange, VariableSet
-from control_domain.variables.operations import find_newest_variables
+from control_domain.variables.versions import find_newest_variables
 from operator_actions.actions import variables as actions
 from tests.support.managed_project import ManagedProject
 

@@ -11,8 +11,8 @@ from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableChange, VariableSet
 from control_domain.variables.dotenv import MAX_VARIABLES
-from control_domain.variables.operations import find_newest_variables, open_variables, replace_variables
-from pipeline_contracts.deploy_states import ChangeState
+from control_domain.variables.operations import replace_variables
+from control_domain.variables.versions import find_newest_variables, open_variables
 from tests.support.changed_project import PRODUCTION, STAGING, ChangedProject
 from tests.support.managed_project import NOW
 
@@ -181,15 +181,21 @@ async def test_a_document_that_turns_approval_on_sets_its_variables_before(
     assert await _waiting(configured) == []
 
 
-async def test_new_variables_are_added_to_those_awaiting_approval(configured: ChangedProject) -> None:
+async def test_new_variables_wait_beside_those_awaiting_approval(configured: ChangedProject) -> None:
     await _set(configured, "A=1\nB=1")
     await configured.plan_and_apply(PRODUCTION, {"approval.variables": True})
     await _set(configured, "A=2\nC=2", by="owner@acme.example")
     await configured.plan_and_apply(PRODUCTION, {"variables.D": configured.secret("3")})
-    deployer = configured.managed.people["deployer"].id
-    assert (await _waiting(configured))[1:] == [("pending", {"A": "2", "C": "2", "D": "3"}, deployer)]
-    assert (await _waiting(configured))[0][0] == ChangeState.SUPERSEDED
+    people = configured.managed.people
+    # Each is approved by itself: nobody approves what they have asked for as a part of another person's change.
+    assert await _waiting(configured) == [
+        ("pending", {"A": "2", "C": "2"}, people["owner"].id),
+        ("pending", {"D": "3"}, people["deployer"].id),
+    ]
     assert await _values(configured) == {"A": "1", "B": "1"}
+    digests = {name: configured.secret(value) for name, value in (("A", "2"), ("C", "2"), ("D", "3"))}
+    planned = await configured.fields(PRODUCTION) or {}
+    assert {name: planned.get(f"variables.{name}") for name in "ABCD"} == {**digests, "B": None}
 
 
 async def test_a_change_rejected_since_the_plan_fails_the_step(configured: ChangedProject) -> None:
