@@ -42,10 +42,6 @@ def grant_project_role(project_slug: str, email: str, role: str) -> str:
     )
 
 
-def end_deployment(deployment_id: int) -> str:
-    return f"wait until it is finished, or end it with `pharos cancel {deployment_id}`."
-
-
 # Variables of previews
 
 
@@ -65,21 +61,6 @@ RETRY_WITH_SECOND_PERSON = (
     "takes that person with --by EMAIL). Or make a new review."
 )
 REMOVE_PROJECT_AS_OPERATOR = "an operator does, with `pharos project remove`."
-
-# Deployments.
-
-CANCEL_AND_NAME_AUTHOR = (
-    "Cancel the deployment and ask for a new one; `--by EMAIL` names the author of the next change."
-)
-NAME_REVISION = "name the whole commit that you have looked at with --revision."
-REVIEW_INPUTS_AGAIN = (
-    "Look at it again with `pharos approvals`, and name the digest that it shows with --digest."
-)
-
-
-def cancel_and_deploy_again(deployment_id: int) -> str:
-    return f"cancel it with `pharos cancel {deployment_id}`, and deploy from the connected one."
-
 
 # Repositories.
 

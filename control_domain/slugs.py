@@ -1,4 +1,4 @@
-"""Names, and slugs: the short names of accounts, projects and environments in URLs, commands and documents."""
+"""Names, reasons, and slugs: the short names of accounts, projects and environments in URLs and documents."""
 
 import re
 import unicodedata
@@ -11,6 +11,7 @@ from pipeline_contracts.errors import invalid_field
 
 MAX_NAME_LENGTH = 100
 MAX_SLUG_LENGTH = 60
+MAX_REASON_LENGTH = 500
 _SLUG = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
 # Letters that do not decompose into a base letter and an accent.
 _TRANSLITERATION = str.maketrans(
@@ -42,6 +43,14 @@ def choose_slug(slug: str | None, name: str) -> str:
             )
         raise invalid_field("slug", f"must be {rule}")
     return chosen
+
+
+def check_reason(reason: str, field: str = "reason") -> str:
+    """Return the reason for others to read, without spaces around it. Raises `InvalidInput`."""
+    stripped = reason.strip()
+    if not 1 <= len(stripped) <= MAX_REASON_LENGTH or not stripped.isprintable():
+        raise invalid_field(field, f"must be 1 to {MAX_REASON_LENGTH} printable characters")
+    return stripped
 
 
 def is_slug(text: str) -> bool:

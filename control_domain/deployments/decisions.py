@@ -3,11 +3,10 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import next_steps
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.deployments.inputs import (
     DeploymentInputs,
@@ -19,7 +18,6 @@ from control_domain.deployments.queue_deployment import deploy_running_error
 from control_domain.deployments.transitions import add_log_line, transition_deployment
 from control_domain.environments.gates import check_accepts_deployments
 from control_domain.projects.resolve import check_second_person
-from control_domain.refusals import Refused
 from control_domain.repositories.operations import is_disconnected
 from control_domain.tables.accounts import Person
 from control_domain.tables.deployments import Deployment
@@ -27,6 +25,7 @@ from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableSet
 from control_domain.tables.workflows import Workflow
 from pipeline_contracts.deploy_states import DeploymentStatus
+from pipeline_contracts.errors import CommitUnknown, Conflict, SecondPersonRequired
 
 
 async def approve_deployment(
@@ -45,20 +44,20 @@ async def approve_deployment(
     `revision`: the commit that the approver reviewed; required while Pharos does not know the commit, and refused
     if it differs. `reviewed_digest`: the digest, or its beginning, of the inputs that the approver reviewed;
     without a digest, the inputs must be unchanged since the deployment began to wait. The approver must be neither
-    the requester nor the author of a change since. Raises `Refused`, `ForbiddenTransition`, `DeployRunning`, and
-    the errors of `check_accepts_deployments`.
+    the requester nor the author of a change since. Raises `CommitUnknown`, `InputsChanged`, `SecondPersonRequired`,
+    `Conflict`, `ForbiddenTransition`, `DeployRunning`, and the errors of `check_accepts_deployments`.
     """
     check_second_person(deployment.asked_by_id, person)
     if deployment.revision is None and revision is None:
-        raise Refused(_explain_unknown_commit(deployment))
+        raise CommitUnknown(_explain_unknown_commit(deployment))
     if deployment.revision is not None and revision not in (None, deployment.revision):
-        raise Refused(f"Deployment {deployment.id} is of the commit {deployment.revision}, not {revision}.")
+        raise Conflict(f"Deployment {deployment.id} is of the commit {deployment.revision}, not {revision}.")
     await check_accepts_deployments(session, environment, now)
     inputs = await read_deployment_inputs(session, deployment, environment, deployment.revision or revision)
     if inputs.release_source_id is None and await is_disconnected(session, deployment.repository_id):
-        raise Refused(
+        raise Conflict(
             f"The repository of deployment {deployment.id} was disconnected, and nothing is checked out of it any "
-            f"more: {next_steps.cancel_and_deploy_again(deployment.id)}"
+            "more: cancel the deployment, and deploy from the connected repository."
         )
     check_reviewed_inputs(deployment, inputs, reviewed_digest)
     await check_input_authors(session, deployment, inputs, person)
@@ -89,55 +88,77 @@ def _explain_unknown_commit(deployment: Deployment) -> str:
         reason = f"could not be looked up: {deployment.commit_fault.rstrip('.')}. Fix that and wait"
     else:
         reason = "is not known yet: a deployer is looking it up. Try again in a moment"
-    return f"{commit} {reason}, or {next_steps.NAME_REVISION}"
+    return f"{commit} {reason}, or name the whole commit that you have reviewed."
 
 
 async def check_input_authors(
     session: AsyncSession, deployment: Deployment, inputs: DeploymentInputs, person: Person
 ) -> None:
-    """Raise `Refused` if the approver, or an unknown author, set the variables or the workflow that changed since the
-    deployment was requested or last approved."""
-    current = {
-        "variables": await _find_author(session, VariableSet, inputs.variables_id),
-        "workflow": await _find_author(session, Workflow, inputs.workflow_id),
+    """Raise `SecondPersonRequired` if the approver, or somebody unknown, changed the variables or the workflow.
+
+    Changes count since the deployment was requested or last approved.
+    """
+    authors = {
+        "variables": await _find_authors_of_variables(session, deployment, inputs),
+        "workflow": await _find_author_of_workflow(session, deployment, inputs),
     }
-    recorded = {"variables": deployment.frozen_variables_id, "workflow": deployment.frozen_workflow_id}
-    for name, row in current.items():
-        if row is None:
-            continue
-        number, author, set_at = row
-        # Deployments of earlier versions have no recorded inputs: compare times instead.
-        # A preview and its first deployment have the same time.
-        is_same = (
-            set_at <= deployment.created_at if deployment.frozen_at is None else number == recorded[name]
-        )
-        if is_same:
-            continue
+    for name, changed_by in authors.items():
         changed = f"the {name} since deployment {deployment.id} was asked for"
-        if author is None:
-            raise Refused(
-                f"It is not known who changed {changed}, so nobody can be the second person. "
-                f"{next_steps.CANCEL_AND_NAME_AUTHOR}"
+        if None in changed_by:
+            raise SecondPersonRequired(
+                f"It is not known who changed {changed}, so nobody can be the second person. Cancel the deployment "
+                "and ask for a new one."
             )
-        if author == person.id:
-            raise Refused(f"{person.name} has changed {changed}: somebody else has to approve it.")
+        if person.id in changed_by:
+            raise SecondPersonRequired(
+                f"{person.name} has changed {changed}: somebody else has to approve it."
+            )
 
 
-async def _find_author(
-    session: AsyncSession, table: type[Any], number: int | None
-) -> tuple[int, int | None, datetime] | None:
-    """Return the row's number, author and time; None if there is no row."""
-    if number is None:
-        return None
-    query = select(table.id, table.set_by_id, table.created_at).where(table.id == number)
-    row = (await session.execute(query)).one_or_none()
-    return None if row is None else (row[0], row[1], row[2])
+async def _find_authors_of_variables(
+    session: AsyncSession, deployment: Deployment, inputs: DeploymentInputs
+) -> set[int | None]:
+    """Return the authors of every version since: a version keeps what the one before it has set."""
+    if inputs.variables_id is None:
+        return set()
+    query = select(VariableSet.set_by_id).where(
+        VariableSet.environment_id == deployment.environment_id,
+        VariableSet.id <= inputs.variables_id,
+        _is_since(deployment, VariableSet.id, VariableSet.created_at, deployment.frozen_variables_id),
+    )
+    return set((await session.execute(query.distinct())).scalars())
+
+
+async def _find_author_of_workflow(
+    session: AsyncSession, deployment: Deployment, inputs: DeploymentInputs
+) -> set[int | None]:
+    """Return the author of the workflow, unless it is older. Each version is a whole new document."""
+    if inputs.workflow_id is None:
+        return set()
+    query = select(Workflow.set_by_id).where(
+        Workflow.project_id == deployment.project_id,
+        Workflow.id == inputs.workflow_id,
+        _is_since(deployment, Workflow.id, Workflow.created_at, deployment.frozen_workflow_id),
+    )
+    return set((await session.execute(query)).scalars())
+
+
+def _is_since(
+    deployment: Deployment, row_id: Any, created_at: Any, recorded_id: int | None
+) -> ColumnElement[bool]:
+    """Return the condition that a row is newer than the inputs that were recorded."""
+    # Deployments of earlier versions have no recorded inputs: compare times instead.
+    # A preview and its first deployment have the same time.
+    newer: ColumnElement[bool] = (
+        created_at > deployment.created_at if deployment.frozen_at is None else row_id > (recorded_id or 0)
+    )
+    return newer
 
 
 async def reject_deployment(
     session: AsyncSession, deployment: Deployment, person: Person, reason: str, actor: Actor, now: datetime
 ) -> None:
-    """Reject a deployment that waits for approval. Raises `Refused` and `ForbiddenTransition`."""
+    """Reject a deployment that waits for approval. Raises `SecondPersonRequired` and `ForbiddenTransition`."""
     check_second_person(deployment.asked_by_id, person)
     decided = {"decided_by_id": person.id, "decided_at": now}
     await transition_deployment(session, deployment, DeploymentStatus.REJECTED, now, **decided)

@@ -9,16 +9,16 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import next_steps
 from control_domain.projects.find import DeployTarget
-from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableSet
 from control_domain.tables.workflows import Workflow
+from pipeline_contracts.errors import InputsChanged
 
 MIN_DIGEST_LENGTH = 16
 """Digits of a digest that people see and may pass: 64 bits."""
+_REVIEW_AGAIN = "Review the inputs again, and name their digest."
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,23 +133,23 @@ def describe_changes_for_approver(deployment: Deployment, inputs: DeploymentInpu
 def check_reviewed_inputs(
     deployment: Deployment, inputs: DeploymentInputs, reviewed_digest: str | None
 ) -> None:
-    """Raise `Refused` if these inputs are not those that the approver reviewed."""
+    """Raise `InputsChanged` if these inputs are not those that the approver reviewed."""
     changed = describe_changes(deployment, inputs)
     if reviewed_digest is None and deployment.frozen_at is None:
-        raise Refused(
+        raise InputsChanged(
             f"Nobody kept what deployment {deployment.id} was to run when it was asked for: it did not wait for "
-            f"approval then, or an earlier version of Pharos took it. {next_steps.REVIEW_INPUTS_AGAIN}"
+            f"approval then, or an earlier version of Pharos took it. {_REVIEW_AGAIN}"
         )
     if reviewed_digest is None and changed:
-        raise Refused(
+        raise InputsChanged(
             f"The {changed} changed since deployment {deployment.id} began to wait, so that this is not what was asked "
-            f"for. {next_steps.REVIEW_INPUTS_AGAIN}"
+            f"for. {_REVIEW_AGAIN}"
         )
     if reviewed_digest is not None and (
         len(reviewed_digest) < MIN_DIGEST_LENGTH or not inputs.digest().startswith(reviewed_digest)
     ):
         reason = f"its {changed} changed" if changed else "its commit, variables or workflow changed"
-        raise Refused(
+        raise InputsChanged(
             f"The digest {reviewed_digest[:64]} is not that of deployment {deployment.id}: {reason}. "
-            f"{next_steps.REVIEW_INPUTS_AGAIN}"
+            f"{_REVIEW_AGAIN}"
         )

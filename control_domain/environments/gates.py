@@ -28,6 +28,7 @@ from pipeline_contracts.errors import (
     FieldError,
     NotFound,
     OutsideWindow,
+    SecondPersonRequired,
 )
 
 REMOVED = "the environment itself"
@@ -109,6 +110,15 @@ async def require_second_person(
     approver = await resolve_member(session, project, str(params["approved_by"]), Right.DECIDE)
     check_second_person(requester.id, approver)
     return {"lowered": list(lowered), "asked_by": requester.email, "approved_by": approver.email}
+
+
+def check_lowers_nothing(environment: Environment, lowered: Sequence[str]) -> None:
+    """Raise `SecondPersonRequired` if one person alone would lower the gate of the environment."""
+    if lowered:
+        raise SecondPersonRequired(
+            f"{environment.slug} requires a second person, and this would remove {' and '.join(lowered)}. One person "
+            "makes a configuration review of the change, and another one applies it."
+        )
 
 
 async def lock_variables_source(session: AsyncSession, source: Environment) -> None:

@@ -15,6 +15,7 @@ from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.tables.accounts import Account, Membership, Person
 from control_domain.tables.projects import Environment, Project, ProjectRole
+from pipeline_contracts.errors import SecondPersonRequired
 
 T = TypeVar("T", Account, Project, Environment)
 
@@ -98,7 +99,10 @@ _MAY_NOT = {
     Right.DEPLOY: "may not deploy in",
     Right.DECIDE: "may not decide what waits in",
 }
-_ROLES = {right: role for role, right in PROJECT_ROLES.items()}
+_ROLES = {
+    right: next(role for role, highest in PROJECT_ROLES.items() if highest >= right) for right in _MAY_NOT
+}
+"""The lowest role that gives each right."""
 
 
 async def resolve_member(session: AsyncSession, project: Project, name_or_id: str, right: Right) -> Person:
@@ -134,6 +138,6 @@ async def resolve_requester(session: AsyncSession, project: Project, params: Map
 
 
 def check_second_person(requester_id: int | None, person: Person) -> None:
-    """Raise `Refused` if the person who decides is the one who made the request."""
+    """Raise `SecondPersonRequired` if the person who decides is the one who made the request."""
     if requester_id == person.id:
-        raise Refused(f"{person.name} has asked for it: somebody else has to decide.")
+        raise SecondPersonRequired(f"{person.name} has asked for it: somebody else has to decide.")

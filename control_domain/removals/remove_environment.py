@@ -8,13 +8,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import next_steps
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.deployments.transitions import add_log_line, transition_deployment
 from control_domain.environments.operations import lock_deployer_lease, lock_environment_row
 from control_domain.monitors.remove_monitors import remove_monitors
 from control_domain.projects.find import DeployTarget
-from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment, EnvironmentLock, IngestKey
 from control_domain.tables.recorded_deployments import RecordedDeployment
@@ -22,6 +20,7 @@ from control_domain.tables.runtime import EnvironmentLease, Instance
 from control_domain.tables.variables import ProtectedVariable, VariableChange, VariableSet
 from control_domain.tables.webhooks import ClosingPreview, WaitingPush
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
+from pipeline_contracts.errors import DeployRunning
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ async def remove_environment(
 
     `agreed`: audit details about the second person (see `require_second_person`).
 
-    Raises `Refused` while a deployment of it is active, and `NotFound` if it was removed meanwhile.
+    Raises `DeployRunning` while a deployment of it is active, and `NotFound` if it was removed meanwhile.
     """
     environment = target.environment
     await _lock(session, environment)
@@ -88,9 +87,10 @@ async def _end_deployments(session: AsyncSession, environment: Environment, now:
     waiting = (await session.execute(query)).scalars().all()
     for deployment in waiting:
         if deployment.status in ACTIVE_STATUSES:
-            raise Refused(
-                f"Deployment {deployment.id} of this environment is {deployment.status}: "
-                f"{next_steps.end_deployment(deployment.id)}"
+            raise DeployRunning(
+                f"Deployment {deployment.id} of this environment is {deployment.status}: wait until it is finished, or "
+                "cancel it.",
+                members={"active_deployment_id": deployment.id},
             )
     for deployment in waiting:
         await transition_deployment(session, deployment, DeploymentStatus.CANCELED, now)

@@ -13,7 +13,6 @@ from control_domain.audit import Actor
 from control_domain.deployments.decisions import approve_deployment
 from control_domain.deployments.inputs import read_deployment_inputs
 from control_domain.projects.find import DeployTarget
-from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment, Release
 from control_domain.tables.projects import Environment, Project
 from control_domain.variables.operations import replace_variables
@@ -23,6 +22,7 @@ from deployer.identity import Identity
 from deployer.leases import take_lease
 from operator_actions.actions.describe_waiting import describe_waiting
 from operator_cli.deployments.tables import list_approval_inputs
+from pipeline_contracts.errors import InputsChanged
 from tests.support.deploy_platform import Platform, environment_path
 from tests.support.deployment_rows import change_deployment, read_outcome
 from tests.support.serve_control import VARIABLE_KEYS
@@ -107,7 +107,7 @@ async def test_a_workflow_set_after_the_approval_needs_another_approval(gated: P
     assert status == "awaiting_approval"
     assert line == "The workflow changed after the approval: the deployment waits for another one."
     # The next approval is of the workflow that is shown by now, and of no other.
-    with pytest.raises(Refused, match="The workflow changed"):
+    with pytest.raises(InputsChanged, match="The workflow changed"):
         await _approve(gated, number)
     await _approve(gated, number, await _digest(gated, number))
     job = await _begin(gated, number)
@@ -128,7 +128,7 @@ async def test_changes_since_the_request_must_be_seen_by_the_approver(
     if changes != "workflow":
         await _set_variables(gated, {"KEY": "unseen"})
     for shown in (None, seen, seen[:16]):
-        with pytest.raises(Refused, match=named if shown is None else "is not that of"):
+        with pytest.raises(InputsChanged, match=named if shown is None else "is not that of"):
             await _approve(gated, number, shown)
     assert (await read_outcome(gated, number))[0] == "awaiting_approval"
     await _approve(gated, number, (await _digest(gated, number))[:16])
@@ -137,7 +137,7 @@ async def test_changes_since_the_request_must_be_seen_by_the_approver(
 
 async def test_a_too_short_digest_is_refused(gated: Platform) -> None:
     number = await _queue(gated)
-    with pytest.raises(Refused, match="is not that of"):
+    with pytest.raises(InputsChanged, match="is not that of"):
         await _approve(gated, number, (await _digest(gated, number))[:15])
 
 
@@ -188,7 +188,7 @@ async def test_an_approval_by_an_earlier_version_must_be_repeated(gated: Platfor
 
 async def _check_digest_is_required(platform: Platform, number: int) -> None:
     """Check that an approval without the digest is refused, and that one with it succeeds."""
-    with pytest.raises(Refused, match="Nobody kept what"):
+    with pytest.raises(InputsChanged, match="Nobody kept what"):
         await _approve(platform, number)
     async with platform.sessions() as session:
         assert (await describe_waiting(session, [number]))[number]["changed_since_asked"] == "not known"
@@ -269,7 +269,7 @@ async def test_a_refused_attempt_clears_the_approval(gated: Platform) -> None:
     number = await _queue(gated)
     await _set_workflow(gated, EVIL)
     before = await gated.contents()
-    with pytest.raises(Refused):
+    with pytest.raises(InputsChanged):
         await _approve(gated, number)
     assert await gated.contents() == before
 

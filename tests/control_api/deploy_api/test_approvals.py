@@ -13,7 +13,6 @@ from sqlalchemy import select, update
 from control_domain.audit import Actor
 from control_domain.deployments.decisions import approve_deployment, cancel_deployment, reject_deployment
 from control_domain.deployments.inputs import input_columns, read_deployment_inputs
-from control_domain.refusals import Refused
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from control_domain.tables.projects import Environment, EnvironmentLock
@@ -24,7 +23,15 @@ from pipeline_contracts.deploy_states import (
     DeploymentStatus,
     ForbiddenTransition,
 )
-from pipeline_contracts.errors import DeployRunning, EnvironmentLocked, EnvironmentNotReady, NotFound
+from pipeline_contracts.errors import (
+    CommitUnknown,
+    Conflict,
+    DeployRunning,
+    EnvironmentLocked,
+    EnvironmentNotReady,
+    NotFound,
+    SecondPersonRequired,
+)
 from tests.support.deploy_platform import Platform, add_deployment, environment_path
 
 NOW = datetime.now(UTC) + timedelta(seconds=1)
@@ -125,20 +132,20 @@ async def test_approval_without_variables(platform: Platform) -> None:
 
 async def test_approval_must_name_an_unknown_commit(platform: Platform) -> None:
     number = await _waiting(platform)
-    with pytest.raises(Refused, match="not known yet"):
+    with pytest.raises(CommitUnknown, match="not known yet"):
         await _approve(platform, number)
     assert (await _read(platform, number)).status == "awaiting_approval"
 
 
 async def test_error_explains_why_the_commit_is_unknown(platform: Platform) -> None:
     number = await _waiting(platform, ref="main", commit_fault="The host did not answer.")
-    with pytest.raises(Refused, match="main could not be looked up: The host did not answer. Fix that"):
+    with pytest.raises(CommitUnknown, match="main could not be looked up: The host did not answer. Fix that"):
         await _approve(platform, number)
 
 
 async def test_approval_of_another_commit_is_refused(platform: Platform) -> None:
     number = await _waiting(platform, revision=COMMIT)
-    with pytest.raises(Refused, match=COMMIT):
+    with pytest.raises(Conflict, match=COMMIT):
         await _approve(platform, number, OTHER_COMMIT)
     assert (await _read(platform, number)).status == "awaiting_approval"
     await _approve(platform, number, COMMIT)
@@ -148,7 +155,7 @@ async def test_requester_cannot_decide_own_deployment(platform: Platform) -> Non
     number = await _waiting(platform, who="maintainer", revision=COMMIT)
     before = await platform.contents()
     for decide in (_approve, _reject):
-        with pytest.raises(Refused, match="somebody else"):
+        with pytest.raises(SecondPersonRequired, match="somebody else"):
             await decide(platform, number, who="maintainer")
     assert await platform.contents() == before
     # To call it off is not to decide.

@@ -10,12 +10,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor
 from control_domain.projects.find import DeployTarget
-from control_domain.refusals import Refused
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.variables import VariableChange, VariableSet
-from control_domain.variables.operations import decide_variable_change
+from control_domain.variables.decisions import decide_variable_change
 from pipeline_contracts.deploy_states import ChangeState, ForbiddenTransition
+from pipeline_contracts.errors import SecondPersonRequired
 from tests.support.deploy_platform import Platform, environment_path
 
 NOW = datetime.now(UTC) + timedelta(seconds=1)
@@ -81,7 +81,7 @@ async def test_variable_change_is_decided_once(platform: Platform, to: ChangeSta
 async def test_requester_cannot_decide_own_variable_change(platform: Platform) -> None:
     number = await _change(platform, "maintainer")
     before = await platform.contents()
-    with pytest.raises(Refused, match="somebody else"):
+    with pytest.raises(SecondPersonRequired, match="somebody else"):
         await _decide(platform, number, ChangeState.APPLIED)
     assert await platform.contents() == before
 

@@ -9,7 +9,6 @@ from sqlalchemy import select, update
 
 from control_domain.audit import Actor
 from control_domain.projects.find import DeployTarget
-from control_domain.refusals import Refused
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
@@ -17,6 +16,7 @@ from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import WaitingPush
 from control_workers.waiting_pushes import WaitingPushWorker
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES
+from pipeline_contracts.errors import DeployRunning
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.webhooks import WebhookRepository, pull, push
 
@@ -66,7 +66,7 @@ async def test_an_environment_is_removed_during_pushes(github: WebhookRepository
                     await remove_environment(
                         session, DeployTarget(mine, target.project), Actor("test"), datetime.now(UTC)
                     )
-            except Refused:
+            except DeployRunning:
                 continue
             return
         raise AssertionError("it could not be removed")

@@ -220,8 +220,7 @@ async def test_removal_is_refused_while_a_deployment_is_active(managed: ManagedP
     await managed.change(Deployment, number, status=status)
     line = await managed.expect_refusal("environments/remove", id="production")
     assert line == (
-        f"Deployment {number} of this environment is {status}: wait until it is finished, or end it with "
-        f"`pharos cancel {number}`."
+        f"Deployment {number} of this environment is {status}: wait until it is finished, or cancel it."
     )
     assert (await managed.deployment(waiting)).status == "awaiting_approval"
     assert (await managed.deployment(number)).environment_id == managed.environment.id
