@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
+from msgspec import Meta
 from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -18,6 +19,9 @@ from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
 _LONGEST_LIFE = timedelta(days=3650)
 
 KeyState = Literal["live", "expired", "revoked"]
+ExpiresAt = Annotated[
+    datetime, Meta(tz=True, description="When the key stops working, within 10 years. Without it, never.")
+]
 
 
 class KeyRow(Protocol):

@@ -1,8 +1,8 @@
 """Pages of lists: the `limit` and `cursor` of a request, and the cursor of the next page.
 
 Most lists are ordered by descending ID, and a cursor contains the last ID of its page, so rows that are added meanwhile
-move nothing. The cursor of a list in another order contains the sort key of the last row instead. A cursor is signed for
-its list and account: clients cannot build one or use it for another list.
+move nothing. The cursor of a list in another order contains the sort key of the last row instead. A cursor is signed
+for its list and account: clients cannot build one or use it for another list.
 """
 
 import hmac

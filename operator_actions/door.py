@@ -32,6 +32,7 @@ from operator_actions.actions import queue_deployments as queue_actions
 from operator_actions.actions import telemetry as reading
 from operator_actions.actions import tokens as token_actions
 from operator_actions.actions.engines import Action, Engines, Params, read_id
+from pipeline_contracts.errors import NotFound
 
 __all__ = ["ACTIONS", "Engines"]
 
@@ -159,7 +160,7 @@ async def _report_site(engines: Engines, params: Params, now: datetime) -> Any:
 
 
 def _refuse_removed_parent(action: Action) -> Action:
-    """Return the action, which raises `Refused` if the parent of what it adds was removed while it ran."""
+    """Return the action, which raises `Refused` if its object or the parent of a new row was removed while it ran."""
 
     @functools.wraps(action)
     async def act(engines: Engines, params: Params, now: datetime) -> Any:
@@ -169,6 +170,8 @@ def _refuse_removed_parent(action: Action) -> Action:
             raise Refused(
                 "Its parent object was removed while this command ran. Nothing was changed."
             ) from None
+        except NotFound as error:
+            raise Refused(error.detail) from error
 
     return act
 

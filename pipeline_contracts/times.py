@@ -25,6 +25,11 @@ def format_time(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
+def format_optional_time(moment: datetime | None) -> str | None:
+    """Write a time as `format_time` does; None stays None."""
+    return None if moment is None else format_time(moment)
+
+
 def from_epoch_ms(milliseconds: int) -> datetime:
     """Return the UTC time this many milliseconds after 1970."""
     return _EPOCH + milliseconds * _MILLISECOND

@@ -2,11 +2,27 @@
 
 from collections.abc import Sequence
 
-from control_api.management import deliveries, projects, repositories
+from control_api.management import (
+    deliveries,
+    goals,
+    heartbeats,
+    ingest_keys,
+    monitor_keys,
+    projects,
+    queues,
+    repositories,
+    sites,
+)
 from control_api.operations.router import OperationRouter
 
 ROUTERS: Sequence[OperationRouter] = (
     projects.operations,
     repositories.operations,
     deliveries.operations,
+    heartbeats.operations,
+    queues.operations,
+    monitor_keys.operations,
+    ingest_keys.operations,
+    sites.operations,
+    goals.operations,
 )

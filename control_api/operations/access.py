@@ -29,7 +29,7 @@ from control_domain.sealing import SealingKeys
 from control_domain.tables.accounts import Account
 from pipeline_contracts.errors import NotAllowed
 from storage_backends.column_store.interface import ColumnStore
-from storage_backends.key_directory.interface import KeyDirectory
+from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
 
 T = TypeVar("T")
 
@@ -91,6 +91,15 @@ class At(Generic[T]):
     def check_if_match(self, settings: Mapping[str, Any]) -> None:
         """Raise `PreconditionFailed` if `If-Match` names other settings than these, which are locked."""
         check_if_match(self.request, settings)
+
+    def publish_after_commit(self, entries: Sequence[KeyEntry]) -> None:
+        """Publish these keys to the edges after the commit."""
+
+        async def publish() -> None:
+            for entry in entries:
+                await self.directory.publish(entry)
+
+        self.after_commit.append(publish)
 
     def revoke_after_commit(self, digests: Sequence[bytes]) -> None:
         """Revoke these keys at the edges, which accept none of them 5 s after the commit."""

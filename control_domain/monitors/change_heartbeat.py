@@ -8,9 +8,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.statements import lock_row
 from control_domain.monitors.operations import HeartbeatSettings, get_settings
-from control_domain.refusals import Refused
 from control_domain.tables.monitors import Heartbeat, HeartbeatState
 from pipeline_contracts import heartbeat_states
+from pipeline_contracts.errors import NotFound
 from pipeline_contracts.heartbeat_states import resume, update_state
 from pipeline_contracts.schedules import Schedule, next_due
 from pipeline_contracts.times import to_epoch_ms
@@ -19,10 +19,10 @@ from pipeline_contracts.times import to_epoch_ms
 async def lock_heartbeat(session: AsyncSession, heartbeat: Heartbeat) -> HeartbeatState:
     """Lock the heartbeat until the end of the transaction, also against consumers.
 
-    Returns the present state, and refreshes `heartbeat`. Raises `Refused` if the heartbeat was removed meanwhile.
+    Returns the present state, and refreshes `heartbeat`. Raises `NotFound` if the heartbeat was removed meanwhile.
     """
     if not await lock_row(session, HeartbeatState.version, HeartbeatState.heartbeat_id == heartbeat.id):
-        raise Refused(f"Heartbeat {heartbeat.id} was removed by somebody else just now.")
+        raise NotFound(f"Heartbeat {heartbeat.id} was removed by somebody else just now.")
     await session.refresh(heartbeat)
     return await session.get_one(HeartbeatState, heartbeat.id, populate_existing=True)
 
@@ -34,7 +34,7 @@ async def change_heartbeat(
 
     Counters stay, and only a success ends `down`. With the same schedule, the same run stays due. With a new one, the
     next run is due after the last signal, or after `now` if that is past: no run is late by a schedule that did not
-    exist yet. Raises `Refused` if the heartbeat was removed meanwhile.
+    exist yet. Raises `NotFound` if the heartbeat was removed meanwhile.
     """
     row = await lock_heartbeat(session, heartbeat)
     previous, new = get_settings(heartbeat), replace(settings, name=heartbeat.name)
@@ -106,7 +106,7 @@ def _is_same_schedule(schedule: Schedule, previous: Schedule) -> bool:
 
 
 async def set_paused(session: AsyncSession, heartbeat: Heartbeat, paused: bool, now: datetime) -> None:
-    """Pause the heartbeat, or resume it: then it waits for its next signal. Idempotent. Raises `Refused` if the
+    """Pause the heartbeat, or resume it: then it waits for its next signal. Idempotent. Raises `NotFound` if the
     heartbeat was removed meanwhile."""
     row = await lock_heartbeat(session, heartbeat)
     if heartbeat.paused == paused:

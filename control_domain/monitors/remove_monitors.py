@@ -8,7 +8,6 @@ from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
-from control_domain.refusals import Refused
 from control_domain.tables.monitors import (
     Heartbeat,
     HeartbeatRun,
@@ -19,6 +18,7 @@ from control_domain.tables.monitors import (
     QueueWorker,
 )
 from control_domain.tables.projects import Environment
+from pipeline_contracts.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ class RemovedMonitors:
 
 async def remove_heartbeat(session: AsyncSession, heartbeat: Heartbeat) -> Sequence[bytes]:
     """Delete the heartbeat, its keys, its state and its runs. Return the digests of the keys, for the edges to drop
-    after the commit. Raises `Refused` if it was removed meanwhile."""
+    after the commit. Raises `NotFound` if it was removed meanwhile."""
     removed = await remove_heartbeats(session, Heartbeat.id == heartbeat.id)
     if not removed.count:
-        raise Refused(f"Heartbeat {heartbeat.id} was removed by somebody else just now.")
+        raise NotFound(f"Heartbeat {heartbeat.id} was removed by somebody else just now.")
     return removed.digests
 
 
@@ -44,7 +44,7 @@ async def remove_queue(session: AsyncSession, queue: Queue) -> Sequence[bytes]:
     snapshots stays in the column store until its retention ends."""
     removed = await remove_queues(session, Queue.id == queue.id)
     if not removed.count:
-        raise Refused(f"Queue {queue.id} was removed by somebody else just now.")
+        raise NotFound(f"Queue {queue.id} was removed by somebody else just now.")
     return removed.digests
 
 

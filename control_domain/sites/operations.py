@@ -11,11 +11,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.projects.describe import summarize_project
-from control_domain.refusals import Refused
 from control_domain.tables.accounts import Account
 from control_domain.tables.projects import Project
 from control_domain.tables.sites import Goal, Site
 from pipeline_contracts.credentials import CredentialKind, digest_credential
+from pipeline_contracts.errors import NotFound
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import format_time, to_epoch_ms
@@ -117,7 +117,7 @@ async def remove_site(
     """Delete the site and its goals. Return the digest of its tracker ID, for the edges to drop after the commit.
 
     Its events stay in the column store until their retention ends, but nobody can read them: its ID is never reused.
-    Raises `Refused` if the site was removed meanwhile.
+    Raises `NotFound` if the site was removed meanwhile.
     """
     site, project = found.site, found.project
     # From here on no goal can be added on Postgres; on SQLite, from the first delete on.
@@ -127,7 +127,7 @@ async def remove_site(
     removed = delete(Site).where(Site.id == site.id).returning(Site.id)
     result = await session.execute(removed.execution_options(synchronize_session=False))
     if result.scalar_one_or_none() is None:
-        raise Refused(f"Site {site.id} was removed by somebody else just now.")
+        raise NotFound(f"Site {site.id} was removed by somebody else just now.")
     details = {
         "project": project.public_id,
         "name": site.name,

@@ -14,10 +14,10 @@ from pipeline_contracts.errors import InvalidInput
 from pipeline_contracts.origins import normalize_origin
 
 MAX_DOMAINS = 50
-_MAX_EVENT_LENGTH = 255
-_MAX_PATH_LENGTH = 2048
+MAX_EVENT_LENGTH = 255
+MAX_PATH_LENGTH = 2048
 # Sent by the tracker itself, about time on page and page speed: no actions of a visitor.
-_AUTOMATIC_EVENTS = ("Engagement", "Web Vital")
+AUTOMATIC_EVENTS = ("Engagement", "Web Vital")
 
 
 def read_name(params: Mapping[str, Any], default: str = "") -> str:
@@ -38,9 +38,14 @@ def make_default_name(origin: str) -> str:
 def read_timezone(params: Mapping[str, Any]) -> str:
     """Read `timezone`, by default UTC."""
     timezone = str(params.get("timezone") or "UTC")
-    if timezone not in _timezones():
+    if not is_timezone(timezone):
         raise Refused(f"{timezone!r} is no time zone; write one like Europe/Oslo, or UTC.")
     return timezone
+
+
+def is_timezone(text: str) -> bool:
+    """Return True for the name of a time zone that days of a site can have."""
+    return text in _timezones()
 
 
 @cache
@@ -72,15 +77,15 @@ def read_goal_target(params: Mapping[str, Any]) -> tuple[str | None, str | None]
 
 
 def _check_event(event: str) -> None:
-    if len(event) > _MAX_EVENT_LENGTH or not event.isprintable():
-        raise Refused(f"An event's name has 1 to {_MAX_EVENT_LENGTH} printable characters.")
-    if event in _AUTOMATIC_EVENTS:
+    if len(event) > MAX_EVENT_LENGTH or not event.isprintable():
+        raise Refused(f"An event's name has 1 to {MAX_EVENT_LENGTH} printable characters.")
+    if event in AUTOMATIC_EVENTS:
         raise Refused(f"{event!r} is what the tracker sends by itself: a goal is something that visitors do.")
 
 
 def _check_path(path: str) -> None:
-    if not path.startswith("/") or len(path) > _MAX_PATH_LENGTH or not path.isprintable():
-        raise Refused(f"A path begins with / and has at most {_MAX_PATH_LENGTH} characters, like /welcome.")
+    if not path.startswith("/") or len(path) > MAX_PATH_LENGTH or not path.isprintable():
+        raise Refused(f"A path begins with / and has at most {MAX_PATH_LENGTH} characters, like /welcome.")
 
 
 def read_report_params(params: Mapping[str, Any]) -> ReportQuery:

@@ -22,18 +22,21 @@ from yarl import URL
 from control_domain.accounts.operations import create_account, create_person
 from control_domain.accounts.roles import SCOPES
 from control_domain.database.engine import Sessions, open_engine, open_sessions
+from control_domain.monitors.operations import HeartbeatSettings, create_heartbeat, create_queue
 from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment, create_ingest_key, create_project
 from control_domain.repositories.operations import connect_repository
 from control_domain.sites.operations import create_site
 from control_domain.tables.accounts import Account, ApiToken, Person
 from control_domain.tables.deployments import Deployment, DeploymentLine, Release
+from control_domain.tables.monitors import Heartbeat, Queue
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from control_domain.tables.repositories import Repository
 from control_domain.tables.sites import Site
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 from pipeline_contracts.rate_limits import RateLimit
+from pipeline_contracts.schedules import Schedule
 from pipeline_contracts.times import format_time
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.accounts import migrated
@@ -114,6 +117,10 @@ class Tenant:
     ingest_key: str = ""
     """The ingest key of `shop/production`."""
     site: Site | None = None
+    heartbeat: Heartbeat | None = None
+    """A heartbeat of `shop/production`."""
+    queue: Queue | None = None
+    """A queue of `shop/production`."""
     repository: Repository | None = None
     """The repository of `shop`."""
     reviewed: dict[str, Reviewed] = field(default_factory=dict)
@@ -221,6 +228,9 @@ async def make_tenant(session: AsyncSession, name: str, now: datetime) -> Tenant
     for type_ in TYPES:
         made.deployments[type_] = await add_succeeded(session, made, f"shop/{type_}", now)
     made.ingest_key = await create_ingest_key(session, made.environment("shop/production"), now)
+    settings = HeartbeatSettings("nightly", Schedule(3600))
+    made.heartbeat = await create_heartbeat(session, made.environment("shop/production"), settings, now)
+    made.queue = await create_queue(session, made.environment("shop/production"), "mail", now)
     made.site = await create_site(session, shop.id, "Shop", "Europe/Oslo", ["https://shop.example"], now)
     return made
 

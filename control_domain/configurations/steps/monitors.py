@@ -23,7 +23,6 @@ from control_domain.environments.operations import lock_environment_row
 from control_domain.monitors.change_heartbeat import change_heartbeat, lock_heartbeat, set_paused
 from control_domain.monitors.operations import HeartbeatSettings, create_heartbeat, create_queue
 from control_domain.monitors.remove_monitors import remove_heartbeat, remove_queue
-from control_domain.refusals import Refused
 from control_domain.tables.monitors import Heartbeat, Queue
 from control_domain.tables.projects import Environment
 from pipeline_contracts.durations import parse_duration
@@ -60,7 +59,7 @@ async def _lock_heartbeat(context: StepContext, environment: Environment) -> Hea
         return None
     try:
         await lock_heartbeat(context.session, heartbeat)
-    except Refused:
+    except NotFound:
         # Removed since the query.
         return None
     return heartbeat

@@ -25,6 +25,8 @@ def _address(operation: Operation, tenant: Tenant) -> str:
         "person": tenant.people["viewer"].public_id,
         "build": tenant.deployments["production"].id,
         "site": tenant.site.id if tenant.site else 1,
+        "heartbeat": tenant.heartbeat.id if tenant.heartbeat else 1,
+        "queue": tenant.queue.id if tenant.queue else 1,
         "repository": tenant.repository.id if tenant.repository else 1,
     }
     return re.sub(r"\{(\w+)\}", lambda found: str(known.get(found[1], 1)), operation.path)
@@ -38,6 +40,8 @@ def _first_parameter_is_known(operation: Operation) -> bool:
         "person",
         "build",
         "site",
+        "heartbeat",
+        "queue",
         "repository",
     )
 

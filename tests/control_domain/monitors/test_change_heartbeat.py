@@ -11,8 +11,8 @@ from control_domain.database.engine import open_sessions
 from control_domain.monitors.change_heartbeat import change_heartbeat, set_paused
 from control_domain.monitors.operations import get_settings
 from control_domain.monitors.remove_monitors import remove_heartbeat
-from control_domain.refusals import Refused
 from control_domain.tables.monitors import Heartbeat
+from pipeline_contracts.errors import NotFound
 from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.heartbeat_states import apply_deadlines, apply_signal, update_state
 from pipeline_contracts.monitors import Signal
@@ -276,11 +276,11 @@ async def test_a_heartbeat_removed_meanwhile_is_refused(monitored: Monitored) ->
     told = f"Heartbeat {number} was removed by somebody else just now."
     new_settings = replace(get_settings(heartbeat), grace_seconds=1)
     async with sessions() as session:
-        with pytest.raises(Refused, match=told):
+        with pytest.raises(NotFound, match=told):
             await change_heartbeat(session, heartbeat, new_settings, from_epoch_ms(T0))
-        with pytest.raises(Refused, match=told):
+        with pytest.raises(NotFound, match=told):
             await set_paused(session, heartbeat, True, from_epoch_ms(T0))
-        with pytest.raises(Refused, match=told):
+        with pytest.raises(NotFound, match=told):
             await remove_heartbeat(session, heartbeat)
 
 

@@ -1,0 +1,218 @@
+"""Heartbeats of scheduled jobs and their runs: `/v1/monitors/heartbeats`."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta, Struct
+
+from control_api.management.monitor_lists import MonitorQuery, read_filters
+from control_api.operations.access import At, at, at_account
+from control_api.operations.bodies import json_body
+from control_api.operations.pages import PageOf, PageQuery, read_pages, read_sorted_pages
+from control_api.operations.queries import query
+from control_api.operations.router import OperationRouter
+from control_domain.accounts.roles import Right
+from control_domain.monitors import listing, manage_heartbeats
+from control_domain.monitors.change_heartbeat import lock_heartbeat
+from control_domain.monitors.describe import (
+    HeartbeatDocument,
+    RemovedMonitor,
+    RunDocument,
+    RunWithOutput,
+    StateName,
+    describe_heartbeat,
+    describe_removed,
+    describe_run,
+    describe_run_with_output,
+)
+from control_domain.monitors.describe_keys import (
+    CreatedHeartbeat,
+    describe_new_monitor_key,
+    describe_ping_key,
+)
+from control_domain.monitors.find import FoundHeartbeat, find_heartbeat
+from control_domain.monitors.monitor_keys import add_monitor_key
+from control_domain.monitors.operations import HeartbeatSettings, get_settings, live_monitor_keys
+from control_domain.monitors.ping_keys import add_ping_key
+from control_domain.monitors.settings import (
+    Cron,
+    FailuresBeforeDown,
+    GraceSeconds,
+    HeartbeatChanges,
+    MaxRuntimeSeconds,
+    MonitorName,
+    PeriodSeconds,
+    Timezone,
+)
+from control_domain.projects.find import DeployTarget, find_environment
+from control_domain.tables.accounts import Account
+from pipeline_contracts.errors import Conflict, DeployNotAllowed, NameTaken, NotFound
+from pipeline_contracts.schedules import Schedule
+
+operations = OperationRouter("Monitoring")
+
+_Read = Annotated[At[FoundHeartbeat], at(find_heartbeat, "heartbeat", "monitoring:read", Right.READ)]
+_Change = Annotated[At[FoundHeartbeat], at(find_heartbeat, "heartbeat", "monitoring:write", Right.DEPLOY)]
+
+
+class HeartbeatQuery(MonitorQuery, kw_only=True):
+    """The page and the filters of the list of heartbeats."""
+
+    state: Annotated[StateName | None, Meta(description="Only those in this state.")] = None
+
+
+class CreateHeartbeat(Struct, kw_only=True):
+    """A new heartbeat. Either `period_seconds` or `cron` is required."""
+
+    name: MonitorName
+    period_seconds: PeriodSeconds | None = None
+    cron: Cron | None = None
+    timezone: Timezone = "UTC"
+    grace_seconds: GraceSeconds = 300
+    max_runtime_seconds: MaxRuntimeSeconds = 3600
+    failures_before_down: FailuresBeforeDown = 1
+
+
+class UpdateHeartbeat(Struct, kw_only=True):
+    """The settings of a heartbeat that change. `period_seconds` replaces `cron`, and the reverse."""
+
+    name: MonitorName | None = None
+    period_seconds: PeriodSeconds | None = None
+    cron: Cron | None = None
+    timezone: Timezone | None = None
+    grace_seconds: GraceSeconds | None = None
+    max_runtime_seconds: MaxRuntimeSeconds | None = None
+    failures_before_down: FailuresBeforeDown | None = None
+
+
+def _settings(document: HeartbeatDocument) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name in UpdateHeartbeat.__struct_fields__}
+
+
+@operations.get("/v1/monitors/heartbeats", problems=[NotFound, DeployNotAllowed])
+async def list_heartbeats(
+    at: Annotated[At[Account], at_account("monitoring:read")],
+    params: Annotated[HeartbeatQuery, query(HeartbeatQuery)],
+) -> PageOf[HeartbeatDocument]:
+    """List heartbeats.
+
+    The heartbeats of all projects in which you have a role, the newest first.
+    """
+    pages = read_pages(at, params, "heartbeats")
+    filters = await read_filters(at, params, params.state)
+    found, has_more = await listing.list_heartbeats(at.session, at.caller, filters, pages.page)
+    return pages.answer(
+        [describe_heartbeat(each) for each in found], found[-1].monitor.id if has_more else None
+    )
+
+
+@operations.post(
+    "/v1/environments/{environment}/heartbeats", status=201, problems=[NameTaken, Conflict], secret=True
+)
+async def create_heartbeat(
+    at: Annotated[At[DeployTarget], at(find_environment, "environment", "monitoring:write", Right.DEPLOY)],
+    body: Annotated[CreateHeartbeat, json_body(CreateHeartbeat)],
+) -> CreatedHeartbeat:
+    """Create a heartbeat.
+
+    It waits for its first signal. The answer has a monitor key, which is not shown again, and a ping key, which can be
+    read later.
+    """
+    settings = HeartbeatSettings(
+        body.name,
+        Schedule(body.period_seconds, body.cron, body.timezone),
+        body.grace_seconds,
+        body.max_runtime_seconds,
+        body.failures_before_down,
+    )
+    found = await manage_heartbeats.add_heartbeat(at.session, at.found, settings, at.actor, at.now)
+    key, secret = await add_monitor_key(at.session, found, None, at.actor, at.now)
+    ping_key = await add_ping_key(at.session, found, at.sealing_keys, at.actor, at.now)
+    for key_id in (key.id, ping_key.row.id):
+        at.publish_after_commit(await live_monitor_keys(at.session, at.now, key_id))
+    return {
+        **describe_heartbeat(found),
+        "key": describe_new_monitor_key(key, secret, at.now),
+        "ping_key": describe_ping_key(ping_key, at.now),
+    }
+
+
+@operations.get("/v1/monitors/heartbeats/{heartbeat}", etag=_settings)
+async def read_heartbeat(at: _Read) -> HeartbeatDocument:
+    """Read a heartbeat."""
+    return describe_heartbeat(at.found)
+
+
+@operations.patch("/v1/monitors/heartbeats/{heartbeat}", etag=_settings, problems=[NameTaken])
+async def update_heartbeat(
+    at: _Change, body: Annotated[UpdateHeartbeat, json_body(UpdateHeartbeat)]
+) -> HeartbeatDocument:
+    """Change settings of a heartbeat.
+
+    The state follows at once. The number of failures in a row stays, and only a success ends `down`.
+    """
+    heartbeat = at.found.monitor
+    await lock_heartbeat(at.session, heartbeat)
+    at.check_if_match({"name": heartbeat.name, **get_settings(heartbeat).columns()})
+    changes = HeartbeatChanges(**msgspec.structs.asdict(body))
+    await manage_heartbeats.update_heartbeat(at.session, at.found, changes, at.actor, at.now)
+    return describe_heartbeat(at.found)
+
+
+@operations.delete("/v1/monitors/heartbeats/{heartbeat}")
+async def delete_heartbeat(at: _Change) -> RemovedMonitor:
+    """Remove a heartbeat.
+
+    Removes it with its keys and runs. No edge accepts its keys after 5 seconds.
+    """
+    digests = await manage_heartbeats.delete_heartbeat(at.session, at.found, at.actor, at.now)
+    at.revoke_after_commit(digests)
+    return describe_removed(at.found, len(digests))
+
+
+@operations.post("/v1/monitors/heartbeats/{heartbeat}/pause")
+async def pause_heartbeat(at: _Change) -> HeartbeatDocument:
+    """Pause a heartbeat.
+
+    Its signals are recorded, and do not change its state. A paused heartbeat stays as it is.
+    """
+    await manage_heartbeats.pause_heartbeat(at.session, at.found, True, at.actor, at.now)
+    return describe_heartbeat(at.found)
+
+
+@operations.post("/v1/monitors/heartbeats/{heartbeat}/resume")
+async def resume_heartbeat(at: _Change) -> HeartbeatDocument:
+    """Resume a heartbeat.
+
+    It waits for its next signal, as a new one does. A heartbeat that is not paused stays as it is.
+    """
+    await manage_heartbeats.pause_heartbeat(at.session, at.found, False, at.actor, at.now)
+    return describe_heartbeat(at.found)
+
+
+@operations.get("/v1/monitors/heartbeats/{heartbeat}/runs")
+async def list_heartbeat_runs(
+    at: _Read, params: Annotated[PageQuery, query(PageQuery)]
+) -> PageOf[RunDocument]:
+    """List the runs of a heartbeat.
+
+    The runs of the last 7 days by the time of their first signal, the newest first.
+    """
+    pages = read_sorted_pages(at, params, f"runs of heartbeat {at.found.monitor.id}")
+    after = None if pages.after is None else listing.RunKey.read(pages.after)
+    runs, has_more = await listing.list_runs(at.session, at.found.monitor, pages.limit, after)
+    return pages.answer(
+        [describe_run(listed.run, listed.has_output) for listed in runs],
+        str(runs[-1].key) if has_more else None,
+    )
+
+
+@operations.get("/v1/monitors/heartbeats/{heartbeat}/runs/{run}")
+async def read_heartbeat_run(at: _Read) -> RunWithOutput:
+    """Read a run of a heartbeat, with its output."""
+    try:
+        run_id = str(UUID(at.text("run")))
+    except ValueError:
+        raise NotFound("The ID of a run is a UUID.") from None
+    return describe_run_with_output(await listing.find_run(at.session, at.found.monitor, run_id))

@@ -1,0 +1,205 @@
+"""Documents of heartbeats, their runs, queues and workers, as the public API returns them."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypedDict, cast
+
+from msgspec import Meta
+
+from control_domain.monitors.find import FoundHeartbeat, FoundMonitor, FoundQueue
+from control_domain.monitors.listing import LOST_MS
+from control_domain.projects.describe import (
+    EnvironmentSummary,
+    ProjectSummary,
+    summarize_environment,
+    summarize_project,
+)
+from control_domain.tables.monitors import HeartbeatRun, QueueWorker
+from pipeline_contracts.heartbeat_runs import Run
+from pipeline_contracts.times import format_time, from_epoch_ms
+
+StateName = Literal["new", "running", "up", "late", "down", "paused", "unknown"]
+
+
+class HeartbeatDocument(TypedDict):
+    """A heartbeat: its settings and its present state. Times are those at which signals were received."""
+
+    id: int
+    name: str
+    project: ProjectSummary
+    environment: EnvironmentSummary
+    state: Annotated[
+        StateName,
+        Meta(
+            description="`new` until the first signal; `unknown` while signals are received but not yet processed."
+        ),
+    ]
+    since: Annotated[str, Meta(description="When the state began.")]
+    period_seconds: Annotated[
+        int | None, Meta(description="Seconds from one run to the next; null with `cron`.")
+    ]
+    cron: Annotated[str | None, Meta(description="The cron expression; null with `period_seconds`.")]
+    timezone: Annotated[str, Meta(description="The time zone of `cron`.")]
+    grace_seconds: int
+    max_runtime_seconds: int
+    failures_before_down: int
+    failures_in_row: int
+    open_runs: Annotated[int, Meta(description="The number of runs that have started and not ended.")]
+    last_signal_at: str | None
+    last_success_at: str | None
+    due_at: Annotated[str | None, Meta(description="When the next run has to start.")]
+    created_at: str
+
+
+class RunDocument(TypedDict):
+    """One run of a heartbeat's job, without its output."""
+
+    run_id: str
+    outcome: Literal["open", "succeeded", "failed", "timed_out"]
+    first_signal_at: str
+    started_at: str | None
+    ended_at: str | None
+    duration_seconds: Annotated[
+        float | None, Meta(description="Null unless both start and end were reported.")
+    ]
+    exit_status: int | None
+    has_output: bool
+
+
+class RunWithOutput(RunDocument):
+    """One run of a heartbeat's job, with its output."""
+
+    output: Annotated[str | None, Meta(description="What the job has sent with a ping, up to 10 KiB.")]
+
+
+class WorkerCounts(TypedDict):
+    """The number of workers of a queue by status."""
+
+    idle: int
+    busy: int
+    stopped: int
+    lost: Annotated[int, Meta(description="Not stopped, and without a report for 5 minutes.")]
+
+
+class QueueDocument(TypedDict):
+    """A queue with its newest snapshot; without one, the time and the counts are null."""
+
+    id: int
+    name: str
+    project: ProjectSummary
+    environment: EnvironmentSummary
+    observed_at: str | None
+    pending: int | None
+    delayed: int | None
+    reserved: int | None
+    failed: int | None
+    oldest_wait_seconds: int | None
+    workers: WorkerCounts
+    created_at: str
+
+
+class WorkerDocument(TypedDict):
+    """A worker of a queue, after its newest update."""
+
+    worker_id: str
+    status: Annotated[
+        Literal["idle", "busy", "stopped", "lost"],
+        Meta(description="`lost`: not stopped, and without a report for 5 minutes."),
+    ]
+    job_id: str | None
+    sequence: int
+    last_report_at: str
+
+
+class RemovedMonitor(TypedDict):
+    """A heartbeat or a queue that was removed."""
+
+    id: int
+    name: str
+    keys: Annotated[int, Meta(description="The number of keys that were removed with it.")]
+
+
+def describe_heartbeat(found: FoundHeartbeat) -> HeartbeatDocument:
+    heartbeat, state = found.monitor, found.state
+    return {
+        "id": heartbeat.id,
+        "name": heartbeat.name,
+        "project": summarize_project(found.project),
+        "environment": summarize_environment(found.environment),
+        "state": cast(StateName, state.state),
+        "since": format_time(from_epoch_ms(state.since_ms)),
+        "period_seconds": heartbeat.period_seconds,
+        "cron": heartbeat.cron,
+        "timezone": heartbeat.timezone,
+        "grace_seconds": heartbeat.grace_seconds,
+        "max_runtime_seconds": heartbeat.max_runtime_seconds,
+        "failures_before_down": heartbeat.failures_before_down,
+        "failures_in_row": state.failures_in_row,
+        "open_runs": state.open_runs,
+        "last_signal_at": _format_ms(state.last_signal_ms),
+        "last_success_at": _format_ms(state.last_success_ms),
+        "due_at": _format_ms(state.due_ms),
+        "created_at": format_time(heartbeat.created_at),
+    }
+
+
+def describe_run(row: HeartbeatRun, has_output: bool) -> RunDocument:
+    run = Run(row.run_id, row.first_ms, row.started_ms, row.succeeded_ms, row.failed_ms, row.timed_out_ms)
+    duration = run.duration_ms
+    return {
+        "run_id": run.run_id,
+        "outcome": cast(Any, run.outcome.replace(" ", "_")),
+        "first_signal_at": format_time(from_epoch_ms(run.first_ms)),
+        "started_at": _format_ms(run.started_ms),
+        "ended_at": _format_ms(run.ended_ms),
+        "duration_seconds": None if duration is None else duration / 1000,
+        "exit_status": row.exit_status,
+        "has_output": has_output,
+    }
+
+
+def describe_run_with_output(row: HeartbeatRun) -> RunWithOutput:
+    return {**describe_run(row, row.output is not None), "output": row.output}
+
+
+def describe_queue(found: FoundQueue, workers: Mapping[str, int]) -> QueueDocument:
+    """`workers`: their number by status."""
+    queue, state = found.monitor, found.state
+    return {
+        "id": queue.id,
+        "name": queue.name,
+        "project": summarize_project(found.project),
+        "environment": summarize_environment(found.environment),
+        "observed_at": None if state is None else _format_ms(state.observed_us // 1000),
+        "pending": None if state is None else state.pending,
+        "delayed": None if state is None else state.delayed,
+        "reserved": None if state is None else state.reserved,
+        "failed": None if state is None else state.failed,
+        "oldest_wait_seconds": None if state is None else state.oldest_wait_seconds,
+        "workers": {
+            "idle": workers.get("idle", 0),
+            "busy": workers.get("busy", 0),
+            "stopped": workers.get("stopped", 0),
+            "lost": workers.get("lost", 0),
+        },
+        "created_at": format_time(queue.created_at),
+    }
+
+
+def describe_worker(worker: QueueWorker, clock_ms: int) -> WorkerDocument:
+    """`clock_ms`: the time up to which reports are known (`read_queue_clock`)."""
+    is_lost = worker.status != "stopped" and worker.received_ms <= clock_ms - LOST_MS
+    return {
+        "worker_id": worker.worker_id,
+        "status": cast(Any, "lost" if is_lost else worker.status),
+        "job_id": worker.job_id,
+        "sequence": worker.sequence,
+        "last_report_at": format_time(from_epoch_ms(worker.received_ms)),
+    }
+
+
+def describe_removed(found: FoundMonitor, keys: int) -> RemovedMonitor:
+    return {"id": found.monitor.id, "name": found.monitor.name, "keys": keys}
+
+
+def _format_ms(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else format_time(from_epoch_ms(milliseconds))

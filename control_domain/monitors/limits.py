@@ -1,0 +1,28 @@
+"""How many heartbeats and queues an account may have."""
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.tables.monitors import Heartbeat, Queue
+from control_domain.tables.projects import Environment, Project
+from pipeline_contracts.errors import Conflict
+
+MAX_MONITORS = 10_000
+"""Of one kind. The scan of heartbeats serves all accounts, within 10 s for 100,000 heartbeats."""
+
+
+async def check_number(session: AsyncSession, table: type[Heartbeat] | type[Queue], project: Project) -> None:
+    """Raise `Conflict` if the account of the project has no room for one more heartbeat or queue.
+
+    Of concurrent requests, some may pass that should not: the limit need not be exact.
+    """
+    query = (
+        select(func.count())
+        .select_from(table)
+        .join(Environment, Environment.id == table.environment_id)
+        .join(Project, Project.id == Environment.project_id)
+        .where(Project.account_id == project.account_id)
+    )
+    if (await session.execute(query)).scalar_one() >= MAX_MONITORS:
+        kind = table.__tablename__
+        raise Conflict(f"The account has {MAX_MONITORS:,} {kind}, which is the most: remove some first.")
