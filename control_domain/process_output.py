@@ -4,6 +4,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+MAX_BYTES = 256 * 1024
+"""How much of the output of one process is read at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class OutputPart:
@@ -40,13 +43,17 @@ class ProcessOutput(Protocol):
     """The output of the processes that one deployer runs; the deployer need not be running."""
 
     async def read(
-        self, environment_id: str, offsets: Mapping[str, int], running: Mapping[int, Collection[str]]
+        self,
+        environment_id: str,
+        offsets: Mapping[str, int],
+        running: Mapping[int, Collection[str]],
+        most_bytes: int = MAX_BYTES,
     ) -> list[OutputPart] | None:
         """Return the output of each process after its offset (by key, `7/web.1`), or its last lines without an offset.
 
         `environment_id` is the public one. `running`: the names of the running processes by deployment; if empty, read
-        all processes of the newest deployment that has output. None if this deployer has no output of the environment.
-        Raises `OutputUnreadable`.
+        all processes of the newest deployment that has output. `most_bytes`: of each process. None if this deployer has
+        no output of the environment. Raises `OutputUnreadable`.
         """
 
     def belongs_to(self, deployer_name: str) -> bool:

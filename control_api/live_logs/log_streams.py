@@ -1,4 +1,4 @@
-"""The open log streams of a process: limited in number, and all notified by one polling query."""
+"""The open streams of a process: limited in number, and those of deployments all notified by one polling query."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -21,22 +21,29 @@ LogPosition = tuple[str, int]
 
 
 @dataclass(eq=False, slots=True)
-class Follower:
-    """The reader of one log stream."""
+class OpenStream:
+    """One open stream."""
 
-    deployment_id: int
     account_id: int
-    position: LogPosition | None = None
-    """What was sent to the reader so far."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the log differs from `position`, and when the process stops."""
+    """Set when the process stops, and, for the log of a deployment, when the log has changed."""
+
+
+@dataclass(eq=False, slots=True)
+class Follower(OpenStream):
+    """The reader of the log of a deployment."""
+
+    deployment_id: int = 0
+    position: LogPosition | None = None
+    """What was sent to the reader so far. `changed` is set when the log differs from it."""
 
 
 class LogStreams:
-    """All log streams of a process."""
+    """All streams of a process: logs of deployments, and output of processes."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
+        self._streams: set[OpenStream] = set()
         self._followers: set[Follower] = set()
         self._poll_task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
@@ -48,11 +55,11 @@ class LogStreams:
 
     def check_capacity(self, account_id: int) -> None:
         """Raise `Unavailable` if the process or the account has no stream left."""
-        if len(self._followers) >= MAX_STREAMS:
+        if len(self._streams) >= MAX_STREAMS:
             raise Unavailable(
                 "Too many live logs are open here. Ask without the event stream.", retry_after=5
             )
-        open_streams = sum(follower.account_id == account_id for follower in self._followers)
+        open_streams = sum(stream.account_id == account_id for stream in self._streams)
         if open_streams >= MAX_STREAMS_PER_ACCOUNT:
             raise Unavailable(
                 f"The account has {MAX_STREAMS_PER_ACCOUNT} live logs open here, and may have no more: close one, or "
@@ -63,8 +70,8 @@ class LogStreams:
     def stop(self) -> None:
         """Make all streams end soon. Their readers may reconnect to another process."""
         self._stopping.set()
-        for follower in self._followers:
-            follower.changed.set()
+        for stream in self._streams:
+            stream.changed.set()
 
     async def close(self) -> None:
         """Stop, and wait for the last query: only then may the database engine be disposed of."""
@@ -75,15 +82,31 @@ class LogStreams:
     @contextmanager
     def following(self, deployment_id: int, account_id: int) -> Iterator[Follower]:
         """Open a stream: set `Follower.changed` whenever the log has changed. Raises `Unavailable`."""
-        self.check_capacity(account_id)
-        follower = Follower(deployment_id, account_id)
-        self._followers.add(follower)
-        if self._poll_task is None or self._poll_task.done():
-            self._poll_task = asyncio.create_task(self._poll(), name="live logs")
+        follower = Follower(account_id, deployment_id=deployment_id)
+        with self._occupying(follower):
+            self._followers.add(follower)
+            if self._poll_task is None or self._poll_task.done():
+                self._poll_task = asyncio.create_task(self._poll(), name="live logs")
+            try:
+                yield follower
+            finally:
+                self._followers.remove(follower)
+
+    @contextmanager
+    def occupying(self, account_id: int) -> Iterator[OpenStream]:
+        """Open a stream of anything else, whose reader polls by itself. Raises `Unavailable`."""
+        stream = OpenStream(account_id)
+        with self._occupying(stream):
+            yield stream
+
+    @contextmanager
+    def _occupying(self, stream: OpenStream) -> Iterator[None]:
+        self.check_capacity(stream.account_id)
+        self._streams.add(stream)
         try:
-            yield follower
+            yield
         finally:
-            self._followers.remove(follower)
+            self._streams.remove(stream)
 
     async def _poll(self) -> None:
         """Notify the followers of changes until there are none left."""

@@ -13,11 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from control_domain.process_output import OutputPart, OutputUnreadable
+from control_domain.process_output import MAX_BYTES, OutputPart, OutputUnreadable
 from deployer.drivers.local.layout import OUTPUTS
 
-MAX_BYTES = 256 * 1024
-"""How much is read of each file at once."""
 _MAX_FILES = 200
 _NAME = re.compile(r"([a-z0-9][a-z0-9_-]{0,29})\.([0-9]{1,6})\.log")
 _ALONE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -30,11 +28,17 @@ class LocalProcessOutput:
     folder: Path
 
     async def read(
-        self, environment_id: str, offsets: Mapping[str, int], running: Mapping[int, Collection[str]]
+        self,
+        environment_id: str,
+        offsets: Mapping[str, int],
+        running: Mapping[int, Collection[str]],
+        most_bytes: int = MAX_BYTES,
     ) -> list[OutputPart] | None:
-        """See `ProcessOutput`. Reads up to `MAX_BYTES` of each file."""
+        """See `ProcessOutput`."""
         try:
-            return await asyncio.to_thread(_read_output, self.folder, environment_id, offsets, running)
+            return await asyncio.to_thread(
+                _read_output, self.folder, environment_id, offsets, running, most_bytes
+            )
         except OSError as error:
             raise OutputUnreadable(
                 f"The output cannot be read in {self.folder}: {error.strerror}."
@@ -46,7 +50,11 @@ class LocalProcessOutput:
 
 
 def _read_output(
-    folder: Path, environment_id: str, offsets: Mapping[str, int], running: Mapping[int, Collection[str]]
+    folder: Path,
+    environment_id: str,
+    offsets: Mapping[str, int],
+    running: Mapping[int, Collection[str]],
+    most_bytes: int,
 ) -> list[OutputPart] | None:
     read: list[OutputPart] = []
     try:
@@ -57,19 +65,19 @@ def _read_output(
                 chosen = {max(deployments): ()}
             for number, names in sorted(chosen.items()):
                 with _opened(str(number), mine) as files:
-                    read += _read_files(files, number, names, offsets)
+                    read += _read_files(files, number, names, offsets, most_bytes)
     except (FileNotFoundError, NotADirectoryError):
         return None
     return read
 
 
 def _read_files(
-    folder: int, deployment_id: int, only: Collection[str], offsets: Mapping[str, int]
+    folder: int, deployment_id: int, only: Collection[str], offsets: Mapping[str, int], most_bytes: int
 ) -> list[OutputPart]:
     found = [match for name in os.listdir(folder) if (match := _NAME.fullmatch(name))]
     chosen = [match for match in found if not only or f"{match[1]}.{match[2]}" in only]
     chosen.sort(key=lambda match: (match[1], int(match[2])))
-    read = [_read_file(folder, deployment_id, match, offsets) for match in chosen[:_MAX_FILES]]
+    read = [_read_file(folder, deployment_id, match, offsets, most_bytes) for match in chosen[:_MAX_FILES]]
     return [output for output in read if output is not None]
 
 
@@ -85,22 +93,22 @@ def _opened(path: str, within: int | None = None) -> Iterator[int]:
 
 
 def _read_file(
-    folder: int, deployment_id: int, name: re.Match[str], offsets: Mapping[str, int]
+    folder: int, deployment_id: int, name: re.Match[str], offsets: Mapping[str, int], most_bytes: int
 ) -> OutputPart | None:
     """Return the part after the offset; None if the file is not a regular file, or was removed."""
     process, number = name[1], int(name[2])
     offset = offsets.get(f"{deployment_id}/{process}.{number}")
-    piece = _read_piece(folder, name[0], offset, MAX_BYTES)
+    piece = _read_piece(folder, name[0], offset, most_bytes)
     if piece is None:
         return None
     data, start, is_truncated = piece
     end = data.rfind(b"\n") + 1
-    if end == 0 and len(data) == MAX_BYTES:
+    if end == 0 and len(data) == most_bytes:
         # A line that is longer than one read is returned in parts.
         end = len(data)
     text, rest = data[:end], data[end:]
-    if offset is None and start == 0 and len(data) < MAX_BYTES:
-        before = _read_piece(folder, f"{name[0]}.1", None, MAX_BYTES - len(data))
+    if offset is None and start == 0 and len(data) < most_bytes:
+        before = _read_piece(folder, f"{name[0]}.1", None, most_bytes - len(data))
         text = (b"" if before is None else before[0]) + text
     return OutputPart(
         deployment_id,

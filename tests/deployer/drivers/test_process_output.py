@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from control_domain.process_output import OutputPart, OutputUnreadable
-from deployer.drivers.local.process_output import MAX_BYTES, LocalProcessOutput
+from control_domain.process_output import MAX_BYTES, OutputPart, OutputUnreadable
+from deployer.drivers.local.process_output import LocalProcessOutput
 
 _ENVIRONMENT = "env_1"
 
