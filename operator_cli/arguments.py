@@ -49,9 +49,14 @@ def add_client_arguments(parser: argparse.ArgumentParser) -> None:
     installation.add_argument(
         "--data", type=Path, metavar="DIR", help="use the running `pharos up` of this folder"
     )
+    add_output_arguments(parser)
+
+
+def add_output_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add `--json`, `--quiet` and `--wide`."""
     output = parser.add_argument_group("output")
     forms = output.add_mutually_exclusive_group()
-    forms.add_argument("--json", action="store_true", help="print the data of the API's answer as JSON")
+    forms.add_argument("--json", action="store_true", help="print the data of the answer as JSON")
     forms.add_argument("-q", "--quiet", action="store_true", help="print IDs only, one a line")
     forms.add_argument("--wide", action="store_true", help="print tables in full, however wide they become")
 

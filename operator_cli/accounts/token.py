@@ -7,6 +7,8 @@ from control_domain.accounts.roles import SCOPES
 from operator_cli.arguments import add_account_argument, add_subcommands, add_yes_argument, confirm
 from operator_cli.control_client import WHICH_INSTALLATION, request_action
 from operator_cli.durations import parse_duration
+from operator_cli.errors import UsageError
+from operator_cli.local.tokens import create_token_locally
 from operator_cli.messages import print_result
 
 _SUBCOMMANDS = {
@@ -32,20 +34,23 @@ def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
             add_account_argument(parser, is_filter=True)
         case "create":
             parser.add_argument(
+                "--local",
+                action="store_true",
+                help="create it without the API, on the machine of the installation: for a first token",
+            )
+            parser.add_argument(
                 "--person",
-                required=True,
                 metavar="EMAIL",
-                help="the person whom it represents, in the account",
+                help="the person whom it represents, in the account (with --local: its owner)",
             )
             add_account_argument(parser, is_filter=False)
             parser.add_argument(
                 "--scope",
                 nargs="+",
                 action="extend",
-                required=True,
                 metavar="S",
                 dest="scopes",
-                help=f"{', '.join(SCOPES)}: one or several",
+                help=f"{', '.join(SCOPES)}: one or several (with --local: all)",
             )
             parser.add_argument("--name", help="what the token is for (by default `made` and the day)")
             parser.add_argument(
@@ -65,7 +70,19 @@ def _run(arguments: argparse.Namespace) -> int:
         case "list":
             result = request_action(arguments, "tokens/list", {"account_id": arguments.account_id})
             return print_result(arguments, result, _show_list)
+        case "create" if arguments.local:
+            return create_token_locally(
+                arguments,
+                account=arguments.account_id,
+                person=arguments.person,
+                scopes=arguments.scopes,
+                name=arguments.name,
+                lifetime_seconds=arguments.expires_seconds,
+            )
         case "create":
+            for flag, value in (("--person", arguments.person), ("--scope", arguments.scopes)):
+                if not value:
+                    raise UsageError(f"{flag} is required, unless --local is given.")
             names = ("person", "account_id", "scopes", "name", "expires_seconds")
             params = {name: getattr(arguments, name) for name in names}
             return print_result(arguments, request_action(arguments, "tokens/create", params), _show_created)

@@ -108,7 +108,7 @@ class Connection:
         self._open = None
 
     def _connect(self) -> "http.client.HTTPConnection":
-        client = _import_http_client(with_tls=self._is_tls)
+        client = import_http_client(with_tls=self._is_tls)
         connection: http.client.HTTPConnection = client.HTTPConnection(
             *self._address, timeout=_CONNECT_SECONDS
         )
@@ -127,7 +127,7 @@ class Connection:
         return connection
 
 
-def _import_http_client(*, with_tls: bool) -> Any:
+def import_http_client(*, with_tls: bool) -> Any:
     """Return `http.client`, which imports `ssl` if it can: that takes 15 ms, and plain HTTP does not need it."""
     if with_tls or "ssl" in sys.modules or "http.client" in sys.modules:
         import http.client

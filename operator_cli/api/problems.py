@@ -42,30 +42,40 @@ def refusal(target: Target, response: Response) -> CommandFailed:
         return CommandFailed(
             f"{target.base_url} answered {status}, but not as Pharos does. Check the URL of the installation."
         )
-    slug = str(document.get("type", "")).removeprefix(_TYPE_PREFIX)
-    message = _describe(target, status, slug, document)
+    if status == HTTPStatus.UNAUTHORIZED:
+        return _refuse_credential(target, document)
+    return describe_problem(status, document)
+
+
+def describe_problem(status: int, document: Mapping[str, Any]) -> CommandFailed:
+    """Return the error for a problem document: its detail, the fields with their faults on lines of their own, and the
+    next step."""
+    slug = _slug(document)
+    detail = _detail(document)
+    errors = document.get("errors")
+    lines = [_describe_field(error) for error in errors[:_MAX_ERRORS]] if isinstance(errors, list) else []
+    step = next_step(slug, document)
+    message = "\n".join([detail, *lines, *([step] if step else [])]) if lines else f"{detail} {step}".rstrip()
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         return InstallationUnreachable(message)
     return ApiRefused(message, status, slug, document)
 
 
-def _describe(target: Target, status: int, slug: str, document: Mapping[str, Any]) -> str:
-    """Return the detail, the fields with their faults on lines of their own, and the next step."""
-    detail = document.get("detail") or document.get("title") or f"The installation answered {status}."
-    detail = sanitize(str(detail), max_length=_MAX_DETAIL_CHARACTERS)
-    if status == HTTPStatus.UNAUTHORIZED:
-        return f"{target.base_url} refused {target.source}: {_as_clause(detail)} {target.remedy}"
-    errors = document.get("errors")
-    lines = [_describe_field(error) for error in errors[:_MAX_ERRORS]] if isinstance(errors, list) else []
-    step = next_step(slug, document)
-    if not lines:
-        return f"{detail} {step}".rstrip()
-    return "\n".join([detail, *lines, *([step] if step else [])])
+def _refuse_credential(target: Target, document: Mapping[str, Any]) -> ApiRefused:
+    detail = _detail(document)
+    # As it follows a colon.
+    reason = detail[:1].lower() + detail[1:]
+    message = f"{target.base_url} refused {target.source}: {reason} {target.remedy}"
+    return ApiRefused(message, HTTPStatus.UNAUTHORIZED, _slug(document), document)
 
 
-def _as_clause(sentence: str) -> str:
-    """Return a sentence as it follows a colon."""
-    return sentence[:1].lower() + sentence[1:]
+def _slug(document: Mapping[str, Any]) -> str:
+    return str(document.get("type", "")).removeprefix(_TYPE_PREFIX)
+
+
+def _detail(document: Mapping[str, Any]) -> str:
+    detail = document.get("detail") or document.get("title") or "The request was refused."
+    return sanitize(str(detail), max_length=_MAX_DETAIL_CHARACTERS)
 
 
 def _describe_field(error: Any) -> str:

@@ -7,12 +7,9 @@ from typing import Any
 
 from operator_cli.arguments import add_approval_arguments, add_environment_argument, read_approval_arguments
 from operator_cli.control_client import WHICH_INSTALLATION, add_data_and_json_arguments, request_action
-from operator_cli.errors import CommandFailed
+from operator_cli.local.rotate_key import add_rotate_key
 from operator_cli.messages import describe_not_live, print_result, program_name, qualify_commands
 from operator_cli.read_text import read_variables
-
-# Rounds in a row that sealed nothing because others wrote the same rows.
-_MAX_IDLE_ROUNDS = 5
 
 
 def register_variables(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -45,18 +42,8 @@ def register_variables(commands: "argparse._SubParsersAction[argparse.ArgumentPa
         help="the person who asks for the change; needed where a second person has to approve it",
     )
     protection = _add_protection(actions)
-    rotate = actions.add_parser(
-        "rotate-key",
-        help="seal all variables again under the newest key",
-        description="Seal the variables of all environments, those that wait for approval too, the secrets of "
-        "webhooks and the ping keys of heartbeats again under the first secret of PHAROS_VARIABLES_KEY. To rotate: "
-        "(1) put a new secret of 32 characters or more before the old one, with a comma between them "
-        "(PHAROS_VARIABLES_KEY=new,old; with `pharos up` the same in the file DIR/variables.key, unless "
-        "PHAROS_VARIABLES_KEY is set there), (2) restart `pharos up`, or every `pharos control`, (3) run this command "
-        "with the same setting, (4) take the old secret away and restart again. It "
-        "can be stopped and run again at any time.",
-    )
-    named = {"show": show, "set": change, **protection, "rotate-key": rotate}
+    add_rotate_key(actions)
+    named = {"show": show, "set": change, **protection}
     for name, subcommand in named.items():
         add_data_and_json_arguments(subcommand)
         subcommand.set_defaults(run=_run, subcommand=name)
@@ -97,14 +84,12 @@ def _run(arguments: argparse.Namespace) -> int:
             text = read_variables(arguments.file)
             params = {"environment_id": arguments.environment, "text": text, "by": arguments.by}
             return print_result(arguments, request_action(arguments, "variables/set", params), _show_set)
-        case "protect" | "unprotect":
-            params = {"environment_id": arguments.environment, "names": arguments.names}
-            if arguments.subcommand == "unprotect":
-                params |= read_approval_arguments(arguments)
-            result = request_action(arguments, f"variables/{arguments.subcommand}", params)
-            show = _show_protected if arguments.subcommand == "protect" else _show_unprotected
-            return print_result(arguments, result, partial(show, set(arguments.names)))
-    return print_result(arguments, _rotate_key(arguments), _show_rotated)
+    params = {"environment_id": arguments.environment, "names": arguments.names}
+    if arguments.subcommand == "unprotect":
+        params |= read_approval_arguments(arguments)
+    result = request_action(arguments, f"variables/{arguments.subcommand}", params)
+    show = _show_protected if arguments.subcommand == "protect" else _show_unprotected
+    return print_result(arguments, result, partial(show, set(arguments.names)))
 
 
 def _show(result: dict[str, Any]) -> None:
@@ -167,33 +152,3 @@ def _show_unprotected(names: set[str], result: dict[str, Any]) -> None:
 
 def _join_sorted(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
-
-
-def _show_rotated(result: dict[str, Any]) -> None:
-    print(
-        f"Sealed again under key {result['key_id']}: {result['resealed']:,}. Nothing is left under another key."
-    )
-
-
-def _rotate_key(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Request rounds, each a transaction of its own, until nothing is sealed under another key."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("sealed again"), BarColumn(), MofNCompleteColumn())
-    hidden = arguments.json or not console.is_terminal
-    done = idle = 0
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
-        task = progress.add_task("sealing", total=None)
-        while True:
-            result = request_action(arguments, "variables/rotate-key")
-            done += result["resealed"]
-            progress.update(task, completed=done, total=done + result["left"])
-            if not result["left"]:
-                return {"resealed": done, "key_id": result["key_id"]}
-            idle = 0 if result["resealed"] else idle + 1
-            if idle == _MAX_IDLE_ROUNDS:
-                raise CommandFailed(
-                    f"{result['left']} were changed by others meanwhile: run the command again."
-                )

@@ -1,12 +1,11 @@
 """Command `pharos query`: a read-only query against the column store of a running `pharos up`."""
 
 import argparse
-import asyncio
 import json
 import sys
 
-from operator_cli.control_client import request_socket
 from operator_cli.credentials import add_data_argument
+from operator_cli.local.operator_socket import query_socket
 
 
 def register_query(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -25,7 +24,7 @@ def register_query(commands: "argparse._SubParsersAction[argparse.ArgumentParser
 
 def _run(arguments: argparse.Namespace) -> int:
     sql = sys.stdin.read() if arguments.sql == "-" else arguments.sql
-    lines = asyncio.run(request_socket(arguments.data, "POST", "/query", body=sql)).decode()
+    lines = query_socket(arguments.data, sql)
     if arguments.json:
         sys.stdout.write(lines)
         return 0

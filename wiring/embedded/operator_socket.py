@@ -17,6 +17,7 @@ from operator_actions.door import ACTIONS, Engines
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.interface import QueryRefused
+from wiring.operator_door import OperatorEngines, answer_operator_call
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -48,6 +49,13 @@ def build_operator_app(store: ChdbColumnStore, engines: Engines) -> web.Applicat
         lines = await store.query_json_lines(await request.text())
         return web.Response(body=lines, content_type="application/x-ndjson")
 
+    async def answer_call(request: web.Request) -> web.StreamResponse:
+        operator_engines = OperatorEngines(engines.sessions, engines.directory, engines.variable_keys)
+        status, document = await answer_operator_call(
+            operator_engines, await request.read(), datetime.now(UTC)
+        )
+        return web.Response(status=status, body=document, content_type="application/json")
+
     async def run_action(request: web.Request) -> web.StreamResponse:
         action = ACTIONS.get(request.match_info["name"])
         if action is None:
@@ -66,6 +74,7 @@ def build_operator_app(store: ChdbColumnStore, engines: Engines) -> web.Applicat
     app = web.Application(middlewares=[explain_errors], client_max_size=_MAX_BODY_BYTES)
     app.router.add_get("/events", events)
     app.router.add_post("/query", query)
+    app.router.add_post("/calls", answer_call)
     app.router.add_post("/actions/{name:.+}", run_action)
     return app
 
