@@ -21,12 +21,13 @@ class DeployLock:
     by: str | None
     """An e-mail address; None: an operator who named nobody."""
     since: datetime
+    by_id: int | None = None
 
 
 async def find_lock(session: AsyncSession, environment: Environment) -> DeployLock | None:
     row = (
         await session.execute(
-            select(EnvironmentLock.reason, Person.email, EnvironmentLock.locked_at)
+            select(EnvironmentLock.reason, Person.email, EnvironmentLock.locked_at, EnvironmentLock.person_id)
             .outerjoin(Person, Person.id == EnvironmentLock.person_id)
             .where(EnvironmentLock.environment_id == environment.id)
         )
@@ -74,4 +75,4 @@ async def unlock_environment(
     subject, details = f"environment {target.environment.public_id}", {"reason": reason, "by": by}
     record_audit_entry(session, actor, target.project.account_id, "environment.unlock", subject, now, details)
     await session.flush()
-    return DeployLock(reason, by, since)
+    return DeployLock(reason, by, since, person_id)

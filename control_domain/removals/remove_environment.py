@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.deployments.transitions import add_log_line, transition_deployment
+from control_domain.environments.gates import check_lowers_nothing, find_lowered, read_gate
 from control_domain.environments.operations import lock_deployer_lease, lock_environment_row
 from control_domain.monitors.remove_monitors import remove_monitors
 from control_domain.projects.find import DeployTarget
@@ -31,6 +32,16 @@ class RemovedEnvironment:
     """Digests of the keys to revoke in the key directory after the commit."""
     counts: dict[str, int]
     """`keys`, `heartbeats`, `queues`, and the `canceled` deployments that waited for approval."""
+
+
+async def remove_ungated_environment(
+    session: AsyncSession, target: DeployTarget, actor: Actor, now: datetime
+) -> RemovedEnvironment:
+    """Call `remove_environment` for one person alone. Raises `SecondPersonRequired` if the environment has a gate."""
+    await lock_deployer_lease(session, target.environment)
+    await lock_environment_row(session, target.environment)
+    check_lowers_nothing(target.environment, find_lowered(read_gate(target.environment), None))
+    return await remove_environment(session, target, actor, now)
 
 
 async def remove_environment(
