@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 from control_api.management import (
     deliveries,
+    environments,
     goals,
     heartbeats,
     ingest_keys,
     monitor_keys,
+    previews,
     processes,
     projects,
     queues,
@@ -18,8 +20,10 @@ from control_api.operations.router import OperationRouter
 
 ROUTERS: Sequence[OperationRouter] = (
     projects.operations,
+    environments.operations,
     repositories.operations,
     deliveries.operations,
+    previews.operations,
     processes.operations,
     heartbeats.operations,
     queues.operations,
