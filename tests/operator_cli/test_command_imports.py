@@ -88,5 +88,5 @@ def test_a_command_on_engines_imports_no_server(unreachable: Path) -> None:
         PHAROS_DATABASE_URL="postgresql://127.0.0.1:9/none",
         PHAROS_REDIS_URL="redis://127.0.0.1:9",
     )
-    assert "operator_actions.door" in imported
+    assert "wiring.operator_door" in imported
     assert imported & (_SERVERS | {"chdb", "clickhouse_connect", "alembic", "aiokafka", "aiohttp"}) == set()
