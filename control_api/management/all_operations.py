@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from control_api.management import (
+    configurations,
     deliveries,
     environments,
     goals,
@@ -15,6 +16,7 @@ from control_api.management import (
     queues,
     repositories,
     sites,
+    workflows,
 )
 from control_api.operations.router import OperationRouter
 
@@ -25,6 +27,8 @@ ROUTERS: Sequence[OperationRouter] = (
     deliveries.operations,
     previews.operations,
     processes.operations,
+    workflows.operations,
+    configurations.operations,
     heartbeats.operations,
     queues.operations,
     monitor_keys.operations,

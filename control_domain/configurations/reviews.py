@@ -3,8 +3,9 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
+from msgspec import Meta
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -23,6 +24,18 @@ from pipeline_contracts.times import format_time
 REVIEW_LIFETIME = timedelta(minutes=15)
 _UNAPPLIED_RETENTION = timedelta(days=30)
 _PROTECTION = frozenset({"locked", "window", "approval.deploys", "approval.variables"})
+
+
+class ConfigurationReviewDocument(TypedDict):
+    """A frozen plan. The reference has a schema of it that is written by hand."""
+
+    id: int
+    plan: Annotated[
+        dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/ConfigurationPlan"})
+    ]
+    created_at: str
+    expires_at: str
+    status: Literal["open", "applied", "expired"]
 
 
 async def plan_project(
@@ -81,7 +94,7 @@ async def find_review(session: AsyncSession, project: Project, number: int | Non
     return review
 
 
-def describe_review(review: Review, now: datetime) -> dict[str, Any]:
+def describe_review(review: Review, now: datetime) -> ConfigurationReviewDocument:
     """Return the review as JSON of the public API."""
     return {
         "id": review.id,
@@ -92,7 +105,7 @@ def describe_review(review: Review, now: datetime) -> dict[str, Any]:
     }
 
 
-def _derive_status(review: Review, now: datetime) -> str:
+def _derive_status(review: Review, now: datetime) -> Literal["open", "applied", "expired"]:
     if review.applied_at is not None:
         return "applied"
     return "expired" if now >= review.expires_at else "open"
