@@ -22,7 +22,7 @@ from control_domain.configurations.reviews import (
 from control_domain.projects.find import find_project
 from control_domain.tables.projects import Project
 
-operations = OperationRouter("Workflows and configurations")
+operations = OperationRouter("Deploy")
 
 _Read = Annotated[At[Project], at(find_project, "project", "deploy:read", Right.READ)]
 

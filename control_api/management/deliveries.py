@@ -23,7 +23,7 @@ from control_domain.webhooks.listing import find_delivery, list_deliveries, list
 from control_domain.webhooks.replay_delivery import replay
 from pipeline_contracts.errors import Conflict
 
-operations = OperationRouter("Repositories")
+operations = OperationRouter("Projects")
 
 _Read = Annotated[At[FoundRepository], at(find_repository, "repository", "deploy:read", Right.READ)]
 _Deploy = Annotated[At[FoundRepository], at(find_repository, "repository", "deploy:write", Right.DEPLOY)]

@@ -32,7 +32,7 @@ from pipeline_contracts.errors import (
 )
 from pipeline_contracts.git_refs import LONGEST_REF
 
-operations = OperationRouter("Previews")
+operations = OperationRouter("Deploy")
 
 _Read = Annotated[At[Project], at(find_project, "project", "deploy:read", Right.READ)]
 _Deploy = Annotated[At[Project], at(find_project, "project", "deploy:write", Right.DEPLOY)]

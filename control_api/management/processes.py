@@ -28,7 +28,7 @@ from control_domain.deployments.runtime import (
 from control_domain.projects.find import DeployTarget, find_environment
 from pipeline_contracts.errors import Conflict, NotFound
 
-operations = OperationRouter("Processes")
+operations = OperationRouter("Deploy")
 
 _Read = Annotated[At[DeployTarget], at(find_environment, "environment", "deploy:read", Right.READ)]
 
@@ -37,9 +37,9 @@ class OutputQuery(Struct, kw_only=True):
     """Which processes to read, and how many lines."""
 
     process: Annotated[str | None, Meta(description="Only the process of this name.")] = None
-    number: Annotated[int, Meta(ge=1, le=999_999, description="Only the instance of this number.")] | None = (
-        None
-    )
+    number: Annotated[
+        Annotated[int, Meta(ge=1, le=999_999)] | None, Meta(description="Only the instance of this number.")
+    ] = None
     tail: Annotated[
         int,
         Meta(ge=1, le=1000, description="How many of the last lines of each process to return at most."),

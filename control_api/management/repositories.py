@@ -35,7 +35,7 @@ from control_domain.tables.projects import Project
 from pipeline_contracts.errors import Conflict, DeployNotAllowed, NotFound
 from pipeline_contracts.git_refs import LONGEST_REF
 
-operations = OperationRouter("Repositories")
+operations = OperationRouter("Projects")
 
 _Account = Annotated[At[Account], at_account("deploy:read")]
 _Project = Annotated[At[Project], at(find_project, "project", "projects:write", Right.MANAGE)]

@@ -9,7 +9,7 @@ from control_domain.projects.find import find_project
 from control_domain.tables.projects import Project
 from control_domain.workflows.describe import ProjectWorkflow, read_project_workflow
 
-operations = OperationRouter("Workflows and configurations")
+operations = OperationRouter("Deploy")
 
 _Read = Annotated[At[Project], at(find_project, "project", "deploy:read", Right.READ)]
 
