@@ -37,7 +37,7 @@ from control_domain.tables.projects import Project
 from pipeline_contracts.errors import Conflict, DeployRunning, NameTaken, SecondPersonRequired
 from pipeline_contracts.git_refs import LONGEST_REF
 
-operations = OperationRouter("Environments")
+operations = OperationRouter("Projects")
 
 _ReadProject = Annotated[At[Project], at(find_project, "project", "deploy:read", Right.READ)]
 _ManageProject = Annotated[At[Project], at(find_project, "project", "projects:write", Right.MANAGE)]
