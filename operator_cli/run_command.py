@@ -22,6 +22,8 @@ def run_command(on_parsed: Callable[[], None]) -> NoReturn:
     words = sys.argv[1:]
     if words[:1] == [COMPLETE]:
         _complete(words[1:])
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     chosen = find_command(words[0]) if words else None
     if chosen is not None:
         words[0] = chosen

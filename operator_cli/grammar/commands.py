@@ -28,6 +28,7 @@ COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
         "promote": Command("deployments.deploy", "deploy the release of one environment to a later one"),
         "ps": Command("environments.processes", "show what runs"),
         "logs": Command("telemetry.logs", "show the log of a deployment, of processes, or log records"),
+        "open": Command("environments.open", "open an environment in a browser"),
         "report": Command("sites.report", "show who visits a site"),
         "login": Command("login.login", "log in to an installation, and store its URL and token"),
     },
@@ -61,7 +62,7 @@ COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
         "issues": Command("telemetry.issues", "show exceptions grouped into issues"),
         "send": Command("ingest.send", "ship event files and access logs"),
         "receipt": Command("ingest.receipt", "show what became of an ingest batch"),
-        "keys": Command("ingest.keys", "ingest keys"),
+        "key": Command("ingest.keys", "ingest keys, with which applications send telemetry"),
     },
     "analytics": {
         "site": Command("sites.site", "websites that are measured, and their goals"),

@@ -1,7 +1,6 @@
 """Sends requests of the operator to the installation of this machine."""
 
 import argparse
-import asyncio
 import json
 import os
 import sys
@@ -37,6 +36,9 @@ def request_as_operator(arguments: argparse.Namespace, request: Any) -> Any:
     if settings.database_url is None:
         status, content = post_to_socket(arguments.data or DEFAULT_DATA, "/calls", body)
     else:
+        # Imported here: the socket of `pharos up` does not need it.
+        import asyncio
+
         status, content = asyncio.run(_call_on_engines(settings, body))
     try:
         document = json.loads(content)

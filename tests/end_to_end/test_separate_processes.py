@@ -87,12 +87,17 @@ def ingest(url: str, key: str, batch: str, events: int = 1) -> tuple[int, Any]:
 
 
 def pharos(stack: Stack, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command with the engines' settings, and with the URL and token of the API."""
+    api = {
+        "PHAROS_URL": stack.credentials["base_url"],
+        "PHAROS_TOKEN": stack.credentials["api_token"],
+    }
     return fork_server.run(
         [str(PHAROS), *arguments],
         capture_output=True,
         text=True,
         timeout=180,
-        env={"PATH": os.environ["PATH"], **stack.env},
+        env={"PATH": os.environ["PATH"], **stack.env, **api},
     )
 
 
@@ -243,24 +248,24 @@ def test_a_service_names_its_missing_settings(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_new_key_works_at_once_and_a_revoked_one_nowhere_within_5_s(stack: Stack) -> None:
-    created = pharos(stack, "keys", "create", "--json")
+    created = pharos(stack, "key", "create", "--json")
     assert created.returncode == 0, created.stderr
     key = json.loads(created.stdout)
     for edge in stack.edges:
-        assert ingest(f"{edge.url}/api", key["ingest_key"], f"new key at {edge.name}")[0] == 202
-    assert pharos(stack, "keys", "revoke", str(key["id"])).returncode == 0
+        assert ingest(f"{edge.url}/api", key["key"], f"new key at {edge.name}")[0] == 202
+    assert pharos(stack, "key", "revoke", str(key["id"]), "--yes").returncode == 0
     left = 5.0
 
     def is_refused(edge: Part) -> bool:
-        return ingest(f"{edge.url}/api", key["ingest_key"], "revoked")[0] == 401
+        return ingest(f"{edge.url}/api", key["key"], "revoked")[0] == 401
 
     for edge in stack.edges:
         left -= wait_within(left, partial(is_refused, edge))
         print(f"refused by {edge.name} {5.0 - left:.2f} s after the command")
-    shown = {k["id"]: k for k in json.loads(pharos(stack, "keys", "list", "--json").stdout)}
+    shown = {k["id"]: k for k in json.loads(pharos(stack, "key", "list", "--json").stdout)}
     assert shown[key["id"]]["revoked_at"] is not None
-    unknown = pharos(stack, "keys", "revoke", "987654")
-    assert unknown.returncode == 1 and "987654" in unknown.stderr
+    unknown = pharos(stack, "key", "revoke", "987654", "--yes")
+    assert unknown.returncode == 5 and unknown.stderr.startswith("pharos: ")
 
 
 def test_several_workers_share_a_port_and_are_restarted(stack: Stack) -> None:

@@ -12,6 +12,7 @@ from pipeline_contracts.credentials import digest_credential
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.commands import RunCommand, command_runner, expect_refusal, run_json, run_text
 from tests.support.platform_process import PlatformProcess
+from tests.support.published_keys import create_published_key
 
 
 def add(pharos: RunCommand, *arguments: str) -> dict[str, Any]:
@@ -135,7 +136,7 @@ def test_removing_asks_first_and_lists_what_was_removed(pharos: RunCommand) -> N
 
 def test_keys_of_a_removed_environment_are_refused_embedded(on_socket: PlatformProcess) -> None:
     created = add(on_socket.run)
-    key = run_json(on_socket.run, "keys", "create", "--environment", created["id"])["ingest_key"]
+    key = run_json(on_socket.run, "key", "create", "--environment", created["id"])["key"]
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     sent = on_socket.request("POST", "/api/v1/ingest", body=b"{}", headers=headers)
     assert sent.status == 422
@@ -145,10 +146,10 @@ def test_keys_of_a_removed_environment_are_refused_embedded(on_socket: PlatformP
 
 
 async def test_keys_of_a_removed_environment_are_refused_on_engines(
-    on_engines: RunCommand, own_redis_url: str
+    on_engines: RunCommand, own_database_url: str, own_redis_url: str
 ) -> None:
     created = add(on_engines)
-    key = run_json(on_engines, "keys", "create", "--environment", created["id"])["ingest_key"]
+    key = await create_published_key(own_database_url, own_redis_url, created["id"])
     assert await _is_known(own_redis_url, key)
     run_json(on_engines, "environment", "remove", created["id"], "--yes")
     assert not await _is_known(own_redis_url, key)

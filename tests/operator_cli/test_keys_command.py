@@ -1,4 +1,4 @@
-"""`pharos keys` against a running `pharos up`."""
+"""`pharos key` against a running `pharos up`."""
 
 import json
 from pathlib import Path
@@ -16,20 +16,30 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path) -> None:
     with platform_process(tmp_path / "data") as platform:
         first = platform.credentials["ingest_key"]
         created = json.loads(platform.run("keys", "create", "--json").stdout)
+        expiring = json.loads(platform.run("key", "create", "--expires", "90d", "--json").stdout)
+        assert expiring["expires_at"] is not None and created["expires_at"] is None
         assert created["environment_id"] == platform.credentials["environment_id"]
-        assert _status(platform, created["ingest_key"], "1") == 202
+        assert _status(platform, created["key"], "1") == 202
         listed = platform.run("keys", "list").stdout
-        assert "live" in listed and created["ingest_key"] not in listed
-        revoked = platform.run("keys", "revoke", str(created["id"]))
+        assert "live" in listed and created["key"] not in listed
+        revoked = platform.run("key", "revoke", str(created["id"]), "--yes")
         assert (revoked.returncode, revoked.stderr) == (0, "")
-        assert _status(platform, created["ingest_key"], "2") == 401
+        assert _status(platform, created["key"], "2") == 401
         assert _status(platform, first, "3") == 202
         assert "revoked" in platform.run("keys", "list").stdout
-        for wrong in (["revoke", "999"], ["create", "--environment", "env_nobody"]):
-            done = platform.run("keys", *wrong)
-            assert done.returncode == 1 and wrong[-1] in done.stderr and "Traceback" not in done.stderr
+        for wrong, status in (
+            (["revoke", "999", "--yes"], 5),
+            (["create", "--environment", "nobody"], 5),
+            (["revoke", "1"], 1),
+        ):
+            done = platform.run("key", *wrong)
+            assert (
+                done.returncode == status
+                and done.stderr.startswith("pharos: ")
+                and "Traceback" not in done.stderr
+            )
         # A revoked key stays revoked after a start, which publishes all keys again.
         platform.stop()
         platform.start()
-        assert _status(platform, created["ingest_key"], "4") == 401
+        assert _status(platform, created["key"], "4") == 401
         assert _status(platform, first, "5") == 202

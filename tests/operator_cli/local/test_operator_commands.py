@@ -14,6 +14,7 @@ from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.commands import RunCommand, command_runner, expect_refusal, run_json, run_text
 from tests.support.platform_process import PlatformProcess
+from tests.support.published_keys import create_published_key
 
 _OWNER = ("--owner-name", "Ada", "--owner-email", "ADA@b.example")
 
@@ -43,12 +44,14 @@ def test_accounts_and_a_first_token_on_a_running_platform(on_socket: PlatformPro
     assert (answer.status, answer.json["data"]["slug"]) == (200, "beta-red-ltd")
 
 
-async def test_accounts_and_a_first_token_on_engines(on_engines: RunCommand, own_redis_url: str) -> None:
+async def test_accounts_and_a_first_token_on_engines(
+    on_engines: RunCommand, own_database_url: str, own_redis_url: str
+) -> None:
     """The limit reaches the edges at once: it is stored in Redis with each key."""
-    created = run_json(on_engines, "keys", "create")
+    key = await create_published_key(own_database_url, own_redis_url)
     run_text(on_engines, "account", "set-limit", "acme", "--rate", "77", "--burst", "88")
     directory = await open_redis_key_directory(own_redis_url, follow=False)
-    entry = await directory.find(digest_credential(created["ingest_key"]))
+    entry = await directory.find(digest_credential(key))
     await directory.close()
     assert entry is not None and entry.limit == RateLimit(77, 88)
     _check_account_commands(on_engines)
