@@ -212,6 +212,11 @@ class Settings:
     public_url: str | None = _setting(
         None, "URL at which people and Git hosts reach Pharos, https://pharos.example, for links"
     )
+    repository_folders: str | None = _setting(
+        None,
+        "Folders of the machine that deploys, /srv/git,/home/git, in which repositories can be connected by path "
+        "(`pharos up`: any folder; `pharos control`: none)",
+    )
     git_app_secret: str | None = _setting(
         None,
         "Webhook secret of the Git host's application, 16 characters or more; without it, its webhooks are refused",

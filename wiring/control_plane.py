@@ -8,10 +8,12 @@ from control_api.app import build_control_app
 from control_api.limits.report_queue import report_limits
 from control_api.limits.request_limits import RequestLimiter, RequestLimits
 from control_domain.database.engine import Sessions
+from control_domain.process_output import ProcessOutput
+from control_domain.repositories.local_folders import NO_FOLDERS, LocalFolders, parse_local_folders
 from control_domain.sealing import SealingKeys
 from control_workers.assemble import ControlWorkers
 from pipeline_contracts.client_address import parse_trusted_proxies
-from pipeline_contracts.settings import Settings
+from pipeline_contracts.settings import PREFIX, BadSettings, Settings
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.key_directory.interface import KeyDirectory
 
@@ -33,9 +35,14 @@ def assemble_control_plane(
     report_store: ColumnStore,
     receipt_key: bytes,
     sealing_keys: SealingKeys,
+    process_output: ProcessOutput | None = None,
+    default_folders: LocalFolders = NO_FOLDERS,
 ) -> ControlPlane:
-    """Return the control plane on opened engines. Receipts read `store`; reports and the rollup worker use
-    `report_store`, which may be the same. Raises `BadSettings`."""
+    """Return the control plane on opened engines. Raises `BadSettings`.
+
+    Receipts read `store`; reports and the rollup worker use `report_store`, which may be the same. `process_output` is
+    that of the deployer on this machine. `default_folders` may be connected as repositories if no setting says which.
+    """
     workers = ControlWorkers(settings, sessions, directory, report_store, sealing_keys)
     app = build_control_app(
         sessions,
@@ -49,5 +56,17 @@ def assemble_control_plane(
         report_store=report_store,
         report_limits=report_limits(settings.max_reports_at_once),
         request_limiter=RequestLimiter(RequestLimits.from_settings(settings)),
+        process_output=process_output,
+        public_url=settings.public_url,
+        repository_folders=_read_folders(settings) or default_folders,
     )
     return ControlPlane(app, workers)
+
+
+def _read_folders(settings: Settings) -> LocalFolders | None:
+    if settings.repository_folders is None:
+        return None
+    try:
+        return parse_local_folders(settings.repository_folders)
+    except ValueError as error:
+        raise BadSettings(f"{PREFIX}REPOSITORY_FOLDERS: {error}") from error

@@ -19,6 +19,7 @@ from control_domain.database.engine import Sessions, open_engine, open_sessions
 from control_domain.database.migrations.upgrade import upgrade_database
 from control_domain.first_account.account import ensure_first_account
 from control_domain.published_keys import publish_keys
+from control_domain.repositories.local_folders import ANY_FOLDER
 from control_domain.sealing import SealingKeys, read_sealing_keys
 from deployer.assemble import running_local_deployer
 from deployer.drivers.all_drivers import open_process_output
@@ -137,6 +138,9 @@ async def run_platform(
             report_store=report_store,
             receipt_key=storage.receipt_key,
             sealing_keys=storage.sealing_keys,
+            process_output=output,
+            # Who runs `pharos up` connects repositories of their own machine.
+            default_folders=ANY_FOLDER,
         )
         # Before the port opens and until it is closed: what a request queues is done while requests are served.
         await stack.enter_async_context(control.workers.running(is_alone=True))

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
@@ -11,6 +12,7 @@ from fastapi import FastAPI
 from control_api.health import add_health, make_database_check
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.sealing import read_sealing_keys
+from deployer.drivers.all_drivers import open_process_output
 from ingest_edge.http_server import ServerLimits
 from ingest_edge.serve_metrics import serve_metrics
 from pipeline_contracts.settings import Settings
@@ -43,6 +45,7 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
             )
         )
         stack.push_async_callback(store.close)
+        folder = settings.deploy_folder
         control = assemble_control_plane(
             settings,
             sessions=sessions,
@@ -51,6 +54,7 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
             report_store=store,
             receipt_key=receipt_key.encode(),
             sealing_keys=read_sealing_keys(variables_key),
+            process_output=None if folder is None else open_process_output(Path(folder)),
         )
         await stack.enter_async_context(control.workers.running(is_alone=False))
         app = control.app
