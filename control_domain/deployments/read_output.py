@@ -71,7 +71,6 @@ async def find_holder(session: AsyncSession, environment: Environment) -> str | 
 
 async def list_running(session: AsyncSession, environment_id: int) -> Running:
     """Return the processes that run in the environment."""
-    # Account scope: the caller has found the environment.
     query = select(Instance.deployment_id, Instance.process, Instance.number).where(
         Instance.environment_id == environment_id
     )

@@ -42,7 +42,6 @@ async def read_project_workflow(session: AsyncSession, project: Project) -> Proj
     present = await find_newest_workflow(session, project.id)
     if present is None:
         return None
-    # Account scope: the person may have left the account since.
     query = select(Person).where(Person.id == present.set_by_id)
     return _describe(present, (await session.execute(query)).scalar_one_or_none())
 

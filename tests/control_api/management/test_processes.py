@@ -253,7 +253,7 @@ async def test_stream_follows_the_next_deployment(api: Api, outputs: Outputs) ->
         second = await _run(api, "web.1", holder=outputs.holder)
         outputs.write(first, "web.1", "last words\n")
         outputs.write(second, "web.1", "second\n")
-        found = []
+        found: list[tuple[str, str]] = []
         while len(found) < 2:
             found += await stream.lines()
         assert sorted(found) == [("web.1", "last words"), ("web.1", "second")]

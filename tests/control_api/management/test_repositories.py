@@ -49,7 +49,8 @@ async def _stored_secret(api: Api, number: int) -> tuple[str, str]:
 async def _audit_details(api: Api) -> tuple[str, str]:
     query = select(AuditEntry.action, AuditEntry.details).order_by(AuditEntry.id.desc()).limit(1)
     async with api.platform.sessions() as session:
-        return tuple((await session.execute(query)).one())
+        action, details = (await session.execute(query)).one()
+    return action, details
 
 
 async def test_connect_read_list_disconnect(api: Api) -> None:
