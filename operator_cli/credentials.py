@@ -30,13 +30,15 @@ def read_credentials(data: Path) -> dict[str, Any]:
     """Return the content of `DIR/credentials.json`. Raises `CommandFailed`."""
     path = data / "credentials.json"
     try:
-        credentials: dict[str, Any] = json.loads(path.read_text())
+        credentials = json.loads(path.read_text())
     except FileNotFoundError:
         raise CommandFailed(
             f"{path} does not exist. Start `pharos up` first, or name its folder with --data."
         ) from None
     except (OSError, ValueError) as error:
         raise CommandFailed(f"{path} cannot be read: {error}") from None
+    if not isinstance(credentials, dict):
+        raise CommandFailed(f"{path} holds no credentials. Delete it, and restart `pharos up`.")
     return credentials
 
 
@@ -64,6 +66,9 @@ def check_url(url: str) -> str:
         _ = parts.port
     except ValueError as error:
         raise CommandFailed(f"{url} is not an address: {error}") from None
+    if parts.username is not None or parts.query or parts.fragment:
+        # Not shown: it may have a password.
+        raise CommandFailed("The address has a user, a query or a fragment. Leave that out.")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise CommandFailed(f"{url} is not an address like https://pharos.example/api.")
     return append_api_root(url)

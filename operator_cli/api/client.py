@@ -15,7 +15,7 @@ from operator_cli.api.event_stream import Event, read_events
 from operator_cli.api.http_connection import RESPONSE_SECONDS, Connection, ConnectionFailed, Response
 from operator_cli.api.problems import ApiRefused, refusal
 from operator_cli.api.target import Target, find_target
-from operator_cli.errors import CommandFailed, InstallationUnreachable
+from operator_cli.errors import CommandFailed, InstallationUnreachable, UsageError
 from operator_cli.messages import OutageNotice
 from operator_cli.terminal_text import sanitize
 
@@ -79,6 +79,8 @@ class Api:
         while limit is None or len(rows) < limit:
             count = _PAGE_ROWS if limit is None else min(_PAGE_ROWS, limit - len(rows))
             response = self.request("GET", *path, query={**(query or {}), "limit": count, "cursor": cursor})
+            if not isinstance(response.data, list):
+                raise self._not_pharos(response.status)
             rows += response.data
             cursor = response.document.get("next_cursor")
             if cursor is None:
@@ -92,7 +94,8 @@ class Api:
         return self._lists[path]
 
     def post(self, *path: Segment, body: Mapping[str, Any] | None = None) -> Any:
-        """Return the `data` of the answer to a POST, which is sent once although the connection may break."""
+        """Return the `data` of the answer to a POST. It takes effect once, also if it is repeated after the
+        connection broke."""
         return self.request("POST", *path, body=body).data
 
     def put(self, *path: Segment, body: Mapping[str, Any] | None = None) -> Any:
@@ -168,7 +171,7 @@ class Api:
                 if not (has_begun and is_transient):
                     raise
                 notice.report(error)
-            # Twice at once would be a busy loop with a server that ends each stream.
+            # After a stream that ended in order as well: with a server that ends each one this would be a busy loop.
             failures += 1
             time.sleep(min(0.2 * 2**failures, _MAX_RECONNECT_SECONDS))
 
@@ -223,15 +226,17 @@ class Api:
 
         Raises `CommandFailed` if it has a body that is no document of this API.
         """
-        if isinstance(response.document, dict):
+        if isinstance(response.document, dict) and "data" in response.document:
             if "warning" in response.document:
                 print(f"pharos: {sanitize(str(response.document['warning']))}", file=sys.stderr)
             return response
         if response.status == HTTPStatus.NO_CONTENT:
             return response
-        raise CommandFailed(
-            f"{self.target.base_url} answered {response.status}, but not as Pharos does. Check the URL of the "
-            "installation."
+        raise self._not_pharos(response.status)
+
+    def _not_pharos(self, status: int) -> CommandFailed:
+        return CommandFailed(
+            f"{self.target.base_url} answered {status}, but not as Pharos does. Check the URL of the installation."
         )
 
     def _unreachable(self, method: str, error: ConnectionFailed) -> InstallationUnreachable:
@@ -241,6 +246,8 @@ class Api:
 def describe_failure(target: Target, method: str, error: ConnectionFailed) -> str:
     """Return why there was no response, and what to check."""
     url, cause = target.base_url.removesuffix("/api"), error.cause
+    if error.proxy is not None:
+        return f"{url} cannot be reached through the proxy {error.proxy} of HTTPS_PROXY ({cause}). Check the proxy."
     if isinstance(cause, ConnectionRefusedError) and target.data is not None:
         return (
             f"Nothing runs on {target.data}. Start `pharos up --data {target.data}`, or name another --data."
@@ -277,7 +284,11 @@ def describe_failure(target: Target, method: str, error: ConnectionFailed) -> st
 
 
 def _make_target(path: Sequence[Segment], query: Query | None) -> str:
-    """Return the path below the API root, with the query."""
+    """Return the path below the API root, with the query. Raises `UsageError`."""
+    for segment in path:
+        # Servers in between would resolve these, and the request would go to another object.
+        if segment in ("", ".", ".."):
+            raise UsageError(f"{segment!r} is neither a name nor an ID.")
     target = "/v1/" + "/".join(quote(str(segment), safe="") for segment in path)
     pairs = [(name, _format(value)) for name, value in (query or {}).items() if value is not None]
     return f"{target}?{urlencode(pairs, doseq=True)}" if pairs else target

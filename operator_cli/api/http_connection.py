@@ -1,11 +1,12 @@
 """HTTP/1.1 to one installation, by the standard library: importing an HTTP library costs more CPU than a command."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from operator_cli.errors import CommandFailed
@@ -23,9 +24,11 @@ _CHUNK_BYTES: Final = 256 * 1024
 class ConnectionFailed(Exception):
     """No response: the connection was refused or broken, took too long, or what came was not HTTP."""
 
-    def __init__(self, cause: Exception, *, was_sent: bool) -> None:
+    def __init__(self, cause: Exception, *, was_sent: bool, proxy: str | None = None) -> None:
         super().__init__(str(cause))
         self.cause = cause
+        self.proxy = proxy
+        """Host and port of the proxy that did not connect; None for another failure."""
         self.was_sent = was_sent
         """True if the installation may have received the request."""
 
@@ -100,6 +103,8 @@ class Connection:
         except connection_errors() as error:
             self.close()
             raise ConnectionFailed(error, was_sent=was_sent) from None
+        except _ProxyFailed as error:
+            raise ConnectionFailed(error.cause, was_sent=False, proxy=error.proxy) from None
 
     def close(self) -> None:
         """Close the connection; the next request opens another."""
@@ -109,10 +114,21 @@ class Connection:
 
     def _connect(self) -> "http.client.HTTPConnection":
         client = import_http_client(with_tls=self._is_tls)
+        proxy = _find_proxy(self._address[0]) if self._is_tls else None
+        seconds = min(_CONNECT_SECONDS, self._seconds)
         connection: http.client.HTTPConnection = client.HTTPConnection(
-            *self._address, timeout=_CONNECT_SECONDS
+            *(self._address if proxy is None else proxy.address), timeout=seconds
         )
-        connection.connect()
+        if proxy is None:
+            connection.connect()
+        else:
+            # The proxy passes the encrypted bytes on: it sees the host, and neither the token nor the request.
+            connection.set_tunnel(*self._address, headers=dict(proxy.headers))
+            try:
+                connection.connect()
+            except connection_errors() as error:
+                connection.close()
+                raise _ProxyFailed(error, f"{proxy.address[0]}:{proxy.address[1]}") from None
         if self._is_tls:
             import ssl
 
@@ -124,6 +140,48 @@ class Connection:
             connection.sock = context.wrap_socket(connection.sock, server_hostname=self._address[0])
         self._open = connection
         return connection
+
+
+class _Proxy(NamedTuple):
+    """Host, port and credentials of a proxy."""
+
+    address: tuple[str, int]
+    headers: Mapping[str, str]
+
+
+class _ProxyFailed(Exception):
+    """The proxy did not connect."""
+
+    def __init__(self, cause: Exception, proxy: str) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+        self.proxy = proxy
+
+
+def _find_proxy(host: str) -> _Proxy | None:
+    """Return the proxy that `HTTPS_PROXY` names, unless `NO_PROXY` has the host. Raises `CommandFailed`."""
+    names = ("https_proxy", "HTTPS_PROXY")
+    url = next((os.environ[name] for name in names if os.environ.get(name)), None)
+    if url is None:
+        return None
+    # Imported here: it takes 10 ms, and few have a proxy.
+    from base64 import b64encode
+    from urllib.parse import unquote
+    from urllib.request import proxy_bypass
+
+    if proxy_bypass(host):
+        return None
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        address = (parts.hostname or "", parts.port or 80)
+    except ValueError:
+        raise CommandFailed("HTTPS_PROXY is not an address like http://proxy.example:3128.") from None
+    if parts.scheme != "http" or not address[0]:
+        raise CommandFailed("HTTPS_PROXY is not an address like http://proxy.example:3128.")
+    if parts.username is None:
+        return _Proxy(address, {})
+    credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
+    return _Proxy(address, {"Proxy-Authorization": f"Basic {b64encode(credentials).decode()}"})
 
 
 def import_http_client(*, with_tls: bool) -> Any:

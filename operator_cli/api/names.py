@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from operator_cli.api.client import Api
-from operator_cli.errors import CommandFailed, NoSuchName
+from operator_cli.errors import CommandFailed, NoSuchName, UsageError
 from operator_cli.suggestions import suggest
 from operator_cli.terminal_text import sanitize
 
@@ -64,8 +64,9 @@ def resolve_environment(api: Api, name: str | None, project: str | None = None) 
     if name is not None and name.isdecimal():
         name = str(api.get("environments", name)["id"])
     if name is not None and "/" in name:
-        of_project, name = name.split("/", 1)
-        project = project or of_project
+        if project is not None:
+            raise UsageError(f"{name!r} and --project both name a project: leave one of them out.")
+        project, name = name.split("/", 1)
     projects = _list_projects(api) if project is None else [resolve_project(api, project)]
     return choose(
         [environment for each in projects for environment in _environments_of(each)],
@@ -139,6 +140,8 @@ def choose(
 
 def _matching(rows: Sequence[T], name: str, keys: Callable[[T], Sequence[str]]) -> list[T]:
     """Return the rows that the best kind of match finds."""
+    if not name:
+        return []
     folded = name.casefold()
     for convert, wanted in ((str, name), (str.casefold, folded)):
         for position in range(len(keys(rows[0])) if rows else 0):

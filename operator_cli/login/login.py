@@ -93,8 +93,12 @@ def _read_secret(label: str) -> str:
         # Imported here: scripts do not need it.
         import getpass
 
-        return check_token(getpass.getpass(f"{label} (not shown): "), source)
-    text = "" if sys.stdin is None else sys.stdin.read(_MAX_SECRET_BYTES)
+        try:
+            return check_token(getpass.getpass(f"{label} (not shown): "), source)
+        except EOFError:
+            raise NotLoggedIn("Nothing was entered.") from None
+    content = b"" if sys.stdin is None else sys.stdin.buffer.read(_MAX_SECRET_BYTES)
+    text = content.decode(errors="replace")
     if not text.strip():
         raise NotLoggedIn(
             f"Nothing was entered. Without a terminal, pass the {label.lower()} on standard input: "

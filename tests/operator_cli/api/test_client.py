@@ -1,5 +1,6 @@
 """Requests of the API client to a server that answers, refuses, breaks connections, or is not Pharos."""
 
+import contextlib
 import re
 import socket
 import ssl
@@ -14,7 +15,7 @@ import pytest
 from operator_cli.api.client import Api
 from operator_cli.api.problems import ApiRefused
 from operator_cli.api.target import Target
-from operator_cli.errors import CommandFailed, InstallationUnreachable
+from operator_cli.errors import CommandFailed, InstallationUnreachable, UsageError
 from tests.support.fake_api import NO_ANSWER, TOKEN, Answer, FakeApi, page, problem
 
 
@@ -167,6 +168,7 @@ def test_a_redirect_is_reported_and_gets_no_token(server: FakeApi, api: Api) -> 
         (Answer(404, b"<html>", {"Content-Type": "text/html"}), "404, but not as Pharos does"),
         (Answer(content=b"{", headers={"Content-Type": "application/json"}), "not valid JSON"),
         (Answer(content=[1]), "200, but not as Pharos does"),
+        (Answer(content={"status": "ok"}), "200, but not as Pharos does"),
         (Answer(502, b"", {}), "it is not available now"),
     ],
 )
@@ -312,3 +314,75 @@ def test_a_request_that_http_cannot_carry_is_refused(server: FakeApi) -> None:
         Api(target).get("account")
     assert "phr_pat" not in str(refused.value)
     assert server.requests == []
+
+
+@pytest.mark.parametrize("segment", ["", ".", ".."])
+def test_a_name_that_would_lead_elsewhere_is_refused(server: FakeApi, api: Api, segment: str) -> None:
+    with pytest.raises(UsageError, match="neither a name nor an ID"):
+        api.delete("projects", segment)
+    assert server.requests == []
+
+
+def _tunnel(listener: socket.socket, server: FakeApi, heads: list[bytes]) -> None:
+    """Serve one CONNECT as a proxy does."""
+    client, _ = listener.accept()
+    head = b""
+    while b"\r\n\r\n" not in head:
+        head += client.recv(1000)
+    heads.append(head)
+    if b"c2VjcmV0" in head:
+        client.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+        client.close()
+        return
+    client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+    upstream = socket.create_connection(server.server_address[:2])
+
+    def copy(source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+    with client, upstream:
+        back = threading.Thread(target=copy, args=(upstream, client))
+        back.start()
+        copy(client, upstream)
+        back.join()
+
+
+def test_https_goes_through_a_proxy_that_does_not_see_the_token(
+    server: FakeApi, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = _serve_tls(server, certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "cert.pem"))
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    heads: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        proxy = f"127.0.0.1:{listener.getsockname()[1]}"
+        for user, fails in (("ada:x", False), ("secret", True)):
+            monkeypatch.setenv("https_proxy", f"http://{user}@{proxy}")
+            thread = threading.Thread(target=_tunnel, args=(listener, server, heads))
+            thread.start()
+            with Api(_target(url)) as api:
+                if fails:
+                    with pytest.raises(
+                        InstallationUnreachable, match=f"through the proxy {proxy} .*407"
+                    ) as failed:
+                        api.get("account")
+                    assert "secret" not in str(failed.value)
+                else:
+                    server.answers.append(Answer(content={"data": 1}))
+                    assert api.get("account") == 1
+            thread.join()
+    assert heads[0].startswith(f"CONNECT localhost:{server.server_address[1]} HTTP/1".encode())
+    assert TOKEN.encode() not in b"".join(heads)
+    # The proxy is gone, and not asked.
+    monkeypatch.setenv("no_proxy", "localhost")
+    server.answers.append(Answer(content={"data": 2}))
+    with Api(_target(url)) as api:
+        assert api.get("account") == 2
+    monkeypatch.setenv("https_proxy", "socks5://proxy.example")
+    monkeypatch.delenv("no_proxy")
+    with pytest.raises(CommandFailed, match="HTTPS_PROXY is not an address"):
+        Api(_target(url)).get("account")

@@ -6,7 +6,7 @@ import pytest
 
 from operator_cli.api.client import Api
 from operator_cli.api.names import resolve_environment, resolve_project, resolve_row
-from operator_cli.errors import CommandFailed, NoSuchName
+from operator_cli.errors import CommandFailed, NoSuchName, UsageError
 from tests.support.fake_api import Answer, FakeApi, page
 
 
@@ -76,6 +76,11 @@ def test_a_slug_comes_before_a_name(api: Api) -> None:
     assert resolve_environment(api, "production", project="blog").path == "blog/production"
 
 
+def test_a_project_is_named_once(api: Api) -> None:
+    with pytest.raises(UsageError, match="both name a project"):
+        resolve_environment(api, "shop/production", project="blog")
+
+
 def test_the_only_one_needs_no_name(server: FakeApi, api: Api) -> None:
     server.answers.append(page([_project("shop", "production")]))
     assert resolve_environment(api, None).path == "shop/production"
@@ -98,5 +103,8 @@ def test_rows_of_other_lists_are_found_by_number_or_name(server: FakeApi, api: A
     for name, number in (("7", 7), ("backup", 7), ("8", 8)):
         found = resolve_row(api, "monitors", "heartbeats", name=name, noun="heartbeat")
         assert found["id"] == number
+    # An empty name is not that of a row without a slug.
+    with pytest.raises(NoSuchName):
+        resolve_row(api, "monitors", "heartbeats", name="", noun="heartbeat")
     with pytest.raises(NoSuchName, match="There is no heartbeat 'bakcup'. Did you mean 'backup'"):
         resolve_row(api, "monitors", "heartbeats", name="bakcup", noun="heartbeat")

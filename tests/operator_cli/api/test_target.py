@@ -84,6 +84,7 @@ def test_credentials_that_others_may_have_put_there_are_used_only_by_name(mode: 
         ({"PHAROS_TOKEN_FILE": "x"}, "PHAROS_TOKEN_FILE is set without PHAROS_URL"),
         ({**_VARIABLES, "PHAROS_TOKEN_FILE": "x"}, "are both set"),
         ({**_VARIABLES, "PHAROS_URL": "ftp://x"}, "not an address"),
+        ({**_VARIABLES, "PHAROS_URL": "https://ada:secret@x"}, "has a user, a query or a fragment"),
     ],
 )
 def test_half_a_pair_of_variables_is_an_error(variables: dict[str, str], message: str) -> None:
