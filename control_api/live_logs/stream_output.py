@@ -24,6 +24,7 @@ from control_domain.deployments.read_output import (
     OutputFilter,
     Running,
     describe_lines,
+    find_holder,
     list_running,
     merge_running,
     read_output,
@@ -53,8 +54,6 @@ class FollowedOutput:
 
     target: DeployTarget
     account_id: int
-    holder: str | None
-    """The name of the deployer that has the environment."""
     wanted: OutputFilter
     tail: int
     """How many lines of each process the stream begins with, unless it continues."""
@@ -131,6 +130,7 @@ class _OutputReader:
         self._offsets = offsets
         """How far each output was read; None before the first read of a stream that does not continue another."""
         self._is_first = True
+        self._holder: str | None = None
         self._running: Running = {}
         self._listed: Running = {}
         self._listed_at = float("-inf")
@@ -141,13 +141,14 @@ class _OutputReader:
         now = asyncio.get_running_loop().time()
         if now - self._listed_at >= _LIST_SECONDS:
             async with self._sessions() as session:
+                self._holder = await find_holder(session, followed.target.environment)
                 present = await list_running(session, followed.target.environment.id)
             # Processes that have ended are read once more, for their last lines.
             self._running, self._listed, self._listed_at = merge_running(self._listed, present), present, now
         return await read_output(
             self._output,
             followed.target,
-            followed.holder,
+            self._holder,
             self._running,
             self._offsets or {},
             followed.wanted,

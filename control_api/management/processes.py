@@ -85,6 +85,6 @@ async def read_process_output(
     await at.end_transaction()
     parts = await read_output(output, at.found, holder, running, {}, wanted)
     if accepts_event_stream(at.request):
-        followed = FollowedOutput(at.found, at.account.id, holder, wanted, filters.tail)
+        followed = FollowedOutput(at.found, at.account.id, wanted, filters.tail)
         return stream_output(at.request, followed)
     return describe_output(at.found, parts, filters.tail)

@@ -288,6 +288,6 @@ async def test_stream_ends_when_the_environment_moves_away(api: Api, outputs: Ou
     outputs.write(await _run(api, "web.1", holder=outputs.holder), "web.1", "one\n")
     async with _follow(api) as stream:
         assert await stream.lines() == [("web.1", "one")]
-        (outputs.folder / "outputs").rename(outputs.folder / "gone")
+        await _run(api, "web.1", holder="web2:/srv/deploys")
         while await stream.next() is not None:
             pass
