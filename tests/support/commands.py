@@ -51,9 +51,9 @@ def run_text(pharos: RunCommand, *command: str) -> str:
     return done.stdout
 
 
-def expect_refusal(pharos: RunCommand, *command: str) -> str:
-    """Return the one-line error message of a command that exits with status 1."""
+def expect_refusal(pharos: RunCommand, *command: str, status: int = 1) -> str:
+    """Return the one-line error message of a command that exits with this status."""
     done = pharos(*command)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (status, "")
     assert done.stderr.startswith("pharos: ") and len(done.stderr.splitlines()) == 1
     return done.stderr.removeprefix("pharos: ").rstrip("\n")

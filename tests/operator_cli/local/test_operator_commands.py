@@ -32,8 +32,10 @@ def _check_account_commands(pharos: RunCommand) -> str:
     assert account["id"] in run_text(pharos, "account", "list", "--quiet").split()
     message = expect_refusal(pharos, "account", "create", "Beta [red] Ltd", *_OWNER)
     assert message == "There is an account with the slug beta-red-ltd already."
-    failed = pharos("account", "set-limit", "nobody", "--rate", "1", "--burst", "1")
-    assert (failed.returncode, failed.stderr) == (5, "pharos: There is no account nobody.\n")
+    message = expect_refusal(
+        pharos, "account", "set-limit", "nobody", "--rate", "1", "--burst", "1", status=5
+    )
+    assert message == "There is no account nobody."
     token = run_json(pharos, "token", "create", "--local", "--account", "beta-red-ltd", "--expires", "1h")
     return str(token["api_token"])
 
