@@ -2,9 +2,10 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -110,17 +111,24 @@ def input_columns(inputs: DeploymentInputs, now: datetime) -> dict[str, Any]:
     }
 
 
+Changed = Literal["variables", "workflow"]
+
+
+def list_changes(deployment: Deployment, inputs: DeploymentInputs) -> Sequence[Changed] | None:
+    """Return the inputs that changed since they were recorded; None if they were not."""
+    if deployment.frozen_at is None:
+        return None
+    changed: list[Changed] = []
+    if deployment.frozen_variables_id != inputs.variables_id:
+        changed.append("variables")
+    if deployment.frozen_workflow_id != inputs.workflow_id:
+        changed.append("workflow")
+    return changed
+
+
 def describe_changes(deployment: Deployment, inputs: DeploymentInputs) -> str:
     """Name the inputs that changed since they were recorded, such as `variables and workflow`; empty if none did."""
-    changed = [
-        name
-        for name, was, is_now in (
-            ("variables", deployment.frozen_variables_id, inputs.variables_id),
-            ("workflow", deployment.frozen_workflow_id, inputs.workflow_id),
-        )
-        if was != is_now
-    ]
-    return " and ".join(changed) if deployment.frozen_at is not None else ""
+    return " and ".join(list_changes(deployment, inputs) or ())
 
 
 def describe_changes_for_approver(deployment: Deployment, inputs: DeploymentInputs) -> str | None:

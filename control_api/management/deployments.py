@@ -1,0 +1,210 @@
+"""Deployments of an environment, its releases, and decisions on deployments."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from control_api.management.environments import Reason
+from control_api.operations.access import At, at
+from control_api.operations.bodies import json_body
+from control_api.operations.pages import PageOf, PageQuery, read_pages
+from control_api.operations.queries import query
+from control_api.operations.router import OperationRouter
+from control_domain.accounts.roles import Right
+from control_domain.deployments import decisions
+from control_domain.deployments.details import (
+    DeploymentDetails,
+    list_environment_deployments,
+    read_details,
+)
+from control_domain.deployments.find import FoundDeployment, find_deployment_of_caller, get_environment
+from control_domain.deployments.inputs import MIN_DIGEST_LENGTH
+from control_domain.deployments.releases import ReleaseDocument, list_releases
+from control_domain.projects.find import DeployTarget, find_environment
+from control_domain.slugs import check_reason
+from control_domain.tables.deployments import Deployment
+from pipeline_contracts.deploy_states import DeploymentStatus, ForbiddenTransition
+from pipeline_contracts.errors import (
+    CommitUnknown,
+    Conflict,
+    DeployRunning,
+    EnvironmentLocked,
+    EnvironmentNotReady,
+    InputsChanged,
+    OutsideWindow,
+    SecondPersonRequired,
+    invalid_field,
+)
+from pipeline_contracts.git_refs import is_commit
+
+operations = OperationRouter("Deploy")
+
+_ReadEnvironment = Annotated[At[DeployTarget], at(find_environment, "environment", "deploy:read", Right.READ)]
+_Deploy = Annotated[At[FoundDeployment], at(find_deployment_of_caller, "build", "deploy:write", Right.DEPLOY)]
+_Decide = Annotated[At[FoundDeployment], at(find_deployment_of_caller, "build", "deploy:write", Right.DECIDE)]
+
+_DIGEST = re.compile(f"[0-9a-f]{{{MIN_DIGEST_LENGTH},64}}")
+Revision = Annotated[
+    str,
+    Meta(
+        min_length=40,
+        max_length=64,
+        description="The whole commit that the approver has reviewed: 40 or 64 hexadecimal digits. Needed while it is "
+        "not known.",
+        extra={"rule": "must be a whole commit of 40 or 64 hexadecimal digits"},
+    ),
+]
+Digest = Annotated[
+    str,
+    Meta(
+        min_length=MIN_DIGEST_LENGTH,
+        max_length=64,
+        description="The digest of `GET /v1/approvals` that the approver has reviewed, or 16 or more of its first "
+        "digits. Needed if something changed since the deployment was asked for.",
+        extra={"rule": f"must be {MIN_DIGEST_LENGTH} to 64 hexadecimal digits"},
+    ),
+]
+
+
+class DeploymentsQuery(PageQuery, kw_only=True):
+    """Which deployments are listed."""
+
+    status: Annotated[DeploymentStatus | None, Meta(description="Only deployments with this status.")] = None
+
+
+class ApproveDeployment(Struct, kw_only=True):
+    """What the approver has reviewed."""
+
+    revision: Revision | None = None
+    digest: Digest | None = None
+
+
+class RejectDeployment(Struct, kw_only=True):
+    """Why a deployment is rejected."""
+
+    reason: Reason
+
+
+@operations.get("/v1/environments/{environment}/deployments")
+async def list_deployments_of_environment(
+    at: _ReadEnvironment, params: Annotated[DeploymentsQuery, query(DeploymentsQuery)]
+) -> PageOf[DeploymentDetails]:
+    """List the deployments of an environment.
+
+    The newest first.
+    """
+    pages = read_pages(at, params, f"deployments of {at.found.environment.public_id}")
+    found, has_more = await list_environment_deployments(
+        at.session, at.found.environment, at.account.id, params.status, pages.page
+    )
+    return pages.answer(found, found[-1]["id"] if has_more else None)
+
+
+@operations.get("/v1/environments/{environment}/releases")
+async def list_releases_of_environment(
+    at: _ReadEnvironment, page: Annotated[PageQuery, query(PageQuery)]
+) -> PageOf[ReleaseDocument]:
+    """List the releases of an environment.
+
+    Those that are retained, the newest first. Each can be made live again with a rollback to its deployment.
+    """
+    pages = read_pages(at, page, f"releases of {at.found.environment.public_id}")
+    return pages.answer(*await list_releases(at.session, at.found.environment, pages.page))
+
+
+@contextmanager
+def _refusing(deployment: Deployment, rule: str) -> Iterator[None]:
+    """Raise `Conflict` for a deployment whose status does not allow the decision."""
+    try:
+        yield
+    except ForbiddenTransition as error:
+        status = error.current.replace("_", " ")
+        raise Conflict(f"Deployment {deployment.id} is {status}: {rule}") from error
+
+
+async def _find_again(at: At[FoundDeployment], right: Right) -> FoundDeployment:
+    """Return the deployment as it is in this transaction: it may have changed while the body arrived."""
+    return await find_deployment_of_caller(at.session, at.caller, at.text("build"), right)
+
+
+@operations.post(
+    "/v1/deployments/{build}/approve",
+    problems=[
+        Conflict,
+        CommitUnknown,
+        InputsChanged,
+        SecondPersonRequired,
+        DeployRunning,
+        EnvironmentLocked,
+        OutsideWindow,
+        EnvironmentNotReady,
+    ],
+)
+async def approve_deployment(
+    at: _Decide, body: Annotated[ApproveDeployment, json_body(ApproveDeployment, is_optional=True)]
+) -> DeploymentDetails:
+    """Approve a deployment.
+
+    Queues a deployment that waits. The approval covers the commit, the variables and the workflow: the deployment runs
+    exactly these. The approver must be neither the person who asked nor the author of a change to the variables or the
+    workflow since.
+    """
+    revision, digest = _read_reviewed(body)
+    found = await _find_again(at, Right.DECIDE)
+    with _refusing(found.deployment, "only one that waits can be approved."):
+        await decisions.approve_deployment(
+            at.session,
+            found.deployment,
+            get_environment(found),
+            at.caller.person,
+            revision,
+            at.actor,
+            at.now,
+            digest,
+        )
+    return await read_details(at.session, found.deployment)
+
+
+def _read_reviewed(body: ApproveDeployment) -> tuple[str | None, str | None]:
+    """Return revision and digest in small letters. Raises `InvalidInput`."""
+    revision = None if body.revision is None else body.revision.lower()
+    if revision is not None and not is_commit(revision):
+        raise invalid_field("revision", "must be a whole commit of 40 or 64 hexadecimal digits")
+    digest = None if body.digest is None else body.digest.lower()
+    if digest is not None and _DIGEST.fullmatch(digest) is None:
+        raise invalid_field("digest", f"must be {MIN_DIGEST_LENGTH} to 64 hexadecimal digits")
+    return revision, digest
+
+
+@operations.post("/v1/deployments/{build}/reject", problems=[Conflict, SecondPersonRequired])
+async def reject_deployment(
+    at: _Decide, body: Annotated[RejectDeployment, json_body(RejectDeployment)]
+) -> DeploymentDetails:
+    """Reject a deployment.
+
+    Ends a deployment that waits for approval. Who asked for it cancels it instead.
+    """
+    reason = check_reason(body.reason)
+    found = await _find_again(at, Right.DECIDE)
+    with _refusing(found.deployment, "only one that waits can be rejected."):
+        await decisions.reject_deployment(
+            at.session, found.deployment, at.caller.person, reason, at.actor, at.now
+        )
+    return await read_details(at.session, found.deployment)
+
+
+@operations.post("/v1/deployments/{build}/cancel", problems=[Conflict])
+async def cancel_deployment(at: _Deploy) -> DeploymentDetails:
+    """Cancel a deployment.
+
+    One that is queued, waits for approval, or is being built. 409 once it is past its build.
+    """
+    deployment = at.found.deployment
+    with _refusing(
+        deployment, "only one that is queued, waits for approval or is being built can be canceled."
+    ):
+        await decisions.cancel_deployment(at.session, deployment, at.actor, at.now)
+    return await read_details(at.session, deployment)

@@ -1,0 +1,211 @@
+"""What waits for a second person in an account: deployments with all that they would run, and changes of variables."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, NamedTuple, TypedDict
+
+from msgspec import Meta
+from sqlalchemy import ColumnElement, literal_column, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.accounts.operations import Caller
+from control_domain.accounts.roles import Right, is_allowed, sees_all_projects
+from control_domain.deployments.details import DeploymentDetails, list_details
+from control_domain.deployments.inputs import Changed, DeploymentInputs, list_changes
+from control_domain.deployments.waiting_inputs import (
+    VersionDocument,
+    WorkflowInput,
+    read_versions,
+    read_waiting_inputs,
+    read_workflows,
+    read_workflows_of_releases,
+)
+from control_domain.projects.find import DeployTarget, is_callers_role
+from control_domain.sealing import SealingKeys
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Environment, Project, ProjectRole
+from control_domain.tables.repositories import Repository
+from control_domain.tables.variables import VariableChange
+from control_domain.variables.describe import VariableChangeDocument, describe_changes
+from pipeline_contracts.deploy_states import ChangeState, DeploymentStatus
+
+
+class WaitingDeployment(TypedDict):
+    """A deployment that waits for approval, and all that it would run if it were approved now."""
+
+    deployment: DeploymentDetails
+    repository_url: str
+    commit_fault: Annotated[str | None, Meta(description="Why the commit could not be looked up.")]
+    variables: Annotated[VersionDocument | None, Meta(description="Null: none.")]
+    workflow: Annotated[WorkflowInput | None, Meta(description="Null: the `pharos.yaml` of the commit.")]
+    digest: Annotated[
+        str | None,
+        Meta(description="Of repository, commit, variables and workflow. Null while the commit is unknown."),
+    ]
+    changed_since_asked: Annotated[
+        list[Changed] | None,
+        Meta(description="What changed since it was asked for or last approved. Null: not known."),
+    ]
+    needs_digest: Annotated[bool, Meta(description="True: the approval has to name the digest.")]
+
+
+class ApprovalDocument(TypedDict):
+    """One thing that waits for a second person: a deployment or a change of variables."""
+
+    kind: Literal["deployment", "variable_change"]
+    can_decide: Annotated[
+        bool,
+        Meta(description="True if your role allows to decide on it, and somebody else has asked for it."),
+    ]
+    deployment: WaitingDeployment | None
+    variable_change: VariableChangeDocument | None
+
+
+class WaitingPage(NamedTuple):
+    """A page of what waits, and the sort key of its last item if more follow."""
+
+    items: Sequence[ApprovalDocument]
+    last_key: str | None
+
+
+# In sort keys, which order deployments before changes of variables, and each from the newest.
+_DEPLOYMENTS, _CHANGES = "d", "v"
+
+
+async def list_waiting(
+    session: AsyncSession, keys: SealingKeys, caller: Caller, limit: int, after: str | None
+) -> WaitingPage:
+    """Return a page of what waits in the projects that the caller may read.
+
+    Deployments come before changes of variables, each from the newest.
+
+    `after`: the sort key of the last item of the page before.
+    """
+    kind, _, number = (after or "").partition(":")
+    items: list[tuple[str, ApprovalDocument]] = []
+    if kind != _CHANGES:
+        items += await _list_deployments(session, caller, limit + 1, int(number) if number else None)
+    if len(items) <= limit:
+        before = int(number) if kind == _CHANGES else None
+        items += await _list_changes(session, keys, caller, limit + 1 - len(items), before)
+    page = items[:limit]
+    return WaitingPage([item for _, item in page], page[-1][0] if len(items) > limit else None)
+
+
+def _in_own_projects(caller: Caller) -> Sequence[ColumnElement[bool]]:
+    """Return the conditions that the caller may read the project of the query."""
+    return [] if sees_all_projects(caller.role) else [ProjectRole.role.is_not(None)]
+
+
+def _can_decide(caller: Caller, project_role: str | None, asked_by_id: int | None) -> bool:
+    return is_allowed(caller.role, project_role, Right.DECIDE) and asked_by_id != caller.person.id
+
+
+async def _list_deployments(
+    session: AsyncSession, caller: Caller, limit: int, before: int | None
+) -> list[tuple[str, ApprovalDocument]]:
+    query = (
+        select(Deployment, ProjectRole.role, Repository.url)
+        .join(Project, Project.id == Deployment.project_id)
+        .join(Repository, Repository.id == Deployment.repository_id)
+        .outerjoin(ProjectRole, is_callers_role(caller))
+        .where(
+            Deployment.account_id == caller.account.id,
+            # A literal, for the partial index.
+            Deployment.status == literal_column(f"'{DeploymentStatus.AWAITING_APPROVAL}'"),
+            *_in_own_projects(caller),
+        )
+        .order_by(Deployment.id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        query = query.where(Deployment.id < before)
+    rows = (await session.execute(query)).all()
+    deployments = [row[0] for row in rows]
+    documents = {
+        document["id"]: document
+        for document in await list_details(
+            session, caller.account.id, Deployment.id.in_([deployment.id for deployment in deployments])
+        )
+    }
+    inputs = await read_waiting_inputs(session, caller, deployments)
+    variables = await read_versions(session, inputs.values())
+    workflows = await read_workflows(session, inputs.values())
+    releases = await read_workflows_of_releases(session, caller, inputs.values())
+    return [
+        (
+            f"{_DEPLOYMENTS}:{deployment.id}",
+            {
+                "kind": "deployment",
+                "can_decide": _can_decide(caller, role, deployment.asked_by_id),
+                "deployment": _describe_waiting(
+                    deployment,
+                    documents[deployment.id],
+                    url,
+                    inputs[deployment.id],
+                    variables.get(inputs[deployment.id].variables_id),
+                    workflows.get(inputs[deployment.id].workflow_id)
+                    or releases.get(inputs[deployment.id].release_source_id),
+                ),
+                "variable_change": None,
+            },
+        )
+        for deployment, role, url in rows
+        # One that was decided between two of these queries is no longer known.
+        if deployment.id in documents and deployment.id in inputs
+    ]
+
+
+def _describe_waiting(
+    deployment: Deployment,
+    document: DeploymentDetails,
+    url: str,
+    inputs: DeploymentInputs,
+    variables: VersionDocument | None,
+    workflow: WorkflowInput | None,
+) -> WaitingDeployment:
+    changed = list_changes(deployment, inputs)
+    return {
+        "deployment": document,
+        "repository_url": url,
+        "commit_fault": deployment.commit_fault,
+        "variables": variables,
+        "workflow": workflow,
+        "digest": None if inputs.revision is None else inputs.digest(),
+        "changed_since_asked": None if changed is None else list(changed),
+        "needs_digest": changed is None or bool(changed),
+    }
+
+
+async def _list_changes(
+    session: AsyncSession, keys: SealingKeys, caller: Caller, limit: int, before: int | None
+) -> list[tuple[str, ApprovalDocument]]:
+    query = (
+        select(VariableChange, Environment, Project, ProjectRole.role)
+        .join(Environment, Environment.id == VariableChange.environment_id)
+        .join(Project, Project.id == Environment.project_id)
+        .outerjoin(ProjectRole, is_callers_role(caller))
+        .where(
+            Project.account_id == caller.account.id,
+            VariableChange.state == literal_column(f"'{ChangeState.PENDING}'"),
+            *_in_own_projects(caller),
+        )
+        .order_by(VariableChange.id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        query = query.where(VariableChange.id < before)
+    rows = (await session.execute(query)).all()
+    changes = [(change, DeployTarget(environment, project)) for change, environment, project, _ in rows]
+    documents = await describe_changes(session, keys, changes)
+    return [
+        (
+            f"{_CHANGES}:{row[0].id}",
+            {
+                "kind": "variable_change",
+                "can_decide": _can_decide(caller, row[3], row[0].asked_by_id),
+                "deployment": None,
+                "variable_change": document,
+            },
+        )
+        for row, document in zip(rows, documents, strict=True)
+    ]
