@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from control_api.management import (
+    approvals,
     configurations,
     deliveries,
+    deployments,
     environments,
     goals,
     heartbeats,
@@ -16,6 +18,7 @@ from control_api.management import (
     queues,
     repositories,
     sites,
+    variables,
     workflows,
 )
 from control_api.operations.router import OperationRouter
@@ -23,6 +26,9 @@ from control_api.operations.router import OperationRouter
 ROUTERS: Sequence[OperationRouter] = (
     projects.operations,
     environments.operations,
+    variables.operations,
+    approvals.operations,
+    deployments.operations,
     repositories.operations,
     deliveries.operations,
     previews.operations,
