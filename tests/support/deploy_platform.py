@@ -118,9 +118,9 @@ class Tenant:
     """The ingest key of `shop/production`."""
     site: Site | None = None
     heartbeat: Heartbeat | None = None
-    """A heartbeat of `shop/production`."""
+    """A heartbeat of `shop/production`, after `add_monitors`."""
     queue: Queue | None = None
-    """A queue of `shop/production`."""
+    """A queue of `shop/production`, after `add_monitors`."""
     repository: Repository | None = None
     """The repository of `shop`."""
     reviewed: dict[str, Reviewed] = field(default_factory=dict)
@@ -228,11 +228,19 @@ async def make_tenant(session: AsyncSession, name: str, now: datetime) -> Tenant
     for type_ in TYPES:
         made.deployments[type_] = await add_succeeded(session, made, f"shop/{type_}", now)
     made.ingest_key = await create_ingest_key(session, made.environment("shop/production"), now)
-    settings = HeartbeatSettings("nightly", Schedule(3600))
-    made.heartbeat = await create_heartbeat(session, made.environment("shop/production"), settings, now)
-    made.queue = await create_queue(session, made.environment("shop/production"), "mail", now)
     made.site = await create_site(session, shop.id, "Shop", "Europe/Oslo", ["https://shop.example"], now)
     return made
+
+
+async def add_monitors(platform: Platform) -> None:
+    """Add an hourly heartbeat `nightly` and a queue `mail` to `shop/production` of both accounts."""
+    now = datetime.now(UTC)
+    async with platform.sessions() as session, session.begin():
+        for tenant in (platform.acme, platform.other):
+            production = tenant.environment("shop/production")
+            settings = HeartbeatSettings("nightly", Schedule(3600))
+            tenant.heartbeat = await create_heartbeat(session, production, settings, now)
+            tenant.queue = await create_queue(session, production, "mail", now)
 
 
 async def add_token(

@@ -18,7 +18,14 @@ from control_api.operations.router import Operation
 from control_api.reference.load_document import load_document
 from control_domain.tables.audit import AuditEntry
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
-from tests.support.deploy_platform import ALL_SCOPES, Platform, Prepared, Response, open_platform
+from tests.support.deploy_platform import (
+    ALL_SCOPES,
+    Platform,
+    Prepared,
+    Response,
+    add_monitors,
+    open_platform,
+)
 from tests.support.prepared_platform import prepared
 
 __all__ = ["api", "prepared", "shared_api"]
@@ -94,8 +101,9 @@ async def api(prepared: Prepared, tmp_path: Path, column_store: ChdbColumnStore)
 async def shared_api(
     prepared: Prepared, tmp_path_factory: pytest.TempPathFactory, column_store: ChdbColumnStore
 ) -> AsyncIterator[Api]:
-    """Yield one platform for all tests of a file that change nothing."""
+    """Yield one platform with monitors, for all tests of a file that change nothing."""
     async with open_platform(prepared, tmp_path_factory.mktemp("shared"), column_store) as platform:
+        await add_monitors(platform)
         yield Api(platform)
 
 

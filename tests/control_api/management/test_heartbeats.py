@@ -13,10 +13,18 @@ from control_domain.tables.monitors import HeartbeatRun, HeartbeatState
 from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed
 from storage_backends.key_directory.interface import KeyEntry
 from tests.control_api.management.conftest import Api
+from tests.support.deploy_platform import add_monitors
 
 HEARTBEATS = "/v1/monitors/heartbeats"
 RUN = "0190f3c2-7b5e-7a10-8c3d-2f4b6a8c0e{:02x}"
 T0 = 1_774_432_800_000
+
+
+@pytest.fixture
+async def api(api: Api) -> Api:
+    """Return a platform with monitors, for this test alone."""
+    await add_monitors(api.platform)
+    return api
 
 
 def environment_of(api: Api, name: str = "shop/staging") -> str:
@@ -24,7 +32,7 @@ def environment_of(api: Api, name: str = "shop/staging") -> str:
 
 
 def nightly(api: Api) -> str:
-    """Return the path of the heartbeat that every platform has."""
+    """Return the path of the heartbeat of `add_monitors`."""
     assert api.platform.acme.heartbeat is not None
     return f"{HEARTBEATS}/{api.platform.acme.heartbeat.id}"
 

@@ -12,9 +12,16 @@ from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.times import format_time, to_epoch_ms
 from storage_backends.key_directory.interface import KeyEntry
 from tests.control_api.management.conftest import Api
-from tests.support.deploy_platform import ALL_SCOPES, Tenant
+from tests.support.deploy_platform import ALL_SCOPES, Tenant, add_monitors
 
 KINDS = ("heartbeat", "queue")
+
+
+@pytest.fixture
+async def api(api: Api) -> Api:
+    """Return a platform with monitors, for this test alone."""
+    await add_monitors(api.platform)
+    return api
 
 
 def monitor(tenant: Tenant, kind: str) -> str:

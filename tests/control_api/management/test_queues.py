@@ -11,10 +11,18 @@ from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed
 from pipeline_contracts.times import to_epoch_ms
 from tests.control_api.management.conftest import Api
+from tests.support.deploy_platform import add_monitors
 
 QUEUES = "/v1/monitors/queues"
 WORKER = "0190f3c2-7b5e-7a10-8c3d-2f4b6a8c0e{:02x}"
 MINUTE = 60_000
+
+
+@pytest.fixture
+async def api(api: Api) -> Api:
+    """Return a platform with monitors, for this test alone."""
+    await add_monitors(api.platform)
+    return api
 
 
 def environment_of(api: Api, name: str = "shop/staging") -> str:
@@ -22,7 +30,7 @@ def environment_of(api: Api, name: str = "shop/staging") -> str:
 
 
 def mail(api: Api) -> str:
-    """Return the path of the queue that every platform has."""
+    """Return the path of the queue of `add_monitors`."""
     assert api.platform.acme.queue is not None
     return f"{QUEUES}/{api.platform.acme.queue.id}"
 
