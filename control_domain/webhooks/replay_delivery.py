@@ -50,7 +50,7 @@ async def replay(
     body = read_body(original)
     if body is None:
         raise Conflict(
-            f"The body of delivery {original.id} is not kept any more: it gave way to newer ones of the webhook, of "
+            f"The body of delivery {original.id} was removed to make room for newer deliveries of the webhook, of "
             "which 64 MiB are kept. Let the Git host deliver it again."
         )
     delivery = Delivery(
@@ -65,7 +65,7 @@ async def replay(
     try:
         outcome = await process_delivery(session, delivery, keys, actor, now)
     except (NotFound, PayloadNotUsable, RepositoryNotReady) as error:
-        raise Conflict(f"It leads to nothing now: {error.detail}") from error
+        raise Conflict(f"The delivery cannot be processed now: {error.detail}") from error
     row = await store_replayed_delivery(session, delivery, outcome, now)
     details = {"delivery": original.id, "status": outcome.status}
     record_audit_entry(session, actor, account_id, "webhook.replay", f"delivery {row.id}", now, details)

@@ -64,7 +64,7 @@ async def test_body_that_was_removed(api: Api, webhook: WebhookRepository) -> No
     shown = await api.read(_path(webhook, f"/{row.id}"))
     assert (shown["headers"], shown["body"]) == ({}, None)
     refused = await api.expect((409, "conflict"), "POST", _path(webhook, f"/{row.id}/replay"))
-    assert "is not kept any more" in refused.json()["detail"]
+    assert "was removed to make room" in refused.json()["detail"]
 
 
 async def test_replay(api: Api, webhook: WebhookRepository) -> None:
@@ -96,7 +96,7 @@ async def test_replay_that_leads_to_nothing(api: Api, webhook: WebhookRepository
     await api.platform.settle()
     await webhook.change(push_deploys=False)
     refused = await api.expect((409, "conflict"), "POST", _path(webhook, f"/{row.id}/replay"))
-    assert refused.json()["detail"].startswith("It leads to nothing now: ")
+    assert refused.json()["detail"].startswith("The delivery cannot be processed now: ")
 
 
 @pytest.mark.parametrize("is_reachable", [True, False])
