@@ -148,7 +148,7 @@ async def unset_variable(at: _Deploy) -> VariablesDocument | Accepted[PendingApp
         return await _answer(at, change_id)
 
 
-@operations.put("/v1/environments/{environment}/variables/{variable}/protection")
+@operations.put("/v1/environments/{environment}/variables/{variable}/protection", problems=[Conflict])
 async def protect_variable(at: _Deploy) -> VariablesDocument:
     """Protect a variable.
 

@@ -114,11 +114,17 @@ async def require_second_person(
 
 def check_lowers_nothing(environment: Environment, lowered: Sequence[str]) -> None:
     """Raise `SecondPersonRequired` if one person alone would lower the gate of the environment."""
-    if lowered:
-        raise SecondPersonRequired(
-            f"{environment.slug} requires a second person, and this would remove {' and '.join(lowered)}. One person "
-            "makes a configuration review of the change, and another one applies it."
-        )
+    if not lowered:
+        return
+    # A configuration does not see previews.
+    advice = (
+        "Close the preview instead."
+        if environment.type == "preview"
+        else "One person makes a configuration review of the change, and another one applies it."
+    )
+    raise SecondPersonRequired(
+        f"{environment.slug} requires a second person, and this would remove {' and '.join(lowered)}. {advice}"
+    )
 
 
 async def lock_variables_source(session: AsyncSession, source: Environment) -> None:

@@ -28,7 +28,7 @@ from control_domain.variables.pending import (
     read_changed_names,
 )
 from control_domain.variables.versions import open_variables
-from pipeline_contracts.errors import NotFound
+from pipeline_contracts.errors import Conflict, NotFound
 
 # Not allowed in names.
 _SEPARATOR = ","
@@ -51,7 +51,7 @@ async def protect_variables(
     session: AsyncSession, target: DeployTarget, names: Sequence[str], actor: Actor, now: datetime
 ) -> Sequence[str]:
     """Protect the variables of these names, and return those that were not protected before. Raises `NotFound` if the
-    environment was removed meanwhile."""
+    environment was removed meanwhile, and `Conflict` if it would protect too many."""
     await lock_environment_row(session, target.environment)
     added = []
     for name in names:
@@ -59,6 +59,10 @@ async def protect_variables(
         insert = insert_if_absent(session, ProtectedVariable, values).returning(ProtectedVariable.name)
         if (await session.execute(insert)).scalar_one_or_none() is not None:
             added.append(name)
+    if added and len(await list_protected_names(session, target.environment)) > MAX_VARIABLES:
+        raise Conflict(
+            f"An environment protects at most {MAX_VARIABLES} names of variables. Unprotect some first."
+        )
     await _record_names(session, target, "variables.protect", added, actor, now)
     return added
 

@@ -244,6 +244,15 @@ async def test_one_person_does_not_lower_a_gate(api: Api) -> None:
     assert (await api.call("PATCH", path, {"window": "mon-wed 10:00-16:00"})).status == 200
 
 
+async def test_gate_of_a_preview(api: Api) -> None:
+    """A configuration does not see it."""
+    await api.platform.change("shop/development", type="preview", deploys_need_approval=True)
+    path = _path(api, "shop/development")
+    for method, body in (("PATCH", {"approval": {"deploys": False}}), ("DELETE", None)):
+        refused = await api.expect((409, "second-person-required"), method, path, body)
+        assert "Close the preview instead" in refused.json()["detail"]
+
+
 async def test_a_gate_raised_meanwhile_counts(api: Api) -> None:
     """The removal and the change wait for the transaction that raises the gate."""
     outcomes = await asyncio.gather(

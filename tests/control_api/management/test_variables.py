@@ -13,7 +13,7 @@ from control_domain.sealing import SealingKeys
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import LiveRelease, Release
 from control_domain.tables.variables import VariableChange, VariableSet
-from control_domain.variables import pending
+from control_domain.variables import pending, protection
 from control_domain.variables.dotenv import MAX_VARIABLES
 from control_domain.variables.versions import open_variables
 from tests.control_api.management.conftest import Api
@@ -109,12 +109,14 @@ async def test_never_set(shared_api: Api) -> None:
         ({"set": {"1A": "x", "B-": "y"}, "unset": ["C D"]}, ["set", "set", "unset"]),
         ({"set": {"A": "x"}, "unset": ["A"]}, ["unset.A"]),
         ({"set": {"A": "nul\0"}}, ["set"]),
+        (b'{"set": {"A": "\\ud800"}}', [""]),
+        (b'{"set": {"\\ud800": "a"}}', [""]),
         ({"set": {"A": "x" * (128 * 1024)}}, ["set.A"]),
         ({"set": {f"N{number}": "" for number in range(MAX_VARIABLES + 1)}}, ["set"]),
     ],
     ids=lambda value: str(value)[:40],
 )
-async def test_invalid_updates(shared_api: Api, body: dict[str, Any], fields: list[str]) -> None:
+async def test_invalid_updates(shared_api: Api, body: Any, fields: list[str]) -> None:
     refused = await shared_api.expect((422, "validation-failed"), "PATCH", _path(shared_api), body)
     assert refused.fields == fields
 
@@ -292,6 +294,13 @@ async def test_protection(api: Api) -> None:
     assert (removed.status, [each["name"] for each in removed.data["variables"]]) == (200, ["A"])
     assert await _audited(api) == [("variables.unprotect", {"names": ["LATER"]})]
     await api.expect((404, "not-found"), "DELETE", _path(api, "/LATER/protection"))
+
+
+async def test_only_so_many_names_are_protected(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protection, "MAX_VARIABLES", 1)
+    await api.call("PUT", _path(api, "/A/protection"))
+    assert (await api.call("PUT", _path(api, "/A/protection"))).status == 200
+    await api.expect((409, "conflict"), "PUT", _path(api, "/B/protection"))
 
 
 @pytest.mark.parametrize("gate", ["deploys_need_approval", "variables_need_approval"])
