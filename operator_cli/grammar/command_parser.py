@@ -9,6 +9,7 @@ from operator_cli.errors import USAGE
 from operator_cli.suggestions import suggest
 
 _MAX_LISTED_VERBS = 30
+_NOUNS = {"COMMAND": "command", "VERB": "verb", "ACTION": "action"}
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -57,8 +58,8 @@ class CommandParser(argparse.ArgumentParser):
             return
         choices = [str(choice) for choice in action.choices]
         suggestion = suggest(str(value), choices)
-        if isinstance(action, argparse._SubParsersAction):
-            noun = str(action.metavar).lower()
+        if isinstance(action, argparse._SubParsersAction) and action.metavar in _NOUNS:
+            noun = _NOUNS[str(action.metavar)]
             listed = (
                 ""
                 if suggestion or len(choices) > _MAX_LISTED_VERBS

@@ -128,7 +128,7 @@ def test_invalid_input_is_refused_before_any_request(tmp_path: Path) -> None:
     assert done.stderr.startswith("pharos: Nothing runs on .pharos.")
     for arguments, output in (
         ((), "the following arguments are required: ACTION"),
-        (("plam",), "invalid choice: 'plam'"),
+        (("plam",), "there is no action 'plam'. Did you mean 'plan'?"),
         (("plan",), "the following arguments are required: FILE"),
         (("plan", "shop.yaml", "--bogus"), "unrecognized arguments: --bogus"),
         (("--project", "plan", "shop.yaml"), "unrecognized arguments: --project"),

@@ -223,7 +223,7 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         ((*create, "--period", "1w"), "'1w' is no duration; write 90s, 30m, 2h or 1d"),
         (("heartbeat", "show", "first"), "invalid int value: 'first'"),
         (("heartbeat", "set", "1", "--period", "1h", "--cron", "* * * * *"), "not allowed with argument"),
-        (("queue", "set", "1"), "invalid choice: 'set'"),
+        (("queue", "set", "1"), "there is no action 'set'"),
         (("queue",), "the following arguments are required: ACTION"),
     ):
         done = command_runner(tmp_path)(*arguments)
