@@ -133,7 +133,7 @@ def _find_name_faults(name: str) -> Iterator[FieldError]:
 
 def _find_schedule_faults(schedule: Schedule) -> Iterator[FieldError]:
     if schedule.period_seconds is None and schedule.cron is None:
-        yield FieldError("period_seconds", "is required, or cron")
+        yield FieldError("period_seconds", "is required unless cron is given")
     elif schedule.period_seconds is not None and schedule.cron is not None:
         yield FieldError("cron", "must be left out if period_seconds is given")
     try:

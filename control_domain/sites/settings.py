@@ -133,8 +133,10 @@ def _read_domains(domains: Sequence[str], errors: list[FieldError]) -> Sequence[
 
 def check_goal(name: str | None, event: str | None, path: str | None) -> GoalSettings:
     """Return the settings of a goal without spaces around them. `name` None: the event or the path itself."""
-    if (event is None) == (path is None):
-        raise invalid_field("event", "is required, or path, and not both")
+    if event is None and path is None:
+        raise invalid_field("event", "is required unless path is given")
+    if event is not None and path is not None:
+        raise invalid_field("path", "must be left out if event is given")
     event, path = (None if text is None else text.strip() for text in (event, path))
     target = event or path or ""
     errors = [*_find_target_faults(event, path)]

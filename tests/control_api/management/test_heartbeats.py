@@ -103,7 +103,7 @@ async def test_create(api: Api) -> None:
     [
         ({}, {"name": "is required; must be a string of 1 to 100 characters"}),
         ({"name": " \t "}, {"name": "must be 1 to 100 printable characters"}),
-        ({"period_seconds": None}, {"period_seconds": "is required, or cron"}),
+        ({"period_seconds": None}, {"period_seconds": "is required unless cron is given"}),
         ({"cron": "0 3 * * *"}, {"cron": "must be left out if period_seconds is given"}),
         ({"period_seconds": 0}, {"period_seconds": "must be a whole number from 1 to 31,622,400 or null"}),
         (
