@@ -49,28 +49,57 @@ def describe_operations(operations: Iterable[Operation]) -> dict[str, Any]:
     ids = [operation.id for operation in operations]
     if repeated := {each for each in ids if ids.count(each) > 1}:
         raise ValueError(f"operations with the same ID: {', '.join(sorted(repeated))}")
-    schemas, components = _make_schemas(operations)
+    schemas = _Schemas(operations)
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         item = paths.setdefault(operation.path, {})
         item[operation.method.lower()] = _describe(operation, schemas)
-    return {"paths": paths, "components": {"schemas": components}}
+    return {"paths": paths, "components": {"schemas": dict(sorted(schemas.components.items()))}}
 
 
-def _make_schemas(operations: Sequence[Operation]) -> tuple[dict[Any, Any], dict[str, Any]]:
-    """Return the schema of each type that an operation names, and the components that they refer to."""
-    wanted: list[Any] = []
-    for operation in operations:
-        wanted.append(_document_of(operation.answer))
-        if operation.accepted is not None:
-            wanted.append(operation.accepted)
-        if operation.body is not None:
-            wanted.append(operation.body)
-        wanted += [field.type for field in msgspec.structs.fields(operation.query)]
-    unique = list({repr(type_): type_ for type_ in wanted}.values())
-    schemas, components = msgspec.json.schema_components(unique, ref_template=f"{_MADE}{{name}}")
-    by_type = {repr(type_): _rename(schema) for type_, schema in zip(unique, schemas, strict=True)}
-    return by_type, {_short(name): _tidy(_rename(schema)) for name, schema in sorted(components.items())}
+class _Schemas:
+    """The schemas of the types that operations name, and the components that they refer to."""
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        wanted: list[Any] = []
+        for operation in operations:
+            wanted.append(_document_of(operation.answer))
+            if operation.accepted is not None:
+                wanted.append(operation.accepted)
+            if operation.body is not None:
+                wanted.append(operation.body)
+            wanted += [field.type for field in msgspec.structs.fields(operation.query)]
+        unique = list({repr(type_): type_ for type_ in wanted}.values())
+        schemas, components = msgspec.json.schema_components(unique, ref_template=f"{_MADE}{{name}}")
+        self._by_type = {repr(type_): _rename(schema) for type_, schema in zip(unique, schemas, strict=True)}
+        self.components = {_short(name): _tidy(_rename(schema)) for name, schema in components.items()}
+
+    def of(self, type_: Any) -> dict[str, Any]:
+        """Return the schema of a type that an operation names."""
+        schema: dict[str, Any] = self._by_type[repr(type_)]
+        return schema
+
+    def envelope(self, answer: Any) -> dict[str, Any]:
+        """Return the schema of an answer: a component, so that generated clients have a name for it."""
+        document = self.of(_document_of(answer))
+        properties: dict[str, Any] = {"data": document}
+        required = ["data"]
+        kind = "Answer"
+        if typing.get_origin(answer) in (PageOf, list):
+            properties["data"] = {"type": "array", "items": document}
+            kind = "List"
+        if typing.get_origin(answer) is PageOf:
+            properties["next_cursor"] = {"$ref": "#/components/schemas/NextCursor"}
+            required.append("next_cursor")
+            kind = "Page"
+        if kind == "Answer":
+            properties["warning"] = {"$ref": "#/components/schemas/Warning"}
+        schema = {"type": "object", "required": required, "properties": properties}
+        if set(document) != {"$ref"}:
+            return schema
+        name = document["$ref"].rpartition("/")[2] + kind
+        self.components[name] = schema
+        return {"$ref": f"#/components/schemas/{name}"}
 
 
 def _document_of(answer: Any) -> Any:
@@ -105,7 +134,7 @@ def _tidy(schema: Any) -> Any:
     return schema
 
 
-def _describe(operation: Operation, schemas: Mapping[Any, Any]) -> dict[str, Any]:
+def _describe(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     summary, _, rest = inspect.cleandoc(operation.handler.__doc__ or "").partition("\n")
     access = operation.access
     needed = "" if access is None else _RIGHTS[access.right]
@@ -126,13 +155,13 @@ def _describe(operation: Operation, schemas: Mapping[Any, Any]) -> dict[str, Any
     if operation.body is not None:
         described["requestBody"] = {
             "required": not operation.is_body_optional,
-            "content": {"application/json": {"schema": schemas[repr(operation.body)]}},
+            "content": {"application/json": {"schema": schemas.of(operation.body)}},
         }
     described["responses"] = _describe_responses(operation, schemas)
     return described
 
 
-def _describe_parameters(operation: Operation, schemas: Mapping[Any, Any]) -> list[dict[str, Any]]:
+def _describe_parameters(operation: Operation, schemas: _Schemas) -> list[dict[str, Any]]:
     parameters: list[dict[str, Any]] = []
     for name in _PARAMETER.findall(operation.path):
         type_, text = _PATH_PARAMETERS.get(name, ("integer", f"The {name.replace('_', ' ')}'s ID."))
@@ -143,7 +172,7 @@ def _describe_parameters(operation: Operation, schemas: Mapping[Any, Any]) -> li
             {"name": name, "in": "path", "required": True, "description": text, "schema": schema}
         )
     for field in msgspec.structs.fields(operation.query):
-        of_field: dict[str, Any] = dict(schemas[repr(field.type)])
+        of_field: dict[str, Any] = dict(schemas.of(field.type))
         text = of_field.pop("description", "")
         of_field = _without_null(of_field)
         if not field.required and field.default not in (None, msgspec.UNSET, msgspec.NODEFAULT):
@@ -168,13 +197,11 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return {**rest, **options[0]} if len(options) == 1 else {**rest, "anyOf": options}
 
 
-def _describe_responses(operation: Operation, schemas: Mapping[Any, Any]) -> dict[str, Any]:
+def _describe_responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     headers: dict[str, Any] = {"X-Request-Id": {"$ref": "#/components/headers/RequestId"}}
     if operation.has_etag:
         headers["ETag"] = {"$ref": "#/components/headers/ETag"}
-    content: dict[str, Any] = {
-        "application/json": {"schema": _envelope(operation.answer, operation, schemas)}
-    }
+    content: dict[str, Any] = {"application/json": {"schema": schemas.envelope(operation.answer)}}
     if operation.streams:
         content["text/event-stream"] = {"schema": {"type": "string"}}
     responses: dict[str, Any] = {
@@ -185,27 +212,13 @@ def _describe_responses(operation: Operation, schemas: Mapping[Any, Any]) -> dic
         }
     }
     if operation.accepted is not None:
-        schema = _envelope(operation.accepted, operation, schemas)
+        schema = schemas.envelope(operation.accepted)
         responses["202"] = {
             "description": "Accepted: the change waits for a second person.",
             "headers": {"X-Request-Id": {"$ref": "#/components/headers/RequestId"}},
             "content": {"application/json": {"schema": schema}},
         }
     return responses | _describe_problems(operation)
-
-
-def _envelope(answer: Any, operation: Operation, schemas: Mapping[Any, Any]) -> dict[str, Any]:
-    document = schemas[repr(_document_of(answer))]
-    properties: dict[str, Any] = {"data": document}
-    required = ["data"]
-    if typing.get_origin(answer) in (PageOf, list):
-        properties["data"] = {"type": "array", "items": document}
-    if typing.get_origin(answer) is PageOf:
-        properties["next_cursor"] = {"$ref": "#/components/schemas/NextCursor"}
-        required.append("next_cursor")
-    if operation.method != "GET":
-        properties["warning"] = {"$ref": "#/components/schemas/Warning"}
-    return {"type": "object", "required": required, "properties": properties}
 
 
 _SHARED_RESPONSES: Mapping[int, str] = {
