@@ -1,5 +1,5 @@
 """Two kinds of installation for commands: a running `pharos up` (`on_socket`) and the engines of separate processes
-(`on_engines`). Each module has its own engines, and most have their own platform."""
+with a control plane (`on_engines`). Each module has its own engines, and most have their own platform."""
 
 import asyncio
 import contextlib
@@ -14,11 +14,13 @@ import pytest
 
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.published_keys import publish_keys
+from pipeline_contracts.read_settings import read_settings
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support import fork_server
 from tests.support.accounts import make_acme
 from tests.support.command_deployments import ChangeRows, StartCommand, WriteRows
 from tests.support.commands import CLEAN_ENVIRONMENT, RunCommand, command_runner
+from tests.support.control_thread import ControlAccess, serving_control_in_thread
 from tests.support.databases import migrated_database
 from tests.support.engines import or_skip
 from tests.support.platform_process import PHAROS, PlatformProcess, platform_process
@@ -92,16 +94,34 @@ async def own_database_url(
 
 
 @pytest.fixture(scope="module")
+def own_engines(
+    own_database_url: str, own_redis_url: str, extra_settings: Mapping[str, str]
+) -> Mapping[str, str]:
+    """The settings of that installation."""
+    return {"PHAROS_DATABASE_URL": own_database_url, "PHAROS_REDIS_URL": own_redis_url, **extra_settings}
+
+
+@pytest.fixture(scope="module")
+def own_control(own_engines: Mapping[str, str]) -> Iterator[ControlAccess]:
+    """The control plane of that installation."""
+    settings = read_settings(own_engines, lambda path: Path(path).read_text())
+    with serving_control_in_thread(settings) as access:
+        yield access
+
+
+@pytest.fixture(scope="module")
 def on_engines(
-    tmp_path_factory: pytest.TempPathFactory,
-    own_database_url: str,
-    own_redis_url: str,
-    extra_settings: Mapping[str, str],
+    tmp_path_factory: pytest.TempPathFactory, own_engines: Mapping[str, str], own_control: ControlAccess
 ) -> RunCommand:
-    """Commands with Postgres and Redis set, where nothing else runs."""
-    engines = {"PHAROS_DATABASE_URL": own_database_url, "PHAROS_REDIS_URL": own_redis_url}
+    """Commands with Postgres and Redis set, and with the URL and a token of the API. No deployer and no worker runs."""
     return command_runner(
-        tmp_path_factory.mktemp("nothing-here"), {**CLEAN_ENVIRONMENT, **engines, **extra_settings}
+        tmp_path_factory.mktemp("nothing-here"),
+        {
+            **CLEAN_ENVIRONMENT,
+            **own_engines,
+            "PHAROS_URL": own_control.url,
+            "PHAROS_TOKEN": own_control.token,
+        },
     )
 
 
@@ -184,9 +204,9 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StartComma
             if socket:
                 arguments += ("--data", str(request.getfixturevalue("on_socket").data))
             else:
-                environment["PHAROS_DATABASE_URL"] = request.getfixturevalue("own_database_url")
-                environment["PHAROS_REDIS_URL"] = request.getfixturevalue("own_redis_url")
-                environment |= request.getfixturevalue("extra_settings")
+                environment |= request.getfixturevalue("own_engines")
+                control: ControlAccess = request.getfixturevalue("own_control")
+                environment |= {"PHAROS_URL": control.url, "PHAROS_TOKEN": control.token}
             given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
             process = stack.enter_context(
                 fork_server.popen(
