@@ -101,7 +101,7 @@ async def _find_member(session: AsyncSession, account: Account, name_or_id: str 
 
 def _check_scopes(scopes: Collection[str] | None) -> list[str]:
     """Return the scopes, each once and in the order of `SCOPES`. Raises `InvalidInput`."""
-    chosen = [scope for scope in SCOPES if scopes is None or scope in scopes]
+    chosen: list[str] = [scope for scope in SCOPES if scopes is None or scope in scopes]
     if not chosen or (scopes is not None and set(scopes).difference(SCOPES)):
         raise invalid_field("scopes", f"must be one or more of {', '.join(SCOPES)}")
     return chosen

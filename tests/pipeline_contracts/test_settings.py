@@ -66,8 +66,11 @@ def test_all_faults_are_reported_at_once() -> None:
     assert "PHAROS_B:" in str(error.value)
 
 
-def test_variables_of_the_test_suite_are_no_settings() -> None:
-    assert read(PHAROS_TEST_NO_SKIP="1") == Settings()
+@pytest.mark.parametrize(
+    "variable", ["PHAROS_TEST_NO_SKIP", "PHAROS_URL", "PHAROS_TOKEN", "PHAROS_TOKEN_FILE", "PHAROS_PROFILE"]
+)
+def test_variables_of_the_test_suite_and_of_commands_are_no_settings(variable: str) -> None:
+    assert read(**{variable: "1"}) == Settings()
 
 
 def test_every_setting_is_described() -> None:
