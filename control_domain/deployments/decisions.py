@@ -118,15 +118,20 @@ async def check_input_authors(
 async def _find_authors_of_variables(
     session: AsyncSession, deployment: Deployment, inputs: DeploymentInputs
 ) -> set[int | None]:
-    """Return the authors of every version since: a version keeps what the one before it has set."""
+    """Return the authors of the versions since, back to the last one that replaced all variables."""
     if inputs.variables_id is None:
         return set()
-    query = select(VariableSet.set_by_id).where(
+    query = select(VariableSet.set_by_id, VariableSet.is_update).where(
         VariableSet.environment_id == deployment.environment_id,
         VariableSet.id <= inputs.variables_id,
         _is_since(deployment, VariableSet.id, VariableSet.created_at, deployment.frozen_variables_id),
     )
-    return set((await session.execute(query.distinct())).scalars())
+    authors: set[int | None] = set()
+    for author, is_update in await session.execute(query.order_by(VariableSet.version.desc())):
+        authors.add(author)
+        if not is_update:
+            break
+    return authors
 
 
 async def _find_author_of_workflow(

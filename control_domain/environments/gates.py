@@ -108,7 +108,10 @@ async def require_second_person(
         )
     requester = await resolve_member(session, project, str(params["by"]), Right.DEPLOY)
     approver = await resolve_member(session, project, str(params["approved_by"]), Right.DECIDE)
-    check_second_person(requester.id, approver)
+    try:
+        check_second_person(requester.id, approver)
+    except SecondPersonRequired as error:
+        raise Refused(error.detail) from error
     return {"lowered": list(lowered), "asked_by": requester.email, "approved_by": approver.email}
 
 

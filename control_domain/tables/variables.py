@@ -3,7 +3,7 @@
 from datetime import datetime
 from enum import StrEnum
 
-from sqlalchemy import ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint
+from sqlalchemy import ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 from control_domain.database.base import Base, UtcDateTime, partial_index
@@ -40,6 +40,8 @@ class VariableSet(Base):
     sealed: Mapped[bytes] = mapped_column(LargeBinary)
     set_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    is_update: Mapped[bool] = mapped_column(server_default=false())
+    """True: it keeps variables of the version before it, whose author therefore counts as well."""
 
 
 class VariableChange(Base):

@@ -122,7 +122,8 @@ async def _apply(
         # Updates that were proposed before would change what this replacement was meant to be.
         await supersede(session, environment, now, [ChangeKind.UPDATE], before_id=change.id)
     # The author is the requester; the change itself names the approver.
-    await add_version(session, environment, sealed, count, change.asked_by_id, now)
+    is_update = change.kind == ChangeKind.UPDATE
+    await add_version(session, environment, sealed, count, change.asked_by_id, now, is_update=is_update)
 
 
 async def _merge(

@@ -43,7 +43,7 @@ async def replace_variables(
     if not environment.variables_need_approval:
         # A pending change must not bring back older variables later.
         await supersede(session, environment, now, OF_VALUES)
-        await add_version(session, environment, sealed, len(values), actor.person_id, now)
+        await add_version(session, environment, sealed, len(values), actor.person_id, now, is_update=False)
         record_audit_entry(session, actor, project.account_id, "variables.replace", subject, now, details)
         await session.flush()
         return None
@@ -77,7 +77,7 @@ async def update_variables(
     if not environment.variables_need_approval:
         await supersede(session, environment, now, OF_VALUES)
         sealed = keys.seal(merged, environment.public_id)
-        await add_version(session, environment, sealed, len(merged), actor.person_id, now)
+        await add_version(session, environment, sealed, len(merged), actor.person_id, now, is_update=True)
         record_audit_entry(session, actor, project.account_id, "variables.update", subject, now, details)
         await session.flush()
         return None

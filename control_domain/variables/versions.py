@@ -46,8 +46,10 @@ async def add_version(
     count: int,
     person_id: int | None,
     now: datetime,
+    *,
+    is_update: bool,
 ) -> None:
-    """Store the next version of the locked environment's variables."""
+    """Store the next version of the locked environment's variables. `is_update`: it keeps some of the one before."""
     before = select(func.coalesce(func.max(VariableSet.version), 0)).where(
         VariableSet.environment_id == environment.id
     )
@@ -60,6 +62,7 @@ async def add_version(
             sealed=sealed.data,
             set_by_id=person_id,
             created_at=now,
+            is_update=is_update,
         )
     )
     await session.flush()

@@ -207,7 +207,7 @@ async def test_changed_inputs_need_their_digest(api: Api) -> None:
 
 
 async def test_author_of_any_changed_variable_does_not_approve(api: Api) -> None:
-    """Each version keeps what the one before has set."""
+    """An update keeps what the version before has set; a replacement of all variables does not."""
     await _set(api, "BEFORE", by="admin")
     number = await _wait(api)
     await _set(api, "HERS", by="maintainer")
@@ -216,7 +216,12 @@ async def test_author_of_any_changed_variable_does_not_approve(api: Api) -> None
     for author in ("maintainer", "owner"):
         refused = await api.expect((409, "second-person-required"), "POST", path, body, by=author)
         assert "has changed the variables" in refused.json()["detail"]
-    assert (await api.call("POST", path, body, by="admin")).status == 200
+    all_of_them = {"variables": "NEW=1"}
+    token = api.platform.acme.token("owner")
+    assert (await api.platform.call("PUT", _path(api, "variables"), all_of_them, token=token)).status == 200
+    body = {"digest": await _digest(api, number)}
+    await api.expect((409, "second-person-required"), "POST", path, body, by="owner")
+    assert (await api.call("POST", path, body, by="maintainer")).status == 200
 
 
 async def test_approval_checks_the_environment(api: Api) -> None:

@@ -8,6 +8,8 @@ down_revision = "0015"
 
 
 def upgrade() -> None:
+    is_update = sa.Column("is_update", sa.Boolean, server_default=sa.false(), nullable=False)
+    op.add_column("variable_sets", is_update)
     table = "variable_changes"
     # Every change from before this migration replaces all variables.
     op.add_column(table, sa.Column("kind", sa.String(12), server_default="replace", nullable=False))

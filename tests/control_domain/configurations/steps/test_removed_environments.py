@@ -44,7 +44,7 @@ async def test_an_environment_with_an_active_deployment_is_not_removed(configure
     action = await configured.plan_one(PRODUCTION)
     assert await configured.refused(action) == (
         f"environments.production cannot be removed: Deployment {number} of this environment is queued: wait until it "
-        f"is finished, or end it with `pharos cancel {number}`."
+        "is finished, or cancel it."
     )
     await configured.managed.act("deployments/cancel", id=number)
     await configured.apply_step(action)
