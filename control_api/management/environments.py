@@ -167,7 +167,7 @@ async def create_environment(
 
 
 @operations.get("/v1/environments/{environment}", etag=select_settings)
-async def get_environment(at: _Read) -> EnvironmentDetails:
+async def read_environment(at: _Read) -> EnvironmentDetails:
     """Read an environment."""
     return await read_details(at.session, at.found)
 

@@ -27,8 +27,10 @@ from control_domain.repositories.describe import (
 from control_domain.repositories.find import (
     FoundRepository,
     find_repository,
-    list_repositories,
     lock_connected,
+)
+from control_domain.repositories.find import (
+    list_repositories as find_repositories,
 )
 from control_domain.tables.accounts import Account
 from control_domain.tables.projects import Project
@@ -138,7 +140,7 @@ def _webhook_url(request: Request, found: FoundRepository) -> str:
 
 
 @operations.get("/v1/repositories", problems=[NotFound, DeployNotAllowed])
-async def list_connected_repositories(
+async def list_repositories(
     at: _Account, filters: Annotated[RepositoryFilter, query(RepositoryFilter)]
 ) -> PageOf[RepositoryDocument]:
     """List repositories.
@@ -149,7 +151,7 @@ async def list_connected_repositories(
     if filters.project is not None:
         project = await find_project(at.session, at.caller, filters.project, Right.READ)
     pages = read_pages(at, filters, "repositories")
-    found, has_more = await list_repositories(at.session, at.caller, project, pages.page)
+    found, has_more = await find_repositories(at.session, at.caller, project, pages.page)
     return pages.answer(
         [describe_repository(each) for each in found], found[-1].repository.id if has_more else None
     )

@@ -14,12 +14,22 @@ _SECONDS = 300
 
 
 def generate_python_client(document: Path, folder: Path) -> list[str]:
-    """Generate the package `pharos_client` into `folder`; return the command of the Python that can import what it
-    needs. Raises `EngineMissing`."""
+    """Generate the package `pharos_client` into `folder`; return the command of the Python that has what it imports.
+
+    Raises `EngineMissing` if the generator cannot be installed."""
     python = _install_python_generator()
     generator = python.with_name("openapi-python-client")
     _run(
-        [str(generator), "generate", "--path", str(document), "--meta", "none", "--output-path", "pharos_client"],
+        [
+            str(generator),
+            "generate",
+            "--path",
+            str(document),
+            "--meta",
+            "none",
+            "--output-path",
+            "pharos_client",
+        ],
         folder,
     )
     return [str(python)]
@@ -27,7 +37,7 @@ def generate_python_client(document: Path, folder: Path) -> list[str]:
 
 def generate_typescript_client(document: Path, program: Path, folder: Path) -> list[str]:
     """Generate a client into `folder`, compile it with the program that uses it, and return the command that runs this
-    program. Raises `EngineMissing`."""
+    program. Raises `EngineMissing` if the generator cannot be installed."""
     engine = _install_typescript_generator()
     (folder / "node_modules").symlink_to(engine / "node_modules")
     shutil.copy(_SOURCE / "package.json", folder)
@@ -41,9 +51,9 @@ def generate_typescript_client(document: Path, program: Path, folder: Path) -> l
             "--target",
             "es2022",
             "--module",
-            "es2022",
+            "commonjs",
             "--moduleResolution",
-            "bundler",
+            "node10",
             "--lib",
             "es2022,dom,dom.iterable",
             "--outDir",
@@ -52,8 +62,7 @@ def generate_typescript_client(document: Path, program: Path, folder: Path) -> l
         ],
         folder,
     )
-    # Generated imports name no file ending, which Node wants.
-    return ["node", "--experimental-specifier-resolution=node", str(folder / "built" / "tour.js")]
+    return ["node", str(folder / "built" / "tour.js")]
 
 
 def _install_python_generator() -> Path:
@@ -62,8 +71,8 @@ def _install_python_generator() -> Path:
     python = folder / "bin" / "python"
     if not (folder / "done").exists():
         uv = Path(sys.executable).with_name("uv")
-        _run([str(uv), "venv", "--quiet", "--clear", str(folder)], _SOURCE)
-        _run(
+        _install([str(uv), "venv", "--quiet", "--clear", str(folder)], _SOURCE)
+        _install(
             [
                 str(uv),
                 "pip",
@@ -90,7 +99,7 @@ def _install_typescript_generator() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         for file in files:
             shutil.copy(file, folder)
-        _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], folder)
+        _install(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], folder)
         (folder / "done").touch()
     return folder
 
@@ -101,5 +110,11 @@ def _digest(*files: Path) -> str:
 
 def _run(command: list[str], folder: Path) -> None:
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS)
+    assert ended.returncode == 0, f"{' '.join(command[:3])}: {(ended.stderr or ended.stdout)[-2000:]}"
+
+
+def _install(command: list[str], folder: Path) -> None:
+    """Run an installer. Raises `EngineMissing`, because the network may be missing."""
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS)
     if ended.returncode:
-        raise EngineMissing(f"{' '.join(command[:3])} failed: {(ended.stderr or ended.stdout)[-2000:]}")
+        raise EngineMissing(f"{' '.join(command[:3])} failed: {(ended.stderr or ended.stdout)[-300:]}")
