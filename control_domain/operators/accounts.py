@@ -15,6 +15,7 @@ from control_domain.accounts.describe import (
     summarize_account,
     summarize_person,
 )
+from control_domain.accounts.email_addresses import check_email
 from control_domain.accounts.operations import (
     DEFAULT_LIMIT,
     add_membership,
@@ -25,7 +26,6 @@ from control_domain.accounts.operations import (
 )
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.public_ids import matches_id
-from control_domain.operators.email_addresses import check_email
 from control_domain.slugs import check_name, choose_slug
 from control_domain.tables.accounts import Account, Membership, Person
 from control_domain.tables.projects import Project

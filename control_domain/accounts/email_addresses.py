@@ -4,7 +4,7 @@ import re
 
 from pipeline_contracts.errors import invalid_field
 
-_MAX_LENGTH = 254
+MAX_LENGTH = 254
 # Only a message would prove an address; this distinguishes one from other text.
 _ADDRESS = re.compile(r"[^@\s<>,;:\"]+@[^@\s<>,;:\"]+")
 
@@ -12,6 +12,6 @@ _ADDRESS = re.compile(r"[^@\s<>,;:\"]+@[^@\s<>,;:\"]+")
 def check_email(text: str, field: str) -> str:
     """Return the address in lower case. Raises `InvalidInput`."""
     email = text.strip().lower()
-    if _ADDRESS.fullmatch(email) is None or len(email) > _MAX_LENGTH or not email.isprintable():
+    if _ADDRESS.fullmatch(email) is None or len(email) > MAX_LENGTH or not email.isprintable():
         raise invalid_field(field, "must be an e-mail address like ada@example.com")
     return email
