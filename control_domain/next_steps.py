@@ -15,7 +15,6 @@ EXAMPLE_SLUG = "like --slug my-shop."
 LIST_PEOPLE = "`pharos person list` shows all."
 CHANGE_ROLE = "`pharos person set-role` changes the role."
 GIVE_NAME_OF_PERSON = "give a name as well, with --name."
-MAKE_OTHER_OWNER_FIRST = "make somebody else owner first, with `pharos person set-role`."
 
 
 def add_to_account(email: str, account_slug: str) -> str:

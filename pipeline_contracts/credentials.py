@@ -25,6 +25,8 @@ class CredentialKind(StrEnum):
     MONITOR_KEY = "phr_mon_"
     PING_KEY = "phr_png_"
     """Part of a heartbeat's ping URL."""
+    INVITATION = "phr_inv_"
+    """Opens an account to the invited person, once."""
     SITE = "sit_"
     """A site's tracker ID. It is public, and permits only collection from the site's own origins."""
 

@@ -1,6 +1,7 @@
 """Errors by cause. A `Problem` carries its HTTP response; the class of a storage error says if a retry can help."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 MAX_FIELD_ERRORS = 50
@@ -210,6 +211,13 @@ class NameTaken(Conflict):
     title = "The name is taken"
 
 
+class LastOwner(Conflict):
+    """The person is the only owner of the account, and an account always has one."""
+
+    slug = "last-owner"
+    title = "An account always has an owner"
+
+
 class SecondPersonRequired(Conflict):
     """The change or the decision needs a second person; `detail` says how the two proceed."""
 
@@ -273,6 +281,15 @@ def invalid_fields(errors: Sequence[FieldError]) -> InvalidInput:
     return InvalidInput(
         "Nothing was changed. Fix the fields listed below and send the request again.", errors=errors
     )
+
+
+@contextmanager
+def collect_errors(errors: list[FieldError]) -> Iterator[None]:
+    """Add the fields of an `InvalidInput` that the body raises to `errors`, so that all are reported at once."""
+    try:
+        yield
+    except InvalidInput as problem:
+        errors += problem.errors
 
 
 class PayloadNotUsable(InvalidInput):

@@ -14,11 +14,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain import next_steps
 from control_domain.accounts.operations import add_membership, create_person, lock_account_row
+from control_domain.accounts.roles import AccountRight, has_account_right
 from control_domain.database.public_ids import matches_id
 from control_domain.refusals import Refused
 from control_domain.tables.accounts import Account, ApiToken, Membership, Person
+from control_domain.tables.invitations import Invitation
 from control_domain.tables.projects import Project, ProjectRole
-from pipeline_contracts.errors import NotFound
+from pipeline_contracts.errors import LastOwner, NotFound
 
 
 class Member(NamedTuple):
@@ -130,17 +132,24 @@ async def find_member(
     return Member(row[0], account, row[1])
 
 
-async def change_role(session: AsyncSession, member: Member, role: str) -> None:
-    """Change the role of a locked member. Raises `Refused` for the last owner."""
+async def change_role(session: AsyncSession, member: Member, role: str, now: datetime) -> None:
+    """Change the role of a locked member. Revokes invitations that the member may not make any more.
+
+    Raises `LastOwner`.
+    """
     if role != "owner":
         await _check_other_owner(session, member)
     await session.execute(update(Membership).where(*_is_membership_of(member)).values(role=role))
+    if not has_account_right(role, AccountRight.MANAGE):
+        await _revoke_invitations(session, member, now)
+    elif not has_account_right(role, AccountRight.OWN):
+        await _revoke_invitations(session, member, now, Invitation.role == "owner")
 
 
 async def remove_member(session: AsyncSession, member: Member, now: datetime) -> RemovedAccess:
     """Remove a locked member with the roles in the account's projects and the API tokens for the account.
 
-    Raises `Refused` for the last owner.
+    Revokes the invitations that the member has made. Raises `LastOwner`.
     """
     await _check_other_owner(session, member)
     person, account, _ = member
@@ -158,6 +167,7 @@ async def remove_member(session: AsyncSession, member: Member, now: datetime) ->
         .values(revoked_at=now)
         .returning(ApiToken.id, ApiToken.expires_at)
     )
+    await _revoke_invitations(session, member, now)
     await session.execute(delete(Membership).where(*_is_membership_of(member)))
     ended = [row for row in tokens if row.expires_at is None or row.expires_at > now]
     return RemovedAccess(len(roles.all()), len(ended))
@@ -167,15 +177,30 @@ def _is_membership_of(member: Member) -> tuple[ColumnElement[bool], ColumnElemen
     return Membership.account_id == member.account.id, Membership.person_id == member.person.id
 
 
+async def _revoke_invitations(
+    session: AsyncSession, member: Member, now: datetime, *conditions: ColumnElement[bool]
+) -> None:
+    """Revoke the pending invitations that the member has made: nobody gives more access than they have themselves."""
+    await session.execute(
+        update(Invitation)
+        .where(
+            Invitation.account_id == member.account.id,
+            Invitation.invited_by_id == member.person.id,
+            Invitation.accepted_at.is_(None),
+            Invitation.revoked_at.is_(None),
+            *conditions,
+        )
+        .values(revoked_at=now)
+        .execution_options(synchronize_session=False)
+    )
+
+
 async def _check_other_owner(session: AsyncSession, member: Member) -> None:
-    """Raise `Refused` if the member is the only owner."""
+    """Raise `LastOwner` if the member is the only owner."""
     others = select(func.count()).where(
         Membership.account_id == member.account.id,
         Membership.person_id != member.person.id,
         Membership.role == "owner",
     )
     if member.role == "owner" and not (await session.execute(others)).scalar_one():
-        raise Refused(
-            f"{member.person.email} is the last owner of the account {member.account.slug}: "
-            f"{next_steps.MAKE_OTHER_OWNER_FIRST}"
-        )
+        raise LastOwner(f"{member.person.email} is the last owner of the account {member.account.slug}.")

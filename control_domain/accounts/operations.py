@@ -65,20 +65,33 @@ async def create_api_token(
     expires_at: datetime | None = None,
 ) -> str:
     """Create an API token and return its secret, which is not stored."""
-    secret = make_credential(CredentialKind.API_TOKEN)
-    session.add(
-        ApiToken(
-            account_id=account.id,
-            person_id=person.id,
-            name=name,
-            digest=digest_credential(secret),
-            scopes=" ".join(scopes),
-            created_at=now,
-            expires_at=expires_at,
-        )
-    )
-    await session.flush()
+    _, secret = await add_api_token(session, account, person, name, scopes, now, expires_at)
     return secret
+
+
+async def add_api_token(
+    session: AsyncSession,
+    account: Account,
+    person: Person,
+    name: str,
+    scopes: Sequence[str],
+    now: datetime,
+    expires_at: datetime | None = None,
+) -> tuple[ApiToken, str]:
+    """Create an API token and return it with its secret, which is not stored."""
+    secret = make_credential(CredentialKind.API_TOKEN)
+    token = ApiToken(
+        account_id=account.id,
+        person_id=person.id,
+        name=name,
+        digest=digest_credential(secret),
+        scopes=" ".join(scopes),
+        created_at=now,
+        expires_at=expires_at,
+    )
+    session.add(token)
+    await session.flush()
+    return token, secret
 
 
 async def revoke_api_token(session: AsyncSession, token_id: int, now: datetime) -> bool:
@@ -129,6 +142,8 @@ class Caller:
     token_id: int
     last_used_at: datetime | None
     """The last recorded use of the token."""
+    expires_at: datetime | None
+    """When the token expires; None: never."""
 
     @property
     def key(self) -> str:
@@ -155,7 +170,8 @@ async def find_caller(session: AsyncSession, digest: bytes, now: datetime) -> Ca
     if row is None or not is_live(row[0], now):
         return None
     token, account, person, role = row
-    return Caller(account, person, role, frozenset(token.scopes.split()), token.id, token.last_used_at)
+    scopes = frozenset(token.scopes.split())
+    return Caller(account, person, role, scopes, token.id, token.last_used_at, token.expires_at)
 
 
 async def record_token_use(session: AsyncSession, caller: Caller, now: datetime) -> bool:

@@ -7,8 +7,9 @@ use it.
 """
 
 from enum import IntEnum
+from typing import Literal, get_args
 
-SCOPES = (
+Scope = Literal[
     "account:read",
     "account:write",
     "projects:write",
@@ -19,10 +20,12 @@ SCOPES = (
     "analytics:read",
     "analytics:write",
     "telemetry:read",
-)
+]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
 """What API tokens may have."""
 
-ACCOUNT_ROLES = ("owner", "admin", "member")
+AccountRole = Literal["owner", "admin", "member"]
+ACCOUNT_ROLES: tuple[AccountRole, ...] = get_args(AccountRole)
 _ALL_PROJECTS = ("owner", "admin")
 
 

@@ -12,7 +12,11 @@ class AuditEntry(Base):
     """One committed change, written in the transaction of the change."""
 
     __tablename__ = "audit_entries"
-    __table_args__ = (Index("ix_audit_entries_account_id", "account_id", "id"),)
+    __table_args__ = (
+        Index("ix_audit_entries_account_id", "account_id", "id"),
+        # For the history of one subject.
+        Index("ix_audit_entries_subject", "account_id", "subject", "id"),
+    )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     account_id: Mapped[int | None] = mapped_column(ForeignKey("accounts.id"))

@@ -19,6 +19,7 @@ from control_domain.slugs import read_name
 from operator_actions.actions.accounts import known_as
 from operator_actions.actions.engines import Action, Engines, Params
 from operator_actions.actions.read_account import read_email, read_role
+from operator_actions.actions.refuse_problems import refuse_problems
 
 
 async def _list_people(engines: Engines, params: Params, now: datetime) -> Sequence[dict[str, Any]]:
@@ -52,7 +53,8 @@ async def _set_role(engines: Engines, params: Params, now: datetime) -> dict[str
         account = await resolve_account(session, params.get("account_id"))
         member = await lock_member(session, account, str(params["email"]))
         if member.role != role:
-            await change_role(session, member, role)
+            with refuse_problems("", ""):
+                await change_role(session, member, role, now)
             subject, details = f"person {member.person.public_id}", {"from": member.role, "to": role}
             record_audit_entry(
                 session, make_operator(params), account.id, "person.role", subject, now, details
@@ -65,7 +67,8 @@ async def _remove_person(engines: Engines, params: Params, now: datetime) -> dic
     async with engines.sessions() as session, session.begin():
         account = await resolve_account(session, params.get("account_id"))
         member = await lock_member(session, account, str(params["email"]))
-        left = await remove_member(session, member, now)
+        with refuse_problems("", ""):
+            left = await remove_member(session, member, now)
         subject = f"person {member.person.public_id}"
         details = {"role": member.role, "project_roles": left.project_roles, "tokens": left.tokens}
         record_audit_entry(session, make_operator(params), account.id, "person.remove", subject, now, details)

@@ -5,13 +5,21 @@ from contextlib import contextmanager
 
 from control_domain.refusals import Refused
 from pipeline_contracts.deploy_states import ForbiddenTransition
-from pipeline_contracts.errors import CommitUnknown, EnvironmentLocked, InputsChanged, OutsideWindow, Problem
+from pipeline_contracts.errors import (
+    CommitUnknown,
+    EnvironmentLocked,
+    InputsChanged,
+    LastOwner,
+    OutsideWindow,
+    Problem,
+)
 
 # Not part of the responses of the public API, because only an operator can take these steps.
 _NEXT_STEPS: Mapping[type[Problem], str] = {
     EnvironmentLocked: "; `pharos unlock` takes the lock away.",
     OutsideWindow: "; `pharos environment set --window` gives it other hours.",
     CommitUnknown: ", with --revision.",
+    LastOwner: ": make somebody else owner first, with `pharos person set-role`.",
     InputsChanged: ": `pharos approvals` shows it, and --digest names it.",
 }
 
