@@ -1,0 +1,34 @@
+"""How many page views do sites have of each day?"""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import NamedTuple
+
+from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
+
+_SQL = read_sql(__file__)
+# Keeps the value under the limit of a server's form, 256 KiB.
+_BATCH = 10_000
+
+
+class DayOfSite(NamedTuple):
+    """A calendar day in UTC of one site."""
+
+    site_id: int
+    day: date
+
+
+async def pageviews_by_day(
+    store: ColumnStore, site_ids: Sequence[int], since: date
+) -> Mapping[DayOfSite, int]:
+    """Return the number of page views by the day of the view since `since`. Days without any are left out.
+
+    Raises `StorageUnavailable`.
+    """
+    found: dict[DayOfSite, int] = {}
+    for begin in range(0, len(site_ids), _BATCH):
+        parameters = {"site_ids": list(site_ids[begin : begin + _BATCH]), "since": since}
+        for site_id, day, views in (await store.query(_SQL, parameters)).rows:
+            found[DayOfSite(site_id, day)] = int(views)
+    return found
