@@ -1,6 +1,7 @@
 """Authenticates requests by the `Authorization` header, and checks the scopes of API tokens."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from fastapi import Request
@@ -9,6 +10,7 @@ from control_api.http.client_address import client_address
 from control_api.limits.request_limits import RequestLimiter
 from control_api.request_session import Session, end_transaction
 from control_domain.accounts.operations import Caller, find_caller, record_token_use
+from control_domain.accounts.rights import UNKNOWN_TOKEN
 from control_domain.audit import Actor
 from control_domain.projects.operations import UNKNOWN_KEY, KeyEnvironment, find_environment_by_key
 from pipeline_contracts.client_address import ClientAddresses
@@ -41,7 +43,7 @@ def api_token(scope: str) -> Callable[[Request, Session], Awaitable[Caller]]:
         caller = await find_caller(session, digest, now)
         if caller is None:
             _forget_owner(request, digest)
-            raise InvalidCredential("This token is not known, has expired, or was revoked.")
+            raise InvalidCredential(UNKNOWN_TOKEN)
         _remember_owner(request, digest, f"account {caller.account.id}")
         if await record_token_use(session, caller, now):
             # Commit now: while a slow body arrives, an open write transaction would block all other writers on SQLite.
@@ -80,10 +82,10 @@ def _forget_owner(request: Request, digest: bytes) -> None:
 
 def actor_of(request: Request, caller: Caller) -> Actor:
     """Return the caller as the audit log records it."""
+    return replace(unknown_actor(request), person_id=caller.person.id, token_id=caller.token_id)
+
+
+def unknown_actor(request: Request) -> Actor:
+    """Return where a request without an API token came from, as the audit log records it."""
     addresses: ClientAddresses = request.app.state.client_addresses
-    return Actor(
-        source=client_address(request, addresses),
-        person_id=caller.person.id,
-        token_id=caller.token_id,
-        request_id=request.scope["state"]["request_id"],
-    )
+    return Actor(client_address(request, addresses), request_id=request.scope["state"]["request_id"])

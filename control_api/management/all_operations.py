@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from control_api.management import (
+    accounts,
     approvals,
+    audit,
     configurations,
     deliveries,
     deployments,
@@ -11,19 +13,29 @@ from control_api.management import (
     goals,
     heartbeats,
     ingest_keys,
+    invitations,
     monitor_keys,
+    people,
     previews,
     processes,
     projects,
     queues,
     repositories,
     sites,
+    tokens,
+    usage,
     variables,
     workflows,
 )
 from control_api.operations.router import OperationRouter
 
 ROUTERS: Sequence[OperationRouter] = (
+    accounts.operations,
+    people.operations,
+    invitations.operations,
+    tokens.operations,
+    audit.operations,
+    usage.operations,
     projects.operations,
     environments.operations,
     variables.operations,

@@ -17,17 +17,17 @@ from typing import Any, Generic, TypeVar
 from fastapi import Depends, Request
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.authentication import actor_of, api_token
+from control_api.authentication import actor_of, api_token, unknown_actor
 from control_api.operations.versions import check_if_match
 from control_api.request_session import Session, end_transaction
 from control_domain.accounts.operations import Caller
-from control_domain.accounts.roles import AccountRight, Right, has_account_right
+from control_domain.accounts.rights import require_account_right
+from control_domain.accounts.roles import AccountRight, Right
 from control_domain.audit import Actor
 from control_domain.database.public_ids import parse_number
 from control_domain.paging import Cursors
 from control_domain.sealing import SealingKeys
 from control_domain.tables.accounts import Account
-from pipeline_contracts.errors import NotAllowed
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
 
@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 Find = Callable[[AsyncSession, Caller, str, Right], Awaitable[T]]
 """Returns the object of the caller's account with this ID. Raises `NotFound` and `DeployNotAllowed`."""
+FindInAccount = Callable[[AsyncSession, Caller, str], Awaitable[T]]
+"""Returns the object of the caller's account with this ID. Raises `NotFound`."""
 
 
 @dataclass(slots=True)
@@ -151,12 +153,46 @@ def at_account(scope: str, right: AccountRight = AccountRight.READ) -> Any:
 
     async def find_account(request: Request, session: Session) -> At[Account]:
         caller = await authenticate(request, session)
-        if not has_account_right(caller.role, right):
-            wanted = "an owner" if right is AccountRight.OWN else "an owner or admin"
-            raise NotAllowed(
-                f"Only {wanted} of the account may do this, and {caller.person.name} is {caller.role}."
-            )
+        require_account_right(caller, right)
         return At(request, session, caller, caller.account, datetime.now(UTC))
 
     setattr(find_account, ACCESS_ATTRIBUTE, Access(scope, right))
     return Depends(find_account)
+
+
+def at_account_object(
+    find: FindInAccount[T], parameter: str, scope: str, right: AccountRight = AccountRight.READ
+) -> Any:
+    """Return the dependency that yields `At` an object of the account itself, such as a person.
+
+    401 without a valid token, 403 without the scope or the right, 404 for an object of another account.
+    """
+    authenticate = api_token(scope)
+
+    async def find_object(request: Request, session: Session) -> At[T]:
+        caller = await authenticate(request, session)
+        require_account_right(caller, right)
+        found = await find(session, caller, str(request.path_params[parameter]))
+        return At(request, session, caller, found, datetime.now(UTC))
+
+    setattr(find_object, ACCESS_ATTRIBUTE, Access(scope, right))
+    return Depends(find_object)
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutToken:
+    """A request of an operation that needs no API token, because its body has a secret."""
+
+    session: AsyncSession
+    actor: Actor
+    """Where the request came from, as audit entries name it."""
+    now: datetime
+
+
+def without_token() -> Any:
+    """Return the dependency that yields `WithoutToken`. Only the limits of the client's address apply."""
+
+    async def read(request: Request, session: Session) -> WithoutToken:
+        return WithoutToken(session, unknown_actor(request), datetime.now(UTC))
+
+    return Depends(read)

@@ -229,7 +229,8 @@ def _make_endpoint(
         response = await respond_idempotently(
             request,
             at.session,
-            at.caller.key,
+            # Another token of the person must not get a secret of this one again: it may have fewer scopes.
+            f"{at.caller.key} token {at.caller.token_id}" if is_secret else at.caller.key,
             _body_digest(request),
             make,
             seal=at.sealing_keys if is_secret else None,

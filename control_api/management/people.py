@@ -1,0 +1,96 @@
+"""The people in the account: `/v1/people`. Invitations add people."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from control_api.operations.access import At, at_account, at_account_object
+from control_api.operations.bodies import json_body
+from control_api.operations.pages import PageOf, PageQuery, read_pages
+from control_api.operations.queries import query
+from control_api.operations.router import OperationRouter
+from control_domain.accounts import people
+from control_domain.accounts.members import Member, find_member
+from control_domain.accounts.people import PersonDocument, RemovedPerson, describe_person, find_person
+from control_domain.accounts.rights import lock_caller
+from control_domain.accounts.roles import AccountRight, AccountRole
+from control_domain.tables.accounts import Account
+from pipeline_contracts.errors import LastOwner
+
+operations = OperationRouter("Account")
+
+_List = Annotated[At[Account], at_account("account:read")]
+_Read = Annotated[At[Member], at_account_object(find_person, "person", "account:read")]
+_Manage = Annotated[
+    At[Member], at_account_object(find_person, "person", "account:write", AccountRight.MANAGE)
+]
+_Remove = Annotated[At[Member], at_account_object(find_person, "person", "account:write")]
+
+
+class PeopleQuery(PageQuery, kw_only=True):
+    """Which people are listed."""
+
+    email: Annotated[
+        Annotated[str, Meta(max_length=254)] | None,
+        Meta(description="Only the person with this e-mail address, in any case."),
+    ] = None
+
+
+class UpdatePerson(Struct, kw_only=True):
+    """The fields of a person that change."""
+
+    role: AccountRole | None = None
+
+
+def _settings(document: PersonDocument) -> dict[str, str]:
+    return {"role": document["role"]}
+
+
+@operations.get("/v1/people")
+async def list_people(
+    at: _List, params: Annotated[PeopleQuery, query(PeopleQuery)]
+) -> PageOf[PersonDocument]:
+    """List the people in the account.
+
+    The newest first.
+    """
+    pages = read_pages(at, params, f"people {params.email or ''}")
+    members, has_more = await people.list_people(at.session, at.account, params.email, pages.page)
+    return pages.answer(
+        [describe_person(member) for member in members], members[-1].person.id if has_more else None
+    )
+
+
+@operations.get("/v1/people/{person}", etag=_settings)
+async def read_person(at: _Read) -> PersonDocument:
+    """Read a person in the account."""
+    return describe_person(at.found)
+
+
+@operations.patch("/v1/people/{person}", etag=_settings, problems=[LastOwner])
+async def update_person(
+    at: _Manage, body: Annotated[UpdatePerson, json_body(UpdatePerson)]
+) -> PersonDocument:
+    """Change the role of a person in the account.
+
+    Only an owner makes somebody an owner, or changes the role of one. The last owner stays: 409. Pending invitations
+    that the person may not make any more are revoked.
+    """
+    caller = await lock_caller(at.session, at.caller, AccountRight.MANAGE, at.now)
+    member = await find_member(at.session, at.account, at.text("person"))
+    at.check_if_match(_settings(describe_person(member)))
+    if body.role is not None:
+        member = await people.change_person_role(at.session, caller, member, body.role, at.actor, at.now)
+    return describe_person(member)
+
+
+@operations.delete("/v1/people/{person}", problems=[LastOwner])
+async def remove_person(at: _Remove) -> RemovedPerson:
+    """Remove a person from the account.
+
+    Removes the person's roles in projects, and revokes the person's API tokens and pending invitations. Owners and
+    admins remove others, only owners remove owners, and everybody may remove themselves. The last owner stays: 409.
+    """
+    caller = await lock_caller(at.session, at.caller, AccountRight.READ, at.now)
+    member = await find_member(at.session, at.account, at.text("person"))
+    return await people.remove_person(at.session, caller, member, at.actor, at.now)

@@ -1,0 +1,116 @@
+"""API tokens of people: `/v1/tokens`."""
+
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from control_api.operations.access import At, at_account, at_account_object
+from control_api.operations.bodies import json_body
+from control_api.operations.pages import PageOf, PageQuery, read_pages
+from control_api.operations.queries import query
+from control_api.operations.router import OperationRouter
+from control_domain.accounts import tokens
+from control_domain.accounts.rights import lock_caller
+from control_domain.accounts.roles import AccountRight, Scope
+from control_domain.accounts.tokens import (
+    CreatedApiToken,
+    TokenDocument,
+    TokenWithPerson,
+    describe_api_token,
+    find_token,
+)
+from control_domain.tables.accounts import Account
+from pipeline_contracts.errors import Conflict
+
+operations = OperationRouter("Account")
+
+_List = Annotated[At[Account], at_account("account:read")]
+_Create = Annotated[At[Account], at_account("account:write")]
+_Read = Annotated[At[TokenWithPerson], at_account_object(find_token, "token", "account:read")]
+_Revoke = Annotated[At[TokenWithPerson], at_account_object(find_token, "token", "account:write")]
+
+
+class TokensQuery(PageQuery, kw_only=True):
+    """Which API tokens are listed."""
+
+    person: Annotated[
+        Annotated[str, Meta(max_length=40)] | None,
+        Meta(description="Only those of this person, by string ID or number."),
+    ] = None
+
+
+class CreateToken(Struct, kw_only=True):
+    """A new API token. Without `expires_at` and `expires_in`, it expires when the calling token does, if ever."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=100, description="1 to 100 printable characters.")]
+    scopes: Annotated[
+        list[Scope],
+        Meta(
+            min_length=1,
+            max_length=100,
+            description="What the token may do. The calling token has all of them.",
+        ),
+    ]
+    expires_at: (
+        Annotated[datetime, Meta(tz=True, description="When the token stops working, within 10 years.")]
+        | None
+    ) = None
+    expires_in: (
+        Annotated[
+            int, Meta(ge=60, le=3650 * 86_400, description="Seconds from now, in place of `expires_at`.")
+        ]
+        | None
+    ) = None
+
+
+@operations.get("/v1/tokens")
+async def list_tokens(at: _List, params: Annotated[TokensQuery, query(TokensQuery)]) -> PageOf[TokenDocument]:
+    """List API tokens.
+
+    Your own, the newest first; for owners and admins, those of everybody in the account. Without their secrets. Revoked
+    and expired tokens are listed too.
+    """
+    pages = read_pages(at, params, f"tokens {params.person or ''}")
+    found, has_more = await tokens.list_tokens(at.session, at.caller, params.person, pages.page)
+    return pages.answer(
+        [describe_api_token(each, at.caller, at.now) for each in found],
+        found[-1].token.id if has_more else None,
+    )
+
+
+@operations.post("/v1/tokens", status=201, problems=[Conflict], secret=True)
+async def create_token(at: _Create, body: Annotated[CreateToken, json_body(CreateToken)]) -> CreatedApiToken:
+    """Create an API token.
+
+    The token is yours, in this account. It has no scope that the calling token lacks (403), and does not outlive it.
+    The answer has the secret, which is not shown again. 409 if you have 1,000 live tokens.
+    """
+    caller = await lock_caller(at.session, at.caller, AccountRight.READ, at.now)
+    lifetime = None if body.expires_in is None else timedelta(seconds=body.expires_in)
+    token, secret = await tokens.create_token(
+        at.session, caller, body.name, body.scopes, body.expires_at, lifetime, at.actor, at.now
+    )
+    found = TokenWithPerson(token, caller.person)
+    return {**describe_api_token(found, caller, at.now), "api_token": secret}
+
+
+@operations.get("/v1/tokens/{token}")
+async def read_token(at: _Read) -> TokenDocument:
+    """Read an API token.
+
+    One of your own; for owners and admins, of anybody in the account.
+    """
+    return describe_api_token(at.found, at.caller, at.now)
+
+
+@operations.delete("/v1/tokens/{token}")
+async def revoke_token(at: _Revoke) -> TokenDocument:
+    """Revoke an API token.
+
+    One of your own, such as the one of this request; for owners and admins, of anybody in the account. No request is
+    accepted with it any more. Tokens that were created with it keep working; the audit log names them.
+    """
+    await lock_caller(at.session, at.caller, AccountRight.READ, at.now)
+    found = await tokens.revoke_token(at.session, at.found, at.actor, at.now)
+    return describe_api_token(found, at.caller, at.now)
