@@ -50,9 +50,15 @@ def read_query(model: type[S], request: Request) -> S:
             errors.append(FieldError(field.encode_name, "must not contain the character NUL"))
         else:
             try:
-                values[field.name] = msgspec.convert(texts[0], field.type, strict=False)
+                value = msgspec.convert(texts[0], field.type, strict=False)
             except msgspec.ValidationError:
-                errors.append(FieldError(field.encode_name, describe_rule(field.type)))
+                value = None
+            # The text `null` is no value either, unless the parameter is a string.
+            if value is None:
+                rule = describe_rule(field.type).removesuffix(" or null")
+                errors.append(FieldError(field.encode_name, rule))
+            else:
+                values[field.name] = value
     errors += [FieldError(name, "is no parameter of this operation") for name in given]
     if errors:
         raise InvalidInput(_DETAIL, errors=errors)
