@@ -26,7 +26,6 @@ def add_to_account(email: str, account_slug: str) -> str:
 GIVE_ENVIRONMENT_TYPE = "give it with --type."
 LIST_ENVIRONMENT_SETTINGS = "`pharos environment set --help` lists what can be."
 NAME_BOTH_PEOPLE = "say who asks for it with --by EMAIL, and who agrees with --approved-by EMAIL."
-EMPTY_PROJECT_FIRST = "remove what is in it first, with `pharos environment remove` and `pharos site remove`."
 
 
 def list_all(kind: str) -> str:

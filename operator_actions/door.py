@@ -32,7 +32,7 @@ from operator_actions.actions import queue_deployments as queue_actions
 from operator_actions.actions import telemetry as reading
 from operator_actions.actions import tokens as token_actions
 from operator_actions.actions.engines import Action, Engines, Params, read_id
-from pipeline_contracts.errors import NotFound
+from pipeline_contracts.errors import Conflict, NotFound
 
 __all__ = ["ACTIONS", "Engines"]
 
@@ -170,7 +170,7 @@ def _refuse_removed_parent(action: Action) -> Action:
             raise Refused(
                 "Its parent object was removed while this command ran. Nothing was changed."
             ) from None
-        except NotFound as error:
+        except (NotFound, Conflict) as error:
             raise Refused(error.detail) from error
 
     return act

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypedDict, cast
 
 from msgspec import Meta
 
-from control_domain.projects.listing import ListedEnvironment
+from control_domain.projects.listing import ListedEnvironment, ListedProject
 from control_domain.tables.projects import Environment, Project
 
 
@@ -76,7 +76,9 @@ def describe_environment(environment: Environment | ListedEnvironment) -> Enviro
     }
 
 
-def describe_project(project: Project, environments: Iterable[ListedEnvironment]) -> ProjectDocument:
+def describe_project(
+    project: Project | ListedProject, environments: Iterable[ListedEnvironment]
+) -> ProjectDocument:
     return {
         "id": project.public_id,
         "name": project.name,

@@ -7,12 +7,10 @@ from sqlalchemy import ColumnElement, Delete, delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import next_steps
 from control_domain.accounts.operations import lock_account_row
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.base import Base
 from control_domain.projects.operations import lock_project_row
-from control_domain.refusals import Refused
 from control_domain.tables.accounts import Account
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.deployments import Deployment, DeploymentLine
@@ -21,7 +19,7 @@ from control_domain.tables.repositories import Repository
 from control_domain.tables.sites import Site
 from control_domain.tables.webhooks import SealedWebhookSecret, WaitingPush, WebhookDelivery
 from control_domain.tables.workflows import Workflow
-from pipeline_contracts.errors import NotFound
+from pipeline_contracts.errors import Conflict
 
 _MAX_NAMES = 5
 
@@ -32,15 +30,13 @@ async def remove_project(
     """Delete a project without environments and sites, and return the number of its deployments.
 
     Its deployments with their logs, repositories with their webhooks, workflows, configurations and roles are deleted
-    too. Raises `Refused` if it still has environments or sites, with their names.
+    too. Raises `Conflict` if it still has environments or sites, with their names, and `NotFound` if it was removed
+    meanwhile.
     """
     # Roles are changed under the lock of the account.
     await lock_account_row(session, account)
-    try:
-        # Before the rows of its configuration runs, in the order in which the workers lock them.
-        await lock_project_row(session, project)
-    except NotFound:
-        raise Refused("The project is removed already.") from None
+    # Before the rows of its configuration runs, in the order in which the workers lock them.
+    await lock_project_row(session, project)
     await _check_empty(session, project)
     mine = select(Deployment.id).where(Deployment.project_id == project.id)
     of_project = Deployment.project_id == project.id
@@ -58,7 +54,7 @@ async def remove_project(
         await session.execute(_delete_where(Review, Review.project_id == project.id))
         await session.execute(_delete_where(Project, Project.id == project.id))
     except IntegrityError:
-        raise Refused("Something was added to the project meanwhile: run the command again.") from None
+        raise Conflict("Something was added to the project meanwhile. Look at it again.") from None
     details = {"name": project.name, "slug": project.slug, "deployments": count}
     record_audit_entry(
         session, actor, project.account_id, "project.remove", f"project {project.public_id}", now, details
@@ -87,9 +83,8 @@ async def _check_empty(session: AsyncSession, project: Project) -> None:
         *_list_names("site", (await session.execute(sites.order_by(Site.id))).scalars()),
     ]
     if remaining:
-        raise Refused(
-            f"The project {project.slug} still has the {' and the '.join(remaining)}: "
-            f"{next_steps.EMPTY_PROJECT_FIRST}"
+        raise Conflict(
+            f"The project {project.slug} still has the {' and the '.join(remaining)}. Remove what is in it first."
         )
 
 
