@@ -201,8 +201,8 @@ async def test_changed_inputs_need_their_digest(api: Api) -> None:
     for digest in (None, seen, seen[:16]):
         refused = await api.expect((409, "inputs-changed"), "POST", path, {"digest": digest}, by="maintainer")
         assert "variables changed" in refused.json()["detail"]
-    for digest in ("abc", "x" * 16, "a" * 65, seen + "\n", 7):
-        assert (await api.call("POST", path, {"digest": digest})).fields == ["digest"]
+    for invalid in ("abc", "x" * 16, "a" * 65, seen + "\n", 7):
+        assert (await api.call("POST", path, {"digest": invalid})).fields == ["digest"]
     new = (await _digest(api, number))[:16].upper()
     assert (await api.call("POST", path, {"digest": new}, by="maintainer")).status == 200
 
