@@ -9,8 +9,8 @@ from sqlalchemy import select
 from control_domain.refusals import Refused
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.variables import ProtectedVariable
-from control_domain.variables.versions import find_newest_variables, open_variables
 from control_domain.variables.protection import open_for_preview
+from control_domain.variables.versions import find_newest_variables, open_variables
 from tests.support.managed_project import ManagedProject
 
 PRODUCTION = {"environment_id": "production"}
