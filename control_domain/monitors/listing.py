@@ -127,10 +127,12 @@ async def list_runs(
     )
     if after is not None:
         query = query.where(
+            # Implied by the next condition; the index finds the beginning of the page with it.
+            HeartbeatRun.first_ms <= after.first_ms,
             or_(
                 HeartbeatRun.first_ms < after.first_ms,
                 and_(HeartbeatRun.first_ms == after.first_ms, HeartbeatRun.run_id > after.run_id),
-            )
+            ),
         )
     rows = (await session.execute(query)).all()
     return [ListedRun(*row) for row in rows[:limit]], len(rows) > limit

@@ -7,7 +7,16 @@ milliseconds since 1970, UTC.
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, LargeBinary, String, Text, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    String,
+    Text,
+    UniqueConstraint,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
 from control_domain.database.base import Base, UtcDateTime
@@ -71,6 +80,8 @@ class HeartbeatRun(Base):
     """One run, identified by the ID that the job sent. Each time is the receipt of the first such signal."""
 
     __tablename__ = "heartbeat_runs"
+    # The pages of the runs of one heartbeat, newest first.
+    __table_args__ = (Index("ix_heartbeat_runs_heartbeat_id", "heartbeat_id", "first_ms"),)
 
     heartbeat_id: Mapped[int] = mapped_column(
         ForeignKey("heartbeats.id"), primary_key=True, autoincrement=False
