@@ -60,7 +60,6 @@ async def list_projects(
     """
     query = _ALL_PROJECTS.where(_PROJECTS.account_id == caller.account.id).order_by(_PROJECTS.id.desc())
     if not sees_all_projects(caller.role):
-        # Account scope: the projects are of the account.
         own = select(_ROLES.project_id).where(_ROLES.person_id == caller.person.id)
         query = query.where(_PROJECTS.id.in_(own))
     if page is not None:
