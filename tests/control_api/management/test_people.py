@@ -1,0 +1,223 @@
+"""The people in the account, and the rights to change them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+from sqlalchemy import select
+
+from control_domain.tables.accounts import ApiToken
+from control_domain.tables.audit import AuditEntry
+from pipeline_contracts.credentials import digest_credential
+from tests.control_api.management.conftest import Api
+from tests.support.deploy_platform import ALL_SCOPES, PEOPLE, add_token
+
+
+def path_of(api: Api, person: str) -> str:
+    return f"/v1/people/{api.platform.acme.people[person].public_id}"
+
+
+async def make_owner(api: Api, person: str = "admin") -> None:
+    assert (await api.call("PATCH", path_of(api, person), {"role": "owner"})).status == 200
+
+
+async def test_list_and_read(shared_api: Api) -> None:
+    acme = shared_api.platform.acme
+    listed = await shared_api.read_all("/v1/people")
+    assert [(each["email"].partition("@")[0], each["role"]) for each in listed] == [
+        (name, role) for name, (role, _) in reversed(PEOPLE.items())
+    ]
+    viewer = acme.people["viewer"]
+    assert listed[1] == {
+        "id": viewer.public_id,
+        "name": "viewer of Acme",
+        "email": "viewer@acme.example",
+        "role": "member",
+    }
+    assert await shared_api.read("/v1/people?email=%20VIEWER@acme.example", by="stranger") == [listed[1]]
+    assert await shared_api.read("/v1/people?email=owner@other.example") == []
+    for number_or_id in (viewer.public_id, viewer.id):
+        assert await shared_api.read(f"/v1/people/{number_or_id}", by="stranger") == listed[1]
+
+
+@pytest.mark.parametrize(
+    ("by", "target", "role", "problem"),
+    [
+        ("admin", "viewer", "admin", None),
+        ("admin", "admin", "member", None),
+        ("owner", "viewer", "owner", None),
+        ("owner", "admin", "owner", None),
+        # Only an owner makes an owner, or changes one: not even to the same role.
+        ("admin", "viewer", "owner", (403, "not-allowed")),
+        ("admin", "admin", "owner", (403, "not-allowed")),
+        ("admin", "owner", "member", (403, "not-allowed")),
+        ("admin", "owner", "owner", (403, "not-allowed")),
+        ("viewer", "viewer", "admin", (403, "not-allowed")),
+        ("owner", "owner", "admin", (409, "last-owner")),
+        ("owner", "viewer", "king", (422, "validation-failed")),
+    ],
+)
+async def test_roles(api: Api, by: str, target: str, role: str, problem: tuple[int, str] | None) -> None:
+    path, former = path_of(api, target), PEOPLE[target][0]
+    if problem is not None:
+        await api.expect(problem, "PATCH", path, {"role": role}, by=by)
+        return
+    changed = await api.call("PATCH", path, {"role": role}, by=by)
+    assert changed.data["role"] == role == (await api.read(path))["role"]
+    assert await api.audit(1) == [("person.role", f"person {changed.data['id']}")]
+    (entry,) = await api.read("/v1/audit?limit=1")
+    assert entry["details"] == {"from": former, "to": role}
+
+
+async def test_an_owner_may_go_once_there_is_another(api: Api) -> None:
+    await make_owner(api)
+    assert (await api.call("PATCH", path_of(api, "owner"), {"role": "member"}, by="admin")).status == 200
+    await api.expect((409, "last-owner"), "DELETE", path_of(api, "admin"), by="admin")
+
+
+async def test_the_same_role_changes_nothing(api: Api) -> None:
+    before = await api.platform.contents()
+    for body in ({"role": "member"}, {"role": None}, {}):
+        assert (await api.call("PATCH", path_of(api, "viewer"), body)).data["role"] == "member"
+    assert await api.platform.contents() == before
+
+
+async def test_two_people_edit(api: Api) -> None:
+    path = path_of(api, "viewer")
+    etag = {"If-Match": (await api.call("GET", path)).headers["ETag"]}
+    assert (await api.call("PATCH", path, {"role": "admin"}, headers=etag)).status == 200
+    await api.expect((412, "precondition-failed"), "PATCH", path, {"role": "member"}, headers=etag)
+
+
+async def test_removal_ends_all_access(api: Api) -> None:
+    platform = api.platform
+    person = platform.acme.people["maintainer"]
+    removed = await api.call("DELETE", path_of(api, "maintainer"), by="admin")
+    assert removed.data == {
+        "id": person.public_id,
+        "name": person.name,
+        "email": person.email,
+        "role": "member",
+        "project_roles": 1,
+        "tokens": len([name for name, _ in platform.acme.tokens if name == "maintainer"]),
+    }
+    for path in (f"/v1/projects/{platform.acme.projects['shop'].public_id}", "/v1/account"):
+        assert (await api.call("GET", path, by="maintainer")).problem == (401, "invalid-credential")
+    (entry,) = await api.read("/v1/audit?limit=1")
+    assert (entry["action"], entry["subject"]) == ("person.remove", f"person {person.public_id}")
+    assert entry["details"] == {"role": "member", "project_roles": 1, "tokens": removed.data["tokens"]}
+    await api.expect((404, "not-found"), "DELETE", path_of(api, "maintainer"))
+    # Those of others stay.
+    assert await api.read(f"/v1/projects/{platform.acme.projects['shop'].public_id}", by="viewer")
+
+
+@pytest.mark.parametrize(
+    ("by", "target", "problem"),
+    [
+        ("viewer", "viewer", None),
+        ("admin", "admin", None),
+        ("owner", "admin", None),
+        ("viewer", "stranger", (403, "not-allowed")),
+        ("maintainer", "owner", (403, "not-allowed")),
+        ("admin", "owner", (403, "not-allowed")),
+        ("owner", "owner", (409, "last-owner")),
+    ],
+)
+async def test_who_removes_whom(api: Api, by: str, target: str, problem: tuple[int, str] | None) -> None:
+    if problem is not None:
+        await api.expect(problem, "DELETE", path_of(api, target), by=by)
+        return
+    assert (await api.call("DELETE", path_of(api, target), by=by)).status == 200
+    assert (await api.call("GET", "/v1/account", by=target)).problem == (401, "invalid-credential")
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [({"role": "owner"}, {"owner", "member"}), ({"role": "admin"}, {"member"}), ({"role": "member"}, set())],
+)
+async def test_a_new_role_ends_invitations_that_go_beyond_it(
+    api: Api, body: dict[str, str], left: set[str]
+) -> None:
+    await make_owner(api)
+    for role in ("owner", "member"):
+        invited = {"email": f"{role}@new.example", "role": role}
+        assert (await api.call("POST", "/v1/invitations", invited, by="admin")).status == 201
+    # One of somebody else, which stays.
+    assert (await api.call("POST", "/v1/invitations", {"email": "x@new.example"})).status == 201
+    assert (await api.call("PATCH", path_of(api, "admin"), body)).status == 200
+    pending = await api.read("/v1/invitations?state=pending")
+    assert {each["role"] for each in pending if each["email"] != "x@new.example"} == left
+    assert len(pending) == len(left) + 1
+
+
+async def test_removal_ends_invitations(api: Api) -> None:
+    invited = (await api.call("POST", "/v1/invitations", {"email": "x@new.example"}, by="admin")).data
+    assert (await api.call("DELETE", path_of(api, "admin"))).status == 200
+    body = {"invitation": invited["secret"], "name": "X"}
+    await api.expect((404, "not-found"), "POST", "/v1/invitations/accept", body)
+
+
+Meanwhile = Callable[[Api], Awaitable[object]]
+
+
+async def _demote(api: Api) -> None:
+    assert (await api.call("PATCH", path_of(api, "admin"), {"role": "member"})).status == 200
+
+
+async def _remove(api: Api) -> None:
+    assert (await api.call("DELETE", path_of(api, "admin"))).status == 200
+
+
+async def _revoke(api: Api) -> None:
+    (newest, *_) = await api.read("/v1/tokens")
+    assert (await api.call("DELETE", f"/v1/tokens/{newest['id']}")).status == 200
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize(
+    ("meanwhile", "problem"),
+    [
+        (_demote, (403, "not-allowed")),
+        (_remove, (401, "invalid-credential")),
+        (_revoke, (401, "invalid-credential")),
+    ],
+)
+@pytest.mark.parametrize(
+    ("method", "path", "rest"),
+    [
+        ("POST", "/v1/invitations", b'"email": "x@new.example"}'),
+        ("PATCH", "/v1/people/{viewer}", b'"role": "admin"}'),
+        ("PATCH", "/v1/account", b'"name": "Mine"}'),
+        ("POST", "/v1/tokens", b'"name": "x", "scopes": ["account:read"]}'),
+    ],
+)
+async def test_rights_are_read_again_after_the_body(
+    api: Api, method: str, path: str, rest: bytes, meanwhile: Meanwhile, problem: tuple[int, str]
+) -> None:
+    """Whoever loses the right while the body arrives gives nobody access any more."""
+    if meanwhile is _demote and path == "/v1/tokens":
+        pytest.skip("members create tokens of their own")
+    platform = api.platform
+    async with platform.sessions() as session, session.begin():
+        token = await add_token(session, platform.acme, platform.acme.people["admin"], ALL_SCOPES)
+
+    async def is_authenticated() -> bool:
+        used = select(ApiToken.last_used_at).where(ApiToken.digest == digest_credential(token))
+        async with platform.sessions() as session:
+            return (await session.execute(used)).scalar_one() is not None
+
+    async def send_slowly() -> AsyncIterator[bytes]:
+        yield b"{"
+        async with asyncio.timeout(60):
+            while not await is_authenticated():
+                await asyncio.sleep(0.01)
+        await meanwhile(api)
+        yield rest
+
+    address = path.format(viewer=platform.acme.people["viewer"].public_id)
+    headers = {"Content-Type": "application/json"}
+    refused = await platform.call(method, address, send_slowly(), token=token, headers=headers)
+    assert refused.problem == problem
+    async with platform.sessions() as session:
+        by_admin = select(AuditEntry).where(AuditEntry.person_id == platform.acme.people["admin"].id)
+        assert (await session.execute(by_admin)).all() == []
