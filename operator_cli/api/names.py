@@ -5,9 +5,11 @@ Where only one thing exists the argument may be left out. Where several match, t
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 from operator_cli.api.client import Api
+from operator_cli.api.problems import ApiRefused
 from operator_cli.errors import CommandFailed, NoSuchName, UsageError
 from operator_cli.suggestions import suggest
 from operator_cli.terminal_text import sanitize
@@ -122,10 +124,12 @@ def choose(
     if not rows:
         raise NoSuchName(f"There is no {noun}{where} yet.")
     if name is None:
-        raise CommandFailed(f"There are several {noun}s{where}. Name one of them: {_join(map(label, rows))}.")
+        raise CommandFailed(
+            f"There are several {_plural(noun)}{where}. Name one of them: {_join(map(label, rows))}."
+        )
     if matching:
         raise CommandFailed(
-            f"{name!r} means several {noun}s{where}. Name one of them: {_join(map(label, matching))}."
+            f"{name!r} means several {_plural(noun)}{where}. Name one of them: {_join(map(label, matching))}."
         )
     labels: dict[str, str] = {}
     # By position, so that the slug of one row comes before the same name of another.
@@ -136,6 +140,25 @@ def choose(
     suggestion = suggest(name, filter(None, labels), labels)
     listed = "" if suggestion else f" There are: {_join(map(label, rows))}."
     raise NoSuchName(f"There is no {noun} {name!r}{where}.{suggestion}{listed}")
+
+
+def request_first(parents: Iterable[T], request: Callable[[T], Any]) -> tuple[T, Any] | None:
+    """Return the first parent for which `request` does not answer 404, with the answer; None without one.
+
+    For objects with a number that no other object of the installation has, such as deliveries: people name them by
+    the number alone, the API by parent and number. Raises `CommandFailed`.
+    """
+    for parent in parents:
+        try:
+            return parent, request(parent)
+        except ApiRefused as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+    return None
+
+
+def _plural(noun: str) -> str:
+    return f"{noun.removesuffix('y')}ies" if noun.endswith("y") else f"{noun}s"
 
 
 def _matching(rows: Sequence[T], name: str, keys: Callable[[T], Sequence[str]]) -> list[T]:
@@ -157,6 +180,16 @@ def _join(labels: Iterable[str]) -> str:
     names = sorted(sanitize(label, max_length=100) for label in labels)
     more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     return ", ".join(names[:_MAX_LISTED]) + more
+
+
+def list_projects(api: Api, name: str | None = None) -> list[Project]:
+    """Return all projects that the caller may read, or the one of this name. Raises `CommandFailed`."""
+    return _list_projects(api) if name is None else [resolve_project(api, name)]
+
+
+def list_environments(api: Api) -> list[Environment]:
+    """Return all environments that the caller may read. Raises `CommandFailed`."""
+    return [environment for project in _list_projects(api) for environment in _environments_of(project)]
 
 
 def _list_projects(api: Api) -> list[Project]:

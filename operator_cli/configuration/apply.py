@@ -1,25 +1,40 @@
 """Apply a configuration document and follow the configuration run until it is finished: `pharos config apply`."""
 
 import argparse
-import asyncio
 import json
 import re
 import sys
 import time
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Final
 
+from operator_cli.api.client import Api, open_api
+from operator_cli.api.names import (
+    Project,
+    list_projects,
+    request_first,
+    resolve_environment,
+    resolve_project,
+)
+from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import confirm
-from operator_cli.configuration.document_arguments import read_plan_params
-from operator_cli.control_client import RequestAction, open_client, request_action
-from operator_cli.deployments.follow import INTERRUPTED
-from operator_cli.errors import CommandFailed, InstallationUnreachable
+from operator_cli.configuration.document_arguments import explaining_faults, read_document_body
+from operator_cli.errors import (
+    AWAITS_APPROVAL,
+    INTERRUPTED,
+    CommandFailed,
+    InstallationUnreachable,
+    NoSuchName,
+    UsageError,
+)
 from operator_cli.messages import OutageNotice, describe_not_live, qualify_commands
+from operator_cli.terminal_text import sanitize
 
 ConfigurationRun = dict[str, Any]
+Review = dict[str, Any]
 
-_POLL_SECONDS = 0.3
-_WARN_AFTER_SECONDS = 5.0
+_NOT_ALLOWED: Final = "deploy-not-allowed"
+_POLL_SECONDS: Final = 0.3
 _ENVIRONMENT = re.compile(r"environments(?:\.|\[\")([a-z0-9-]+)(?:\"\])?")
 _VARIABLES = ("variables.", "variables[")
 
@@ -27,18 +42,16 @@ _VARIABLES = ("variables.", "variables[")
 def apply_configuration(arguments: argparse.Namespace) -> int:
     """Review the document, ask, start a configuration run and follow it. Return the exit status.
 
-    Returns 0 if the run succeeds or nothing changes, 1 if the person refuses. If the run fails, returns 1 with
-    `--json` and raises `CommandFailed` without.
+    Returns 0 if the run succeeds or nothing changes, 1 if the person refuses, `AWAITS_APPROVAL` if a second person
+    has to apply the review. If the run fails, returns 1 with `--json` and raises `CommandFailed` without.
     """
-    result = request_action(
-        arguments, "configuration/review", {**read_plan_params(arguments), "by": arguments.by}
-    )
-    project, review = result["project"], result["review"]
+    is_own = arguments.review is None
+    api, project, review = _make_review(arguments) if is_own else _find_review(arguments)
     if not (arguments.json and arguments.yes):
         # Imported here: rich is slow to import, and --json needs none of it.
         from operator_cli.configuration.diff import open_console, show_plan
 
-        show_plan(open_console(stderr=arguments.json), project, review["plan"])
+        show_plan(open_console(stderr=arguments.json), project.slug, review["plan"])
         sys.stdout.flush()
     if not review["plan"]["actions"]:
         if arguments.json:
@@ -46,21 +59,66 @@ def apply_configuration(arguments: argparse.Namespace) -> int:
         return 0
     if not confirm(arguments, _describe_plan(project, review["plan"]["summary"])):
         return 1
-    params = {"review_id": review["id"], "by": arguments.by, "approved_by": arguments.approved_by}
-    return follow_run(arguments, request_action(arguments, "configuration/apply", params))
+    try:
+        run = api.post("projects", project.id, "configuration", "reviews", review["id"], "apply")
+    except ApiRefused as error:
+        if error.slug != _NOT_ALLOWED:
+            raise
+        detail = sanitize(str(error.document.get("detail")), max_length=2000)
+        if not is_own:
+            raise CommandFailed(detail) from None
+        return _report_waiting(arguments, project, review, detail)
+    return follow_run(api, arguments, project, run)
 
 
-def _describe_plan(project: dict[str, Any], counts: dict[str, int]) -> str:
+def _make_review(arguments: argparse.Namespace) -> tuple[Api, Project, Review]:
+    if arguments.file is None:
+        raise UsageError("Name the document to apply, or a review with --review.")
+    body = read_document_body(arguments)
+    api = open_api(arguments)
+    project = resolve_project(api, arguments.project)
+    with explaining_faults(arguments.file):
+        return api, project, api.post("projects", project.id, "configuration", "reviews", body=body)
+
+
+def _find_review(arguments: argparse.Namespace) -> tuple[Api, Project, Review]:
+    if arguments.file is not None or arguments.bind or arguments.bind_file:
+        raise UsageError("--review has the document and its bindings already: leave them out.")
+    api, number = open_api(arguments), arguments.review
+    found = request_first(
+        list_projects(api, arguments.project),
+        lambda project: api.get("projects", project.id, "configuration", "reviews", number),
+    )
+    if found is None:
+        raise NoSuchName(f"There is no review {number}; `pharos config apply FILE` makes one.")
+    return api, *found
+
+
+def _describe_plan(project: Project, counts: dict[str, int]) -> str:
     return (
         f"create {counts['create']}, change {counts['update']} and delete {counts['delete']} resources of "
-        f"{project['slug']}"
+        f"{project.slug}"
     )
 
 
-def follow_run(arguments: argparse.Namespace, run: ConfigurationRun) -> int:
+def _report_waiting(arguments: argparse.Namespace, project: Project, review: Review, detail: str) -> int:
+    """Print what the second person does. Return the exit status."""
+    if arguments.json:
+        print(json.dumps(review))
+        return AWAITS_APPROVAL
+    print(
+        qualify_commands(
+            f"{detail}\nReview {review['id']} is open until {review['expires_at'][11:16]} UTC. The second person "
+            f"applies it: `pharos config apply --review {review['id']} --project {project.slug}`."
+        )
+    )
+    return AWAITS_APPROVAL
+
+
+def follow_run(api: Api, arguments: argparse.Namespace, project: Project, run: ConfigurationRun) -> int:
     """Print each step as it ends, until the run is finished. Return the exit status. Ctrl-C does not end the run."""
     try:
-        ended = asyncio.run(_follow(arguments, run))
+        ended = _follow(api, arguments, project, run)
     except KeyboardInterrupt:
         number = run["id"]
         print(
@@ -76,35 +134,32 @@ def follow_run(arguments: argparse.Namespace, run: ConfigurationRun) -> int:
         print(json.dumps(ended))
     elif is_successful:
         print(f"Application {ended['id']} has succeeded.")
-        _show_changed_variables(arguments, list_changed_variables(ended))
+        _show_changed_variables(api, list_changed_variables(project.slug, ended))
     else:
-        raise CommandFailed(_describe_failure(ended))
+        raise CommandFailed(_describe_failure(project, ended))
     return 0 if is_successful else 1
 
 
-def _show_changed_variables(arguments: argparse.Namespace, environments: list[str]) -> None:
+def _show_changed_variables(api: Api, environments: list[str]) -> None:
     """Print for each environment how its changed variables become live: by an approval, or with the next deploy."""
-    pending: dict[str, int] = {}
-    if environments:
-        for change in request_action(arguments, "variables/waiting"):
-            pending[f"{change['project']}/{change['environment']}"] = change["id"]
-    for environment in environments:
-        if environment in pending:
-            number = pending[environment]
+    for path in environments:
+        details = api.get("environments", resolve_environment(api, path).id)
+        waiting = details["waiting"]["variable_changes"]
+        if waiting:
             print(
                 qualify_commands(
-                    f"{environment}: change {number} of its variables waits for a second person: `pharos approve "
-                    f"variables {number} --by EMAIL`."
+                    f"{path}: change {waiting[0]} of its variables waits for a second person: `pharos approve "
+                    f"variables {waiting[0]}`."
                 )
             )
         else:
-            print(f"{environment}: changed variables. {describe_not_live(environment)}")
+            print(f"{path}: changed variables. {describe_not_live(path)}")
 
 
-def list_changed_variables(run: ConfigurationRun) -> list[str]:
+def list_changed_variables(project: str, run: ConfigurationRun) -> list[str]:
     """Return the environments (`project/environment`) that existed before and whose variables the run changed."""
     return [
-        f"{run['project']['slug']}/{found[1]}"
+        f"{project}/{found[1]}"
         for step in run["operations"]
         if step["action"] == "update"
         and (found := _ENVIRONMENT.fullmatch(step["resource"]))
@@ -112,51 +167,32 @@ def list_changed_variables(run: ConfigurationRun) -> list[str]:
     ]
 
 
-async def _follow(arguments: argparse.Namespace, run: ConfigurationRun) -> ConfigurationRun:
+def _follow(
+    api: Api, arguments: argparse.Namespace, project: Project, run: ConfigurationRun
+) -> ConfigurationRun:
     """Return the finished run."""
     # Imported here: --json needs none of it.
     from operator_cli.configuration.run_screen import RunScreen
 
-    began, is_warned, outage = time.monotonic(), False, OutageNotice()
-    async with open_client(arguments) as request:
-        with nullcontext() if arguments.json else RunScreen() as screen:
-            while True:
-                if screen is not None:
-                    screen.show(run)
-                if run["status"] != "running":
-                    return run
-                if _is_untouched(run) and not is_warned and time.monotonic() - began > _WARN_AFTER_SECONDS:
-                    is_warned = True
-                    print(
-                        qualify_commands(
-                            "pharos: No control plane seems to be running: start `pharos up` or `pharos control`."
-                        ),
-                        file=sys.stderr,
-                    )
-                await asyncio.sleep(_POLL_SECONDS)
-                run = await _poll(request, outage, run)
+    outage = OutageNotice()
+    with nullcontext() if arguments.json else RunScreen() as screen:
+        while True:
+            if screen is not None:
+                screen.show(run)
+            if run["status"] != "running":
+                return run
+            time.sleep(_POLL_SECONDS)
+            try:
+                run = api.get("projects", project.id, "configuration", "applications", run["id"])
+                outage.end()
+            except InstallationUnreachable as error:
+                outage.report(error)
 
 
-async def _poll(request: RequestAction, outage: OutageNotice, run: ConfigurationRun) -> ConfigurationRun:
-    """Return the current state of the run, or `run` while the installation is unreachable."""
-    try:
-        polled: ConfigurationRun = await request("configuration/show", {"id": run["id"]})
-    except InstallationUnreachable as error:
-        outage.report(error)
-        return run
-    outage.end()
-    return polled
-
-
-def _is_untouched(run: ConfigurationRun) -> bool:
-    """Return True if no step has begun."""
-    return all(step["status"] == "pending" for step in run["operations"])
-
-
-def _describe_failure(run: ConfigurationRun) -> str:
+def _describe_failure(project: Project, run: ConfigurationRun) -> str:
     """Return what to do about a failed run; the cause is printed with the step."""
     number, steps = run["id"], run["operations"]
-    name = f"Application {number} of {run['project']['slug']}"
+    name = f"Application {number} of {project.slug}"
     if run["status"] == "canceled":
         return (
             f"{name} was canceled, at least in part. `pharos config show {number}` lists its operations, `pharos "

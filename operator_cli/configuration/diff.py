@@ -25,8 +25,11 @@ def open_console(*, stderr: bool = False) -> Console:
     return Console(highlight=False, soft_wrap=True, stderr=stderr)
 
 
-def show_plan(console: Console, project: dict[str, Any], plan: dict[str, Any]) -> None:
-    """Print the steps of a plan, their count, what waits for approval, and what the document does not mention."""
+def show_plan(console: Console, project: str, plan: dict[str, Any]) -> None:
+    """Print the steps of a plan, their count, what waits for approval, and what the document does not mention.
+
+    `project` is the slug.
+    """
     for step in plan["actions"]:
         for line in (*format_step(step), Text()):
             console.print(line)
@@ -58,9 +61,9 @@ def show_plan(console: Console, project: dict[str, Any], plan: dict[str, Any]) -
         )
 
 
-def _describe_counts(project: dict[str, Any], plan: dict[str, Any]) -> str:
+def _describe_counts(project: str, plan: dict[str, Any]) -> str:
     if not plan["actions"]:
-        return f"No changes: {project['slug']} is as the document says."
+        return f"No changes: {project} is as the document says."
     counts = plan["summary"]
     return f"{counts['create']} to create, {counts['update']} to change, {counts['delete']} to delete."
 

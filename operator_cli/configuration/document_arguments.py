@@ -3,22 +3,31 @@
 import argparse
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from operator_cli.arguments import add_project_argument
+from operator_cli.api.problems import ApiRefused
+from operator_cli.documents import read_faults, read_other_errors
 from operator_cli.errors import CommandFailed
 from operator_cli.read_text import read_document, read_variables
+from operator_cli.terminal_text import sanitize
 
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
-def add_document_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `FILE`, `--project`, `--bind` and `--bind-file`."""
+def add_file_argument(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
+    """Add `FILE`."""
     parser.add_argument(
-        "file", metavar="FILE", help="YAML of up to 50,000 characters; - reads standard input"
+        "file",
+        nargs="?" if is_optional else None,
+        metavar="FILE",
+        help="YAML of up to 50,000 characters; - reads standard input",
     )
-    add_project_argument(parser, "prj_…, its number or slug; may be left out where there is only one")
+
+
+def add_bindings(parser: argparse.ArgumentParser) -> None:
+    """Add `--bind` and `--bind-file`."""
     parser.add_argument(
         "--bind",
         action="append",
@@ -37,8 +46,8 @@ def add_document_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_plan_params(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the parameters of "configuration/plan" and "configuration/review".
+def read_document_body(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the body of a request for a plan or a review.
 
     Raises `CommandFailed`, whose message contains no value of a binding.
     """
@@ -51,7 +60,27 @@ def read_plan_params(arguments: argparse.Namespace) -> dict[str, Any]:
     for file in arguments.bind_file:
         bindings |= _read_file(file)
     bindings |= _parse_bindings(arguments.bind, os.environ)
-    return {"project_id": arguments.project_id, "document": document, "bindings": bindings}
+    return {"document": document, "bindings": bindings}
+
+
+@contextmanager
+def explaining_faults(file: str) -> Iterator[None]:
+    """Raise a refusal of the document in `file` or its bindings with a line for each fault."""
+    try:
+        yield
+    except ApiRefused as error:
+        faults, bindings = read_faults(error, "document"), read_other_errors(error, "bindings")
+        lines = [f"  {fault.format(file)}" for fault in faults]
+        if lines:
+            lines.insert(0, "The document cannot be used:")
+        if bindings:
+            lines.append("The bindings cannot be used:")
+            lines += [
+                f"  {sanitize(f'{name}: {message}' if name else message)}" for name, message in bindings
+            ]
+        if not lines:
+            raise
+        raise CommandFailed("\n".join(lines)) from None
 
 
 def _read_file(file: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ Step = dict[str, Any]
 
 
 class RunScreen:
-    """Prints the documents of the action "configuration/show"."""
+    """Prints a configuration run as the API describes it, again and again."""
 
     def __init__(self) -> None:
         console = open_console()

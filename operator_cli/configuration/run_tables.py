@@ -1,14 +1,14 @@
 """Print configuration runs and their steps."""
 
+import argparse
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from operator_cli.configuration.diff import format_resource, format_step, open_console
 from operator_cli.durations import format_age
-from operator_cli.messages import qualify_commands
+from operator_cli.tables import Column, print_table
 from operator_cli.terminal_text import sanitize
 
 _COLOURS = {
@@ -21,30 +21,41 @@ _COLOURS = {
 _MAX_ERROR_LENGTH = 4000
 
 
-def show_runs(runs: list[dict[str, Any]]) -> None:
-    """Print one line for each run, newest first."""
-    if not runs:
-        print(qualify_commands("No applications yet. `pharos config apply FILE` makes one."))
-        return
-    table = Table("ID", "Project", "Status", "Operations", "When", box=None, pad_edge=False)
-    table.columns[0].no_wrap = table.columns[-1].no_wrap = True
-    for run in runs:
-        counts = run["counts"]
-        step_counts = [f"{counts[status]} {status}" for status in _COLOURS if status in counts]
-        table.add_row(
-            str(run["id"]),
-            run["project"]["slug"],
-            format_status(run["status"]),
-            ", ".join(step_counts),
-            format_age(run["created_at"]),
-        )
-    Console().print(table)
+def show_runs(
+    arguments: argparse.Namespace, runs: Sequence[dict[str, Any]], projects: Mapping[int, str]
+) -> None:
+    """Print one line for each run. `projects` has the slugs by the ID of the run."""
+    print_table(
+        arguments,
+        [
+            Column("ID", is_number=True),
+            Column("Project", wraps=False),
+            Column("Status", wraps=False),
+            Column("Operations"),
+            Column("When", wraps=False),
+        ],
+        [
+            (
+                run["id"],
+                projects[run["id"]],
+                format_status(run["status"]),
+                _describe_counts(run["counts"]),
+                format_age(run["created_at"]),
+            )
+            for run in runs
+        ],
+        empty="No applications yet. `pharos config apply FILE` makes one.",
+    )
 
 
-def show_run(run: dict[str, Any]) -> None:
+def _describe_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{counts[status]} {status}" for status in _COLOURS if status in counts)
+
+
+def show_run(project: str, run: dict[str, Any]) -> None:
     """Print the status and times of a run, and each step with its changes and its status."""
     console = open_console()
-    head = Text(f"Application {run['id']} of {run['project']['slug']}: ", style="bold")
+    head = Text(f"Application {run['id']} of {project}: ", style="bold")
     console.print(head.append_text(format_status(run["status"])))
     finished = run["finished_at"] or "not yet"
     console.print(f"review {run['review_id']}, made {run['created_at']}, finished {finished}")

@@ -1,112 +1,124 @@
 """Command `pharos ps`, and the output of processes for `pharos logs ENVIRONMENT`."""
 
 import argparse
-import asyncio
 import json
 import sys
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
 from typing import Any
 
-from operator_cli.arguments import add_optional_environment_argument
-from operator_cli.control_client import (
-    WHICH_INSTALLATION,
-    RequestAction,
-    add_data_and_json_arguments,
-    open_client,
-    request_action,
-)
-from operator_cli.errors import InstallationUnreachable
-from operator_cli.messages import OutageNotice, print_result
+from operator_cli.api.client import Api, open_api
+from operator_cli.api.event_stream import Event
+from operator_cli.api.names import Environment, list_environments, resolve_environment
+from operator_cli.api.problems import ApiRefused
+from operator_cli.arguments import add_client_arguments, add_optional_environment_argument
+from operator_cli.messages import print_result
 from operator_cli.terminal_text import sanitize
 
-_POLL_SECONDS = 0.4
-# Half of what one request reads of a file: with more than this, more may be waiting.
-_LARGE_OUTPUT = 128 * 1024
 _MAX_LINE_LENGTH = 20_000
 _COLOURS = ("cyan", "green", "magenta", "blue", "yellow")
 
-Output = dict[str, Any]
+Output = Mapping[str, Any]
+"""Lines of one process, as the API has them."""
 
 
 def register_ps(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "ps",
         help="show what runs",
-        description="Environments that have a live release or running processes: the address, the live release, and "
-        f"the processes as their deployer last saw them. {WHICH_INSTALLATION}",
+        description="Environments that have a live release, a deployment in progress or running processes: the "
+        "address, the live release, and the processes as their deployer last saw them.",
     )
     add_optional_environment_argument(
-        parser, "show this one only: env_…, its number, its slug, or PROJECT/SLUG"
+        parser, "its name (production, or shop/production) or ID; all that run something if left out"
     )
-    add_data_and_json_arguments(parser)
+    add_client_arguments(parser)
     parser.set_defaults(run=_run_ps)
 
 
 def _run_ps(arguments: argparse.Namespace) -> int:
+    api = open_api(arguments)
+    found = [(environment.path, _read_processes(api, environment)) for environment in _choose(api, arguments)]
+    # One that was named is shown in any case.
+    shown = [
+        (path, document)
+        for path, document in found
+        if document is not None and (arguments.environment is not None or _runs_something(document))
+    ]
     return print_result(
-        arguments,
-        request_action(arguments, "runtime/list", {"environment_id": arguments.environment}),
-        _show_processes,
+        arguments, [document for _, document in shown], lambda _: _show_processes(arguments, shown)
     )
 
 
-def _show_processes(environments: list[dict[str, Any]]) -> None:
+def _choose(api: Api, arguments: argparse.Namespace) -> list[Environment]:
+    if arguments.environment is None:
+        return list_environments(api)
+    return [resolve_environment(api, arguments.environment)]
+
+
+def _read_processes(api: Api, environment: Environment) -> dict[str, Any] | None:
+    """Return what runs there; None if the environment was removed meanwhile, as previews often are."""
+    try:
+        document: dict[str, Any] = api.get("environments", environment.id, "processes")
+    except ApiRefused as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return None
+        raise
+    return document
+
+
+def _runs_something(document: Mapping[str, Any]) -> bool:
+    return bool(document["live"] or document["active_deployment"] or document["instances"])
+
+
+def _show_processes(arguments: argparse.Namespace, shown: list[tuple[str, dict[str, Any]]]) -> None:
     # Imported here: rich is slow to import, and --json needs none of it.
     from operator_cli.environments.runtime_tables import show_runtime
 
-    show_runtime(environments)
+    show_runtime(arguments, shown)
 
 
-def show_process_output(arguments: argparse.Namespace, environment_path: str, lines: int) -> int:
+def show_process_output(api: Api, arguments: argparse.Namespace, environment: Environment, lines: int) -> int:
     """Print the last `lines` of each process, with `--follow` also new ones. Return exit status 0."""
-    asyncio.run(_show_output(arguments, environment_path, lines))
+    path = ("environments", environment.id, "processes", "output")
+    if arguments.follow:
+        _follow(OutputScreen(as_json=arguments.json), api.stream(*path, query={"tail": lines}))
+        return 0
+    document = api.get(*path, query={"tail": lines})
+    if arguments.json:
+        print(json.dumps(document))
+    else:
+        _show_once(environment, document["outputs"])
     return 0
 
 
-async def _show_output(arguments: argparse.Namespace, environment_path: str, lines: int) -> None:
-    async with open_client(arguments) as request:
-        result = await request("runtime/output", {"environment_id": environment_path})
-        for output in result["outputs"]:
-            output["text"] = _last_lines(output["text"], lines)
-        if arguments.follow:
-            await _follow(request, OutputScreen(as_json=arguments.json), environment_path, result["outputs"])
-        elif arguments.json:
-            print(json.dumps(result))
-        else:
-            _show_once(result)
-
-
-def _show_once(result: dict[str, Any]) -> None:
+def _show_once(environment: Environment, outputs: list[dict[str, Any]]) -> None:
     screen = OutputScreen(as_json=False)
-    for output in result["outputs"]:
+    for output in outputs:
         # Without --follow an unfinished last line is shown as it is.
-        screen.show({**output, "text": output["text"] + output["rest"]})
-    if not any(output["text"] or output["rest"] for output in result["outputs"]):
-        print(f"The processes of {result['environment']} have printed nothing.", file=sys.stderr)
+        unfinished = [output["unfinished"]] if output["unfinished"] else []
+        screen.show({**output, "lines": [*output["lines"], *unfinished]})
+    if not any(output["lines"] or output["unfinished"] for output in outputs):
+        print(f"The processes of {environment.path} have printed nothing.", file=sys.stderr)
 
 
-async def _follow(
-    request: RequestAction, screen: "OutputScreen", environment_path: str, outputs: list[Output]
-) -> None:
-    offsets: dict[str, int] = {}
-    outage = OutageNotice()
-    while True:
-        for output in outputs:
-            screen.show(output)
-        offsets |= {output["key"]: output["offset"] for output in outputs}
-        if not any(len(output["text"]) > _LARGE_OUTPUT for output in outputs):
-            await asyncio.sleep(_POLL_SECONDS)
-        params = {"environment_id": environment_path, "offsets": offsets}
-        try:
-            outputs = (await request("runtime/output", params))["outputs"]
-            outage.end()
-        except InstallationUnreachable as error:
-            outage.report(error)
-            outputs = []
+def _follow(screen: "OutputScreen", events: Iterable[Event]) -> None:
+    """Print the lines of an event stream.
 
-
-def _last_lines(text: str, lines: int) -> str:
-    """Return the last finished lines of the text."""
-    return "".join(f"{line}\n" for line in text.split("\n")[-lines - 1 : -1])
+    After a broken connection the stream continues after the last position, so lines that came without one come
+    again. They are held back until their position has come.
+    """
+    held: list[Output] = []
+    is_first = True
+    for event in events:
+        if event.name == "output":
+            held.append(event.data)
+        elif event.name == "position":
+            for output in held:
+                # The first lines are the last ones of longer output, which everybody expects.
+                is_gap = output["truncated"] and not is_first
+                screen.show(output, is_gap=is_gap)
+            held, is_first = [], False
 
 
 class OutputScreen:
@@ -119,15 +131,16 @@ class OutputScreen:
         self._console = Console(highlight=False, soft_wrap=True)
         self._colours: dict[str, str] = {}
 
-    def show(self, output: Output) -> None:
-        """Print the lines of one process."""
-        if output["cut"] and not self._as_json:
-            self._print(output["name"], "(cut here, as it had become long: lines may be missing)")
-        for line in output["text"].removesuffix("\n").split("\n") if output["text"] else ():
+    def show(self, output: Output, *, is_gap: bool = False) -> None:
+        """Print the lines of one process. `is_gap`: lines before them were removed before anybody read them."""
+        name = f"{output['process']}.{output['number']}"
+        if is_gap and not self._as_json:
+            self._print(name, "(cut here, as it had become long: lines may be missing)")
+        for line in output["lines"]:
             if self._as_json:
                 print(json.dumps({"process": output["process"], "number": output["number"], "text": line}))
             else:
-                self._print(output["name"], line.removesuffix("\r"))
+                self._print(name, line.removesuffix("\r"))
         sys.stdout.flush()
 
     def _print(self, name: str, line: str) -> None:

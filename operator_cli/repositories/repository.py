@@ -1,70 +1,72 @@
-"""`pharos repository list|connect|new-secret|set-branch|set|disconnect`."""
+"""`pharos repository list|show|connect|new-secret|set-branch|set|disconnect`."""
 
 import argparse
-from functools import partial
 from typing import Any
 
-from git_hosts.all_hosts import HOSTS
-from operator_cli.arguments import ON_OFF, add_project_argument, add_subcommands, add_yes_argument, confirm
-from operator_cli.control_client import WHICH_INSTALLATION, request_action
+from operator_cli.api.client import Api, open_api
+from operator_cli.api.names import Row, resolve_project
+from operator_cli.arguments import (
+    ON_OFF,
+    add_project_argument,
+    add_verbs,
+    add_yes_argument,
+    confirm,
+)
+from operator_cli.errors import UsageError
 from operator_cli.messages import print_result
+from operator_cli.repositories.find import HELP, add_repository_argument, resolve_repository
 from operator_cli.repositories.webhook_setup import (
     add_secret_arguments,
-    add_webhook_url,
-    read_secret_params,
+    read_secret,
+    save_secret,
     show_webhook,
 )
 
-_SUBCOMMANDS = {
+_VERBS = {
     "list": "list repositories with their projects and whether their webhooks are processed",
+    "show": "show a repository with all its settings",
     "connect": "connect a project to a repository; the secret of the webhook is shown once",
     "new-secret": "replace the secret of its webhook; deliveries signed with the old one are refused from then on",
     "set-branch": "set the branch to deploy when neither a deployment nor its environment names one",
-    "set": "set whether its webhooks are processed, whether pull requests from forks get previews, and its ID",
+    "set": "change its branch, whether its webhooks are processed, whether pull requests from forks get previews, and "
+    "its ID at the Git host",
     "disconnect": "disconnect it from its project; not while a deployment is active, and deployments that wait for "
     "approval are canceled",
 }
-_KINDS = (*HOSTS, "git")
+# As in `git_hosts.all_hosts`, which takes 0.1 s to import.
+_KINDS = ("github", "gitlab", "bitbucket", "git")
+_LEARN_HOST_ID = "auto"
 
 
 def register_repository(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "repository",
-        help="connect projects to the Git repositories that they are deployed from",
-        description="Git repositories: where projects are deployed from. A project has one at a time. "
-        f"{WHICH_INSTALLATION}",
+        help="Git repositories that projects are deployed from",
+        description="Git repositories: where projects are deployed from. A project has one at a time.",
     )
-    add_subcommands(parser, _SUBCOMMANDS, _run, _add_arguments)
+    add_verbs(parser, _VERBS, _run, _add_arguments)
 
 
-def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    if name not in ("list", "connect"):
-        parser.add_argument("id", type=int, metavar="ID", help="ID as `list` shows it")
-    match name:
+def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
+    match verb:
+        case "list":
+            return
         case "connect":
             _add_connect_arguments(parser)
+            return
+        case "show":
+            parser.add_argument(
+                "repository", nargs="?", metavar="REPOSITORY", help=f"{HELP}; the only one if left out"
+            )
+            return
+    add_repository_argument(parser)
+    match verb:
         case "new-secret":
             add_secret_arguments(parser)
-            parser.add_argument(
-                "--signing",
-                action="store_true",
-                help="GitLab only: replace a plain secret with a signing token",
-            )
         case "set-branch":
             parser.add_argument("branch", metavar="BRANCH", help="its name: main")
         case "set":
-            parser.add_argument("--push-deploys", choices=ON_OFF, help="whether its webhooks are processed")
-            parser.add_argument(
-                "--forks",
-                choices=ON_OFF,
-                help="whether pull requests from forks get previews: anybody may open one, and its code runs here",
-            )
-            parser.add_argument(
-                "--host-id",
-                metavar="ID",
-                help="repository ID at the Git host, as `pharos webhooks show` prints it: only deliveries with this ID "
-                "deploy. auto: learn it from the next delivery",
-            )
+            _add_settings(parser)
         case "disconnect":
             add_yes_argument(parser)
 
@@ -79,72 +81,124 @@ def _add_connect_arguments(connect: argparse.ArgumentParser) -> None:
     connect.add_argument(
         "--kind", choices=_KINDS, help="its Git host (recognized from a well-known address, else git)"
     )
-    connect.add_argument("--branch", metavar="BRANCH", default="main", help="the branch to deploy (main)")
-    add_project_argument(connect, "prj_…, its number or slug; may be left out where there is only one")
+    connect.add_argument("--branch", metavar="BRANCH", help="the branch to deploy (main)")
+    add_project_argument(connect, dest="project")
     add_secret_arguments(connect)
 
 
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--branch", metavar="BRANCH", help="as `set-branch` does")
+    parser.add_argument("--push-deploys", choices=ON_OFF, help="whether its webhooks are processed")
+    parser.add_argument(
+        "--forks",
+        choices=ON_OFF,
+        help="whether pull requests from forks get previews: anybody may open one, and its code runs here",
+    )
+    parser.add_argument(
+        "--host-id",
+        metavar="ID",
+        help="repository ID at the Git host, as `pharos webhooks show` prints it: only deliveries with this ID "
+        f"deploy. {_LEARN_HOST_ID}: learn it from the next delivery",
+    )
+
+
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.subcommand == "disconnect" and not confirm(
-        arguments, f"disconnect repository {arguments.id}, so that its project cannot be deployed"
+    api = open_api(arguments)
+    match arguments.verb:
+        case "list":
+            return print_result(
+                arguments, api.get_all("repositories"), lambda rows: _show_list(arguments, rows)
+            )
+        case "connect":
+            return print_result(arguments, _connect(api, arguments), _show_connected)
+    repository = resolve_repository(api, arguments.repository)
+    match arguments.verb:
+        case "show":
+            return print_result(arguments, api.get("repositories", repository["id"]), _show_one)
+        case "new-secret":
+            return print_result(arguments, _renew_secret(api, arguments, repository), _show_new_secret)
+        case "disconnect":
+            return _disconnect(api, arguments, repository)
+    changes = {"branch": arguments.branch} if arguments.verb == "set-branch" else _read_changes(arguments)
+    return print_result(arguments, api.patch("repositories", repository["id"], body=changes), _show_changed)
+
+
+def _connect(api: Api, arguments: argparse.Namespace) -> dict[str, Any]:
+    body = {
+        "url": arguments.url,
+        "kind": arguments.kind,
+        "branch": arguments.branch,
+        **read_secret(arguments),
+    }
+    project = resolve_project(api, arguments.project)
+    made: dict[str, Any] = api.post("projects", project.id, "repository", body=body)
+    save_secret(api.target, made, is_new=True)
+    return made
+
+
+def _renew_secret(api: Api, arguments: argparse.Namespace, repository: Row) -> dict[str, Any]:
+    body = read_secret(arguments)
+    renewed: dict[str, Any] = api.post("repositories", repository["id"], "webhook-secret", body=body)
+    save_secret(api.target, renewed, is_new=False)
+    return renewed
+
+
+def _disconnect(api: Api, arguments: argparse.Namespace, repository: Row) -> int:
+    slug, number = repository["project"]["slug"], repository["id"]
+    if not confirm(
+        arguments, f"disconnect {repository['url']} from the project {slug}, so that it cannot be deployed"
     ):
         return 1
-    return print_result(arguments, _request(arguments), partial(_show, arguments.subcommand))
+    return print_result(
+        arguments,
+        api.delete("repositories", number),
+        lambda _: print(f"Repository {number} is disconnected from the project {slug}."),
+    )
 
 
-def _show(subcommand: str, result: Any) -> None:
-    match subcommand:
-        case "list":
-            # Imported here: rich is slow to import, and --json needs none of it.
-            from operator_cli.repositories.tables import show_repositories
-
-            show_repositories(result)
-        case "connect":
-            print(
-                f"Repository {result['id']}: the project {result['project']['slug']} is deployed from {result['url']}, "
-                f"branch {result['branch']} ({result['kind']})."
-            )
-            show_webhook(result)
-        case "new-secret":
-            print(
-                f"Repository {result['id']} has a new secret. Deliveries signed with the old one are refused."
-            )
-            show_webhook(result)
-        case "set-branch":
-            print(f"Repository {result['id']} is deployed from the branch {result['branch']}.")
-        case "set":
-            print(_describe_settings(result))
-        case "disconnect":
-            print(f"Repository {result['id']} is disconnected from the project {result['project']['slug']}.")
+def _read_changes(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings to change. Raises `UsageError` if there are none."""
+    switches = {"push_deploys": arguments.push_deploys, "forks": arguments.forks}
+    changes: dict[str, Any] = {name: ON_OFF[word] for name, word in switches.items() if word is not None}
+    if arguments.branch is not None:
+        changes["branch"] = arguments.branch
+    if arguments.host_id is not None:
+        changes["host_id"] = None if arguments.host_id == _LEARN_HOST_ID else arguments.host_id
+    if not changes:
+        raise UsageError("Nothing to change. Give --branch, --push-deploys, --forks or --host-id.")
+    return changes
 
 
-def _describe_settings(result: dict[str, Any]) -> str:
-    if not result["push_deploys"]:
-        return f"Repository {result['id']}: its webhooks are not processed."
-    forks = "pull requests from forks get previews" if result["forks"] else "those from forks get none"
-    known = "" if result["host_id"] is None else f" Its ID at its host is {result['host_id']}."
-    return f"Repository {result['id']}: pushes deploy, and pull requests get previews; {forks}.{known}"
+def _show_list(arguments: argparse.Namespace, repositories: list[dict[str, Any]]) -> None:
+    # Imported here and below: rich is slow to import, and --json needs none of it.
+    from operator_cli.repositories.tables import show_repositories
+
+    show_repositories(arguments, repositories)
 
 
-def _request(arguments: argparse.Namespace) -> Any:
-    action = f"repositories/{arguments.subcommand}"
-    match arguments.subcommand:
-        case "list":
-            return request_action(arguments, action)
-        case "connect":
-            names = ("url", "kind", "branch", "project_id")
-            params = {name: getattr(arguments, name) for name in names}
-            result = request_action(arguments, action, {**params, **read_secret_params(arguments)})
-            return add_webhook_url(arguments, result, is_new=True)
-        case "new-secret":
-            params = {"id": arguments.id, "signing": arguments.signing, **read_secret_params(arguments)}
-            result = request_action(arguments, action, params)
-            return add_webhook_url(arguments, result, is_new=False)
-        case "set-branch":
-            return request_action(arguments, action, {"id": arguments.id, "branch": arguments.branch})
-        case "set":
-            words = {"push_deploys": arguments.push_deploys, "forks": arguments.forks}
-            switches = {name: ON_OFF[word] for name, word in words.items() if word is not None}
-            host_id = {} if arguments.host_id is None else {"host_id": arguments.host_id}
-            return request_action(arguments, action, {"id": arguments.id, **switches, **host_id})
-    return request_action(arguments, action, {"id": arguments.id})
+def _show_one(repository: dict[str, Any]) -> None:
+    from operator_cli.repositories.tables import show_repository
+
+    show_repository(repository)
+
+
+def _show_connected(repository: dict[str, Any]) -> None:
+    print(
+        f"Repository {repository['id']}: the project {repository['project']['slug']} is deployed from "
+        f"{repository['url']}, branch {repository['branch']} ({repository['kind']})."
+    )
+    show_webhook(repository)
+
+
+def _show_new_secret(repository: dict[str, Any]) -> None:
+    print(f"Repository {repository['id']} has a new secret. Deliveries signed with the old one are refused.")
+    show_webhook(repository)
+
+
+def _show_changed(repository: dict[str, Any]) -> None:
+    from operator_cli.repositories.tables import describe_webhooks
+
+    print(
+        f"Repository {repository['id']} of the project {repository['project']['slug']}: branch {repository['branch']}; "
+        f"{describe_webhooks(repository)}."
+    )

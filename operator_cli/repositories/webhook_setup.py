@@ -5,23 +5,26 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from git_hosts.all_hosts import HOSTS
-from operator_cli.credentials import get_base_url, save_repository
+from operator_cli.api.target import Target
 from operator_cli.errors import CommandFailed
 from operator_cli.read_text import read_text
-from operator_cli.settings import load_settings
-from pipeline_contracts.settings import Settings
 
 _SECRET_BYTES = 1024
+_LOCAL_ADDRESSES = ("http://127.0.0.1", "http://localhost")
 
 
 def add_secret_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `--plain-secret` and `--secret-file`."""
-    parser.add_argument(
-        "--plain-secret",
-        action="store_true",
-        help="for a GitLab without signing tokens: it sends its secret token unsigned",
+    """Add `--secret-kind` and `--secret-file`."""
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument(
+        "--secret-kind",
+        choices=("signing", "plain"),
+        help="for GitLab, which signs deliveries (signing) or, in old versions, sends the secret itself (plain). "
+        "Without it: signing, and for a new secret the present kind",
     )
+    # Older names.
+    for name, value in (("--plain-secret", "plain"), ("--signing", "signing")):
+        kind.add_argument(name, action="store_const", const=value, dest="secret_kind", help=argparse.SUPPRESS)
     parser.add_argument(
         "--secret-file",
         metavar="FILE",
@@ -30,47 +33,39 @@ def add_secret_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_secret_params(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the parameters for the secret. Raises `CommandFailed`."""
+def read_secret(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the members `secret` and `secret_kind` of a request. Raises `CommandFailed`."""
     file = arguments.secret_file
     secret = None if file is None else read_text(file, _SECRET_BYTES, f"{_SECRET_BYTES} bytes").strip()
-    return {"secret": secret, "plain_secret": arguments.plain_secret}
+    return {"secret": secret, "secret_kind": arguments.secret_kind}
 
 
-def add_webhook_url(arguments: argparse.Namespace, result: dict[str, Any], *, is_new: bool) -> dict[str, Any]:
-    """Return the result with the `url` of its `webhook`.
+def save_secret(target: Target, repository: Mapping[str, Any], *, is_new: bool) -> None:
+    """Save the secret in the credentials of a local `pharos up`: for a new repository, or one that they contain."""
+    if target.data is None or repository["webhook"] is None:
+        return
+    # Imported here: other installations do not need it.
+    from operator_cli.credentials import save_repository
 
-    Also save the secret in the credentials of a `pharos up`: for a new repository, or one that they contain.
-    """
-    if result["webhook"] is None:
-        return result
-    settings = load_settings()
-    if settings.database_url is None:
-        repository = {"id": result["id"], "kind": result["kind"], "secret": result["webhook"]["secret"]}
-        try:
-            save_repository(arguments.data, repository, result["project"]["id"], is_new=is_new)
-        except CommandFailed as error:
-            # The action has succeeded, and the secret is shown only this once.
-            print(f"pharos: {error}", file=sys.stderr)
-    url = f"{_base_url(arguments, settings)}/repositories/{result['id']}/webhook"
-    return {**result, "webhook": {"url": url, **result["webhook"]}}
+    saved = {"id": repository["id"], "kind": repository["kind"], "secret": repository["webhook"]["secret"]}
+    try:
+        save_repository(target.data, saved, repository["project"]["id"], is_new=is_new)
+    except CommandFailed as error:
+        # The request has succeeded, and the secret is shown only this once.
+        print(f"pharos: {error}", file=sys.stderr)
 
 
-def _base_url(arguments: argparse.Namespace, settings: Settings) -> str:
-    """Return the API root that Git hosts reach."""
-    if settings.public_url is None:
-        return get_base_url(arguments.data)
-    return f"{settings.public_url.rstrip('/')}/api"
-
-
-def show_webhook(result: Mapping[str, Any]) -> None:
+def show_webhook(repository: Mapping[str, Any]) -> None:
     """Print the URL and the secret of the webhook, and where to enter them."""
-    webhook = result["webhook"]
+    webhook = repository["webhook"]
     if webhook is None:
         return
+    # Imported here: it is slow to import.
+    from git_hosts.all_hosts import HOSTS
+
     print(
         f"Its webhook, with the secret, which is shown this once:\n  {webhook['url']}\n  {webhook['secret']}"
     )
-    print(HOSTS[result["kind"]].webhook_setup[webhook["kind"]])
-    if load_settings().public_url is None:
+    print(HOSTS[repository["kind"]].webhook_setup[webhook["secret_kind"]])
+    if webhook["url"].startswith(_LOCAL_ADDRESSES):
         print("If Git hosts reach this under another name, put that before /api; PHAROS_PUBLIC_URL sets it.")

@@ -1,15 +1,18 @@
-"""Command `pharos webhooks`: deliveries of Git hosts, and the pushes that wait."""
+"""`pharos webhooks list|show|replay|waiting`: deliveries of Git hosts, and the pushes that wait."""
 
 import argparse
-import json
-from functools import partial
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import Any
 
-from operator_cli.arguments import add_subcommands
-from operator_cli.control_client import WHICH_INSTALLATION, request_action
+from operator_cli.api.client import Api, open_api
+from operator_cli.api.names import Row, list_projects, request_first
+from operator_cli.arguments import add_project_argument, add_verbs
+from operator_cli.errors import NoSuchName
 from operator_cli.messages import print_result
+from operator_cli.repositories.find import HELP, resolve_repository
 
-_SUBCOMMANDS = {
+_MAX_COUNT = 1000
+_VERBS = {
     "list": "list the newest deliveries with the response to each and its reason",
     "show": "show one with its headers and its body",
     "replay": "process one again, as if it had just arrived; this deploys what its branch has now",
@@ -20,68 +23,104 @@ _SUBCOMMANDS = {
 def register_webhooks(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "webhooks",
-        help="list deliveries of Git hosts, replay one, and list waiting pushes",
+        help="deliveries of Git hosts, and waiting pushes",
         description="Signed webhook deliveries of Git hosts: those of the last 7 days are retained, with the response "
-        f"to each. {WHICH_INSTALLATION}",
+        "to each.",
     )
-    add_subcommands(parser, _SUBCOMMANDS, _run, _add_arguments)
+    add_verbs(parser, _VERBS, _run, _add_arguments)
 
 
-def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    match name:
-        case "list":
-            parser.add_argument(
-                "--repository", type=int, metavar="ID", help="of this one only: its ID, also one disconnected"
-            )
-            parser.add_argument(
-                "-n", "--limit", type=int, default=20, metavar="N", help="how many (20; 1 to 1000)"
-            )
-        case "show" | "replay":
-            parser.add_argument("id", type=int, metavar="ID", help="ID as `list` shows it")
+def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
+    if verb == "waiting":
+        add_project_argument(parser, "of this project only", dest="project")
+        return
+    parser.add_argument(
+        "--repository",
+        metavar="REPOSITORY",
+        help=f"of this one only: {HELP}. A disconnected one is named by its number",
+    )
+    if verb == "list":
+        parser.add_argument(
+            "-n",
+            "--limit",
+            type=_parse_count,
+            default=20,
+            metavar="N",
+            help=f"how many (20; 1 to {_MAX_COUNT})",
+        )
+    else:
+        parser.add_argument("id", type=int, metavar="ID", help="ID as `list` shows it")
+
+
+def _parse_count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= _MAX_COUNT:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {_MAX_COUNT}")
+    return int(text)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    return print_result(arguments, _request(arguments), partial(_show, arguments.subcommand))
+    api = open_api(arguments)
+    if arguments.verb == "waiting":
+        return _list_waiting(api, arguments)
+    if arguments.repository is None:
+        repositories: list[Any] = api.list_once("repositories")
+    else:
+        repositories = [resolve_repository(api, arguments.repository)]
+    if arguments.verb == "list":
+        deliveries: list[dict[str, Any]] = []
+        for repository in repositories:
+            deliveries += api.get_all("repositories", repository["id"], "deliveries", limit=arguments.limit)
+        deliveries.sort(key=lambda delivery: -int(delivery["id"]))
+        projects = {row["id"]: str(row["project"]["slug"]) for row in repositories}
+        return print_result(
+            arguments, deliveries[: arguments.limit], lambda rows: _show_list(arguments, rows, projects)
+        )
+    found = request_first(repositories, lambda row: _request(api, arguments, row))
+    if found is None:
+        raise NoSuchName(
+            f"There is no delivery {arguments.id} of the last 7 days. `pharos webhooks list` lists them; those of a "
+            "disconnected repository with --repository."
+        )
+    repository, delivery = found
+    if arguments.verb == "show":
+        return print_result(arguments, delivery, lambda found: _show_one(found, repository))
+    slugs = {int(repository["id"]): str(repository["project"]["slug"])}
+    return print_result(arguments, delivery, lambda replay: _show_list(arguments, [replay], slugs))
 
 
-def _request(arguments: argparse.Namespace) -> Any:
-    action = f"webhooks/{arguments.subcommand}"
-    match arguments.subcommand:
-        case "list":
-            return request_action(
-                arguments, action, {"repository_id": arguments.repository, "limit": arguments.limit}
-            )
-        case "waiting":
-            return request_action(arguments, action)
-    result = request_action(arguments, action, {"id": arguments.id})
-    if arguments.subcommand != "show" or result["body"] is None:
-        return result
-    return {**result, "body": _read_body(result["body"])}
+def _request(api: Api, arguments: argparse.Namespace, repository: Row) -> Any:
+    path = ("repositories", repository["id"], "deliveries", arguments.id)
+    return api.get(*path) if arguments.verb == "show" else api.post(*path, "replay")
 
 
-def _read_body(text: str) -> Any:
-    """Return the parsed body; the text itself if it is not JSON, as in a refused delivery."""
-    try:
-        return json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return text
+def _list_waiting(api: Api, arguments: argparse.Namespace) -> int:
+    waiting: list[dict[str, Any]] = []
+    slugs: dict[int, str] = {}
+    for project in list_projects(api, arguments.project):
+        pushes = api.get_all("projects", project.id, "waiting-pushes")
+        slugs |= {int(push["id"]): project.slug for push in pushes}
+        waiting += pushes
+    # As they will be deployed.
+    waiting.sort(key=lambda push: int(push["id"]))
+    return print_result(arguments, waiting, lambda rows: _show_waiting(arguments, rows, slugs))
 
 
-def _refuse(name: str) -> NoReturn:
-    # Python reads and writes NaN, which is not JSON.
-    raise ValueError(name)
+def _show_list(arguments: argparse.Namespace, rows: list[dict[str, Any]], slugs: Mapping[int, str]) -> None:
+    # Imported here and below: rich is slow to import, and --json needs none of it.
+    from operator_cli.repositories.tables import show_deliveries
+
+    show_deliveries(arguments, rows, slugs)
 
 
-def _show(subcommand: str, result: Any) -> None:
-    # Imported here: rich is slow to import, and --json needs none of it.
-    from operator_cli.repositories.tables import show_deliveries, show_delivery, show_waiting_pushes
+def _show_one(delivery: dict[str, Any], repository: Row) -> None:
+    from operator_cli.repositories.tables import show_delivery
 
-    match subcommand:
-        case "list":
-            show_deliveries(result)
-        case "show":
-            show_delivery(result)
-        case "replay":
-            show_deliveries([result])
-        case "waiting":
-            show_waiting_pushes(result)
+    show_delivery(delivery, repository)
+
+
+def _show_waiting(
+    arguments: argparse.Namespace, rows: list[dict[str, Any]], slugs: Mapping[int, str]
+) -> None:
+    from operator_cli.repositories.tables import show_waiting_pushes
+
+    show_waiting_pushes(arguments, rows, slugs)

@@ -8,12 +8,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from operator_cli.control_client import WHICH_INSTALLATION_AND_STORE, open_client
+from operator_cli.api.client import open_api
+from operator_cli.api.names import resolve_environment
+from operator_cli.arguments import add_client_arguments, complete
+from operator_cli.control_client import open_client
+from operator_cli.credentials import DEFAULT_DATA
 from operator_cli.deployments.follow import show_deployment_log
 from operator_cli.environments.processes import show_process_output
-from operator_cli.errors import CommandFailed, InstallationUnreachable
+from operator_cli.errors import InstallationUnreachable, UsageError
 from operator_cli.messages import OutageNotice, qualify_commands
-from operator_cli.telemetry.reading_arguments import add_reading_arguments, describe_no_results
+from operator_cli.telemetry.reading_arguments import add_range_arguments, describe_no_results
 
 _LINES = 50
 # The lowest number of each severity in OpenTelemetry.
@@ -34,14 +38,15 @@ def register_logs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
         help="show the newest log records, a deployment's log, or the output of an environment's processes",
         description="Without WHAT: log records that were received over OTLP and telemetry events of type log, the "
         "newest last. A number: the log of that deployment (all of it, up to 1,000 lines). An environment: the output "
-        f"of its running processes, on the machine of its deployer. {WHICH_INSTALLATION_AND_STORE}",
+        "of its running processes, if the control plane runs on the machine of its deployer.",
     )
-    parser.add_argument(
+    target = parser.add_argument(
         "target",
         nargs="?",
         metavar="WHAT",
-        help="a deployment's number; or an environment, env_…, its slug, or PROJECT/SLUG",
+        help="a deployment's number, or an environment: production, or shop/production",
     )
+    complete(target, "environment")
     parser.add_argument(
         "-f", "--follow", action="store_true", help="keep showing what comes in; end with Ctrl-C"
     )
@@ -49,7 +54,8 @@ def register_logs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
     parser.add_argument("--severity", choices=list(SEVERITIES), help="of this one or worse")
     parser.add_argument("--search", default="", metavar="TEXT", help="with this in their text")
     parser.add_argument("--trace", default="", metavar="ID", help="of this trace")
-    add_reading_arguments(parser, since="1h", lines=_LINES)
+    add_range_arguments(parser, since="1h", lines=_LINES)
+    add_client_arguments(parser)
     # None means the default of each target: for a deployment that is its whole log.
     parser.set_defaults(run=_run, lines=None)
 
@@ -60,14 +66,19 @@ def _run(arguments: argparse.Namespace) -> int:
         return show_records(arguments, arguments.lines or _LINES)
     for name in _RECORD_FILTERS:
         if getattr(arguments, name):
-            raise CommandFailed(f"--{name} chooses among log records: leave {target} out, or --{name}.")
+            raise UsageError(f"--{name} chooses among log records: leave {target} out, or --{name}.")
     if target.isdecimal():
+        arguments.data = arguments.data or DEFAULT_DATA
         return show_deployment_log(arguments, int(target), arguments.lines)
-    return show_process_output(arguments, target, arguments.lines or _LINES)
+    api = open_api(arguments)
+    environment = resolve_environment(api, target)
+    return show_process_output(api, arguments, environment, arguments.lines or _LINES)
 
 
 def show_records(arguments: argparse.Namespace, lines: int) -> int:
     """Print the newest log records; with `--follow` also new ones. Return exit status 0."""
+    # The socket of a local installation, which these are read through, has no profiles.
+    arguments.data = arguments.data or DEFAULT_DATA
     asyncio.run(_show_records(arguments, lines))
     return 0
 

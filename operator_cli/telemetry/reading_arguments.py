@@ -10,6 +10,12 @@ _MAX_COUNT = 1000
 
 def add_reading_arguments(parser: argparse.ArgumentParser, *, since: str, lines: int) -> None:
     """Add `--since`, `-n`, `--environment`, `--data` and `--json`."""
+    add_range_arguments(parser, since=since, lines=lines)
+    add_data_and_json_arguments(parser)
+
+
+def add_range_arguments(parser: argparse.ArgumentParser, *, since: str, lines: int) -> None:
+    """Add `--since`, `-n` and `--environment`."""
     parser.add_argument(
         "--since",
         type=parse_duration,
@@ -26,7 +32,6 @@ def add_reading_arguments(parser: argparse.ArgumentParser, *, since: str, lines:
         help=f"how many ({lines}; 1 to {_MAX_COUNT})",
     )
     parser.add_argument("--environment", default="", metavar="ID", help="of this environment only, env_…")
-    add_data_and_json_arguments(parser)
 
 
 def _parse_count(text: str) -> int:
