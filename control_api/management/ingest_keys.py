@@ -59,13 +59,13 @@ async def create_ingest_key(
     return {**describe_ingest_key(key, at.found.environment.public_id, at.now), "key": secret}
 
 
-@operations.delete("/v1/environments/{environment}/ingest-keys/{key}")
+@operations.delete("/v1/environments/{environment}/ingest-keys/{key_id}")
 async def revoke_ingest_key(at: _Change) -> IngestKeyDocument:
     """Revoke an ingest key.
 
     No edge accepts it after 5 seconds. A revoked key stays as it is.
     """
-    key = await ingest_keys.revoke_ingest_key(at.session, at.found, at.number("key"), at.actor, at.now)
+    key = await ingest_keys.revoke_ingest_key(at.session, at.found, at.number("key_id"), at.actor, at.now)
     # Again for a revoked key: the edges may not have been informed the first time.
     at.revoke_after_commit([key.digest])
     return describe_ingest_key(key, at.found.environment.public_id, at.now)

@@ -62,7 +62,7 @@ async def create_heartbeat_key(at: _ChangeHeartbeat, body: _Body) -> CreatedMoni
     return await _create_key(at, body)
 
 
-@operations.delete("/v1/monitors/heartbeats/{heartbeat}/keys/{key}")
+@operations.delete("/v1/monitors/heartbeats/{heartbeat}/keys/{key_id}")
 async def revoke_heartbeat_key(at: _ChangeHeartbeat) -> MonitorKeyDocument:
     """Revoke a monitor key of a heartbeat.
 
@@ -89,7 +89,7 @@ async def create_queue_key(at: _ChangeQueue, body: _Body) -> CreatedMonitorKey:
     return await _create_key(at, body)
 
 
-@operations.delete("/v1/monitors/queues/{queue}/keys/{key}")
+@operations.delete("/v1/monitors/queues/{queue}/keys/{key_id}")
 async def revoke_queue_key(at: _ChangeQueue) -> MonitorKeyDocument:
     """Revoke a monitor key of a queue.
 
@@ -126,13 +126,13 @@ async def create_ping_key(at: _ChangeHeartbeat) -> PingKeyDocument:
     return describe_ping_key(key, at.now)
 
 
-@operations.delete("/v1/monitors/heartbeats/{heartbeat}/ping-keys/{key}")
+@operations.delete("/v1/monitors/heartbeats/{heartbeat}/ping-keys/{key_id}")
 async def revoke_ping_key(at: _ChangeHeartbeat) -> PingKeyDocument:
     """Revoke a ping key of a heartbeat.
 
     No edge accepts it after 5 seconds. A revoked key stays as it is.
     """
-    key = await ping_keys.revoke_ping_key(at.session, at.found, at.number("key"), at.actor, at.now)
+    key = await ping_keys.revoke_ping_key(at.session, at.found, at.number("key_id"), at.actor, at.now)
     at.revoke_after_commit([key.digest])
     return describe_ping_key(ping_keys.PingKey(key, None), at.now)
 
@@ -154,7 +154,7 @@ async def _create_key(at: At[FoundHeartbeat] | At[FoundQueue], body: CreateMonit
 
 
 async def _revoke_key(at: At[FoundHeartbeat] | At[FoundQueue]) -> MonitorKeyDocument:
-    key = await monitor_keys.revoke_monitor_key(at.session, at.found, at.number("key"), at.actor, at.now)
+    key = await monitor_keys.revoke_monitor_key(at.session, at.found, at.number("key_id"), at.actor, at.now)
     # Again for a revoked key: the edges may not have been informed the first time.
     at.revoke_after_commit([key.digest])
     return describe_monitor_key(key, at.now)

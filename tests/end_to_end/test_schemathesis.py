@@ -16,16 +16,24 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_api.management.all_operations import ROUTERS
 from control_domain.database.engine import open_engine, open_sessions
+from control_domain.monitors.operations import HeartbeatSettings, create_heartbeat, create_queue
+from control_domain.projects.operations import create_environment, create_project
+from control_domain.sites.operations import create_site
+from control_domain.tables.accounts import ApiToken
+from pipeline_contracts.schedules import Schedule
 from tests.support import suites
-from tests.support.deploy_platform import Tenant, make_tenant
+from tests.support.deploy_platform import Tenant, add_token, make_tenant
 from tests.support.platform_process import PlatformProcess, platform_process
 
 _HERE = Path(__file__).parent
@@ -70,17 +78,74 @@ class _Run:
     report: dict[str, Any]
 
 
-async def _add_tenant(platform: PlatformProcess) -> Tenant:
-    """An account with projects, environments, and deployments that can be rolled back to and promoted."""
+@dataclass(slots=True)
+class _Managed:
+    """IDs of what the management API changes, and of what it may remove (`doomed`)."""
+
+    heartbeats: list[int]
+    queues: list[int]
+    people: list[str]
+    tokens: list[int]
+    doomed_tokens: list[int]
+    doomed_projects: list[str]
+    doomed_environments: list[str]
+    doomed_sites: list[int]
+    doomed_heartbeats: list[int]
+    doomed_queues: list[int]
+
+
+async def _add_tenant(platform: PlatformProcess) -> tuple[Tenant, _Managed]:
+    """Add an account with projects, environments, deployments that can be rolled back to and promoted, and monitors."""
     engine = open_engine(f"sqlite+aiosqlite:///{platform.data / 'control.sqlite'}")
     try:
         async with open_sessions(engine)() as session, session.begin():
-            return await make_tenant(session, "Acme", datetime.now(UTC))
+            tenant = await make_tenant(session, "Acme", datetime.now(UTC))
+            return tenant, await _add_managed(session, tenant, datetime.now(UTC))
     finally:
         await engine.dispose()
 
 
-def _configuration(platform: PlatformProcess, tenant: Tenant) -> str:
+async def _add_managed(session: AsyncSession, tenant: Tenant, now: datetime) -> _Managed:
+    production, staging = tenant.environment("shop/production"), tenant.environment("shop/staging")
+    heartbeats = [
+        (await create_heartbeat(session, environment, HeartbeatSettings(name, Schedule(3600)), now)).id
+        for environment in (production, staging)
+        for name in ("nightly", "hourly", "doomed")
+    ]
+    queues = [
+        (await create_queue(session, environment, name, now)).id
+        for environment in (production, staging)
+        for name in ("mail", "doomed")
+    ]
+    doomed = [
+        await create_project(session, tenant.account, f"Doomed {i}", f"doomed-{i}", now) for i in range(3)
+    ]
+    shop = tenant.projects["shop"]
+    environments = [
+        await create_environment(session, project, "Gone", "gone", "staging", now)
+        for project in (*doomed[:2], tenant.projects["blog"])
+    ]
+    site = await create_site(session, shop.id, "Doomed", "UTC", ["https://doomed.example"], now)
+    for _ in range(3):
+        await add_token(session, tenant, tenant.people["viewer"], ["deploy:read"])
+    await session.flush()
+    tokens = list(await session.scalars(select(ApiToken.id).order_by(ApiToken.id.desc()).limit(3)))
+    return _Managed(
+        heartbeats=heartbeats,
+        queues=queues,
+        # Not the owner, who calls, and whose role must not change.
+        people=[tenant.people[name].public_id for name in ("viewer", "deployer", "maintainer")],
+        tokens=tokens,
+        doomed_tokens=tokens[:1],
+        doomed_projects=[doomed[2].public_id],
+        doomed_environments=[environment.public_id for environment in environments],
+        doomed_sites=[site.id],
+        doomed_heartbeats=[heartbeats[2], heartbeats[5]],
+        doomed_queues=[queues[1], queues[3]],
+    )
+
+
+def _configuration(platform: PlatformProcess, tenant: Tenant, managed: _Managed) -> str:
     """Return the configuration with dictionaries of existing IDs."""
     shop, blog = (
         [
@@ -94,7 +159,7 @@ def _configuration(platform: PlatformProcess, tenant: Tenant) -> str:
     projects = list(tenant.projects.values())
     site = platform.credentials["site"]
     batch = platform.ingest({"batch_id": "schemathesis", "events": [{"type": "job"}]})
-    assert tenant.site is not None
+    assert tenant.site is not None and tenant.repository is not None
     dictionaries = {
         "projects": [str(named) for project in projects for named in (project.public_id, project.id)],
         "environments": shop,
@@ -107,11 +172,29 @@ def _configuration(platform: PlatformProcess, tenant: Tenant) -> str:
         "monitors": [platform.credentials["heartbeat"]["id"], platform.credentials["queue"]["id"]],
         "ping_keys": [_ping_key(platform)],
         "repositories": [platform.credentials["repository"]["id"]],
+        "own_repositories": [tenant.repository.id],
+        **asdict(managed),
         "git_events": ["push", "ping", "pull_request", "installation"],
     }
     # A list of strings and numbers has the same syntax in JSON and TOML.
     lines = [f"{name} = {{ values = {json.dumps(values)} }}" for name, values in dictionaries.items()]
-    return "\n".join([(_HERE / "schemathesis.toml").read_text(), "[dictionaries]", *lines, ""])
+    # What a state or a rule of the domain forbids is 409 or 422, whatever the schema allows; and an `If-Match` is 412.
+    operations = [operation.id for router in ROUTERS for operation in router.operations]
+    managed_operations = [
+        "[[operations]]",
+        f"include-operation-id = {json.dumps(operations)}",
+        "checks.positive_data_acceptance.expected-statuses = "
+        '["2xx", "3xx", 401, 403, 404, 409, 412, 422, 429, "5xx"]',
+    ]
+    return "\n".join(
+        [
+            (_HERE / "schemathesis.toml").read_text(),
+            *managed_operations,
+            "[dictionaries]",
+            *lines,
+            "",
+        ]
+    )
 
 
 def _ping_key(platform: PlatformProcess) -> str:
@@ -193,8 +276,8 @@ def called(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     callers = _chosen_callers(request)
     is_short = not suites.is_thorough(request.config)
     with platform_process(folder / ".pharos", env=settings) as platform:
-        tenant = asyncio.run(_add_tenant(platform))
-        configuration = _configuration(platform, tenant)
+        tenant, managed = asyncio.run(_add_tenant(platform))
+        configuration = _configuration(platform, tenant, managed)
         if is_short:
             assert _MAX_EXAMPLES in configuration
             configuration = configuration.replace(_MAX_EXAMPLES, f"max-examples = {_FEW_EXAMPLES}")
