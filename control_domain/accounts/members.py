@@ -140,16 +140,17 @@ async def change_role(session: AsyncSession, member: Member, role: str, now: dat
     if role != "owner":
         await _check_other_owner(session, member)
     await session.execute(update(Membership).where(*_is_membership_of(member)).values(role=role))
+    is_theirs = Invitation.invited_by_id == member.person.id
     if not has_account_right(role, AccountRight.MANAGE):
-        await _revoke_invitations(session, member, now)
+        await _revoke_invitations(session, member.account, now, is_theirs)
     elif not has_account_right(role, AccountRight.OWN):
-        await _revoke_invitations(session, member, now, Invitation.role == "owner")
+        await _revoke_invitations(session, member.account, now, is_theirs, Invitation.role == "owner")
 
 
 async def remove_member(session: AsyncSession, member: Member, now: datetime) -> RemovedAccess:
     """Remove a locked member with the roles in the account's projects and the API tokens for the account.
 
-    Revokes the invitations that the member has made. Raises `LastOwner`.
+    Revokes the invitations that the member has made, and those to the member's address. Raises `LastOwner`.
     """
     await _check_other_owner(session, member)
     person, account, _ = member
@@ -167,7 +168,8 @@ async def remove_member(session: AsyncSession, member: Member, now: datetime) ->
         .values(revoked_at=now)
         .returning(ApiToken.id, ApiToken.expires_at)
     )
-    await _revoke_invitations(session, member, now)
+    is_of_member = or_(Invitation.invited_by_id == person.id, Invitation.email == person.email)
+    await _revoke_invitations(session, account, now, is_of_member)
     await session.execute(delete(Membership).where(*_is_membership_of(member)))
     ended = [row for row in tokens if row.expires_at is None or row.expires_at > now]
     return RemovedAccess(len(roles.all()), len(ended))
@@ -178,14 +180,13 @@ def _is_membership_of(member: Member) -> tuple[ColumnElement[bool], ColumnElemen
 
 
 async def _revoke_invitations(
-    session: AsyncSession, member: Member, now: datetime, *conditions: ColumnElement[bool]
+    session: AsyncSession, account: Account, now: datetime, *conditions: ColumnElement[bool]
 ) -> None:
-    """Revoke the pending invitations that the member has made: nobody gives more access than they have themselves."""
+    """Revoke the pending invitations to the account that satisfy the conditions."""
     await session.execute(
         update(Invitation)
         .where(
-            Invitation.account_id == member.account.id,
-            Invitation.invited_by_id == member.person.id,
+            Invitation.account_id == account.id,
             Invitation.accepted_at.is_(None),
             Invitation.revoked_at.is_(None),
             *conditions,

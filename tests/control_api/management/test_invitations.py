@@ -274,6 +274,10 @@ async def test_members_are_not_invited(api: Api) -> None:
     async with platform.sessions() as session, session.begin():
         await create_person(session, platform.acme.account, "Eve", EVE, "member", datetime.now(UTC))
     assert await expect_unusable(api, second["secret"])
+    # Nor does it bring the person back after a removal.
+    (eve,) = await api.read(f"/v1/people?email={EVE}")
+    assert (await api.call("DELETE", f"/v1/people/{eve['id']}")).status == 200
+    assert await expect_unusable(api, second["secret"])
 
 
 async def test_former_members_may_come_back(api: Api) -> None:
@@ -361,6 +365,7 @@ async def test_a_repeated_creation(api: Api) -> None:
         ({"email": "eve"}, ["email"]),
         ({"email": f"{'e' * 250}@x.example"}, ["email"]),
         ({"email": "e\0@x.example"}, ["email"]),
+        ({"email": "\ud800@x.example"}, [""]),
         ({"email": EVE, "role": "king", "expires_in": 59}, ["role", "expires_in"]),
         ({"email": EVE, "expires_in": 31 * 86_400}, ["expires_in"]),
         (

@@ -185,6 +185,7 @@ async def test_no_token_outlives_the_one_that_creates_it(api: Api) -> None:
     [
         ({}, ["name", "scopes"]),
         ({"name": "\t", "expires_at": "2020-01-01T00:00:00Z"}, ["name", "expires_at"]),
+        ({"name": "\ud800"}, [""]),
         ({"scopes": []}, ["scopes"]),
         ({"scopes": ["deploy"]}, ["scopes[0]"]),
         ({"scopes": "account:read"}, ["scopes"]),
