@@ -124,28 +124,28 @@ async def test_a_limit_is_published_to_the_edges_at_once(operator: Operator) -> 
     """Of every key and site of the account, and of no other."""
     async with operator.engines.sessions() as session, session.begin():
         acme = await make_acme(session, NOW)
-    key = await operator.act("keys/create")
-    heartbeat = await operator.act("heartbeats/create", name="backup", period_seconds=60)
-    queue = await operator.act("queues/create", name="mail")
-    site = await operator.act("sites/create", domains=["https://shop.example"])
+    key = await operator.objects.add_ingest_key()
+    heartbeat = await operator.objects.add_heartbeat()
+    queue = await operator.objects.add_queue()
+    site = await operator.objects.add_site("shop.example", "https://shop.example")
     beta = await operator.add_account("beta")
     other_project = await operator.act("projects/create", name="Other", account_id="beta")
-    other = await operator.act("sites/create", domains=["https://o.example"], project_id=other_project["id"])
-    gone = await operator.act("keys/create", environment_id="shop/production")
-    await operator.act("keys/revoke", id=gone["id"])
+    other = await operator.objects.add_site("o.example", "https://o.example", project=other_project["id"])
+    gone = await operator.objects.add_ingest_key("production")
+    await operator.objects.revoke_ingest_key(gone.id)
 
     told = await operator.act("accounts/limit", id="acme", rate=0.5, burst=7)
     assert told["limits"] == {"ingest_events_per_second": 0.5, "ingest_burst": 7}
     assert "warning" not in told
-    secrets = (key["ingest_key"], heartbeat["key"], queue["key"], site["tracker_id"])
+    secrets = (key.secret, *heartbeat.secrets, *queue.secrets, site.public_id)
     for secret in secrets:
         entry = await operator.engines.directory.find(digest_credential(secret))
         assert entry is not None
         assert (entry.limit, entry.account_id) == (RateLimit(0.5, 7), acme.account.public_id)
-    entry = await operator.engines.directory.find(digest_credential(other["tracker_id"]))
+    entry = await operator.engines.directory.find(digest_credential(other.public_id))
     assert entry is not None and entry.limit == RateLimit(5000.0, 50_000)
     assert entry.account_id == beta["id"]
-    assert await operator.engines.directory.find(digest_credential(gone["ingest_key"])) is None
+    assert await operator.engines.directory.find(digest_credential(gone.secret)) is None
     (logged,) = await operator.act("audit/list", subject=acme.account.public_id)
     assert (logged["action"], logged["details"]) == (
         "account.limit",
@@ -179,7 +179,7 @@ class RevokedMeanwhile(InProcessKeyDirectory):
     async def publish(self, entry: KeyEntry) -> None:
         if self.key_id is not None:
             number, self.key_id = self.key_id, None
-            await self.operator.act("keys/revoke", id=number)
+            await self.operator.objects.revoke_ingest_key(number)
         await super().publish(entry)
 
 
@@ -189,11 +189,11 @@ async def test_a_key_revoked_meanwhile_is_not_published_again(sessions: Sessions
     directory.operator = operator = Operator(Engines(sessions, directory))
     async with sessions() as session, session.begin():
         await make_acme(session, NOW)
-    key = await operator.act("keys/create")
-    directory.key_id = key["id"]
+    key = await operator.objects.add_ingest_key()
+    directory.key_id = key.id
     await operator.act("accounts/limit", id="acme", rate=1, burst=1)
     assert directory.key_id is None
-    assert await directory.find(digest_credential(key["ingest_key"])) is None
+    assert await directory.find(digest_credential(key.secret)) is None
 
 
 async def test_an_unreachable_key_directory_is_a_warning(
@@ -201,7 +201,7 @@ async def test_an_unreachable_key_directory_is_a_warning(
 ) -> None:
     async with operator.engines.sessions() as session, session.begin():
         await make_acme(session, NOW)
-    await operator.act("keys/create")
+    await operator.objects.add_ingest_key()
     with or_skip(running_redis(tmp_path_factory.mktemp("away"))) as server:
         directory = await open_redis_key_directory(server.url, follow=False)
         server.stop()

@@ -88,11 +88,11 @@ async def test_a_project_is_shown_with_all_that_it_has(operator: Operator) -> No
         await connect_repository(session, project.id, "git", "/srv/shop.git", "main", NOW)
     await operator.act("people/add", email="eve@example.com", name="Eve")
     await operator.act("projects/grant", id="shop", email="eve@example.com", role="viewer")
-    site = await operator.act("sites/create", domains=["https://shop.example"])
+    site = await operator.objects.add_site("shop.example", "https://shop.example")
     shown = await operator.act("projects/show", id="shop")
     assert [one["slug"] for one in shown["environments"]] == ["staging", "production"]
     assert (shown["repository"]["url"], shown["repository"]["branch"]) == ("/srv/shop.git", "main")
-    assert shown["sites"] == [{"id": site["id"], "name": "shop.example", "tracker_id": site["tracker_id"]}]
+    assert shown["sites"] == [{"id": site.id, "name": "shop.example", "tracker_id": site.public_id}]
     (person,) = shown["people"]
     assert (person["email"], person["role"]) == ("eve@example.com", "viewer")
     (listed,) = await operator.act("projects/list", account_id="beta")
@@ -287,7 +287,7 @@ async def test_a_project_in_use_is_not_removed(operator: Operator) -> None:
         "The project shop still has the environments e0, e1, e2, e3, e4 and 2 more: remove what is in it first, with "
         "`pharos environment remove` and `pharos site remove`."
     )
-    await operator.act("sites/create", domains=["https://shop.example"])
+    await operator.objects.add_site("shop.example", "https://shop.example")
     assert "e4 and 2 more and the site shop.example: remove" in await operator.expect_refusal(
         "projects/remove", id="shop"
     )

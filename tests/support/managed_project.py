@@ -23,6 +23,7 @@ from operator_actions.door import ACTIONS, Engines
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.accounts import make_acme
+from tests.support.added_objects import ObjectAdder
 
 # A Wednesday.
 NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
@@ -54,6 +55,10 @@ class ManagedProject:
     @property
     def environment(self) -> Environment:
         return self.target.environment
+
+    @property
+    def objects(self) -> ObjectAdder:
+        return ObjectAdder(self.engines.sessions, self.engines.directory, self.engines.variable_keys)
 
     def on(self, sessions: Sessions) -> "ManagedProject":
         """Return the same project in a copy of the database, with a key directory of its own."""

@@ -13,6 +13,7 @@ from control_domain.refusals import Refused
 from operator_actions.door import ACTIONS, Engines
 from pipeline_contracts.credentials import digest_credential
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from tests.support.added_objects import ObjectAdder
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -22,6 +23,10 @@ class Operator:
     """The engines of operator actions."""
 
     engines: Engines
+
+    @property
+    def objects(self) -> ObjectAdder:
+        return ObjectAdder(self.engines.sessions, self.engines.directory)
 
     async def act(self, action: str, *, at: datetime = NOW, **params: Any) -> Any:
         """Run an action; return its result."""

@@ -14,6 +14,7 @@ from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
 from control_domain.variables.versions import find_newest_variables
+from pipeline_contracts.credentials import digest_credential
 from tests.support import deployment_rows
 from tests.support.managed_project import NOW, ManagedProject
 
@@ -202,7 +203,7 @@ async def test_closing_cancels_and_removes(managed: ManagedProject, called: str)
         async with managed.engines.sessions() as session, session.begin():
             await deployment_rows.lease_environment(session, environment.id, NOW)
             await deployment_rows.begin_deployment(session, number, NOW)
-    key = await managed.act("keys/create", environment_id=environment.public_id)
+    key = await managed.objects.add_ingest_key(environment.public_id)
     what = {
         "branch": "feature/a",
         "slug": "preview-feature-a",
@@ -218,7 +219,7 @@ async def test_closing_cancels_and_removes(managed: ManagedProject, called: str)
         "project": "shop",
         "removed": {"keys": 1, "heartbeats": 0, "queues": 0, "canceled": 0},
     }
-    assert key["ingest_key"]
+    assert await managed.engines.directory.find(digest_credential(key.secret)) is None
     deployment = await managed.deployment(number)
     assert (deployment.status, deployment.environment_id) == ("canceled", None)
     assert await managed.count(Environment, Environment.type == "preview") == 0

@@ -102,7 +102,7 @@ async def test_a_consumer_that_writes_during_the_removal_continues(
     managed: ManagedProject, database_url: str
 ) -> None:
     """What it writes to a queue that is being removed is left out at the second try at the latest."""
-    queue = (await managed.act("queues/create", name="mail"))["id"]
+    queue = (await managed.objects.add_queue()).id
     states = await open_states(database_url)
     seen = SeenQueue(queue, managed.environment.public_id, "s1", 1, 1, 1, None, None, None, None)
 

@@ -83,12 +83,12 @@ def test_every_table_that_refers_to_an_environment_is_known() -> None:
 
 async def _fill(managed: ManagedProject, called: str) -> list[str]:
     """A row in each of these tables, and a deployment that waits; gives the keys in the clear."""
-    act = managed.act
-    made = [await act("keys/create", environment_id=called)]
-    heartbeat = await act("heartbeats/create", name="backup", period_seconds=60, environment_id=called)
-    queue = await act("queues/create", name="mail", environment_id=called)
-    old = await act("keys/create", environment_id=called)
-    await act("keys/revoke", id=old["id"])
+    act, objects = managed.act, managed.objects
+    key = await objects.add_ingest_key(called)
+    heartbeat = await objects.add_heartbeat(environment=called)
+    queue = await objects.add_queue(environment=called)
+    old = await objects.add_ingest_key(called)
+    await objects.revoke_ingest_key(old.id)
     await act("variables/set", environment_id=called, text="A=1\n")
     await act("variables/protect", environment_id=called, names=["A"])
     await act("environments/set", id=called, deploy_approval=True, variable_approval=True)
@@ -114,11 +114,10 @@ async def _fill(managed: ManagedProject, called: str) -> list[str]:
         session.add(release)
         await session.flush()
         waiting.rolled_back_to_id = done.id
-        session.add_all(_states(environment.id, release, heartbeat["id"], queue["id"]))
+        session.add_all(_states(environment.id, release, heartbeat.id, queue.id))
         session.add_all(_of_webhooks(environment.id, managed.repository.id))
     await act("environments/lock", id=called, reason="sale")
-    keys = [key.get("ingest_key") or key["key"] for key in (*made, heartbeat, queue)]
-    return [*keys, heartbeat["ping_key"]]
+    return [key.secret, *heartbeat.secrets, *queue.secrets]
 
 
 async def _queue(managed: ManagedProject, session: AsyncSession, environment: Environment) -> Deployment:
@@ -235,7 +234,7 @@ async def test_an_unknown_environment_is_refused(managed: ManagedProject) -> Non
 async def test_an_unreachable_key_directory_is_a_warning(
     managed: ManagedProject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    await managed.act("keys/create")
+    await managed.objects.add_ingest_key()
     with or_skip(running_redis(tmp_path_factory.mktemp("away"))) as server:
         directory = await open_redis_key_directory(server.url, follow=False)
         server.stop()

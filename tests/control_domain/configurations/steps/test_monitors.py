@@ -83,7 +83,7 @@ async def test_an_existing_different_heartbeat_is_not_changed(
     configured: ChangedProject,
 ) -> None:
     action = await configured.plan_one(BACKUP, {**HOURLY, "grace": "1m"})
-    await configured.managed.act("heartbeats/create", name="Nightly backup", period_seconds=60)
+    await configured.managed.objects.add_heartbeat("Nightly backup", period_seconds=60)
     assert await configured.refused(action) == (
         'environments.production.heartbeats["Nightly backup"] is there already, with another period, grace; make a new '
         "review."
@@ -193,14 +193,12 @@ async def test_no_monitor_is_created_in_a_removed_environment(
 async def test_a_heartbeat_is_removed_with_its_keys_and_history(
     configured: ChangedProject,
 ) -> None:
-    made = await configured.managed.act("heartbeats/create", name="Nightly backup", period_seconds=3600)
-    another = await configured.managed.act("monitor-keys/create", kind="heartbeat", id=made["id"])
+    made = await configured.managed.objects.add_heartbeat("Nightly backup")
+    another = await configured.managed.objects.add_monitor_key("heartbeat", made.id)
     async with configured.managed.engines.sessions() as session, session.begin():
-        session.add(HeartbeatRun(heartbeat_id=made["id"], run_id="r1", first_ms=1, started_ms=1))
+        session.add(HeartbeatRun(heartbeat_id=made.id, run_id="r1", first_ms=1, started_ms=1))
     result = await configured.plan_and_apply(BACKUP)
-    assert sorted(result.revoke) == sorted(
-        digest_credential(key) for key in (made["key"], made["ping_key"], another["key"])
-    )
+    assert sorted(result.revoke) == sorted(map(digest_credential, (*made.secrets, another.secret)))
     for table in (Heartbeat, HeartbeatState, HeartbeatRun, MonitorKey):
         assert await configured.managed.count(table) == 0, table
     assert await configured.audited() == [("heartbeat.remove", {"name": "Nightly backup", "keys": 3})]
@@ -211,17 +209,14 @@ async def test_a_queue_is_created_and_removed(configured: ChangedProject) -> Non
     assert await configured.apply_step(action) == Publications()
     assert await configured.managed.count(MonitorKey) == 0
     await configured.repeated(action)
-    (queue,) = await configured.managed.act("queues/list")
-    key = await configured.managed.act("monitor-keys/create", kind="queue", id=queue["id"])
+    async with configured.managed.engines.sessions() as session:
+        queue_id = (await session.execute(select(Queue.id))).scalar_one()
+    key = await configured.managed.objects.add_monitor_key("queue", queue_id)
     async with configured.managed.engines.sessions() as session, session.begin():
-        session.add(
-            QueueState(queue_id=queue["id"], snapshot_id="s1", observed_us=1, received_ms=1, pending=1)
-        )
-        session.add(
-            QueueWorker(queue_id=queue["id"], worker_id="w1", sequence=1, status="idle", received_ms=1)
-        )
+        session.add(QueueState(queue_id=queue_id, snapshot_id="s1", observed_us=1, received_ms=1, pending=1))
+        session.add(QueueWorker(queue_id=queue_id, worker_id="w1", sequence=1, status="idle", received_ms=1))
     action = await configured.plan_one(MAIL)
-    assert list((await configured.apply_step(action)).revoke) == [digest_credential(key["key"])]
+    assert list((await configured.apply_step(action)).revoke) == [digest_credential(key.secret)]
     for table in (Queue, QueueState, QueueWorker, MonitorKey):
         assert await configured.managed.count(table) == 0, table
     assert await configured.repeated(action) == Publications()

@@ -17,13 +17,11 @@ from tests.support.managed_project import NOW
 
 
 async def test_an_environment_is_removed_with_its_keys_and_monitors(configured: ChangedProject) -> None:
-    act = configured.managed.act
-    heartbeat = await act("heartbeats/create", name="backup", period_seconds=60)
+    objects = configured.managed.objects
     keys = [
-        (await act("keys/create", environment_id="production"))["ingest_key"],
-        heartbeat["key"],
-        heartbeat["ping_key"],
-        (await act("queues/create", name="mail"))["key"],
+        (await objects.add_ingest_key()).secret,
+        *(await objects.add_heartbeat()).secrets,
+        *(await objects.add_queue()).secrets,
     ]
     await configured.plan_and_apply(
         PRODUCTION, {"locked": True, "replicas": 2, "variables.A": configured.secret("one")}

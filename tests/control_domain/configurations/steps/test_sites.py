@@ -7,7 +7,7 @@ from sqlalchemy import select, update
 
 from control_domain.configurations.resources import MASK
 from control_domain.configurations.steps.step_context import Publications
-from control_domain.sites.operations import add_goal, create_site
+from control_domain.sites.operations import add_goal, create_site, list_domains
 from control_domain.tables.sites import Goal, Site
 from pipeline_contracts.credentials import digest_credential
 from tests.support.changed_project import ChangedProject
@@ -61,7 +61,7 @@ async def test_omitted_fields_of_a_new_site_have_their_defaults(configured: Chan
 
 async def test_an_existing_different_site_is_not_changed(configured: ChangedProject) -> None:
     action = await configured.plan_one(WWW, SAID)
-    await configured.managed.act("sites/create", name="www", domains=DOMAINS)
+    await configured.managed.objects.add_site("www", *DOMAINS)
     assert await configured.refused(action) == (
         f"sites.www is there already, with another timezone, goals.Purchase, {SIGN_UP}; make a new review."
     )
@@ -188,13 +188,14 @@ async def test_a_site_is_removed_with_its_goals(configured: ChangedProject) -> N
 
 async def test_sites_of_other_projects_are_not_touched(configured: ChangedProject) -> None:
     await configured.managed.act("projects/create", name="Blog", account_id="acme")
-    await configured.managed.act("sites/create", name="www", domains=DOMAINS, project_id="blog")
+    site = await configured.managed.objects.add_site("www", *DOMAINS, project="blog")
     action = await configured.plan_one(WWW, SAID)
     await configured.apply_step(action)
     await configured.plan_and_apply(WWW, {"timezone": "Asia/Tokyo"})
     await configured.plan_and_apply(WWW)
-    (left,) = await configured.managed.act("sites/list")
-    assert (left["name"], left["timezone"], left["domains"]) == ("www", "UTC", DOMAINS)
+    async with configured.managed.engines.sessions() as session:
+        (left,) = (await session.execute(select(Site))).scalars()
+    assert (left.id, left.name, left.timezone, list_domains(left)) == (site.id, "www", "UTC", DOMAINS)
 
 
 async def test_the_audit_log_of_a_change_has_no_binding_values(
