@@ -40,30 +40,8 @@ def grant_project_role(project_slug: str, email: str, role: str) -> str:
     )
 
 
-# Variables of previews
-
-
-def show_variables(environment: str) -> str:
-    """`environment`: the slugs of the project and the environment, `shop/production`."""
-    return f"`pharos variables show {environment}` tells what to do."
-
-
-# Configurations.
-
-APPLY_WITH_SECOND_PERSON = (
-    "somebody has to make the review, and somebody else, who may decide in the project, has to apply it (`pharos "
-    "config apply` takes both with --by EMAIL and --approved-by EMAIL)."
-)
-RETRY_WITH_SECOND_PERSON = (
-    "somebody else than who made the review, who may decide in the project, has to try it again (`pharos config retry` "
-    "takes that person with --by EMAIL). Or make a new review."
-)
-REMOVE_PROJECT_AS_OPERATOR = "an operator does, with `pharos project remove`."
-
 # Repositories.
 
-CONNECT_REPOSITORY = "connect one with `pharos repository connect`."
-CONNECT_THIS_REPOSITORY = "connect it with `pharos repository connect`."
 USE_PLAIN_SECRET = "Where your GitLab has only a secret token, say so with --plain-secret."
 OMIT_PLAIN_SECRET = "leave --plain-secret out."
 
@@ -73,22 +51,9 @@ def connect_with_kind(kinds: Iterable[str]) -> str:
     return f"connect it with --kind {', '.join(first)} or {last}."
 
 
-def allow_forks(repository_id: int) -> str:
-    return f"`pharos repository set {repository_id} --forks on` allows that."
-
-
-def set_host_id(repository_id: int, host_id: str) -> str:
-    return f"run `pharos repository set {repository_id} --host-id '{host_id}'`, and deliver it again."
-
-
 # Webhooks.
 
 LIST_DELIVERIES = "`pharos webhooks list` shows those of the last 7 days."
-SET_WORKFLOW = "set a workflow document with `pharos workflow set`."
-
-
-def resume_pushes(project_slug: str, environment_slug: str) -> str:
-    return f"deploy by hand, or run `pharos environment resume {project_slug}/{environment_slug}`."
 
 
 # Monitors.

@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import next_steps
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.configurations.lowered_gates import (
     check_gates_approved,
@@ -32,6 +31,10 @@ from control_domain.tables.projects import Project
 from pipeline_contracts.deploy_states import StepStatus
 from pipeline_contracts.errors import ConfigurationStepConflict
 
+_SECOND_PERSON = (
+    "somebody else than who made the review, who may decide in the project, has to try it again. Or make a new "
+    "review."
+)
 _DONE = {"cancel": "canceled", "retry": "tried again"}
 
 
@@ -108,7 +111,7 @@ async def _check_gates(
     lowered = find_lowered_gates(actions, state)
     review = await session.get_one(Review, run.review_id)
     subject = f"Operation {step.id}, with the operations that follow it,"
-    check_gates_approved(review, subject, lowered, approved_by_id, next_steps.RETRY_WITH_SECOND_PERSON)
+    check_gates_approved(review, subject, lowered, approved_by_id, _SECOND_PERSON)
     for other, step_actions in actions_by_step.items():
         other.approved_gates = encode_approved_gates(step_actions, state)
     return lowered

@@ -8,7 +8,6 @@ from typing import Any
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import next_steps
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.configurations.lowered_gates import (
     check_gates_approved,
@@ -32,6 +31,8 @@ from pipeline_contracts.errors import (
     ReviewExpired,
 )
 from pipeline_contracts.times import format_time
+
+_SECOND_PERSON = "somebody else than who made the review, who may decide in the project, has to apply it."
 
 
 async def start_run(
@@ -61,9 +62,7 @@ async def start_run(
         raise ProjectChanged("The project is not as the review saw it any more: make a new one.")
     actions = translation.translate_actions(open_actions(keys, sealed, project.public_id))
     lowered = find_lowered_gates(actions, translation.current)
-    check_gates_approved(
-        review, f"Review {review.id}", lowered, approved_by_id, next_steps.APPLY_WITH_SECOND_PERSON
-    )
+    check_gates_approved(review, f"Review {review.id}", lowered, approved_by_id, _SECOND_PERSON)
     run = ConfigurationRun(
         project_id=project.id,
         review_id=review.id,

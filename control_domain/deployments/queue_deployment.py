@@ -8,7 +8,6 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import next_steps
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.statements import insert_if_absent
 from control_domain.deployments.inputs import input_columns, read_current_inputs
@@ -60,7 +59,7 @@ async def queue_deployment(
         repository = await find_connected_repository(session, project.id)
         if repository is None:
             raise EnvironmentNotReady(
-                f"The project has no repository: {next_steps.CONNECT_REPOSITORY}",
+                "The project has no repository: connect one first.",
                 errors=[FieldError("repository", "is not connected")],
             )
         repository_id, branch = repository.id, branch or repository.branch

@@ -9,7 +9,6 @@ from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import next_steps
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.errors import BrokenReference
 from control_domain.deployments.decisions import cancel_deployment
@@ -124,7 +123,7 @@ async def _open_for_pull_request(
     except CannotOpen:
         name = f"{source.project.slug}/{source.environment.slug}"
         raise RepositoryNotReady(
-            f"The variables of {name} cannot be opened: {next_steps.show_variables(name)}"
+            f"The variables of {name} cannot be opened with the keys of this installation: set them again."
         ) from None
 
 

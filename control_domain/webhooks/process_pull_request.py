@@ -5,7 +5,6 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import next_steps
 from control_domain.audit import Actor
 from control_domain.database.statements import insert_if_absent
 from control_domain.deployments.queue_deployment import DeploymentRequest
@@ -42,7 +41,7 @@ async def process_pull_request(
         return ignored("The workflow makes no previews of pull requests.")
     if pull.is_fork and not target.repository.allows_forks:
         return ignored(
-            f"It comes from a fork, which anybody may write: {next_steps.allow_forks(target.repository.id)}"
+            "It comes from a fork, which anybody may write, and the repository does not allow previews of forks."
         )
     ref = pull.ref if pull.is_fork else pull.branch
     if ref is None:

@@ -5,7 +5,6 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import next_steps
 from control_domain.audit import Actor
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.projects.find import DeployTarget
@@ -77,7 +76,9 @@ async def _process_change(
     if is_skipped(triggers, change.message):
         return Outcome("skipped", reason=f"The head commit of {branch} has {triggers.skip}.")
     if await is_rolled_back(session, deploy_target.environment):
-        return ignored(f"{slug} was rolled back: {next_steps.resume_pushes(target.project.slug, slug)}")
+        return ignored(
+            f"{slug} was rolled back: pushes deploy again once somebody deploys by hand or resumes the environment."
+        )
     request = DeploymentRequest(
         "push",
         repository_id=target.repository.id,

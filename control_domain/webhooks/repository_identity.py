@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import next_steps
 from control_domain.repositories.urls import parse_full_name
 from control_domain.tables.repositories import Repository
 from git_hosts.webhook_events import HostedRepository
@@ -118,7 +117,7 @@ def _explain_new_id(repository: Repository, hosted: HostedRepository) -> str:
 def _advise(repository: Repository, hosted: HostedRepository) -> str:
     if hosted.id is None:
         return "connect the repository again by its present address."
-    return next_steps.set_host_id(repository.id, hosted.id)
+    return f"set the host ID of repository {repository.id} to {hosted.id}, and deliver it again."
 
 
 def _describe(hosted: HostedRepository) -> str:

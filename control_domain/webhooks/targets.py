@@ -8,7 +8,6 @@ import msgspec
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import next_steps
 from control_domain.documents.faults import DocumentFault
 from control_domain.previews.operations import PREVIEW
 from control_domain.projects.find import DeployTarget
@@ -101,7 +100,7 @@ async def find_installed_targets(
     if not matching:
         raise NotFound(
             f"The installation {installation} sent a delivery of {hosted.full_name}, which is not connected: "
-            f"{next_steps.CONNECT_THIS_REPOSITORY}"
+            "connect it to a project."
         )
     return matching
 
@@ -136,7 +135,7 @@ async def find_triggers(session: AsyncSession, project: Project) -> Triggers:
             pass
     raise RepositoryNotReady(
         "Nothing says yet which branch is deployed where: deploy once by hand, so that the pharos.yaml of the "
-        f"repository is known, or {next_steps.SET_WORKFLOW}"
+        "repository is known, or set a workflow document."
     )
 
 

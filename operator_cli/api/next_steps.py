@@ -14,6 +14,7 @@ _NEXT_STEPS: Final[Mapping[str, str]] = {
     "{active_deployment_id}`.",
     "environment-locked": "`pharos environment show` says who locked it; `pharos unlock` removes the lock.",
     "outside-window": "`pharos environment show` says when the window opens.",
+    "environment-not-ready": "`pharos environment show` shows its state, `pharos repository list` the repositories.",
     "not-retained": "`pharos deployments` lists the deployments.",
     "review-expired": "Plan again: `pharos config apply`.",
     "project-changed": "Plan again: `pharos config apply`.",

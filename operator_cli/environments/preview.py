@@ -1,21 +1,27 @@
-"""Command `pharos preview`: environments of branches."""
+"""`pharos preview open|list|close`: environments of branches."""
 
 import argparse
+import json
+from collections.abc import Sequence
 from typing import Any
 
-from operator_cli.arguments import (
-    add_approval_arguments,
-    add_project_argument,
-    add_subcommands,
-    add_yes_argument,
-    confirm,
-    read_approval_arguments,
+from operator_cli.api.client import Api, open_api
+from operator_cli.api.names import (
+    Environment,
+    Row,
+    choose,
+    list_projects,
+    resolve_environment,
+    resolve_project,
 )
-from operator_cli.control_client import WHICH_INSTALLATION, request_action
-from operator_cli.deployments.follow import add_queueing_arguments, queue_and_follow
-from operator_cli.messages import print_result
+from operator_cli.arguments import add_project_argument, add_verbs, add_yes_argument, complete, confirm
+from operator_cli.credentials import DEFAULT_DATA
+from operator_cli.deployments.follow import add_queueing_arguments, describe_waiting, follow_deployment
+from operator_cli.errors import AWAITS_APPROVAL
+from operator_cli.messages import print_result, qualify_commands
+from pipeline_contracts.deploy_states import DeploymentStatus
 
-_SUBCOMMANDS = {
+_VERBS = {
     "open": "create the preview of a branch, or deploy it again, and follow that until it is live",
     "list": "show the previews with their addresses",
     "close": "remove a preview with its processes; deployments that are queued or being built are canceled",
@@ -25,53 +31,107 @@ _SUBCOMMANDS = {
 def register_preview(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "preview",
-        help="open, list and close environments of branches",
+        help="environments of branches",
         description="Previews: environments of type preview, each for one branch. They hibernate and wake at the first "
-        f"request. {WHICH_INSTALLATION}",
+        "request.",
     )
-    add_subcommands(parser, _SUBCOMMANDS, _run, _add_arguments)
+    add_verbs(parser, _VERBS, _run, _add_arguments)
 
 
-def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    match name:
+def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
+    match verb:
         case "open":
             parser.add_argument("branch", metavar="BRANCH", help="the branch to deploy")
-            add_project_argument(parser, "prj_…, its number or slug; may be left out where there is only one")
-            parser.add_argument(
+            add_project_argument(parser, dest="project")
+            source = parser.add_argument(
                 "--from",
                 metavar="ENVIRONMENT",
                 dest="source",
                 help="copy the variables that this environment of the project has now, except protected ones "
                 "(`pharos variables protect`)",
             )
+            complete(source, "environment")
             add_queueing_arguments(parser)
         case "list":
-            add_project_argument(parser, "of this project only: prj_…, its number or slug")
+            add_project_argument(parser, "of this project only", dest="project")
         case "close":
-            parser.add_argument(
+            preview = parser.add_argument(
                 "preview",
-                metavar="ENVIRONMENT|BRANCH",
-                help="env_…, its number, slug, PROJECT/SLUG, or its branch",
+                metavar="PREVIEW",
+                help="its branch, its name (preview-login, or shop/preview-login) or ID",
             )
-            add_project_argument(
-                parser, "where several have a preview of the branch: prj_…, its number or slug"
-            )
-            add_approval_arguments(parser)
+            complete(preview, "environment")
+            add_project_argument(parser, "where several have a preview of the branch", dest="project")
             add_yes_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    project = {"project_id": arguments.project_id}
-    match arguments.subcommand:
+    api = open_api(arguments)
+    match arguments.verb:
         case "open":
-            params = {**project, "branch": arguments.branch, "from": arguments.source}
-            return queue_and_follow(arguments, "previews/open", params)
+            return _open(api, arguments)
         case "list":
-            return print_result(arguments, request_action(arguments, "previews/list", project), _show)
-    if not confirm(arguments, f"close the preview {arguments.preview} and end its processes"):
+            return print_result(arguments, _list(api, arguments.project), _show)
+    preview = choose(
+        _list(api, arguments.project),
+        arguments.preview,
+        noun="preview",
+        keys=_keys,
+        label=lambda row: _keys(row)[1],
+    )
+    path = _keys(preview)[1]
+    if not confirm(
+        arguments, f"close the preview {path} of the branch {preview['branch']} and end its processes"
+    ):
         return 1
-    params = {**project, "what": arguments.preview, **read_approval_arguments(arguments)}
-    return print_result(arguments, request_action(arguments, "previews/close", params), _show_closed)
+    removed = api.delete("projects", preview["project"]["id"], "previews", preview["id"])
+    return print_result(
+        arguments,
+        removed,
+        lambda _: print(f"The preview {path} is closed. Its deployments are still listed."),
+    )
+
+
+def _open(api: Api, arguments: argparse.Namespace) -> int:
+    source = _find_source(api, arguments)
+    if source is not None and arguments.project is None:
+        project = source.project
+    else:
+        project = resolve_project(api, arguments.project)
+    body = {"branch": arguments.branch, "variables_from": None if source is None else source.id}
+    opened = api.post("projects", project.id, "previews", body=body)
+    deployment = opened["deployment"]
+    if not arguments.detach:
+        arguments.data = arguments.data or DEFAULT_DATA
+        return follow_deployment(arguments, deployment["id"])
+    is_waiting = deployment["status"] == DeploymentStatus.AWAITING_APPROVAL
+    if arguments.json:
+        print(json.dumps(deployment))
+    elif is_waiting:
+        print(describe_waiting(deployment))
+    else:
+        number = deployment["id"]
+        print(qualify_commands(f"Deployment {number} is queued; `pharos logs -f {number}` follows it."))
+    return AWAITS_APPROVAL if is_waiting else 0
+
+
+def _find_source(api: Api, arguments: argparse.Namespace) -> Environment | None:
+    if arguments.source is None:
+        return None
+    return resolve_environment(api, arguments.source, None if "/" in arguments.source else arguments.project)
+
+
+def _list(api: Api, project: str | None) -> list[dict[str, Any]]:
+    return [
+        preview
+        for each in list_projects(api, project)
+        for preview in api.get_all("projects", each.id, "previews")
+    ]
+
+
+def _keys(preview: Row) -> Sequence[str]:
+    path = f"{preview['project']['slug']}/{preview['slug']}"
+    return preview["id"], path, preview["slug"], preview["branch"] or "", str(preview["number"])
 
 
 def _show(previews: list[dict[str, Any]]) -> None:
@@ -79,7 +139,3 @@ def _show(previews: list[dict[str, Any]]) -> None:
     from operator_cli.environments.runtime_tables import show_previews
 
     show_previews(previews)
-
-
-def _show_closed(result: dict[str, Any]) -> None:
-    print(f"The preview {result['project']}/{result['slug']} is closed. Its deployments are still listed.")

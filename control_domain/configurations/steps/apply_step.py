@@ -6,7 +6,6 @@ from datetime import datetime
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import next_steps
 from control_domain.audit import Actor
 from control_domain.configurations.addresses import Kind
 from control_domain.configurations.plan import Action, Verb
@@ -33,7 +32,7 @@ async def apply_project_step(context: StepContext) -> Publications:
     """Rename the project: configurations change nothing else of it."""
     project = context.project
     if context.action.verb == "delete":
-        raise StepFailed(f"A configuration removes no project: {next_steps.REMOVE_PROJECT_AS_OPERATOR}")
+        raise StepFailed("A configuration removes no project: remove it by itself.")
     await lock_project_row(context.session, project)
     await context.session.refresh(project)
     changes = find_remaining_changes(context, build_project_fields(project))

@@ -94,7 +94,7 @@ async def test_a_recreated_repository_is_matched_once_its_id_is_set(
     assert await webhook.deliver_status(sent, "one") == (200, "ignored")
     reason = await _reason(webhook)
     assert "removed and made anew" in reason
-    assert f"--host-id '{_written(webhook.kind, 2)}'" in reason
+    assert f"to {_written(webhook.kind, 2)}, and deliver it again." in reason
     await webhook.change(host_id=_written(webhook.kind, 2))
     # Not a duplicate: the first one led to nothing.
     assert (await webhook.deliver_status(sent, "one"))[0] == 202

@@ -183,7 +183,7 @@ async def test_no_preview_is_created_if_variables_cannot_be_opened(managed: Mana
     await managed.act("variables/set", environment_id="production", text="A=hunter2\n")
     line = await _not_ready(managed, keys=SealingKeys([b"n" * 32]))
     assert line == (
-        "The variables of shop/production cannot be opened: `pharos variables show shop/production` tells what to do."
+        "The variables of shop/production cannot be opened with the keys of this installation: set them again."
     )
 
 
