@@ -13,7 +13,7 @@ from control_domain.tables.variables import VariableChange
 from control_domain.variables.decisions import decide_variable_change
 from control_domain.variables.versions import find_newest_variables
 from pipeline_contracts.deploy_states import ChangeState
-from tests.support.deploy_platform import Platform, environment_path
+from tests.support.deploy_platform import Platform, add_monitors, environment_path
 
 NOW = datetime.now(UTC)
 ACTOR = Actor("operator test")
@@ -93,3 +93,19 @@ async def test_resealing_without_the_old_key_changes_nothing(platform: Platform)
     # What is set anew needs no old key.
     await _put(platform, NEW, "shop/staging", "A=2")
     assert await _read(platform, NEW, "shop/staging") == {"A": "2"}
+
+
+async def test_ping_keys_are_resealed(platform: Platform) -> None:
+    """Only live ones: nobody reads a revoked one again."""
+    await add_monitors(platform)
+    assert platform.acme.heartbeat is not None
+    path = f"/v1/monitors/heartbeats/{platform.acme.heartbeat.id}/ping-keys"
+    platform.app.state.variable_keys = OLD
+    live, revoked = [(await platform.call("POST", path)).data for _ in range(2)]
+    await platform.call("DELETE", f"{path}/{revoked['id']}")
+    with pytest.raises(CannotOpen):
+        await _reseal(platform, NEW, 500)
+    assert await _reseal(platform, BOTH, 500) == Resealed(done=1, left=0)
+    assert await _reseal(platform, BOTH, 500) == Resealed(done=0, left=0)
+    platform.app.state.variable_keys = NEW
+    assert [key["key"] for key in (await platform.call("GET", path)).data] == [None, live["key"]]

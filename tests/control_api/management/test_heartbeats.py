@@ -11,6 +11,7 @@ from control_domain.monitors import limits
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.monitors import HeartbeatRun, HeartbeatState
 from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed
+from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.interface import KeyEntry
 from tests.control_api.management.conftest import Api
 from tests.support.deploy_platform import add_monitors
@@ -90,7 +91,16 @@ async def test_create(api: Api) -> None:
     ):
         assert entry is not None
         assert (entry.kind, entry.monitor) == (kind, f"heartbeat/{made['id']}")
-        assert entry.environment_id == staging.public_id
+        acme = api.platform.acme
+        assert (entry.account_id, entry.project_id, entry.environment_id, entry.limit) == (
+            acme.account.public_id,
+            acme.projects["shop"].public_id,
+            staging.public_id,
+            RateLimit(10, 20),
+        )
+    async with api.platform.sessions() as session:
+        state = await session.get_one(HeartbeatState, made["id"])
+    assert (state.deadline_ms, state.version) == (None, 0)
     assert await api.audit(3) == [
         ("ping-key.create", f"ping-key {ping_key['id']}"),
         ("monitor-key.create", f"monitor-key {key['id']}"),
@@ -216,6 +226,14 @@ async def test_change(api: Api) -> None:
         "timezone": {"from": "UTC", "to": "Europe/Oslo"},
         "failures_before_down": {"from": 1, "to": 3},
     }
+
+
+@pytest.mark.both_databases
+async def test_concurrent_changes_of_different_settings_are_all_kept(api: Api) -> None:
+    changes = {"grace_seconds": 1, "max_runtime_seconds": 2, "failures_before_down": 3, "period_seconds": 4}
+    await asyncio.gather(*(api.call("PATCH", nightly(api), {name: value}) for name, value in changes.items()))
+    heartbeat = await api.read(nightly(api))
+    assert {name: heartbeat[name] for name in changes} == changes
 
 
 async def test_a_new_schedule_applies_at_once(api: Api) -> None:

@@ -1,17 +1,25 @@
 """Settings of sites."""
 
 import asyncio
+import json
+import uuid
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import func, select, update
 
 from control_domain.sites import manage_sites
+from control_domain.tables.audit import AuditEntry
+from control_domain.tables.sites import Goal, Site
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.errors import StorageUnavailable
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.interface import QueryResult
 from tests.control_api.management.conftest import Api
 from tests.support.deploy_platform import Tenant
+from tests.support.stored_visits import store_dropped, store_purchase
 
 SITES = "/v1/analytics/sites"
 
@@ -85,6 +93,82 @@ async def test_create_change_remove(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
+    ("domain", "name"),
+    [
+        ("http://localhost:8080", "localhost"),
+        ("https://*.docs.example", "docs.example"),
+        ("http://[::1]:80", "::1"),
+        ("blåbær.example", "xn--blbr-roah.example"),
+    ],
+)
+async def test_a_site_is_named_after_its_first_domain(api: Api, domain: str, name: str) -> None:
+    body = {"domains": [domain, "https://other.example"]}
+    made = await api.call("POST", sites_of(api.platform.acme), body)
+    assert (made.status, made.data["name"]) == (201, name)
+
+
+@pytest.mark.both_databases
+async def test_remove_with_goals(api: Api) -> None:
+    """Other sites stay, and the number is not used again: the column store still has its events."""
+    acme = api.platform.acme
+    body = {"domains": ["gone.example"]}
+    site = (await api.call("POST", sites_of(acme), body)).data
+    for path in (shop(acme), f"{SITES}/{site['id']}"):
+        for goal in ({"event": "purchase"}, {"path": "/welcome"}):
+            assert (await api.call("POST", f"{path}/goals", goal)).status == 201
+    assert (await api.call("DELETE", f"{SITES}/{site['id']}")).status == 200
+    assert len(await api.read(f"{shop(acme)}/goals")) == 2
+    async with api.platform.sessions() as session:
+        count = await session.execute(select(func.count()).where(Goal.site_id == site["id"]))
+        newest = select(AuditEntry.details).order_by(AuditEntry.id.desc()).limit(1)
+        details = json.loads((await session.execute(newest)).scalar_one())
+    assert count.scalar_one() == 0
+    assert details == {
+        "project": acme.projects["shop"].public_id,
+        "name": "gone.example",
+        "tracker_id": site["tracker_id"],
+        "domains": ["https://gone.example"],
+        "goals": 2,
+    }
+    again = (await api.call("POST", sites_of(acme), body)).data
+    assert again["id"] > site["id"]
+    assert again["tracker_id"] != site["tracker_id"]
+
+
+async def test_what_was_received(api: Api, column_store: ChdbColumnStore) -> None:
+    acme = api.platform.acme
+    assert acme.site is not None
+    # A number of its own: all tests share the column store.
+    number = uuid.uuid4().int % 2**31
+    async with api.platform.sessions() as session, session.begin():
+        await session.execute(update(Site).where(Site.id == acme.site.id).values(id=number))
+    now = datetime.now(UTC)
+    await store_purchase(column_store, number, now - timedelta(days=1))
+    for days, reason, events in ((1, "bot", 3), (2, "bot", 4), (29, "opted_out", 1), (31, "bot", 100)):
+        await store_dropped(column_store, number, now - timedelta(days=days), reason, events)
+    site = await api.read(f"{SITES}/{number}")
+    assert (site["verified"], site["dropped_events"]) == (True, {"bot": 7, "opted_out": 1})
+    assert site["last_event_at"] is not None
+
+
+async def test_edges_that_cannot_be_informed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The site is made, changed or removed all the same, and a warning says so."""
+
+    async def fail(*_: Any) -> None:
+        raise StorageUnavailable("Redis is away.")
+
+    for method in ("publish", "revoke"):
+        monkeypatch.setattr(type(api.platform.directory), method, fail)
+    made = await api.call("POST", sites_of(api.platform.acme), {"domains": ["docs.example"]})
+    path = f"{SITES}/{made.data['id']}"
+    changed = await api.call("PATCH", path, {"domains": ["two.example"]})
+    assert (await api.read(path))["domains"] == ["https://two.example"]
+    removed = await api.call("DELETE", path)
+    assert [each.status for each in (made, changed, removed)] == [201, 200, 200]
+    assert all("Redis is away." in each.json()["warning"] for each in (made, changed, removed))
+
+
+@pytest.mark.parametrize(
     ("body", "fields"),
     [
         ({}, ["domains"]),
@@ -94,6 +178,7 @@ async def test_create_change_remove(api: Api) -> None:
         ({"domains": ["a.example", 7]}, ["domains[1]"]),
         ({"domains": ["ok.example", "https://a.example/path", "*."]}, ["domains[1]", "domains[2]"]),
         ({"domains": ["a.example"], "name": "\t"}, ["name"]),
+        ({"domains": ["a.example"], "timezone": "europe/oslo"}, ["timezone"]),
         ({"domains": ["bücher.example/x"], "name": "a\0", "timezone": "Mars"}, ["name"]),
         ({"domains": ["a b"], "name": " ", "timezone": "localtime"}, ["name", "domains[0]", "timezone"]),
     ],

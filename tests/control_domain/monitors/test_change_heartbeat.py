@@ -301,3 +301,31 @@ async def test_resuming_resets_runs_and_misses(monitored: Monitored) -> None:
     assert (row["state"], row["failures_in_row"], row["open_runs"]) == ("up", 0, 0)
     # The run that was open at the pause no longer counts.
     assert await monitored.states.prune_runs(T0 + 9 * HOUR, 10) == 3
+
+
+@pytest.mark.both_databases
+async def test_a_pause_and_its_end_begin_afresh(monitored: Monitored) -> None:
+    """Each increments the version, so that no scan overwrites it; a repetition changes nothing."""
+    (number,) = await monitored.add_heartbeats(1, failures_before_down=2)
+    await report(monitored, number, "failure", T0)
+    version = (await monitored.state_of(number))["version"]
+    for n, (paused, state) in enumerate(((True, "paused"), (False, "new"))):
+        for attempt in range(2):
+            await pause(monitored, number, T0 + HOUR + 10 * n + attempt, paused=paused)
+            row = await monitored.state_of(number)
+            assert summarize(row) == (state, T0 + HOUR + 10 * n, None, None, 0)
+            assert (row["version"], row["last_signal_ms"]) == (version + n + 1, T0)
+        (heartbeat,) = await monitored.rows(f"SELECT paused FROM heartbeats WHERE id = {number}")
+        assert bool(heartbeat["paused"]) is paused
+
+
+@pytest.mark.both_databases
+async def test_a_signal_between_read_and_pause_does_not_wake_the_heartbeat(monitored: Monitored) -> None:
+    (number,) = await monitored.add_heartbeats(1)
+    async with open_sessions(monitored.engine)() as session, session.begin():
+        heartbeat = await session.get_one(Heartbeat, number)
+    await report(monitored, number, "success", T0)
+    async with open_sessions(monitored.engine)() as session, session.begin():
+        session.add(heartbeat)
+        await set_paused(session, heartbeat, True, from_epoch_ms(T0 + 1))
+    assert summarize(await monitored.state_of(number)) == ("paused", T0 + 1, None, None, 0)

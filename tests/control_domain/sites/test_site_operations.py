@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from control_domain.accounts.operations import create_account
+from control_domain.database.base import Base
 from control_domain.database.engine import Sessions
 from control_domain.projects.operations import create_project
 from control_domain.published_keys import publish_keys
@@ -22,6 +23,7 @@ from control_domain.sites.operations import (
     list_goals,
     live_sites,
     remove_goal,
+    set_goal_target,
 )
 from control_domain.tables.accounts import Account
 from control_domain.tables.projects import Project
@@ -136,6 +138,28 @@ async def test_goals_belong_to_their_site(owned: Owned) -> None:
             (None, "/welcome")
         ]
         assert await list_goals(session, blog) == []
+
+
+@pytest.mark.both_databases
+async def test_a_goal_gets_another_target(owned: Owned) -> None:
+    async with owned.sessions() as session, session.begin():
+        bought = await add_goal(session, owned.site, "Purchase", "purchase", None, NOW)
+        other = await add_goal(session, owned.site, "Signup", None, "/welcome", NOW)
+        assert await set_goal_target(session, bought, None, "/thanks")
+        assert (bought.event, bought.path) == (None, "/thanks")
+        await session.refresh(other)
+        assert (other.event, other.path) == (None, "/welcome")
+        assert await remove_goal(session, owned.site, bought.id)
+        assert not await set_goal_target(session, bought, "signup", None)
+
+
+def test_every_table_that_refers_to_a_site_is_known() -> None:
+    """`remove_site` has to delete the rows of a new one."""
+    tables = Base.metadata.tables.values()
+    referring = {
+        table.name for table in tables if any(key.column.table.name == "sites" for key in table.foreign_keys)
+    }
+    assert referring == {Goal.__tablename__}
 
 
 @pytest.mark.both_databases

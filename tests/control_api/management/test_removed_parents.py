@@ -1,0 +1,67 @@
+"""What is added to an environment or a project while it is removed is refused, and is no fault of the database."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import select, text
+
+from control_domain.audit import Actor
+from control_domain.projects.find import DeployTarget
+from control_domain.removals.remove_environment import remove_environment
+from control_domain.removals.remove_project import remove_project
+from control_domain.tables.accounts import Account
+from control_domain.tables.projects import Environment, Project
+from tests.control_api.management.conftest import Api
+from tests.support.deploy_platform import Response
+
+_TO_ENVIRONMENT: dict[str, dict[str, Any]] = {
+    "ingest-keys": {},
+    "heartbeats": {"name": "backup", "period_seconds": 60},
+    "queues": {"name": "mail"},
+}
+
+
+async def _waits(api: Api, task: "asyncio.Task[Response]") -> None:
+    """Wait until the request has ended or waits for a lock."""
+    waiting = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    async with asyncio.timeout(60):
+        while not task.done():
+            async with api.platform.sessions() as session:
+                if session.get_bind().dialect.name == "sqlite":
+                    # SQLite has no such view: time for the request to read, or to wait.
+                    return await asyncio.sleep(0.05)
+                if (await session.execute(waiting)).scalar_one():
+                    return
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("what", _TO_ENVIRONMENT)
+async def test_additions_to_a_removed_environment(api: Api, what: str) -> None:
+    staging = api.platform.acme.environment("blog/staging")
+    path = f"/v1/environments/{staging.public_id}/{what}"
+    async with api.platform.sessions() as session, session.begin():
+        environment = await session.get_one(Environment, staging.id)
+        target = DeployTarget(environment, await session.get_one(Project, environment.project_id))
+        await remove_environment(session, target, Actor("test"), datetime.now(UTC))
+        adding = asyncio.create_task(api.call("POST", path, _TO_ENVIRONMENT[what]))
+        await _waits(api, adding)
+    assert (await adding).problem == (404, "not-found")
+
+
+@pytest.mark.both_databases
+async def test_a_site_in_a_removed_project(api: Api) -> None:
+    made = await api.call("POST", "/v1/projects", {"name": "Docs"})
+    async with api.platform.sessions() as session, session.begin():
+        project = (await session.execute(select(Project).where(Project.slug == "docs"))).scalar_one()
+        account = await session.get_one(Account, project.account_id)
+        await remove_project(session, account, project, Actor("test"), datetime.now(UTC))
+        await session.flush()
+        body = {"domains": ["docs.example"]}
+        adding = asyncio.create_task(api.call("POST", f"/v1/projects/{made.data['id']}/sites", body))
+        await _waits(api, adding)
+    assert (await adding).problem == (404, "not-found")
