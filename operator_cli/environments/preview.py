@@ -1,7 +1,6 @@
 """`pharos preview open|list|close`: environments of branches."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,11 +14,8 @@ from operator_cli.api.names import (
     resolve_project,
 )
 from operator_cli.arguments import add_project_argument, add_verbs, add_yes_argument, complete, confirm
-from operator_cli.credentials import DEFAULT_DATA
-from operator_cli.deployments.follow import add_queueing_arguments, describe_waiting, follow_deployment
-from operator_cli.errors import AWAITS_APPROVAL
-from operator_cli.messages import print_result, qualify_commands
-from pipeline_contracts.deploy_states import DeploymentStatus
+from operator_cli.deployments.follow import add_queueing_arguments, report_queued
+from operator_cli.messages import print_result
 
 _VERBS = {
     "open": "create the preview of a branch, or deploy it again, and follow that until it is live",
@@ -100,19 +96,7 @@ def _open(api: Api, arguments: argparse.Namespace) -> int:
         project = resolve_project(api, arguments.project)
     body = {"branch": arguments.branch, "variables_from": None if source is None else source.id}
     opened = api.post("projects", project.id, "previews", body=body)
-    deployment = opened["deployment"]
-    if not arguments.detach:
-        arguments.data = arguments.data or DEFAULT_DATA
-        return follow_deployment(arguments, deployment["id"])
-    is_waiting = deployment["status"] == DeploymentStatus.AWAITING_APPROVAL
-    if arguments.json:
-        print(json.dumps(deployment))
-    elif is_waiting:
-        print(describe_waiting(deployment))
-    else:
-        number = deployment["id"]
-        print(qualify_commands(f"Deployment {number} is queued; `pharos logs -f {number}` follows it."))
-    return AWAITS_APPROVAL if is_waiting else 0
+    return report_queued(api, arguments, opened["deployment"])
 
 
 def _find_source(api: Api, arguments: argparse.Namespace) -> Environment | None:

@@ -200,5 +200,5 @@ def _show_changed(repository: dict[str, Any]) -> None:
 
     print(
         f"Repository {repository['id']} of the project {repository['project']['slug']}: branch {repository['branch']}; "
-        f"{describe_webhooks(repository)}."
+        f"webhooks: {describe_webhooks(repository)}."
     )

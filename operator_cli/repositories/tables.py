@@ -46,7 +46,8 @@ def show_repositories(arguments: argparse.Namespace, repositories: Sequence[Row]
                 repository["kind"],
                 make_cell(repository["branch"], max_length=60),
                 _webhooks(repository),
-                f"{repository['url']} (sample)" if repository["sample"] else repository["url"],
+                # First, as a long URL is cut.
+                f"(sample) {repository['url']}" if repository["sample"] else repository["url"],
             )
             for repository in repositories
         ],

@@ -67,10 +67,9 @@ def _run(arguments: argparse.Namespace) -> int:
     for name in _RECORD_FILTERS:
         if getattr(arguments, name):
             raise UsageError(f"--{name} chooses among log records: leave {target} out, or --{name}.")
-    if target.isdecimal():
-        arguments.data = arguments.data or DEFAULT_DATA
-        return show_deployment_log(arguments, int(target), arguments.lines)
     api = open_api(arguments)
+    if target.isdecimal():
+        return show_deployment_log(api, arguments, int(target), arguments.lines)
     environment = resolve_environment(api, target)
     return show_process_output(api, arguments, environment, arguments.lines or _LINES)
 

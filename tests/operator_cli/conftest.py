@@ -98,7 +98,12 @@ def own_engines(
     own_database_url: str, own_redis_url: str, extra_settings: Mapping[str, str]
 ) -> Mapping[str, str]:
     """The settings of that installation."""
-    return {"PHAROS_DATABASE_URL": own_database_url, "PHAROS_REDIS_URL": own_redis_url, **extra_settings}
+    return {
+        "PHAROS_DATABASE_URL": own_database_url,
+        "PHAROS_REDIS_URL": own_redis_url,
+        "PHAROS_REPOSITORY_FOLDERS": "/srv",
+        **extra_settings,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +134,20 @@ def on_engines(
 # the tests of the other files cover how a command opens the engines.
 _SOCKET_ONLY = frozenset(
     f"test_{name}_commands"
-    for name in ("account", "deployment", "environment", "monitor", "repository", "site", "webhooks")
+    for name in (
+        "account",
+        "config",
+        "deployment",
+        "environment",
+        "logs",
+        "monitor",
+        "preview",
+        "ps",
+        "repository",
+        "site",
+        "webhooks",
+        "workflow",
+    )
 )
 
 

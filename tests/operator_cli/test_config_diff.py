@@ -17,7 +17,6 @@ from control_domain.configurations.resources import (
 )
 from operator_cli.configuration.diff import format_value, show_plan
 
-SHOP = {"id": "prj_1", "name": "Shop", "slug": "shop"}
 PRODUCTION = ("environments", "production")
 ENVIRONMENT = {**FIELDS["environment"], "name": "Production", "type": "production", "order": 3}
 WINDOW = {"days": ["mon", "thu"], "from": "09:00", "to": "16:00", "timezone": "Europe/Oslo"}
@@ -27,7 +26,7 @@ DIGESTS = {name: digit * 32 for name, digit in (("old", "a"), ("new", "b"))}
 def drawn(plan: dict[str, Any], **options: Any) -> str:
     """Return the printed plan, on a terminal if the options say so."""
     out = io.StringIO()
-    show_plan(Console(file=out, highlight=False, soft_wrap=True, **options), SHOP, plan)
+    show_plan(Console(file=out, highlight=False, soft_wrap=True, **options), "shop", plan)
     return out.getvalue()
 
 

@@ -1,38 +1,30 @@
-"""`pharos preview` and `wake-on-request` on both kinds of installation."""
+"""`pharos preview` on a running `pharos up`."""
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
-
-import pytest
 
 from tests.support import deployment_rows
 from tests.support.command_deployments import StartCommand, WriteRows, finish_deployment, make_environment
 from tests.support.commands import RunCommand, command_runner, expect_refusal, run_json, run_text
 
 
-@pytest.fixture(scope="module")
-def extra_settings() -> Mapping[str, str]:
-    return {"PHAROS_VARIABLES_KEY": "a secret of thirty-two characters or more"}
-
-
 def test_previews_are_opened_listed_and_closed(pharos: RunCommand) -> None:
     """On the socket the deployer starts the deployment at once, and finds no repository."""
-    project = make_environment(pharos).partition("/")[0]
-    output = run_text(pharos, "preview", "open", "feature/a", "--project", project, "--detach")
+    environment_path = make_environment(pharos)
+    project = environment_path.partition("/")[0]
+    output = run_text(pharos, "preview", "open", "feature/a", "--from", environment_path, "--detach")
     assert re.fullmatch(r"Deployment \d+ is queued; `pharos logs -f \d+` follows it.\n", output)
     (listed,) = run_json(pharos, "preview", "list", "--project", project)
     assert (listed["slug"], listed["branch"], listed["order"]) == ("preview-feature-a", "feature/a", 0)
-    shown = run_text(pharos, "environment", "show", listed["id"])
-    assert "wakes        at the first request\n" in shown
+    assert listed["wake_on_request"] is True
     table = run_text(pharos, "preview", "list", "--project", project)
     assert table.startswith(f"{project}/preview-feature-a  branch feature/a, running")
     assert len(table.splitlines()) == 2
     line = expect_refusal(pharos, "preview", "close", "feature/a", "--project", project)
     assert line == (
-        "Without a terminal nobody can be asked whether to close the preview feature/a and end its processes: "
-        "add --yes to do it."
+        f"Without a terminal nobody can be asked whether to close the preview {project}/preview-feature-a of the "
+        "branch feature/a and end its processes: add --yes to do it."
     )
     output = run_text(pharos, "preview", "close", f"{project}/preview-feature-a", "--yes")
     assert output == (
@@ -49,8 +41,9 @@ def test_a_preview_gets_no_copy_of_protected_variables(pharos: RunCommand) -> No
     assert (done.returncode, done.stderr) == (0, "")
     run_text(pharos, "variables", "protect", environment_path, "SECRET")
     run_text(pharos, "preview", "open", "login", "--project", project, "--from", environment_path, "--detach")
-    assert run_json(pharos, "variables", "show", f"{project}/preview-login")["names"] == ["A"]
-    assert run_json(pharos, "variables", "show", environment_path)["names"] == ["A", "SECRET"]
+    for path, names in ((f"{project}/preview-login", ["A"]), (environment_path, ["A", "SECRET"])):
+        shown = run_json(pharos, "variables", "show", path)["variables"]
+        assert [each["name"] for each in shown if each["is_set"]] == names
     run_text(pharos, "preview", "close", "login", "--project", project, "--yes")
 
 
@@ -58,15 +51,17 @@ def test_impossible_previews_are_refused(pharos: RunCommand) -> None:
     environment_path = make_environment(pharos)
     project = environment_path.partition("/")[0]
     for command, output in (
-        (("open", "a..b"), "'a..b' is no name of a branch that Git allows; one is main."),
-        (("open", "a", "--from", "nowhere"), "There is no environment nowhere in the project"),
+        (("open", "a..b"), "  branch: must be the name of a branch that Git allows, such as main"),
+        (("open", "a", "--from", "nowhere"), "There is no environment 'nowhere' in the project"),
         (
-            ("close", environment_path, "--yes"),
-            f"{environment_path} is no preview: `pharos environment remove {environment_path}`",
+            ("open", "a", "--from", "my-project/production"),
+            "  variables_from: must be the ID of an environment",
         ),
-        (("close", "a", "--yes"), "There is no preview a; `pharos preview list` shows all."),
+        # An environment that is no preview.
+        (("close", environment_path, "--yes"), "There is no preview yet."),
     ):
-        assert output in expect_refusal(pharos, "preview", *command, "--project", project), command
+        done = pharos("preview", *command, "--project", project)
+        assert done.returncode != 0 and output in done.stderr, command
 
 
 def test_an_opened_preview_is_followed(on_engines: RunCommand, write: WriteRows, start: StartCommand) -> None:
@@ -83,31 +78,12 @@ def test_an_opened_preview_is_followed(on_engines: RunCommand, write: WriteRows,
     run_text(on_engines, "preview", "close", "login", "--project", project, "--yes")
 
 
-def test_wake_on_request_is_set_and_shown(pharos: RunCommand) -> None:
-    environment_path = make_environment(pharos)
-    shown = run_text(pharos, "environment", "show", environment_path)
-    assert "wakes        when somebody wakes it\n" in shown
-    shown = run_text(pharos, "environment", "set", environment_path, "--wake-on-request", "on")
-    assert "wakes        at the first request\n" in shown
-    assert run_json(pharos, "environment", "show", environment_path)["wake_on_request"] is True
-    assert run_json(pharos, "audit", "--limit", "1")[0]["details"] == {
-        "wake_on_request": {"from": False, "to": True}
-    }
-    assert (
-        run_json(pharos, "environment", "set", environment_path, "--wake-on-request", "off")[
-            "wake_on_request"
-        ]
-        is False
-    )
-
-
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     """The arguments are refused before any request."""
     for arguments, output in (
-        (("preview",), "the following arguments are required: ACTION"),
+        (("preview",), "the following arguments are required: VERB"),
         (("preview", "open"), "the following arguments are required: BRANCH"),
-        (("preview", "close"), "the following arguments are required: ENVIRONMENT|BRANCH"),
-        (("environment", "set", "a", "--wake-on-request", "maybe"), "invalid choice: 'maybe'"),
+        (("preview", "close"), "the following arguments are required: PREVIEW"),
     ):
         done = command_runner(tmp_path)(*arguments)
         assert (done.returncode, done.stdout) == (2, "")

@@ -1,42 +1,28 @@
-"""`pharos repository` on both kinds of installation."""
+"""`pharos repository` on a running `pharos up`."""
 
 import json
 import stat
-from collections.abc import Mapping
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from control_domain.repositories.describe import RepositoryKind
 from control_domain.repositories.webhook_secrets import make_secret
+from operator_cli.api.target import Target
+from operator_cli.repositories.repository import _KINDS
+from operator_cli.repositories.webhook_setup import save_secret
 from tests.support.commands import RunCommand, command_runner, expect_refusal, run_json, run_text
 from tests.support.platform_process import PlatformProcess
 
 URL = "git@github.com:acme/shop.git"
-PUBLIC_URL = "https://pharos.example"
+MINE = ("--project", "my-project")
 SECRET = "chosen-by-the-host-itself"
-
-
-@pytest.fixture(scope="module")
-def extra_settings() -> Mapping[str, str]:
-    return {
-        "PHAROS_VARIABLES_KEY": "a secret of thirty-two characters or more",
-        "PHAROS_PUBLIC_URL": f"{PUBLIC_URL}/",
-    }
-
-
-@pytest.fixture
-def base_url(request: pytest.FixtureRequest, pharos: RunCommand) -> str:
-    """The beginning of webhook URLs."""
-    if request.node.callspec.params["pharos"] == "engines":
-        return f"{PUBLIC_URL}/api"
-    platform: PlatformProcess = request.getfixturevalue("on_socket")
-    output: str = platform.credentials["base_url"]
-    return output
 
 
 @pytest.fixture
 def project(pharos: RunCommand) -> str:
-    """The slug of a new project: the tests of this file share their installations."""
+    """The slug of a new project: the tests of this file share an installation."""
     projects = [one["slug"] for one in run_json(pharos, "project", "list")]
     created: str = run_json(pharos, "project", "create", f"Repository {len(projects)}")["slug"]
     return created
@@ -44,7 +30,7 @@ def project(pharos: RunCommand) -> str:
 
 def test_repositories_are_connected_listed_changed_and_disconnected(pharos: RunCommand, project: str) -> None:
     output = run_text(pharos, "repository", "connect", URL, "--project", project)
-    created = run_json(pharos, "repository", "list")[-1]
+    created = run_json(pharos, "repository", "show", project)
     number = str(created["id"])
     lines = output.splitlines()
     assert (
@@ -53,72 +39,93 @@ def test_repositories_are_connected_listed_changed_and_disconnected(pharos: RunC
     )
     assert (created["url"], created["project"]["slug"]) == (URL, project)
     output = run_text(pharos, "repository", "set-branch", number, "trunk")
-    assert output == f"Repository {number} is deployed from the branch trunk.\n"
-    (line,) = [line for line in run_text(pharos, "repository", "list").splitlines() if project in line]
+    changed = f"Repository {number} of the project {project}: branch trunk; "
+    assert (
+        output == f"{changed}webhooks: pushes deploy, and pull requests get previews, but not from forks.\n"
+    )
+    (line,) = [
+        line for line in run_text(pharos, "repository", "list", "--wide").splitlines() if project in line
+    ]
     assert line.split() == [number, project, "github", "trunk", "on", URL]
     line = expect_refusal(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
     assert line == (
-        f"The project {project} is deployed from {URL} already; disconnect that first with `pharos repository "
-        f"disconnect {number}`."
+        f"The project {project} is deployed from {URL} (repository {number}): disconnect that first."
     )
-    line = expect_refusal(pharos, "repository", "disconnect", number)
+    line = expect_refusal(pharos, "repository", "disconnect", project)
     assert line.startswith(
-        f"Without a terminal nobody can be asked whether to disconnect repository {number}"
+        f"Without a terminal nobody can be asked whether to disconnect {URL} from the project {project}"
     )
-    output = run_text(pharos, "repository", "disconnect", number, "--yes")
+    output = run_text(pharos, "repository", "disconnect", project, "--yes")
     assert output == f"Repository {number} is disconnected from the project {project}.\n"
-    assert expect_refusal(pharos, "repository", "disconnect", number, "--yes") == (
-        f"No repository {number} is connected; `pharos repository list` shows those that are."
+    assert expect_refusal(pharos, "repository", "disconnect", project, "--yes", status=5).startswith(
+        f"There is no repository '{project}'."
     )
-    wanted = ("--project", project, "--kind", "gitlab", "--branch", "main")
-    created = run_json(pharos, "repository", "connect", "file:///srv/shop.git", *wanted)
-    assert (created["kind"], created["url"]) == ("gitlab", "file:///srv/shop.git")
+    assert "disconnected " in run_text(pharos, "repository", "show", number)
+    # It has no webhook.
+    output = run_text(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
+    assert len(output.splitlines()) == 1
+    shown = run_text(pharos, "repository", "show", project)
+    assert "webhooks     none, as its host is not GitHub, GitLab or Bitbucket" in shown
 
 
 @pytest.mark.parametrize(
-    ("command", "output"),
+    ("command", "status", "output"),
     [
-        (["connect", "https://x:hunter2@github.com/a/b"], "give the machine that deploys a deploy key"),
-        (["connect", "http://github.com/a/b"], "Repositories are not taken from http: write it as https://"),
-        (["connect", "ext::sh -c id"], "This is no repository's address: write it as https://"),
-        (["connect", URL, "--branch", "a b"], "'a b' is no name of a branch that Git allows"),
-        (["connect", URL, "--project", "nowhere"], "There is no project nowhere;"),
-        (["set-branch", "9999", "main"], "No repository 9999 is connected;"),
-        (["disconnect", "0", "--yes"], "0 is no ID."),
         (
-            ["connect", URL, "--plain-secret"],
-            "A webhook of github is always signed: leave --plain-secret out.",
+            ["connect", "https://x:hunter2@github.com/a/b", *MINE],
+            1,
+            "give the machine that deploys a deploy key",
         ),
-        (["connect", URL, "--secret-file", "nowhere"], "nowhere cannot be read: No such file or directory."),
-        (["connect", URL, "--secret-file", "-"], "has 16 to 255 printable ASCII characters"),
-        (["new-secret", "9999"], "No repository 9999 is connected;"),
-        (["set", "9999", "--forks", "on"], "No repository 9999 is connected;"),
-        (["set", "9999"], "Nothing to change. Give --push-deploys, --forks or --host-id."),
+        (
+            ["connect", URL, "--branch", "a b", *MINE],
+            1,
+            "branch: must be the name of a branch that Git allows",
+        ),
+        (["connect", URL, "--project", "nowhere"], 5, "There is no project 'nowhere'."),
+        (
+            ["connect", URL, "--secret-kind", "plain", *MINE],
+            1,
+            "secret_kind: must be hmac for a webhook of github",
+        ),
+        (["connect", URL, "--secret-file", "nowhere", *MINE], 1, "nowhere cannot be read"),
+        (
+            ["connect", URL, "--secret-file", "-", *MINE],
+            1,
+            "secret: must be 16 to 255 printable ASCII characters",
+        ),
+        (["new-secret", "9999"], 5, "The account has no such repository."),
+        (["set", "nowhere", "--forks", "on"], 5, "There is no repository 'nowhere'."),
+        (["set", "1"], 2, "Nothing to change. Give --branch, --push-deploys, --forks or --host-id."),
+        (["set", "1", "--host-id", "x"], 1, "host_id: must be the ID of a repository at github"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_impossible_requests_fail_with_one_sentence(
-    pharos: RunCommand, command: list[str], output: str
+def test_impossible_requests_are_refused(
+    pharos: RunCommand, command: list[str], status: int, output: str
 ) -> None:
-    line = expect_refusal(pharos, "repository", *command)
-    assert output in line and "hunter2" not in line
+    done = pharos("repository", *command)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert output in done.stderr and "hunter2" not in done.stderr
 
 
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     """The arguments are refused before any request."""
     for arguments, output in (
-        ((), "the following arguments are required: ACTION"),
+        ((), "the following arguments are required: VERB"),
         (("connect",), "the following arguments are required: URL"),
         (("connect", URL, "--kind", "svn"), "invalid choice: 'svn'"),
-        (("connect", "--upload-pack=x"), "the following arguments are required: URL"),
         (("set-branch", "1"), "the following arguments are required: BRANCH"),
-        (("disconnect", "first"), "invalid int value: 'first'"),
         (("set", "1", "--forks", "maybe"), "invalid choice: 'maybe'"),
-        (("new-secret",), "the following arguments are required: ID"),
+        (("new-secret",), "the following arguments are required: REPOSITORY"),
     ):
         done = command_runner(tmp_path)("repository", *arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert output in done.stderr
+
+
+def test_kinds_are_those_of_the_api() -> None:
+    literal, *_ = get_args(RepositoryKind)
+    assert get_args(literal) == _KINDS
 
 
 @pytest.mark.parametrize(
@@ -133,7 +140,7 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
 def test_the_webhook_is_printed_with_instructions(
     pharos: RunCommand,
     project: str,
-    base_url: str,
+    on_socket: PlatformProcess,
     kind: str,
     more: tuple[str, ...],
     secret_kind: str,
@@ -141,20 +148,17 @@ def test_the_webhook_is_printed_with_instructions(
 ) -> None:
     wanted = ("https://git.example/shop", "--project", project, "--kind", kind, *more)
     output = run_text(pharos, "repository", "connect", *wanted)
-    number = run_json(pharos, "repository", "list")[-1]["id"]
-    _, _, address, secret, set_up, *rest = output.splitlines()
-    assert address == f"  {base_url}/repositories/{number}/webhook"
-    assert len(secret.strip()) >= 43 and where in set_up
-    assert len(rest) == (0 if base_url.startswith(PUBLIC_URL) else 1)
-    renewed = run_json(pharos, "repository", "new-secret", str(number), *more)
+    _, _, address, secret, set_up, advice = output.splitlines()
+    number = run_json(pharos, "repository", "show", project)["id"]
+    assert address == f"  {on_socket.credentials['base_url']}/repositories/{number}/webhook"
+    assert len(secret.strip()) >= 43 and where in set_up and "PHAROS_PUBLIC_URL" in advice
+    renewed = run_json(pharos, "repository", "new-secret", project)
     assert renewed["webhook"] == {
         "url": address.strip(),
-        "kind": secret_kind,
+        "secret_kind": secret_kind,
         "secret": renewed["webhook"]["secret"],
     }
     assert renewed["webhook"]["secret"] != secret.strip()
-    output = run_text(pharos, "repository", "new-secret", str(number), *more)
-    assert output.startswith(f"Repository {number} has a new secret.") and address in output.splitlines()
 
 
 def test_a_secret_of_the_host_is_read_from_a_file(pharos: RunCommand, project: str, tmp_path: Path) -> None:
@@ -163,34 +167,17 @@ def test_a_secret_of_the_host_is_read_from_a_file(pharos: RunCommand, project: s
     created = run_json(pharos, "repository", "connect", URL, "--project", project, "--secret-file", str(file))
     assert created["webhook"]["secret"] == SECRET
     signing = make_secret("github").value
-    done = pharos(
-        "repository",
-        "new-secret",
-        str(created["id"]),
-        "--json",
-        "--secret-file",
-        "-",
-        stdin=f" {signing}\r\n",
-    )
+    renew = ("repository", "new-secret", project)
+    done = pharos(*renew, "--json", "--secret-file", "-", stdin=f" {signing}\r\n")
     assert json.loads(done.stdout)["webhook"]["secret"] == signing
     file.write_text("hunter2" * 200)
-    line = expect_refusal(pharos, "repository", "new-secret", str(created["id"]), "--secret-file", str(file))
+    line = expect_refusal(pharos, *renew, "--secret-file", str(file))
     assert line == f"{file} has more than 1024 bytes, which is the maximum."
     file.write_text("hunter2")
-    line = expect_refusal(pharos, "repository", "new-secret", str(created["id"]), "--secret-file", str(file))
-    assert "hunter2" not in line
+    done = pharos(*renew, "--secret-file", str(file))
+    assert done.returncode == 1 and "hunter2" not in done.stderr
     # Earlier secrets are shown nowhere.
-    assert SECRET not in run_text(pharos, "repository", "list") + run_text(pharos, "audit", "--limit", "1000")
-
-
-def test_a_plain_git_repository_has_no_webhook(pharos: RunCommand, project: str) -> None:
-    created = run_json(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
-    assert created["webhook"] is None
-    (line,) = [line for line in run_text(pharos, "repository", "list").splitlines() if project in line]
-    assert line.split() == [str(created["id"]), project, "git", "main", "-", "/srv/shop.git"]
-    run_json(pharos, "repository", "disconnect", str(created["id"]), "--yes")
-    output = run_text(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
-    assert len(output.splitlines()) == 1
+    assert SECRET not in run_text(pharos, "repository", "show", project)
 
 
 def test_switches_are_set_and_shown(pharos: RunCommand, project: str) -> None:
@@ -200,16 +187,17 @@ def test_switches_are_set_and_shown(pharos: RunCommand, project: str) -> None:
         (line,) = [line for line in run_text(pharos, "repository", "list").splitlines() if project in line]
         return line
 
-    output = run_text(pharos, "repository", "set", number, "--forks", "on")
-    assert output == (
-        f"Repository {number}: pushes deploy, and pull requests get previews; pull requests from forks get previews.\n"
-    )
+    output = run_text(pharos, "repository", "set", number, "--forks", "on", "--host-id", "15")
+    assert output.endswith("pushes deploy, and pull requests get previews, also from forks.\n")
     assert "on, forks" in shown()
     output = run_text(pharos, "repository", "set", number, "--push-deploys", "off", "--forks", "off")
-    assert output == f"Repository {number}: its webhooks are not processed.\n"
+    assert output == f"Repository {number} of the project {project}: branch main; webhooks: not processed.\n"
     assert " off " in shown()
-    changed = run_json(pharos, "repository", "set", number, "--push-deploys", "on")
-    assert (changed["push_deploys"], changed["forks"]) == (True, False)
+    wanted = ("--push-deploys", "on", "--branch", "trunk")
+    changed = run_json(pharos, "repository", "set", number, *wanted)
+    assert (changed["push_deploys"], changed["forks"], changed["branch"]) == (True, False, "trunk")
+    assert changed["host_id"] == "15"
+    assert run_json(pharos, "repository", "set", number, "--host-id", "auto")["host_id"] is None
 
 
 def test_the_credentials_contain_the_repository_of_each_project(on_socket: PlatformProcess) -> None:
@@ -248,21 +236,14 @@ def test_the_credentials_contain_the_repository_of_each_project(on_socket: Platf
     assert on_socket.credentials == {**before, "repositories": {**both, ids[1]: saved_repository(renewed)}}
 
 
-def test_the_secret_is_shown_even_if_the_credentials_cannot_be_saved(
-    on_socket: PlatformProcess, tmp_path: Path
+def test_a_secret_that_cannot_be_saved_is_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = on_socket.run("project", "create", "Without credentials", "--json")
-    project = json.loads(done.stdout)["slug"]
-    path = on_socket.data / "credentials.json"
-    aside = path.rename(tmp_path / "aside.json")
-    try:
-        done = on_socket.run("repository", "connect", URL, "--project", project, "--json")
-    finally:
-        aside.rename(path)
-    assert done.returncode == 0
-    assert done.stderr.startswith(f"pharos: {path} does not exist.")
-    webhook = json.loads(done.stdout)["webhook"]
-    assert webhook["url"].startswith("https://your-host/api/repositories/") and webhook["secret"]
+    """It is shown only once."""
+    target = Target("http://127.0.0.1:9/api", None, "", "", tmp_path)
+    repository = {"id": 1, "kind": "github", "webhook": {"secret": SECRET}, "project": {"id": "prj_1"}}
+    save_secret(target, repository, is_new=True)
+    assert capsys.readouterr().err.startswith(f"pharos: {tmp_path}/credentials.json does not exist.")
 
 
 def test_connecting_replaces_the_sample_repository(on_socket: PlatformProcess) -> None:

@@ -27,9 +27,6 @@ environments:
     heartbeats: {nightly: {cron: "0 3 * * *", grace: 30m}}
     queues: {default: {}}
 """
-NOBODY = "pharos: No control plane seems to be running: start `pharos up` or `pharos control`.\n"
-"""What a command says that follows an application of which nothing was begun for some seconds. Where the machine is
-slow, it may say so although somebody will take it up."""
 Given = tuple[str, ...]
 """Arguments: a document's file, and what binds the names in it."""
 
