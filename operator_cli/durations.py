@@ -31,6 +31,11 @@ def format_duration(seconds: float | None) -> str:
     return " ".join(parts[:2])
 
 
+def format_elapsed(seconds: float) -> str:
+    """Return `3.2 s`, from a minute on `1m 4s`."""
+    return f"{seconds:.1f} s" if seconds < 60 else format_duration(seconds)
+
+
 def format_minute(time: str | None) -> str:
     """Return month, day, hour and minute of an ISO time; `-` for None."""
     return "-" if time is None else f"{time[5:10]} {time[11:16]}"

@@ -21,6 +21,23 @@ def read_variables(file: str) -> str:
     return read_text(file, _MAX_VARIABLES_KIB * 1024, f"{_MAX_VARIABLES_KIB} KiB")
 
 
+def read_dotenv_file(file: str, failure: str) -> dict[str, str]:
+    """Return the variables of a file of up to 256 KiB of `NAME=value` lines.
+
+    Raises `CommandFailed`: `failure`, and a line for each fault.
+    """
+    text = read_variables(file)
+    # Imported here: few commands read such a file.
+    from control_domain.variables.dotenv import read_dotenv
+    from pipeline_contracts.errors import InvalidInput
+
+    try:
+        return read_dotenv(text)
+    except InvalidInput as error:
+        faults = "\n".join(f"{file}: {fault.message}" for fault in error.errors)
+        raise CommandFailed(f"{failure}\n{faults}") from None
+
+
 def read_text(file: str, max_bytes: int, limit: str) -> str:
     """Return the text of a file of up to `max_bytes`, or of standard input for `-`.
 

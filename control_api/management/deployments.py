@@ -1,4 +1,4 @@
-"""Deployments of an environment, its releases, and decisions on deployments."""
+"""Deployments of projects and environments, releases, and decisions on deployments."""
 
 import re
 from collections.abc import Iterator
@@ -18,14 +18,16 @@ from control_domain.deployments import decisions
 from control_domain.deployments.details import (
     DeploymentDetails,
     list_environment_deployments,
+    list_project_deployments,
     read_details,
 )
 from control_domain.deployments.find import FoundDeployment, find_deployment_of_caller, get_environment
 from control_domain.deployments.inputs import MIN_DIGEST_LENGTH
 from control_domain.deployments.releases import ReleaseDocument, list_releases
-from control_domain.projects.find import DeployTarget, find_environment
+from control_domain.projects.find import DeployTarget, find_environment, find_project
 from control_domain.slugs import check_reason
 from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Project
 from pipeline_contracts.deploy_states import DeploymentStatus, ForbiddenTransition
 from pipeline_contracts.errors import (
     CommitUnknown,
@@ -42,6 +44,7 @@ from pipeline_contracts.git_refs import is_commit
 
 operations = OperationRouter("Deploy")
 
+_ReadProject = Annotated[At[Project], at(find_project, "project", "deploy:read", Right.READ)]
 _ReadEnvironment = Annotated[At[DeployTarget], at(find_environment, "environment", "deploy:read", Right.READ)]
 _Deploy = Annotated[At[FoundDeployment], at(find_deployment_of_caller, "build", "deploy:write", Right.DEPLOY)]
 _Decide = Annotated[At[FoundDeployment], at(find_deployment_of_caller, "build", "deploy:write", Right.DECIDE)]
@@ -86,6 +89,19 @@ class RejectDeployment(Struct, kw_only=True):
     """Why a deployment is rejected."""
 
     reason: Reason
+
+
+@operations.get("/v1/projects/{project}/deployments")
+async def list_deployments_of_project(
+    at: _ReadProject, params: Annotated[DeploymentsQuery, query(DeploymentsQuery)]
+) -> PageOf[DeploymentDetails]:
+    """List the deployments of a project.
+
+    The newest first; those of removed environments are among them.
+    """
+    pages = read_pages(at, params, f"deployments of {at.found.public_id}")
+    found, has_more = await list_project_deployments(at.session, at.found, params.status, pages.page)
+    return pages.answer(found, found[-1]["id"] if has_more else None)
 
 
 @operations.get("/v1/environments/{environment}/deployments")

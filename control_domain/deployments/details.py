@@ -117,7 +117,27 @@ async def list_environment_deployments(
     page: Page,
 ) -> tuple[Sequence[DeploymentDetails], bool]:
     """Return a page of the environment's deployments, the newest first, and whether more follow."""
-    conditions: list[ColumnElement[bool]] = [Deployment.environment_id == environment.id]
+    return await _list_page(session, account_id, Deployment.environment_id == environment.id, status, page)
+
+
+async def list_project_deployments(
+    session: AsyncSession, project: Project, status: DeploymentStatus | None, page: Page
+) -> tuple[Sequence[DeploymentDetails], bool]:
+    """Return a page of the project's deployments, the newest first, and whether more follow.
+
+    Deployments of removed environments are among them.
+    """
+    return await _list_page(session, project.account_id, Deployment.project_id == project.id, status, page)
+
+
+async def _list_page(
+    session: AsyncSession,
+    account_id: int,
+    parent: ColumnElement[bool],
+    status: DeploymentStatus | None,
+    page: Page,
+) -> tuple[Sequence[DeploymentDetails], bool]:
+    conditions = [parent]
     if status is not None:
         conditions.append(Deployment.status == status)
     if page.before is not None:

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final
@@ -141,7 +141,7 @@ class Api:
         *path: Segment,
         query: Query | None = None,
         ends_after: Callable[[Event], bool] = lambda event: False,
-    ) -> Iterator[Event]:
+    ) -> Generator[Event]:
         """Yield the events of an event stream, across broken connections and restarts of the installation.
 
         The stream ends when the server ends it after an event for which `ends_after` is true; without one it goes on

@@ -16,6 +16,10 @@ _NEXT_STEPS: Final[Mapping[str, str]] = {
     "outside-window": "`pharos environment show` says when the window opens.",
     "environment-not-ready": "`pharos environment show` shows its state, `pharos repository list` the repositories.",
     "not-retained": "`pharos deployments` lists the deployments.",
+    "not-promotable": "`pharos environment list` shows the order of environments.",
+    "commit-unknown": "`pharos approve deployment ID --revision SHA` names the commit.",
+    "inputs-changed": "`pharos approvals` shows them and their digest, `pharos approve deployment ID --digest DIGEST` "
+    "names it.",
     "review-expired": "Plan again: `pharos config apply`.",
     "project-changed": "Plan again: `pharos config apply`.",
     "review-applied": "`pharos config show {application_id}` has its result.",

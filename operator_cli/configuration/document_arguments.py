@@ -10,7 +10,7 @@ from typing import Any
 from operator_cli.api.problems import ApiRefused
 from operator_cli.documents import read_faults, read_other_errors
 from operator_cli.errors import CommandFailed
-from operator_cli.read_text import read_document, read_variables
+from operator_cli.read_text import read_document, read_dotenv_file
 from operator_cli.terminal_text import sanitize
 
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -58,7 +58,7 @@ def read_document_body(arguments: argparse.Namespace) -> dict[str, Any]:
     document = read_document(arguments.file)
     bindings: dict[str, str] = {}
     for file in arguments.bind_file:
-        bindings |= _read_file(file)
+        bindings |= read_dotenv_file(file, "The bindings cannot be read.")
     bindings |= _parse_bindings(arguments.bind, os.environ)
     return {"document": document, "bindings": bindings}
 
@@ -81,19 +81,6 @@ def explaining_faults(file: str) -> Iterator[None]:
         if not lines:
             raise
         raise CommandFailed("\n".join(lines)) from None
-
-
-def _read_file(file: str) -> dict[str, str]:
-    text = read_variables(file)
-    # Imported here: few documents are bound by files.
-    from control_domain.variables.dotenv import read_dotenv
-    from pipeline_contracts.errors import InvalidInput
-
-    try:
-        return read_dotenv(text)
-    except InvalidInput as error:
-        faults = "\n".join(f"{file}: {fault.message}" for fault in error.errors)
-        raise CommandFailed(f"The bindings cannot be read.\n{faults}") from None
 
 
 def _parse_bindings(texts: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:

@@ -1,10 +1,21 @@
-"""Commands `pharos approvals`, `approve` and `reject`."""
+"""`pharos approvals`, `approve` and `reject`."""
 
 import argparse
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
-from operator_cli.control_client import WHICH_INSTALLATION, add_data_and_json_arguments, request_action
-from operator_cli.messages import describe_not_live, print_result
+from operator_cli.api.client import open_api
+from operator_cli.api.problems import ApiRefused
+from operator_cli.arguments import add_client_arguments
+from operator_cli.errors import CommandFailed
+from operator_cli.messages import describe_not_live, print_result, qualify_commands
+
+_SECOND_PERSON: Final = (
+    "The token says who decides: somebody else than the person who asked, and a maintainer of the project, or an owner "
+    "or admin of the account."
+)
+_PATHS: Final = {"deployment": "deployments", "variables": "variable-changes"}
 
 
 def register_approvals(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -13,38 +24,42 @@ def register_approvals(commands: "argparse._SubParsersAction[argparse.ArgumentPa
         help="show what waits for a second person",
         description="Deployments and changes of variables that wait for a second person. A deployment is listed with "
         "the commit, variables and workflow that it would run, and the digest of all its inputs; a change of "
-        "variables with the names that it adds, changes and removes, never with a value. "
-        f"{WHICH_INSTALLATION} In the first case it also needs PHAROS_VARIABLES_KEY, for the names.",
+        "variables with the names that it adds, changes and removes, never with a value.",
     )
-    add_data_and_json_arguments(parser)
+    add_client_arguments(parser)
     parser.set_defaults(run=_list)
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    waiting = {name: request_action(arguments, f"{name}/waiting") for name in ("deployments", "variables")}
-    return print_result(arguments, waiting, _show_list)
+    waiting = open_api(arguments).get_all("approvals")
+    if arguments.quiet:
+        waiting = [
+            each["variable_change"] if each["deployment"] is None else each["deployment"]["deployment"]
+            for each in waiting
+        ]
+    return print_result(arguments, waiting, lambda rows: _show_list(arguments, rows))
 
 
-def _show_list(waiting: dict[str, Any]) -> None:
+def _show_list(arguments: argparse.Namespace, waiting: list[dict[str, Any]]) -> None:
+    # Imported here: rich is slow to import, and --json needs none of it.
     from operator_cli.deployments.tables import show_approvals
 
-    show_approvals(waiting["deployments"], waiting["variables"])
+    show_approvals(arguments, waiting)
 
 
 def register_approve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "approve",
-        help="approve a deployment or variables that wait for a second person",
-        description="Approve a deployment or a change of variables that `pharos approvals` shows. The second person "
-        "is not the one who asked for it, and is a maintainer of the project, or an owner or admin of its account. "
-        f"{WHICH_INSTALLATION}",
+        help="approve what waits for a second person",
+        description="Approve a deployment or a change of variables that `pharos approvals` shows. "
+        f"{_SECOND_PERSON}",
     )
-    kinds = parser.add_subparsers(title="what", metavar="WHAT", required=True)
+    kinds = parser.add_subparsers(title="what", metavar="WHAT", required=True, dest="kind")
     deployment = kinds.add_parser(
         "deployment",
-        help="queue a deployment",
+        help="queue a deployment that waits",
         description="Queue a deployment, bound to its commit, its variables and its workflow, as `pharos approvals` "
-        "shows them. If one of them changes later, the deployment waits for another approval.",
+        f"shows them. If one of them changes later, the deployment waits for another approval. {_SECOND_PERSON}",
     )
     deployment.add_argument("id", type=int, metavar="DEPLOYMENT", help="its number")
     deployment.add_argument(
@@ -59,76 +74,86 @@ def register_approve(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     )
     variables = kinds.add_parser(
         "variables",
-        help="apply a change of variables",
-        description="Apply a change of variables, from the next release on.",
+        help="apply a change of variables that waits",
+        description=f"Apply a change of variables, from the next deployment on. {_SECOND_PERSON}",
     )
     variables.add_argument("id", type=int, metavar="CHANGE", help="the change's number")
-    for name, kind in (("deployment", deployment), ("variables", variables)):
-        kind.add_argument("--by", required=True, metavar="EMAIL", help="the second person")
-        add_data_and_json_arguments(kind)
-        kind.set_defaults(run=_approve, kind=name)
+    for kind in (deployment, variables):
+        add_client_arguments(kind)
+        kind.set_defaults(run=_approve)
 
 
 def _approve(arguments: argparse.Namespace) -> int:
-    params = {"id": arguments.id, "by": arguments.by}
+    body = None
     if arguments.kind == "deployment":
-        params |= {"revision": arguments.revision, "digest": arguments.digest}
-        return print_result(
-            arguments, request_action(arguments, "deployments/approve", params), _show_approved_deployment
+        body = {"revision": arguments.revision, "digest": arguments.digest}
+    with _explaining_second_person():
+        approved = open_api(arguments).post(_PATHS[arguments.kind], arguments.id, "approve", body=body)
+    show = _show_approved_deployment if arguments.kind == "deployment" else _show_approved_change
+    return print_result(arguments, approved, show)
+
+
+@contextmanager
+def _explaining_second_person() -> Iterator[None]:
+    """Add to a refusal that somebody else has to decide how they do that."""
+    try:
+        yield
+    except ApiRefused as error:
+        if error.slug != "second-person-required":
+            raise
+        raise CommandFailed(f"{error} They run this command with a token of their own.") from None
+
+
+def _show_approved_deployment(deployment: dict[str, Any]) -> None:
+    number = deployment["id"]
+    print(
+        qualify_commands(
+            f"Deployment {number} is approved and {deployment['status']}: commit {deployment['revision']}. "
+            f"`pharos logs -f {number}` follows it."
         )
-    return print_result(
-        arguments, request_action(arguments, "variables/approve", params), _show_approved_variables
     )
 
 
-def _show_approved_deployment(result: dict[str, Any]) -> None:
-    from operator_cli.deployments.tables import list_approval_inputs
-
-    print(f"Deployment {result['id']} is approved and {result['status']}: commit {result['revision']}.")
-    for name, value in list_approval_inputs(result):
-        print(f"  {name}: {value}")
-
-
-def _show_approved_variables(result: dict[str, Any]) -> None:
-    path, count = f"{result['project']}/{result['environment']}", result["count"]
-    print(f"Change {result['id']} is applied: {path} has {count} variables. {describe_not_live(path)}")
+def _show_approved_change(change: dict[str, Any]) -> None:
+    path = f"{change['project']['slug']}/{change['environment']['slug']}"
+    is_live = change["kind"] == "unprotect"
+    print(
+        f"Change {change['id']} of {path} is applied. {'' if is_live else describe_not_live(path)}".rstrip()
+    )
 
 
 def register_reject(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "reject",
-        help="reject a deployment or variables that wait for a second person",
-        description="Reject a deployment or a change of variables that `pharos approvals` shows. The second person "
-        "is not the one who asked for it, and is a maintainer of the project, or an owner or admin of its account. "
-        f"{WHICH_INSTALLATION}",
+        help="reject what waits for a second person",
+        description="Reject a deployment or a change of variables that `pharos approvals` shows. "
+        f"{_SECOND_PERSON} Who has asked for a deployment cancels it instead, with `pharos cancel`.",
     )
-    kinds = parser.add_subparsers(title="what", metavar="WHAT", required=True)
+    kinds = parser.add_subparsers(title="what", metavar="WHAT", required=True, dest="kind")
     for name, label, summary in (
         ("deployment", "DEPLOYMENT", "reject a deployment that waits"),
-        ("variables", "CHANGE", "reject a change of variables"),
+        ("variables", "CHANGE", "reject a change of variables that waits"),
     ):
-        kind = kinds.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        kind = kinds.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}. {_SECOND_PERSON}"
+        )
         kind.add_argument("id", type=int, metavar=label, help="its number, as `pharos approvals` shows it")
-        kind.add_argument("--by", required=True, metavar="EMAIL", help="the second person")
         kind.add_argument("--reason", required=True, metavar="TEXT", help="the reason that others see")
-        add_data_and_json_arguments(kind)
-        kind.set_defaults(run=_reject, kind=name)
+        add_client_arguments(kind)
+        kind.set_defaults(run=_reject)
 
 
 def _reject(arguments: argparse.Namespace) -> int:
-    params = {"id": arguments.id, "by": arguments.by, "reason": arguments.reason}
-    if arguments.kind == "deployment":
-        return print_result(
-            arguments, request_action(arguments, "deployments/reject", params), _show_rejected_deployment
-        )
-    return print_result(
-        arguments, request_action(arguments, "variables/reject", params), _show_rejected_variables
-    )
+    path = (_PATHS[arguments.kind], arguments.id, "reject")
+    with _explaining_second_person():
+        rejected = open_api(arguments).post(*path, body={"reason": arguments.reason})
+    show = _show_rejected_deployment if arguments.kind == "deployment" else _show_rejected_change
+    return print_result(arguments, rejected, show)
 
 
-def _show_rejected_deployment(result: dict[str, Any]) -> None:
-    print(f"Deployment {result['id']} is rejected.")
+def _show_rejected_deployment(deployment: dict[str, Any]) -> None:
+    print(f"Deployment {deployment['id']} is rejected.")
 
 
-def _show_rejected_variables(result: dict[str, Any]) -> None:
-    print(f"Change {result['id']} of variables is rejected; the current variables stay.")
+def _show_rejected_change(change: dict[str, Any]) -> None:
+    print(f"Change {change['id']} of variables is rejected; the current variables stay.")

@@ -1,18 +1,23 @@
-"""Commands `pharos deploy`, `rollback` and `promote`: queue a deployment and follow it until it is final."""
+"""`pharos deploy`, `rollback` and `promote`: queue a deployment and follow it until it is final."""
 
 import argparse
+from collections.abc import Sequence
 
-from operator_cli.arguments import add_optional_environment_argument
-from operator_cli.control_client import WHICH_INSTALLATION
-from operator_cli.deployments.follow import add_follow_arguments, queue_and_follow
+from operator_cli.api.client import Api, open_api
+from operator_cli.api.names import Environment, list_environments, resolve_environment
+from operator_cli.arguments import add_optional_environment_argument, complete
+from operator_cli.deployments.follow import add_follow_arguments, report_queued
+from operator_cli.errors import CommandFailed, UsageError
+
+_STATUSES = "Exit status 0: it is live, 1: it is not, 3: a second person has to approve it first."
 
 
 def register_deploy(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "deploy",
         help="deploy to an environment, and follow it until it is live",
-        description="Queue a deployment and follow it until it is finished. Exit status 0: it is live, 1: it is not, "
-        f"3: a second person has to agree first. Ctrl-C ends the following, not the deployment. {WHICH_INSTALLATION}",
+        description=f"Queue a deployment and follow it until it is finished. {_STATUSES} Ctrl-C ends the following, "
+        "not the deployment.",
     )
     add_optional_environment_argument(parser)
     parser.add_argument(
@@ -25,8 +30,10 @@ def register_deploy(commands: "argparse._SubParsersAction[argparse.ArgumentParse
 
 
 def _deploy(arguments: argparse.Namespace) -> int:
-    params = {"environment_id": arguments.environment, "ref": arguments.ref}
-    return queue_and_follow(arguments, "deployments/deploy", params)
+    api = open_api(arguments)
+    environment = resolve_environment(api, arguments.environment)
+    body = {} if arguments.ref is None else {"ref": arguments.ref}
+    return report_queued(api, arguments, api.post("environments", environment.id, "deploy", body=body))
 
 
 def register_rollback(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -35,9 +42,8 @@ def register_rollback(commands: "argparse._SubParsersAction[argparse.ArgumentPar
         help="make the release before the live one live again",
         description="Make an earlier release of an environment live again, with the variables that it ran with and "
         "without a build, and follow it until it is live. Pushes do not replace it until somebody deploys by hand. "
-        "An environment retains its newest five releases, or as many as its workflow's `retain` says. Exit status as "
-        "for `pharos deploy`. "
-        f"{WHICH_INSTALLATION}",
+        "An environment retains its newest five releases, or as many as its workflow's `retain` says. "
+        f"{_STATUSES}",
     )
     add_optional_environment_argument(parser)
     parser.add_argument(
@@ -48,8 +54,46 @@ def register_rollback(commands: "argparse._SubParsersAction[argparse.ArgumentPar
 
 
 def _roll_back(arguments: argparse.Namespace) -> int:
-    params = {"environment_id": arguments.environment, "to": arguments.to}
-    return queue_and_follow(arguments, "deployments/roll-back", params)
+    api, number = open_api(arguments), arguments.to
+    if number is None or arguments.environment is not None:
+        environment = resolve_environment(api, arguments.environment)
+        if number is None:
+            number = _find_earlier_release(api, environment)
+        else:
+            _check_is_of(api, number, environment)
+    return report_queued(api, arguments, api.post("deployments", number, "rollback"))
+
+
+def _find_earlier_release(api: Api, environment: Environment) -> int:
+    """Return the deployment of the newest retained release that is older than the live one. Raises `CommandFailed`."""
+    # From the newest.
+    releases = api.get_all("environments", environment.id, "releases")
+    position = next((i for i, release in enumerate(releases) if release["live"] is not None), None)
+    if position is None:
+        raise _nothing_live(environment)
+    if position + 1 == len(releases):
+        raise CommandFailed(
+            f"{environment.path} has no retained release that is older than the live one, which deployment "
+            f"{releases[position]['deployment_id']} has built: there is nothing to go back to."
+        )
+    number: int = releases[position + 1]["deployment_id"]
+    return number
+
+
+def _nothing_live(environment: Environment) -> CommandFailed:
+    return CommandFailed(
+        f"Nothing is live in {environment.path}: `pharos deploy {environment.path}` brings something there."
+    )
+
+
+def _check_is_of(api: Api, number: int, environment: Environment) -> None:
+    """Raise `UsageError` if the deployment went to another environment: it would be rolled back there."""
+    found = api.get("deployments", number)["environment_id"]
+    if found != environment.id:
+        raise UsageError(
+            f"Deployment {number} did not go to {environment.path}: `pharos deployments --environment "
+            f"{environment.path}` shows those that did."
+        )
 
 
 def register_promote(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -57,20 +101,42 @@ def register_promote(commands: "argparse._SubParsersAction[argparse.ArgumentPars
         "promote",
         help="deploy the release of one environment to a later one",
         description="Deploy what was built for one environment to another of a higher order in the same project, "
-        "without building it again, and follow it until it is live. Exit status as for `pharos deploy`. "
-        f"{WHICH_INSTALLATION}",
+        f"without building it again, and follow it until it is live. {_STATUSES}",
     )
-    parser.add_argument(
+    source = parser.add_argument(
         "source",
         metavar="DEPLOYMENT|ENVIRONMENT",
-        help="a deployment's number; or an environment, env_…, slug or PROJECT/SLUG, for its live release",
+        help="a deployment's number; or an environment (staging, shop/staging, or its ID) for its live release",
     )
-    parser.add_argument("--to", required=True, metavar="ENVIRONMENT", help="the environment to deploy to")
+    target = parser.add_argument(
+        "--to", required=True, metavar="ENVIRONMENT", help="the environment to deploy to"
+    )
+    for argument in (source, target):
+        complete(argument, "environment")
     parser.add_argument("--note", metavar="TEXT", help="why, for others to read")
     add_follow_arguments(parser)
     parser.set_defaults(run=_promote)
 
 
 def _promote(arguments: argparse.Namespace) -> int:
-    params = {"what": arguments.source, "to": arguments.to, "note": arguments.note}
-    return queue_and_follow(arguments, "deployments/promote", params)
+    api = open_api(arguments)
+    number, project = _find_source(api, arguments.source)
+    target = resolve_environment(api, arguments.to, None if "/" in arguments.to else project)
+    body = {"target_environment_id": target.id, "promotion_note": arguments.note}
+    return report_queued(api, arguments, api.post("deployments", number, "promote", body=body))
+
+
+def _find_source(api: Api, source: str) -> tuple[int, str | None]:
+    """Return the deployment to promote, and the slug of its project if that is known. Raises `CommandFailed`."""
+    if source.isdecimal():
+        environment_id = api.get("deployments", source)["environment_id"]
+        return int(source), _find_project(list_environments(api), environment_id)
+    environment = resolve_environment(api, source)
+    live = api.get("environments", environment.id)["live"]
+    if live is None:
+        raise _nothing_live(environment)
+    return live["deployment_id"], environment.project.slug
+
+
+def _find_project(environments: Sequence[Environment], environment_id: str | None) -> str | None:
+    return next((each.project.slug for each in environments if each.id == environment_id), None)

@@ -1,31 +1,39 @@
-"""Commands `pharos deployments` and `cancel`."""
+"""`pharos deployments` and `cancel`."""
 
 import argparse
-from typing import Any
+from typing import Any, Final
 
-from operator_cli.arguments import add_project_argument, add_yes_argument, confirm
-from operator_cli.control_client import WHICH_INSTALLATION, add_data_and_json_arguments, request_action
+from operator_cli.api.client import Api, open_api
+from operator_cli.api.names import list_projects, resolve_environment
+from operator_cli.arguments import (
+    add_client_arguments,
+    add_project_argument,
+    add_yes_argument,
+    complete,
+    confirm,
+)
 from operator_cli.messages import print_result
 
-_MAX_COUNT = 1000
+_MAX_COUNT: Final = 1000
 
 
 def register_deployments(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "deployments",
         help="show the newest deployments",
-        description=f"The newest deployments, with the trigger and the person who asked for each. {WHICH_INSTALLATION}",
+        description="The newest deployments, with the trigger and the person who asked for each.",
     )
-    parser.add_argument(
+    environment = parser.add_argument(
         "--environment",
         metavar="ENVIRONMENT",
-        help="to this one only: env_…, its number, slug, or PROJECT/SLUG",
+        help="to this one only: production, shop/production, or its ID",
     )
-    add_project_argument(parser, "of this project only: prj_…, its number or slug")
+    complete(environment, "environment")
+    add_project_argument(parser, "of this project only", dest="project")
     parser.add_argument(
         "-n", "--limit", type=_parse_count, default=20, metavar="N", help=f"how many (20; 1 to {_MAX_COUNT})"
     )
-    add_data_and_json_arguments(parser)
+    add_client_arguments(parser)
     parser.set_defaults(run=_list)
 
 
@@ -36,19 +44,29 @@ def _parse_count(text: str) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    params = {
-        "environment_id": arguments.environment,
-        "project_id": arguments.project_id,
-        "limit": arguments.limit,
-    }
-    return print_result(arguments, request_action(arguments, "deployments/list", params), _show_list)
+    api = open_api(arguments)
+    return print_result(arguments, _read(api, arguments), lambda rows: _show_list(arguments, rows))
 
 
-def _show_list(deployments: list[dict[str, Any]]) -> None:
+def _read(api: Api, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the newest deployments of an environment, or of one or all projects."""
+    limit: int = arguments.limit
+    if arguments.environment is not None:
+        environment = resolve_environment(api, arguments.environment, arguments.project)
+        return api.get_all("environments", environment.id, "deployments", limit=limit)
+    deployments = [
+        deployment
+        for project in list_projects(api, arguments.project)
+        for deployment in api.get_all("projects", project.id, "deployments", limit=limit)
+    ]
+    return sorted(deployments, key=lambda deployment: int(deployment["id"]), reverse=True)[:limit]
+
+
+def _show_list(arguments: argparse.Namespace, deployments: list[dict[str, Any]]) -> None:
     # Imported here: rich is slow to import, and --json needs none of it.
     from operator_cli.deployments.tables import show_deployments
 
-    show_deployments(deployments)
+    show_deployments(arguments, deployments)
 
 
 def register_cancel(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -56,21 +74,18 @@ def register_cancel(commands: "argparse._SubParsersAction[argparse.ArgumentParse
         "cancel",
         help="cancel a deployment",
         description="Cancel a deployment that is queued, waits for approval or is being built. Once traffic switches "
-        f"to its release, it runs to its end. {WHICH_INSTALLATION}",
+        "to its release, it runs to its end.",
     )
     parser.add_argument("id", type=int, metavar="DEPLOYMENT", help="its number")
     add_yes_argument(parser)
-    add_data_and_json_arguments(parser)
+    add_client_arguments(parser)
     parser.set_defaults(run=_cancel)
 
 
 def _cancel(arguments: argparse.Namespace) -> int:
     if not confirm(arguments, f"cancel deployment {arguments.id}"):
         return 1
+    canceled = open_api(arguments).post("deployments", arguments.id, "cancel")
     return print_result(
-        arguments, request_action(arguments, "deployments/cancel", {"id": arguments.id}), _show_canceled
+        arguments, canceled, lambda deployment: print(f"Deployment {deployment['id']} is canceled.")
     )
-
-
-def _show_canceled(result: dict[str, Any]) -> None:
-    print(f"Deployment {result['id']} is canceled.")

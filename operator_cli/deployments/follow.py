@@ -1,73 +1,100 @@
-"""Queue a deployment, follow it until it is final, and print its log."""
+"""Report a queued deployment, follow it until it is final, and print its log."""
 
 import argparse
-import asyncio
 import json
 import sys
+import threading
 import time
-from typing import Any
+from collections.abc import Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
 
-from operator_cli.control_client import (
-    RequestAction,
-    add_data_and_json_arguments,
-    open_client,
-    request_action,
-)
-from operator_cli.deployments.follow_screen import FollowScreen, format_elapsed
-from operator_cli.errors import CommandFailed, InstallationUnreachable
-from operator_cli.messages import OutageNotice, qualify_commands
+from operator_cli.api.client import Api
+from operator_cli.api.event_stream import Event
+from operator_cli.api.names import list_environments
+from operator_cli.api.problems import ApiRefused
+from operator_cli.arguments import add_client_arguments
+from operator_cli.durations import format_elapsed
+from operator_cli.errors import AWAITS_APPROVAL, FAILED, INTERRUPTED, CommandFailed
+from operator_cli.messages import print_result, qualify_commands
 from pipeline_contracts.deploy_states import FINAL_STATUSES, DeploymentStatus
 
-AWAITS_APPROVAL = 3
-"""Exit status: a second person has to approve the deployment first."""
-INTERRUPTED = 130
-MAX_LINES = 1000
-_POLL_SECONDS = 0.3
-_WARN_AFTER_SECONDS = 5.0
+if TYPE_CHECKING:
+    from operator_cli.deployments.follow_screen import FollowScreen
 
-Deployment = dict[str, Any]
+MAX_LINES: Final = 1000
+"""How many of the last lines of a log the API returns."""
+_NEWEST: Final = 100
+_POLL_SECONDS: Final = 1.0
+_WARN_AFTER_SECONDS: Final = 10.0
+
+Deployment = Mapping[str, Any]
+"""A deployment with `id`, `environment_id`, `status` and `created_at`."""
 
 
 def add_queueing_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `--by` and `--detach`."""
-    parser.add_argument(
-        "--by", metavar="EMAIL", help="the person who asks for it and may deploy in the project"
-    )
+    """Add `--detach`."""
     parser.add_argument(
         "--detach", action="store_true", help="only queue it; do not wait until it is finished"
     )
 
 
 def add_follow_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `--by`, `--detach`, `--data` and `--json`."""
+    """Add `--detach` and the arguments of each command of the API."""
     add_queueing_arguments(parser)
-    add_data_and_json_arguments(parser)
+    add_client_arguments(parser)
 
 
-def queue_and_follow(arguments: argparse.Namespace, action: str, params: dict[str, Any]) -> int:
-    """Request the deployment and, without `--detach`, follow it. Return the exit status."""
-    deployment = request_action(arguments, action, {**params, "by": arguments.by})
+def report_queued(api: Api, arguments: argparse.Namespace, deployment: Deployment) -> int:
+    """Follow a deployment that was just queued, or report it with `--detach`. Return the exit status."""
     if not arguments.detach:
-        return follow_deployment(arguments, deployment["id"])
-    is_waiting = deployment["status"] == DeploymentStatus.AWAITING_APPROVAL
-    if arguments.json:
-        print(json.dumps(deployment))
-    elif is_waiting:
+        return follow_deployment(api, arguments, deployment, elapsed=0.0)
+    print_result(arguments, deployment, _show_queued)
+    return AWAITS_APPROVAL if _waits(deployment) else 0
+
+
+def _show_queued(deployment: Deployment) -> None:
+    if _waits(deployment):
         print(describe_waiting(deployment))
     else:
         number = deployment["id"]
         print(qualify_commands(f"Deployment {number} is queued; `pharos logs -f {number}` follows it."))
-    return AWAITS_APPROVAL if is_waiting else 0
 
 
-def follow_deployment(arguments: argparse.Namespace, number: int, lines: int = MAX_LINES) -> int:
+def _waits(deployment: Deployment) -> bool:
+    return bool(deployment["status"] == DeploymentStatus.AWAITING_APPROVAL)
+
+
+def follow_deployment(
+    api: Api,
+    arguments: argparse.Namespace,
+    deployment: Deployment,
+    lines: int = MAX_LINES,
+    *,
+    elapsed: float | None = None,
+) -> int:
     """Show the last `lines` of the log and new ones, until the deployment is final or waits for a second person.
 
-    Returns the exit status: 0 if it succeeded, `AWAITS_APPROVAL` if it waits, `INTERRUPTED` after Ctrl-C, which does
-    not end the deployment. For a failure, returns 1 with `--json` and raises `CommandFailed` without.
+    `elapsed`: the seconds since it began; None: found by its times. Returns the exit status: 0 if it succeeded,
+    `AWAITS_APPROVAL` if it waits, `INTERRUPTED` after Ctrl-C, which does not end the deployment. For a failure, returns
+    1 with `--json` and raises `CommandFailed` without.
     """
+    # Imported here and below: rich is slow to import, and `--detach` needs none of it.
+    from operator_cli.deployments.follow_screen import FollowScreen
+
+    number = deployment["id"]
     try:
-        return asyncio.run(_follow(arguments, number, lines))
+        with FollowScreen(as_json=arguments.json, is_quiet=arguments.quiet) as screen:
+            if screen.is_live:
+                screen.begin(_describe_target(api, deployment), _elapsed(api, deployment, elapsed))
+            watch = _Watch(api, screen, deployment)
+            watch.start()
+            try:
+                _follow_log(api, screen, number, lines)
+            finally:
+                watch.end()
     except KeyboardInterrupt:
         print(
             qualify_commands(
@@ -77,109 +104,207 @@ def follow_deployment(arguments: argparse.Namespace, number: int, lines: int = M
             file=sys.stderr,
         )
         return INTERRUPTED
+    return _report_outcome(api, arguments, number, screen.last_system_line)
 
 
-async def _follow(arguments: argparse.Namespace, number: int, lines: int) -> int:
-    async with open_client(arguments) as request:
-        with FollowScreen(as_json=arguments.json) as screen:
-            deployment = await _follow_until_final(request, screen, number, lines)
-    return report_outcome(arguments, deployment, screen.last_system_line)
+def _follow_log(api: Api, screen: "FollowScreen", number: int, lines: int) -> None:
+    """Show the log until the deployment is final or waits for a second person."""
+    # The lines that the stream begins with; a status follows them.
+    first: list[Any] | None = []
+    with closing(api.stream("deployments", number, "log", ends_after=_is_final)) as events:
+        for event in events:
+            if event.name == "line":
+                if first is None:
+                    screen.show([event.data])
+                else:
+                    first.append(event.data)
+            elif event.name == "status":
+                screen.show((first or [])[-lines:])
+                first = None
+                screen.update(event.data["status"])
+                if event.data["status"] == DeploymentStatus.AWAITING_APPROVAL:
+                    return
 
 
-async def _follow_until_final(
-    request: RequestAction, screen: FollowScreen, number: int, lines: int
-) -> Deployment:
-    """Return the deployment once it is final or waits for a second person."""
-    params: dict[str, Any] = {"id": number, "lines": lines}
-    began, is_warned, outage = time.monotonic(), False, OutageNotice()
-    while True:
+def _is_final(event: Event) -> bool:
+    return event.name == "status" and event.data["status"] in FINAL_STATUSES
+
+
+class _Watch(threading.Thread):
+    """Reads beside the log, over a connection of its own, what the log does not have: the step of the deployment, and
+    whether any deployer has its environment."""
+
+    def __init__(self, api: Api, screen: "FollowScreen", deployment: Deployment) -> None:
+        super().__init__(daemon=True)
+        self._target = api.target
+        self._screen = screen
+        self._deployment = deployment
+        self._ended = threading.Event()
+
+    def end(self) -> None:
+        """Let the thread end. A request that is in progress is not waited for."""
+        self._ended.set()
+
+    def run(self) -> None:
+        warn_at = time.monotonic() + _WARN_AFTER_SECONDS
+        is_warned = False
+        with Api(self._target) as api:
+            while not self._ended.wait(_POLL_SECONDS):
+                is_late = not is_warned and time.monotonic() > warn_at
+                if not self._screen.is_live and not is_late:
+                    continue
+                processes = self._read_processes(api)
+                if processes is None or self._ended.is_set():
+                    continue
+                active = processes["active_deployment"]
+                if active is not None and active["id"] == self._deployment["id"]:
+                    self._screen.update(active["status"], active["step"])
+                if is_late:
+                    is_warned = True
+                    self._warn(processes)
+
+    def _read_processes(self, api: Api) -> dict[str, Any] | None:
         try:
-            update = await request("deployments/follow", params)
-        except InstallationUnreachable as error:
-            if "after" not in params:
-                raise
-            outage.report(error)
-        else:
-            outage.end()
-            deployment: Deployment = update["deployment"]
-            screen.show(update)
-            params = {
-                "id": number,
-                "after": update["lines"][-1]["id"] if update["lines"] else params.get("after", 0),
-            }
-            if len(update["lines"]) == MAX_LINES:
-                continue
-            if deployment["status"] in (*FINAL_STATUSES, DeploymentStatus.AWAITING_APPROVAL):
-                return deployment
-            if _lacks_deployer(update) and not is_warned and time.monotonic() - began > _WARN_AFTER_SECONDS:
-                is_warned = True
-                screen.warn("No deployer seems to be running: start `pharos up` or `pharos deployer`.")
-        await asyncio.sleep(_POLL_SECONDS)
+            return _read_processes(api, self._deployment)
+        except CommandFailed:
+            # Following reports outages.
+            return None
+
+    def _warn(self, processes: Mapping[str, Any]) -> None:
+        deployer = processes["deployer"]
+        is_served = deployer is not None and deployer["responds"]
+        if self._screen.status == DeploymentStatus.QUEUED and not is_served:
+            self._screen.warn(
+                "No deployer has begun yet. If none runs, start `pharos up` or `pharos deployer`."
+            )
 
 
-def _lacks_deployer(update: dict[str, Any]) -> bool:
-    """Return True if the deployment is queued and no deployer runs."""
-    return update["deployment"]["status"] == DeploymentStatus.QUEUED and not update["has_deployer"]
+def _read_processes(api: Api, deployment: Deployment) -> dict[str, Any] | None:
+    """Return what runs in the environment of the deployment; None if the environment was removed."""
+    if deployment["environment_id"] is None:
+        return None
+    try:
+        processes: dict[str, Any] = api.get("environments", deployment["environment_id"], "processes")
+    except ApiRefused as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return None
+        raise
+    return processes
 
 
-def report_outcome(arguments: argparse.Namespace, deployment: Deployment, last_system_line: str) -> int:
-    """Print the outcome in one sentence, or the deployment as JSON. Return the exit status.
+def _describe_target(api: Api, deployment: Deployment) -> str:
+    number, environment_id = deployment["id"], deployment["environment_id"]
+    path = next((each.path for each in list_environments(api) if each.id == environment_id), "(removed)")
+    return f"Deployment {number} to {path}"
 
-    Without `--json`, raises `CommandFailed` if the deployment neither succeeded nor waits.
+
+def _elapsed(api: Api, deployment: Deployment, known: float | None) -> float:
+    """Return the seconds since the deployment began; 0 if that is not known."""
+    began = None if known is not None else _find_start(api, deployment)
+    if began is None:
+        return known or 0.0
+    # Clocks may differ.
+    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(began)).total_seconds())
+
+
+def _find_start(api: Api, deployment: Deployment) -> str | None:
+    """Return when the deployment began: one that waited for a second person when that person approved it.
+
+    None if it is not among the newest of its environment.
     """
-    status = deployment["status"]
-    if arguments.json:
-        print(json.dumps(deployment))
-    elif status == DeploymentStatus.AWAITING_APPROVAL:
-        print(describe_waiting(deployment))
-    elif status == DeploymentStatus.SUCCEEDED:
-        print(_describe_success(deployment))
-    else:
-        raise CommandFailed(_describe_failure(deployment, last_system_line))
-    if status == DeploymentStatus.AWAITING_APPROVAL:
-        return AWAITS_APPROVAL
-    return 0 if status == DeploymentStatus.SUCCEEDED else 1
-
-
-def describe_waiting(deployment: Deployment) -> str:
-    """Return the commands with which a second person reviews and approves the deployment."""
-    number = deployment["id"]
-    return qualify_commands(
-        f"Deployment {number} waits for a second person. Look at it with `pharos approvals`, then approve it with "
-        f"`pharos approve deployment {number} --by EMAIL`."
+    if deployment["environment_id"] is None:
+        return None
+    try:
+        newest = api.get_all("environments", deployment["environment_id"], "deployments", limit=_NEWEST)
+    except ApiRefused as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return None
+        raise
+    return next(
+        (
+            max(filter(None, (row["created_at"], row["decided_at"])))
+            for row in newest
+            if row["id"] == deployment["id"]
+        ),
+        None,
     )
 
 
-def _describe_success(deployment: Deployment) -> str:
-    name, elapsed = f"Deployment {deployment['id']}", format_elapsed(deployment["seconds"])
-    if not deployment["is_live"]:
-        return f"{name} has succeeded after {elapsed}; it is not live any more."
-    at = f" at {deployment['address']}" if deployment["address"] else ""
-    return f"{name} is live{at} after {elapsed}."
+def _report_outcome(api: Api, arguments: argparse.Namespace, number: int, last_system_line: str) -> int:
+    """Print the outcome in one sentence, or the deployment with its address as JSON. Return the exit status.
+
+    Without `--json`, raises `CommandFailed` if the deployment neither succeeded nor waits.
+    """
+    deployment = api.get("deployments", number)
+    processes = _read_processes(api, deployment)
+    live = None if processes is None else processes["live"]
+    outcome = {
+        **deployment,
+        "address": None if processes is None else processes["address"],
+        "is_live": live is not None and live["deployment_id"] == number,
+    }
+    is_successful = deployment["status"] == DeploymentStatus.SUCCEEDED
+    if not (arguments.json or is_successful or _waits(deployment)):
+        raise CommandFailed(_describe_failure(api, deployment, last_system_line))
+    print_result(arguments, outcome, lambda _: print(_describe_outcome(api, outcome)))
+    if _waits(deployment):
+        return AWAITS_APPROVAL
+    return 0 if is_successful else FAILED
 
 
-def _describe_failure(deployment: Deployment, last_system_line: str) -> str:
+def describe_waiting(deployment: Deployment) -> str:
+    """Return how a second person reviews and approves the deployment."""
+    number = deployment["id"]
+    return qualify_commands(
+        f"Deployment {number} waits for a second person, who looks at it with `pharos approvals` and approves it with "
+        f"`pharos approve deployment {number}`."
+    )
+
+
+def _describe_outcome(api: Api, outcome: Deployment) -> str:
+    """Describe a deployment that has succeeded, or waits."""
+    if _waits(outcome):
+        return describe_waiting(outcome)
+    name, after = f"Deployment {outcome['id']}", _describe_duration(api, outcome)
+    if not outcome["is_live"]:
+        return f"{name} has succeeded{after}; it is not live any more."
+    at = f" at {outcome['address']}" if outcome["address"] else ""
+    return f"{name} is live{at}{after}."
+
+
+def _describe_failure(api: Api, deployment: Deployment, last_system_line: str) -> str:
     name = f"Deployment {deployment['id']}"
     if deployment["status"] == DeploymentStatus.FAILED:
-        elapsed = format_elapsed(deployment["seconds"])
-        return f"{name} has failed after {elapsed}: {last_system_line or 'its log says no more.'}"
+        after = _describe_duration(api, deployment)
+        return f"{name} has failed{after}: {last_system_line or 'its log says no more.'}"
     if deployment["status"] == DeploymentStatus.REJECTED and last_system_line:
         return f"{name} is rejected. {last_system_line}"
     return f"{name} is {deployment['status']}."
 
 
-def show_deployment_log(arguments: argparse.Namespace, number: int, lines: int | None) -> int:
+def _describe_duration(api: Api, deployment: Deployment) -> str:
+    """Return ` after 3.2 s`; empty if that is not known."""
+    began = _find_start(api, deployment)
+    if began is None or deployment["finished_at"] is None:
+        return ""
+    duration = datetime.fromisoformat(deployment["finished_at"]) - datetime.fromisoformat(began)
+    return f" after {format_elapsed(duration.total_seconds())}"
+
+
+def show_deployment_log(api: Api, arguments: argparse.Namespace, number: int, lines: int | None) -> int:
     """Print the last lines of the log; with `--follow` also new ones and the outcome. Return the exit status."""
-    max_lines = lines or MAX_LINES
     if arguments.follow:
-        return follow_deployment(arguments, number, max_lines)
-    update = request_action(arguments, "deployments/follow", {"id": number, "lines": max_lines})
+        return follow_deployment(api, arguments, api.get("deployments", number), lines or MAX_LINES)
+    log = api.get("deployments", number, "log")
+    if lines is not None and len(log["lines"]) > lines:
+        log |= {"lines": log["lines"][-lines:], "truncated": True}
     if arguments.json:
-        names = ("lines", "truncated", "deployment")
-        print(json.dumps({name: update[name] for name in names}))
+        print(json.dumps(log))
         return 0
-    if update["truncated"] and lines is None:
-        print(f"pharos: these are the last {max_lines:,} lines.", file=sys.stderr)
-    with FollowScreen(as_json=False, is_live=False) as screen:
-        screen.show(update)
+    if log["truncated"] and lines is None:
+        print(f"pharos: these are the last {MAX_LINES:,} lines.", file=sys.stderr)
+    from operator_cli.deployments.follow_screen import FollowScreen
+
+    with FollowScreen(as_json=False, shows_status=False) as screen:
+        screen.show(log["lines"])
     return 0

@@ -1,18 +1,20 @@
 """Print deployments and pending approvals as tables."""
 
+import argparse
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from operator_cli.durations import format_age
 from operator_cli.messages import qualify_commands
+from operator_cli.tables import Column, print_table
 from operator_cli.terminal_text import make_cell
 
 _COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
-_COLOURS = {
+_COLOURS: Final = {
     "queued": "cyan",
     "deploying": "cyan",
     "running": "cyan",
@@ -24,85 +26,137 @@ _COLOURS = {
 }
 
 
-def show_deployments(deployments: list[dict[str, Any]]) -> None:
+def show_deployments(arguments: argparse.Namespace, deployments: Sequence[dict[str, Any]]) -> None:
     """Print one line for each deployment, newest first."""
-    if not deployments:
-        print(qualify_commands("No deployments yet. `pharos deploy` asks for one."))
-        return
-    table = _make_table("ID", "Status", "Environment", "Trigger", "What", "Asked by", "When")
-    for deployment in deployments:
-        status = deployment["status"]
-        table.add_row(
-            str(deployment["id"]),
-            Text(status.replace("_", " "), style=_COLOURS.get(status, "")),
-            make_cell(_format_target(deployment)),
-            deployment["trigger"],
-            make_cell(_describe_ref(deployment), max_length=60),
-            make_cell(deployment["asked_by"] or "-"),
-            format_age(deployment["created_at"]),
-        )
-    Console().print(table)
+    print_table(
+        arguments,
+        [
+            Column("ID", is_number=True),
+            Column("Status", wraps=False),
+            Column("Environment"),
+            Column("What"),
+            Column("Asked by"),
+            Column("When", wraps=False),
+            Column("Trigger", wraps=False, is_optional=True),
+        ],
+        [
+            (
+                each["id"],
+                Text(each["status"].replace("_", " "), style=_COLOURS.get(each["status"], "")),
+                _format_target(each),
+                make_cell(_describe_ref(each), max_length=60),
+                _format_person(each["asked_by"]),
+                format_age(each["created_at"]),
+                each["trigger"],
+            )
+            for each in deployments
+        ],
+        empty="No deployments yet. `pharos deploy` asks for one.",
+    )
 
 
-def show_approvals(deployments: list[dict[str, Any]], changes: list[dict[str, Any]]) -> None:
+def show_approvals(arguments: argparse.Namespace, waiting: Sequence[dict[str, Any]]) -> None:
     """Print the deployments and changes of variables that wait for a second person."""
-    if not deployments and not changes:
+    if not waiting:
         print("Nothing waits for approval.")
         return
-    console = Console()
+    deployments = [each["deployment"] for each in waiting if each["deployment"] is not None]
+    changes = [each["variable_change"] for each in waiting if each["variable_change"] is not None]
     if deployments:
-        table = _make_table("Deployment", "Environment", "Trigger", "What", "Asked by", "When")
-        for deployment in deployments:
-            table.add_row(
-                str(deployment["id"]),
-                make_cell(_format_target(deployment)),
-                deployment["trigger"],
-                make_cell(_describe_ref(deployment), max_length=60),
-                make_cell(deployment["asked_by"] or "-"),
-                format_age(deployment["created_at"]),
-            )
-        console.print(table)
-        for deployment in deployments:
-            console.print(f"\nDeployment {deployment['id']} would run")
-            for name, value in list_approval_inputs(deployment):
-                console.print(Text(f"  {name}: ").append(make_cell(value, max_length=300)), soft_wrap=True)
+        _show_waiting_deployments(arguments, deployments)
     if deployments and changes:
-        console.print()
+        print()
     if changes:
-        table = _make_table("Variables", "Environment", "Names", "Asked by", "When")
-        for change in changes:
-            table.add_row(
-                str(change["id"]),
-                make_cell(_format_target(change)),
-                _format_names(change),
-                make_cell(change["asked_by"] or "-"),
-                format_age(change["created_at"]),
+        _show_waiting_changes(arguments, changes)
+    kinds = ["deployment ID"] * bool(deployments) + ["variables ID"] * bool(changes)
+    if any(each["can_decide"] for each in waiting):
+        hint = " and ".join(f"`pharos approve {kind}`" for kind in kinds)
+        print(qualify_commands(f"\n{hint} {'approves' if len(kinds) == 1 else 'approve'}, `reject` rejects."))
+    else:
+        print("\nNone of this is yours to decide on: you asked for it, or are no maintainer of the project.")
+
+
+def _show_waiting_deployments(arguments: argparse.Namespace, waiting: Sequence[dict[str, Any]]) -> None:
+    deployments = [each["deployment"] for each in waiting]
+    print_table(
+        arguments,
+        [
+            Column("Deployment", is_number=True),
+            Column("Environment"),
+            Column("What"),
+            Column("Asked by"),
+            Column("When", wraps=False),
+            Column("Trigger", wraps=False, is_optional=True),
+        ],
+        [
+            (
+                each["id"],
+                _format_target(each),
+                make_cell(_describe_ref(each), max_length=60),
+                _format_person(each["asked_by"]),
+                format_age(each["created_at"]),
+                each["trigger"],
             )
-        console.print(table)
-    for warning in dict.fromkeys(change["warning"] for change in changes if "warning" in change):
-        print(warning)
+            for each in deployments
+        ],
+        empty="",
+    )
+    console = Console(highlight=False, soft_wrap=True)
+    for each in waiting:
+        console.print(f"\nDeployment {each['deployment']['id']} would run")
+        for name, value in list_approval_inputs(each):
+            console.print(Text(f"  {name}: ").append(make_cell(value, max_length=300)))
 
 
-def list_approval_inputs(deployment: dict[str, Any]) -> list[tuple[str, str]]:
+def _show_waiting_changes(arguments: argparse.Namespace, changes: Sequence[dict[str, Any]]) -> None:
+    print_table(
+        arguments,
+        [
+            Column("Variables", is_number=True),
+            Column("Environment"),
+            Column("Names"),
+            Column("Asked by"),
+            Column("When", wraps=False),
+        ],
+        [
+            (
+                each["id"],
+                _format_target(each),
+                _format_names(each),
+                _format_person(each["asked_by"]),
+                format_age(each["created_at"]),
+            )
+            for each in changes
+        ],
+        empty="",
+    )
+
+
+def list_approval_inputs(waiting: dict[str, Any]) -> list[tuple[str, str]]:
     """Return (name, value) of each input that an approval of the deployment is bound to."""
-    inputs = [("repository", deployment["repository_url"]), ("commit", _describe_commit(deployment))]
-    inputs.append(("variables", _describe_version(deployment["variables"], "none")))
-    inputs.append(("workflow", _describe_workflow(deployment["workflow"], deployment["project"])))
-    if deployment["digest"] is not None:
-        inputs.append(("digest", deployment["digest"]))
-    if deployment["changed_since_asked"] is not None:
-        changed = f"{deployment['changed_since_asked']}: approve it with --digest"
-        inputs.append(("changed since it was asked for", changed))
+    deployment = waiting["deployment"]
+    inputs = [
+        ("repository", waiting["repository_url"]),
+        ("commit", _describe_commit(deployment, waiting["commit_fault"])),
+        ("variables", _describe_version(waiting["variables"], "none")),
+        ("workflow", _describe_workflow(waiting["workflow"], deployment["project"]["slug"])),
+    ]
+    if waiting["digest"] is not None:
+        inputs.append(("digest", waiting["digest"]))
+    if waiting["needs_digest"]:
+        changed = waiting["changed_since_asked"]
+        names = "not known" if changed is None else " and ".join(changed)
+        inputs.append(("changed since it was asked for", f"{names}: approve it with --digest"))
     return inputs
 
 
-def _describe_commit(deployment: dict[str, Any]) -> str:
-    fault, subject = deployment["commit_fault"], deployment["commit_subject"]
-    if deployment["revision"] is None:
-        return "not known yet" if fault is None else f"not known: {fault}"
+def _describe_commit(deployment: dict[str, Any], fault: str | None) -> str:
+    revision, subject = deployment["revision"], deployment["commit_subject"]
+    if revision is None:
+        return "not known yet: approve it with --revision" if fault is None else f"not known: {fault}"
     if subject is not None:
-        return f"{deployment['revision']} {subject!r} by {deployment['commit_author']}"
-    return str(deployment["revision"]) if fault is None else f"{deployment['revision']} ({fault})"
+        return f"{revision} {subject!r} by {deployment['commit_author']}"
+    return str(revision) if fault is None else f"{revision} ({fault})"
 
 
 def _describe_workflow(workflow: dict[str, Any] | None, project: str) -> str:
@@ -120,43 +174,41 @@ def _describe_workflow(workflow: dict[str, Any] | None, project: str) -> str:
 def _describe_version(versioned: dict[str, Any] | None, none: str) -> str:
     if versioned is None:
         return none
-    by = f" by {versioned['set_by']}" if versioned["set_by"] else ""
+    by = f" by {versioned['set_by']['email']}" if versioned["set_by"] else ""
     return f"version {versioned['version']}, set {versioned['set_at']}{by}"
-
-
-def _make_table(*columns: str) -> Table:
-    table = Table(*columns, box=None, pad_edge=False)
-    table.columns[0].no_wrap = table.columns[-1].no_wrap = True
-    for column in table.columns[1:-1]:
-        # Addresses and commits get copied, so they wrap instead of being cut.
-        column.overflow = "fold"
-    return table
 
 
 def _format_target(document: dict[str, Any]) -> str:
     """Return `PROJECT/ENVIRONMENT` of a deployment or change; the environment may have been removed."""
-    return f"{document['project']}/{document['environment'] or '(removed)'}"
+    environment = document["environment"]
+    return f"{document['project']['slug']}/{environment['slug'] if environment else '(removed)'}"
+
+
+def _format_person(person: dict[str, Any] | None) -> str | None:
+    return None if person is None else str(person["email"])
 
 
 def _describe_ref(deployment: dict[str, Any]) -> str:
-    """Return the requested branch, tag or commit, and the resolved commit if it is known."""
+    """Return the release or the branch, tag or commit that was asked for, and the resolved commit if it is known."""
     ref, revision = deployment["ref"] or "", deployment["revision"] or ""
+    if deployment["rolled_back_to_build_id"] is not None:
+        ref = f"rollback to {deployment['rolled_back_to_build_id']}"
+    elif deployment["promoted_from_build_id"] is not None:
+        ref = f"promoted from {deployment['promoted_from_build_id']}"
     short = ref[:12] if _COMMIT.fullmatch(ref) else ref
     parts = [short, "" if revision == ref else revision[:12]]
     return " ".join(part for part in parts if part) or "the branch that is set"
 
 
 def _format_names(change: dict[str, Any]) -> Text:
-    """Return the names that the change adds, changes and removes, without values."""
-    if change["names"] is None:
-        return Text(f"{change['count']}, names not known", style="dim")
+    """Return the names that the change adds, changes, removes and unprotects, without values."""
+    names = change["names"]
+    if names is None:
+        return Text("names not known: they cannot be opened", style="dim")
+    styles = {"added": "green", "changed": "yellow", "removed": "red", "unprotected": "red"}
     lines = [
-        make_cell(f"{kind} {', '.join(names)}", style, max_length=400)
-        for kind, style, names in (
-            ("added", "green", change["names"]["added"]),
-            ("changed", "yellow", change["names"]["changed"]),
-            ("removed", "red", change["names"]["removed"]),
-        )
-        if names
+        make_cell(f"{kind} {', '.join(names[kind])}", style, max_length=400)
+        for kind, style in styles.items()
+        if names[kind]
     ]
     return Text("\n").join(lines) if lines else Text("the same as now", style="dim")

@@ -1,52 +1,66 @@
-"""Commands `pharos environment …`, `lock` and `unlock`."""
+"""`pharos environment list|show|create|set|scale|hibernate|wake|resume|remove`, `lock` and `unlock`."""
 
 import argparse
-from functools import partial
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any, Final
 
+from operator_cli.api.client import Api, open_api
+from operator_cli.api.names import Environment, list_projects, resolve_environment, resolve_project
+from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import (
     ON_OFF,
-    add_approval_arguments,
+    add_client_arguments,
     add_environment_argument,
     add_project_argument,
-    add_subcommands,
+    add_verbs,
     add_yes_argument,
     confirm,
-    read_approval_arguments,
 )
-from operator_cli.control_client import WHICH_INSTALLATION, add_data_and_json_arguments, request_action
+from operator_cli.errors import CommandFailed, UsageError
 from operator_cli.messages import print_result, qualify_commands
 
-_SUBCOMMANDS = {
-    "list": "list environments with their state and whether they accept deployments",
-    "show": "show one with its lock, window, approvals, live release and variables",
-    "create": "create an environment; `pharos keys create` gives it an ingest key",
+_VERBS: Final = {
+    "list": "list environments with their state and whether they take deployments",
+    "show": "show an environment with its settings, its lock, its live release and what waits",
+    "create": "create an environment",
     "set": "change its name, branch, order, deploy window, approvals, or what wakes it",
     "scale": "set the number of replicas",
     "hibernate": "stop its processes until it is woken",
     "wake": "start its processes again",
-    "resume": "let pushes deploy again after a rollback, which blocks them until then or until a manual deployment",
-    "remove": "remove it with its keys, monitors, variables and releases; deployments and telemetry stay",
+    "resume": "let pushes deploy again after a rollback",
+    "remove": "remove an environment with its keys, monitors, variables and releases",
 }
-_TYPES = ("production", "staging", "development", "preview")
+_LOWERING: Final = (
+    "If it requires a second person, one person makes a review of a configuration, and another applies it: "
+)
+_DESCRIPTIONS: Final = {
+    "create": "It has neither variables nor keys. `pharos key create` creates an ingest key.",
+    "set": f"An approval that is turned off, and a wider window, lower the gate. {_LOWERING}`pharos config apply`.",
+    "resume": "After a rollback no push deploys until somebody resumes them or deploys by hand.",
+    "remove": f"Deployments with their logs, and telemetry, are kept. {_LOWERING}`pharos config apply`.",
+}
+_TYPES: Final = ("production", "staging", "development")
+_GATED: Final = "second-person-required"
 
 
 def register_environment(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "environment",
-        help="create, list, show, change and remove environments",
+        help="environments of a project, where it runs",
         description="Environments: where a project runs, and what its telemetry is filed under. These commands store "
-        f"the desired state of an environment; the deployer applies it. {WHICH_INSTALLATION}",
+        "the desired state of an environment; the deployer applies it.",
     )
-    add_subcommands(parser, _SUBCOMMANDS, _run, _add_arguments)
+    add_verbs(parser, _VERBS, _run, _add_arguments, _DESCRIPTIONS)
 
 
-def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    if name not in ("list", "create"):
+def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
+    if verb not in ("list", "create"):
         add_environment_argument(parser)
-    match name:
+    match verb:
         case "list":
-            add_project_argument(parser, "of this project only: prj_…, its number or slug")
+            add_project_argument(parser, "of this project only", dest="project")
         case "create":
             _add_create_arguments(parser)
         case "set":
@@ -54,7 +68,6 @@ def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
         case "scale":
             parser.add_argument("replicas", type=int, metavar="N", help="1 to 20")
         case "remove":
-            add_approval_arguments(parser)
             add_yes_argument(parser)
 
 
@@ -62,12 +75,12 @@ def _add_create_arguments(create: argparse.ArgumentParser) -> None:
     create.add_argument("name", metavar="NAME", help="what it is called")
     create.add_argument("--type", choices=_TYPES, required=True, help="what it is for")
     create.add_argument("--slug", help="its short name in commands (made from the name)")
-    add_project_argument(create, "prj_…, its number or slug; may be left out where there is only one")
+    add_project_argument(create, dest="project")
     create.add_argument(
         "--order",
         type=int,
         metavar="N",
-        help="deployments are promoted to a higher one (preview 0, development 1, staging 2, production 3)",
+        help="deployments are promoted to a higher one (development 1, staging 2, production 3)",
     )
     create.add_argument(
         "--branch", metavar="BRANCH", help="the branch to deploy here (the repository's branch)"
@@ -93,48 +106,58 @@ def _add_set_arguments(change: argparse.ArgumentParser) -> None:
         change.add_argument(
             f"--{name}-approval", choices=ON_OFF, help=f"whether {subject} wait for a second person"
         )
-    add_approval_arguments(change)
     change.add_argument(
         "--wake-on-request", choices=ON_OFF, help="whether the first request wakes it when it hibernates"
     )
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.subcommand == "remove" and not confirm(
-        arguments,
-        f"remove the environment {arguments.environment} with its keys, heartbeats, queues, variables and releases",
-    ):
-        return 1
-    return print_result(arguments, _request(arguments), partial(_show, arguments.subcommand))
-
-
-def _request(arguments: argparse.Namespace) -> Any:
-    match arguments.subcommand:
-        case "list":
-            return request_action(arguments, "environments/list", {"project_id": arguments.project_id})
-        case "create":
-            names = ("name", "type", "slug", "project_id", "order", "branch")
-            return request_action(
-                arguments, "environments/create", {name: getattr(arguments, name) for name in names}
-            )
-    params = {"id": arguments.environment}
-    match arguments.subcommand:
+    api = open_api(arguments)
+    if arguments.verb == "list":
+        return print_result(
+            arguments, _list(api, arguments.project), lambda rows: _show_list(arguments, rows)
+        )
+    if arguments.verb == "create":
+        return print_result(arguments, _create(api, arguments), _show_created)
+    changes = _read_changes(arguments) if arguments.verb == "set" else {}
+    environment = resolve_environment(api, arguments.environment)
+    match arguments.verb:
+        case "show":
+            return print_result(arguments, api.get("environments", environment.id), _show_one)
         case "set":
-            return request_action(
-                arguments,
-                "environments/set",
-                {**params, **_read_changes(arguments), **read_approval_arguments(arguments)},
-            )
+            with _explaining_gate(environment):
+                changed = api.patch("environments", environment.id, body=changes)
+            return print_result(arguments, changed, _show_one)
         case "scale":
-            return request_action(arguments, "environments/scale", {**params, "replicas": arguments.replicas})
-        case "hibernate" | "wake":
-            state = "hibernated" if arguments.subcommand == "hibernate" else "running"
-            return request_action(arguments, "environments/state", {**params, "state": state})
-        case "remove":
-            return request_action(
-                arguments, "environments/remove", {**params, **read_approval_arguments(arguments)}
+            body = {"replicas": arguments.replicas}
+            scaled = api.patch("environments", environment.id, "scale", body=body)
+            return print_result(
+                arguments,
+                scaled,
+                lambda found: print(f"{environment.path} will have {found['desired_replicas']} replicas."),
             )
-    return request_action(arguments, f"environments/{arguments.subcommand}", params)
+        case "hibernate" | "wake":
+            return _change_state(api, arguments, environment)
+        case "resume":
+            resumed = api.post("environments", environment.id, "resume")
+            return print_result(arguments, resumed, lambda found: _show_resumed(environment, found))
+    return _remove(api, arguments, environment)
+
+
+def _list(api: Api, project: str | None) -> list[dict[str, Any]]:
+    return [
+        environment
+        for each in list_projects(api, project)
+        for environment in api.get_all("projects", each.id, "environments")
+    ]
+
+
+def _create(api: Api, arguments: argparse.Namespace) -> dict[str, Any]:
+    project = resolve_project(api, arguments.project)
+    names = ("name", "type", "slug", "order", "branch")
+    body = {name: getattr(arguments, name) for name in names}
+    created: dict[str, Any] = api.post("projects", project.id, "environments", body=body)
+    return created
 
 
 def _read_changes(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -144,44 +167,93 @@ def _read_changes(arguments: argparse.Namespace) -> dict[str, Any]:
     for name in ("branch", "window"):
         if getattr(arguments, f"no_{name}"):
             changes[name] = None
-    for name in ("deploy_approval", "variable_approval", "wake_on_request"):
-        if getattr(arguments, name) is not None:
-            changes[name] = ON_OFF[getattr(arguments, name)]
+    approval = {
+        f"{name}s": ON_OFF[value]
+        for name in ("deploy", "variable")
+        if (value := getattr(arguments, f"{name}_approval")) is not None
+    }
+    if approval:
+        changes["approval"] = approval
+    if arguments.wake_on_request is not None:
+        changes["wake_on_request"] = ON_OFF[arguments.wake_on_request]
+    if not changes:
+        raise UsageError("Say what to change: `pharos environment set --help` lists what can be.")
     return changes
 
 
-def _show(subcommand: str, result: Any) -> None:
-    # Imported here: rich is slow to import, and --json needs none of it.
-    from operator_cli.environments.tables import show_environment, show_environments, show_removed
-
-    match subcommand:
-        case "list":
-            show_environments(result)
-        case "show" | "set":
-            show_environment(result)
-        case "create":
-            print(f"Environment {environment_path(result)} is created: {result['id']}.")
-            print(
-                qualify_commands(
-                    f"It has no ingest key yet; `pharos keys create --environment {result['id']}` creates one."
-                )
-            )
-        case "scale":
-            print(f"Environment {environment_path(result)} will have {result['desired_replicas']} replicas.")
-        case "hibernate":
-            print(f"Environment {environment_path(result)} will hibernate.")
-        case "wake":
-            print(f"Environment {environment_path(result)} will run.")
-        case "resume":
-            print(_describe_resumed(result))
-        case "remove":
-            show_removed(result)
+@contextmanager
+def _explaining_gate(environment: Environment) -> Iterator[None]:
+    """Add to a refusal that a second person is required how these two people make the change."""
+    try:
+        yield
+    except ApiRefused as error:
+        # The configuration does not have previews.
+        if error.slug != _GATED or environment.document["type"] == "preview":
+            raise
+        raise CommandFailed(
+            f"{error} `pharos config export` prints the configuration; `pharos config apply FILE` makes the review of "
+            "a changed one."
+        ) from None
 
 
-def _describe_resumed(result: dict[str, Any]) -> str:
-    if not result["resumed"]:
-        return f"Environment {environment_path(result)} was not held; nothing was changed."
-    return f"Environment {environment_path(result)} takes pushes again: the next one deploys."
+def _change_state(api: Api, arguments: argparse.Namespace, environment: Environment) -> int:
+    is_waking = arguments.verb == "wake"
+    body = {"state": "running" if is_waking else "hibernated"}
+    changed = api.patch("environments", environment.id, "runtime", body=body)
+    outcome = "run" if is_waking else "hibernate"
+    return print_result(arguments, changed, lambda _: print(f"{environment.path} will {outcome}."))
+
+
+def _remove(api: Api, arguments: argparse.Namespace, environment: Environment) -> int:
+    consequence = (
+        f"remove the environment {environment.path} with its keys, heartbeats, queues, variables and releases"
+    )
+    if not confirm(arguments, consequence):
+        return 1
+    with _explaining_gate(environment):
+        removed = api.delete("environments", environment.id)
+    return print_result(arguments, removed, lambda found: _show_removed(environment, found))
+
+
+def _show_list(arguments: argparse.Namespace, environments: list[dict[str, Any]]) -> None:
+    # Imported here and below: rich is slow to import, and --json needs none of it.
+    from operator_cli.environments.tables import show_environments
+
+    show_environments(arguments, environments)
+
+
+def _show_one(environment: dict[str, Any]) -> None:
+    from operator_cli.environments.tables import show_environment
+
+    show_environment(environment)
+
+
+def _show_created(environment: dict[str, Any]) -> None:
+    path = environment_path(environment)
+    print(
+        qualify_commands(
+            f"Environment {path} is created: {environment['id']}.\n"
+            f"It has no ingest key yet; `pharos key create --environment {path}` creates one."
+        )
+    )
+
+
+def _show_resumed(environment: Environment, found: dict[str, Any]) -> None:
+    if found["resumed"]:
+        print(f"Pushes deploy to {environment.path} again, beginning with the next one.")
+    else:
+        print(f"No rollback keeps pushes from {environment.path}; nothing was changed.")
+
+
+def _show_removed(environment: Environment, found: dict[str, Any]) -> None:
+    counts = found["removed"]
+    removed = ", ".join(
+        f"{count} {name if count != 1 else name[:-1]}" for name, count in counts.items() if name != "canceled"
+    )
+    print(f"The environment {environment.path} is removed, with {removed}.")
+    if counts["canceled"]:
+        print(f"Deployments that waited for approval were canceled: {counts['canceled']}.")
+    print("Its deployments are still listed; telemetry stays until its retention ends.")
 
 
 def environment_path(environment: dict[str, Any]) -> str:
@@ -194,26 +266,31 @@ def register_lock(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
         "lock",
         help="block deployments to an environment",
         description="Block deployments, rollbacks and promotions to an environment until `pharos unlock`. Deployments "
-        "that are queued already wait as well. If the environment is locked already, the command fails and shows who "
-        f"locked it and why. {WHICH_INSTALLATION}",
+        "that are queued already wait as well. If the environment is locked already, the command fails and says who "
+        "locked it and why.",
     )
     add_environment_argument(parser)
     parser.add_argument("--reason", required=True, metavar="TEXT", help="the reason that others see")
-    parser.add_argument("--by", metavar="EMAIL", help="who locks it; somebody who may deploy in the project")
-    add_data_and_json_arguments(parser)
+    add_client_arguments(parser)
     parser.set_defaults(run=_lock)
 
 
 def _lock(arguments: argparse.Namespace) -> int:
-    params = {"id": arguments.environment, "reason": arguments.reason, "by": arguments.by}
-    return print_result(arguments, request_action(arguments, "environments/lock", params), _show_locked)
+    api = open_api(arguments)
+    environment = resolve_environment(api, arguments.environment)
+    try:
+        locked = api.put("environments", environment.id, "lock", body={"reason": arguments.reason})
+    except ApiRefused as error:
+        if error.slug != "conflict":
+            raise
+        raise CommandFailed(f"{error}; `pharos unlock {environment.path}` removes the lock.") from None
+    return print_result(arguments, locked, lambda found: _show_locked(environment, found))
 
 
-def _show_locked(result: dict[str, Any]) -> None:
-    # Imported here and below: rich is slow to import, and --json needs none of it.
+def _show_locked(environment: Environment, found: dict[str, Any]) -> None:
     from operator_cli.terminal_text import sanitize
 
-    print(f"Environment {environment_path(result)} is locked: {sanitize(result['lock']['reason'])}")
+    print(f"{environment.path} is locked: {sanitize(found['lock']['reason'])}")
 
 
 def register_unlock(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -221,28 +298,35 @@ def register_unlock(commands: "argparse._SubParsersAction[argparse.ArgumentParse
         "unlock",
         help="allow deployments to an environment again",
         description="Remove the lock of an environment, no matter who set it, and show who set it and why. Without a "
-        f"lock nothing changes. {WHICH_INSTALLATION}",
+        "lock nothing changes.",
     )
     add_environment_argument(parser)
-    add_data_and_json_arguments(parser)
+    add_client_arguments(parser)
     parser.set_defaults(run=_unlock)
 
 
 def _unlock(arguments: argparse.Namespace) -> int:
-    return print_result(
-        arguments,
-        request_action(arguments, "environments/unlock", {"id": arguments.environment}),
-        _show_unlocked,
-    )
+    api = open_api(arguments)
+    environment = resolve_environment(api, arguments.environment)
+    before = api.get("environments", environment.id)
+    after = before if before["lock"] is None else _remove_lock(api, environment)
+    return print_result(arguments, after, lambda _: _show_unlocked(environment, before["lock"]))
 
 
-def _show_unlocked(result: dict[str, Any]) -> None:
-    from operator_cli.terminal_text import sanitize
+def _remove_lock(api: Api, environment: Environment) -> Any:
+    try:
+        return api.delete("environments", environment.id, "lock")
+    except ApiRefused as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        # Somebody else was faster. A removed environment is not found now either.
+        return api.get("environments", environment.id)
 
-    lock = result["was"]
+
+def _show_unlocked(environment: Environment, lock: dict[str, Any] | None) -> None:
+    from operator_cli.environments.tables import describe_lock
+
     if lock is None:
-        print(f"Environment {environment_path(result)} was not locked.")
+        print(f"{environment.path} was not locked.")
     else:
-        by = lock["by"] or "an operator"
-        reason = sanitize(lock["reason"])
-        print(f"Environment {environment_path(result)} is unlocked. It was locked by {by}: {reason}")
+        print(f"{environment.path} is unlocked. It was {describe_lock(lock)}")

@@ -1,38 +1,39 @@
 """Print environments as tables."""
 
+import argparse
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from operator_cli.messages import qualify_commands
-from operator_cli.terminal_text import make_cell, print_facts
+from operator_cli.tables import Column, print_table
+from operator_cli.terminal_text import make_cell, print_facts, sanitize
 
 
-def show_environments(environments: list[dict[str, Any]]) -> None:
-    """Print environments with their desired state and whether they accept deployments."""
-    if not environments:
-        print(
-            qualify_commands(
-                "No environments yet. `pharos environment create NAME --type staging` makes one."
+def show_environments(arguments: argparse.Namespace, environments: list[dict[str, Any]]) -> None:
+    """Print environments with their desired state and whether they take deployments."""
+    print_table(
+        arguments,
+        [
+            Column("Environment", wraps=False),
+            Column("Type", wraps=False),
+            Column("Order", is_number=True),
+            Column("Runs", wraps=False),
+            Column("Deploys"),
+            Column("ID", is_id=True, is_optional=True),
+        ],
+        [
+            (
+                f"{each['project']['slug']}/{each['slug']}",
+                each["type"],
+                each["order"],
+                _desired_state(each),
+                _deploys(each),
+                each["id"],
             )
-        )
-        return
-    table = Table("Environment, ID", "Type", "Order", "Runs", "Deploys", box=None, pad_edge=False)
-    # IDs get copied, so only the last column may wrap.
-    for column in table.columns[:4]:
-        column.no_wrap = True
-    for environment in environments:
-        environment_path = f"{environment['project']['slug']}/{environment['slug']}"
-        table.add_row(
-            Text("\n").join([make_cell(environment_path), Text(environment["id"], style="dim")]),
-            environment["type"],
-            str(environment["order"]),
-            _desired_state(environment),
-            _deploys(environment),
-        )
-    Console().print(table)
+            for each in environments
+        ],
+        empty="No environments yet. `pharos environment create NAME --type staging` makes one.",
+    )
 
 
 def _desired_state(environment: dict[str, Any]) -> Text:
@@ -47,41 +48,43 @@ def _replicas(environment: dict[str, Any]) -> str:
 
 
 def _deploys(environment: dict[str, Any]) -> Text:
-    """Return the lock, or when the environment accepts deployments."""
+    """Return the lock, or when the environment takes deployments."""
     if environment["lock"] is not None:
-        return make_cell(_lock(environment["lock"]), "bold red", max_length=120)
+        return make_cell(describe_lock(environment["lock"]), "bold red", max_length=120)
     conditions = [environment["window"] or "at any time"]
     if environment["approval"]["deploys"]:
         conditions.append("after approval")
     return Text(", ".join(conditions))
 
 
-def _lock(lock: dict[str, Any]) -> str:
-    return f"locked by {lock['by'] or 'an operator'}: {lock['reason']}"
+def describe_lock(lock: dict[str, Any]) -> str:
+    """Return who locked an environment, and why: `locked by ada@example.com: sale`."""
+    by = lock["by"]["email"] if lock["by"] else "an operator"
+    return sanitize(f"locked by {by}: {lock['reason']}", max_length=1000)
 
 
 def show_environment(environment: dict[str, Any]) -> None:
-    """Print the settings of one environment and, if the document has them, its release and what waits."""
-    project, lock = environment["project"], environment["lock"]
+    """Print the settings of one environment, its lock, its release and what waits."""
+    path = f"{environment['project']['slug']}/{environment['slug']}"
+    lock, active = environment["lock"], environment["active_deployment"]
     facts = {
         "ID": f"{environment['id']} (number {environment['number']})",
-        "path": f"{project['slug']}/{environment['slug']}",
+        "path": path,
         "type": f"{environment['type']}, order {environment['order']}",
-        "state": f"{environment['state']}, {_replicas(environment)} wanted",
-        "wakes": "at the first request" if environment["wake_on_request"] else "when somebody wakes it",
+        "state": f"{environment['state']}, {_replicas(environment)} desired",
+        "wakes": "at the first request"
+        if environment["wake_on_request"]
+        else f"by `pharos environment wake {path}`",
         "branch": environment["branch"] or "the repository's",
         "window": environment["window"] or "at any time",
         "approval": _approval(environment["approval"]),
-        "lock": "none" if lock is None else f"{_lock(lock)} (since {lock['since']})",
+        "lock": "none" if lock is None else f"{describe_lock(lock)} (since {lock['since']})",
+        "live": _live(environment["live"]),
+        **_held(path, environment["live"]),
+        "variables": _variables(environment["variables"]),
+        "deployment": "none is active" if active is None else f"{active['id']} is {active['status']}",
+        "waiting": _waiting(environment["waiting"]),
     }
-    if "live" in environment:
-        facts |= {
-            "live": _live(environment["live"]),
-            **_held(environment),
-            "variables": _variables(environment["variables"]),
-            "deployment": _active(environment["active_deployment"]),
-            "waiting": _waiting(environment["awaiting_approval"]),
-        }
     if environment.get("gated_previews"):
         previews = ", ".join(environment["gated_previews"])
         facts["previews"] = (
@@ -101,36 +104,17 @@ def _live(live: dict[str, Any] | None) -> str:
     return f"deployment {live['deployment_id']}, commit {live['revision'][:12]}, since {live['since']}"
 
 
-def _held(environment: dict[str, Any]) -> dict[str, str]:
-    if not environment["held"]:
+def _held(path: str, live: dict[str, Any] | None) -> dict[str, str]:
+    if live is None or not live["held"]:
         return {}
-    environment_path = f"{environment['project']['slug']}/{environment['slug']}"
-    resume = f"`pharos environment resume {environment_path}` lets them again"
-    return {"held": f"rolled back: pushes do not deploy here; {resume}"}
+    return {"held": f"rolled back: no push deploys until `pharos environment resume {path}`"}
 
 
 def _variables(variables: dict[str, Any] | None) -> str:
     return "none" if variables is None else f"{variables['count']}, version {variables['version']}"
 
 
-def _active(active: dict[str, Any] | None) -> str:
-    return "none is active" if active is None else f"{active['id']} is {active['status']}"
-
-
 def _waiting(waiting: dict[str, Any]) -> str:
     parts = [f"deployment {number}" for number in waiting["deployments"]]
-    if waiting["variable_change"] is not None:
-        parts.append(f"variables (change {waiting['variable_change']})")
-    return f"{', '.join(parts)} for approval" if parts else "nothing"
-
-
-def show_removed(result: dict[str, Any]) -> None:
-    """Print what was removed with an environment."""
-    counts = result["removed"]
-    removed = ", ".join(
-        f"{counts[name]} {name if counts[name] != 1 else name[:-1]}" for name in counts if name != "canceled"
-    )
-    print(f"Environment {result['slug']} is removed, with {removed}.")
-    if counts["canceled"]:
-        print(f"Deployments that waited for approval were canceled: {counts['canceled']}.")
-    print("Its deployments are still listed; telemetry stays until its retention ends.")
+    parts += [f"variables (change {number})" for number in waiting["variable_changes"]]
+    return f"{', '.join(parts)} for `pharos approve`" if parts else "nothing"

@@ -1,154 +1,235 @@
-"""Commands `pharos variables …`: the variables of environments, by name, without their values."""
+"""`pharos variables show|set|unset|replace|protect|unprotect|rotate-key`: variables of environments, by name."""
 
 import argparse
 from collections.abc import Iterable
-from functools import partial
-from typing import Any
+from http import HTTPStatus
+from typing import Any, Final
 
-from operator_cli.arguments import add_approval_arguments, add_environment_argument, read_approval_arguments
-from operator_cli.control_client import WHICH_INSTALLATION, add_data_and_json_arguments, request_action
+from operator_cli.api.client import Api, open_api
+from operator_cli.api.names import Environment, resolve_environment
+from operator_cli.api.problems import ApiRefused
+from operator_cli.arguments import add_client_arguments, add_environment_argument, complete
+from operator_cli.environments.variable_arguments import find_replacing_file, read_values
+from operator_cli.errors import AWAITS_APPROVAL
 from operator_cli.local.rotate_key import add_rotate_key
-from operator_cli.messages import describe_not_live, print_result, program_name, qualify_commands
+from operator_cli.messages import describe_not_live, print_result, qualify_commands
 from operator_cli.read_text import read_variables
+
+Variables = dict[str, Any]
+
+_VERBS: Final = {
+    "show": "show the names of an environment's variables, never their values",
+    "set": "set some variables; the others stay",
+    "unset": "remove some variables",
+    "replace": "replace all variables by those of a dotenv file",
+    "protect": "keep variables from being copied to previews",
+    "unprotect": "let variables be copied to previews again",
+}
+_WAITS: Final = "Where a second person is required, it waits for `pharos approve variables`: exit status 3."
+_DESCRIPTIONS: Final = {
+    "show": "With their version, when and by whom it was set, which are protected, and what waits for approval.",
+    "set": "From the next deployment on. KEY=VALUE is visible to other users of the machine while the command runs, "
+    "and stays in the history of the shell. KEY alone asks for the value without showing it, KEY=- reads it from "
+    "standard input, and - or --file FILE reads KEY=value lines (dotenv). An existing FILE in place of KEY replaces "
+    f"all variables, as `pharos variables replace` does. {_WAITS}",
+    "unset": f"From the next deployment on. {_WAITS}",
+    "replace": f"From the next deployment on. A variable whose name is not in the file is removed. {_WAITS}",
+    "protect": "Previews that are opened from now on get no copy of these variables, neither those of pull requests "
+    "nor those of `pharos preview open --from`. Open previews keep their copies. The environment itself runs with the "
+    "variables as before. Protection belongs to the name: it stays when the variables are replaced, and may be set "
+    "before a variable of that name exists.",
+    "unprotect": f"Previews that are opened from now on get a copy of them. {_WAITS}",
+}
 
 
 def register_variables(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "variables",
-        help="show, set and protect the variables of environments, and rotate the key that seals them",
-        description="Variables of environments, which are kept sealed: names are shown, values never are. "
-        f"{WHICH_INSTALLATION} The first case also needs PHAROS_VARIABLES_KEY.",
+        help="variables of environments",
+        description="Variables of environments, which are kept sealed: names are shown, values never are.",
     )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    show = actions.add_parser(
-        "show",
-        help="show the names, the version, when it was set and by whom",
-        description="Show the names of an environment's variables, their version, when it was set and by whom; and "
-        "which are protected.",
-    )
-    add_environment_argument(show)
-    change = actions.add_parser(
-        "set",
-        help="replace all variables of an environment",
-        description="Replace all variables of an environment by those of a dotenv file (KEY=value lines), for its next "
-        "release: a variable whose name is not in the file is removed. If the environment requires a second person, "
-        "the change waits for `pharos approve variables`.",
-    )
-    add_environment_argument(change)
-    change.add_argument("file", metavar="FILE", help="a dotenv file of up to 256 KiB; - reads standard input")
-    change.add_argument(
-        "--by",
-        metavar="EMAIL",
-        help="the person who asks for the change; needed where a second person has to approve it",
-    )
-    protection = _add_protection(actions)
-    add_rotate_key(actions)
-    named = {"show": show, "set": change, **protection}
-    for name, subcommand in named.items():
-        add_data_and_json_arguments(subcommand)
-        subcommand.set_defaults(run=_run, subcommand=name)
-
-
-def _add_protection(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
-) -> dict[str, argparse.ArgumentParser]:
-    protect = actions.add_parser(
-        "protect",
-        help="keep these variables from being copied to previews",
-        description="Protect variables of an environment: previews that are opened from now on get no copy of them, "
-        "neither those of pull requests nor those of `pharos preview open --from`. Open previews keep their copies. "
-        "The environment itself runs with the variables as before. Protection belongs to the name: it stays when the "
-        "variables are replaced, and may be set before a variable of that name exists.",
-    )
-    unprotect = actions.add_parser(
-        "unprotect",
-        help="copy these variables to previews again",
-        description="Remove the protection from variables of an environment: previews that are opened from now on get "
-        "a copy of them.",
-    )
-    for subcommand in (protect, unprotect):
-        add_environment_argument(subcommand)
-        subcommand.add_argument(
-            "names", metavar="NAME", nargs="+", help="the name of a variable, without a value"
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True, dest="verb")
+    for verb, summary in _VERBS.items():
+        subcommand = verbs.add_parser(
+            verb, help=summary, description=f"{summary[0].upper()}{summary[1:]}. {_DESCRIPTIONS[verb]}"
         )
-    add_approval_arguments(unprotect)
-    return {"protect": protect, "unprotect": unprotect}
+        _add_arguments(subcommand, verb)
+        add_client_arguments(subcommand)
+        subcommand.set_defaults(run=_run)
+    add_rotate_key(verbs)
+
+
+def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
+    add_environment_argument(parser)
+    match verb:
+        case "set":
+            parser.add_argument(
+                "variables",
+                metavar="KEY[=VALUE]",
+                nargs="*",
+                help="a variable and its value; KEY asks for the value, KEY=- reads it from standard input",
+            )
+            file = parser.add_argument(
+                "--file", metavar="FILE", help="set the variables of this dotenv file; - is standard input"
+            )
+            complete(file, "file")
+        case "replace":
+            file = parser.add_argument(
+                "file", metavar="FILE", help="a dotenv file of up to 256 KiB; - reads standard input"
+            )
+            complete(file, "file")
+        case "unset" | "protect" | "unprotect":
+            parser.add_argument("names", metavar="KEY", nargs="+", help="the name of a variable")
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    match arguments.subcommand:
-        case "show":
-            params = {"environment_id": arguments.environment}
-            return print_result(arguments, request_action(arguments, "variables/show", params), _show)
+    match arguments.verb:
         case "set":
-            text = read_variables(arguments.file)
-            params = {"environment_id": arguments.environment, "text": text, "by": arguments.by}
-            return print_result(arguments, request_action(arguments, "variables/set", params), _show_set)
-    params = {"environment_id": arguments.environment, "names": arguments.names}
-    if arguments.subcommand == "unprotect":
-        params |= read_approval_arguments(arguments)
-    result = request_action(arguments, f"variables/{arguments.subcommand}", params)
-    show = _show_protected if arguments.subcommand == "protect" else _show_unprotected
-    return print_result(arguments, result, partial(show, set(arguments.names)))
+            if (file := find_replacing_file(arguments)) is not None:
+                return _replace(arguments, file)
+            return _update(arguments, {"set": read_values(arguments)})
+        case "unset":
+            return _update(arguments, {"unset": arguments.names})
+        case "replace":
+            return _replace(arguments, arguments.file)
+    api = open_api(arguments)
+    environment = resolve_environment(api, arguments.environment)
+    if arguments.verb == "show":
+        return print_result(arguments, _get(api, environment), _show)
+    if arguments.verb == "protect":
+        return _protect(api, arguments, environment)
+    return _unprotect(api, arguments, environment)
 
 
-def _show(result: dict[str, Any]) -> None:
-    environment_path = f"{result['project']}/{result['environment']}"
+def _get(api: Api, environment: Environment) -> Variables:
+    variables: Variables = api.get("environments", environment.id, "variables")
+    return variables
+
+
+def _update(arguments: argparse.Namespace, body: dict[str, Any]) -> int:
+    api = open_api(arguments)
+    environment = resolve_environment(api, arguments.environment)
+    result = api.patch("environments", environment.id, "variables", body=body)
+    print_result(arguments, result, lambda _: _show_changed(environment, result, _count(result)))
+    return _status(result)
+
+
+def _replace(arguments: argparse.Namespace, file: str) -> int:
+    text = read_variables(file)
+    api = open_api(arguments)
+    environment = resolve_environment(api, arguments.environment)
+    result = api.put("environments", environment.id, "variables", body={"variables": text})
+    print_result(arguments, result, lambda _: _show_changed(environment, result, result.get("count", 0)))
+    return _status(result)
+
+
+def _protect(api: Api, arguments: argparse.Namespace, environment: Environment) -> int:
+    names = sorted(set(arguments.names))
+    result = before = _get(api, environment)
+    for name in names:
+        result = api.put("environments", environment.id, "variables", name, "protection")
+    return print_result(arguments, result, lambda _: _show_protected(environment, names, before, result))
+
+
+def _unprotect(api: Api, arguments: argparse.Namespace, environment: Environment) -> int:
+    names = sorted(set(arguments.names))
+    done, unknown, waiting = list[str](), list[str](), dict[str, int]()
+    for name in names:
+        try:
+            result = api.delete("environments", environment.id, "variables", name, "protection")
+        except ApiRefused as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            unknown.append(name)
+            continue
+        if (change := _pending_change(result)) is None:
+            done.append(name)
+        else:
+            waiting[name] = change
+    print_result(
+        arguments, _get(api, environment), lambda _: _show_unprotected(environment, done, unknown, waiting)
+    )
+    return AWAITS_APPROVAL if waiting else 0
+
+
+def _pending_change(result: Variables) -> int | None:
+    """Return the number of the change if the answer says that it waits for a second person."""
+    number: int | None = result.get("change_id")
+    return number
+
+
+def _status(result: Variables) -> int:
+    return 0 if _pending_change(result) is None else AWAITS_APPROVAL
+
+
+def _count(result: Variables) -> int:
+    return sum(each["is_set"] for each in result.get("variables", ()))
+
+
+def _show_changed(environment: Environment, result: Variables, count: int) -> None:
+    change = _pending_change(result)
+    if change is None:
+        variables = f"{count} variable{'' if count == 1 else 's'}"
+        print(f"{environment.path} has {variables}. {describe_not_live(environment.path)}")
+    else:
+        print(describe_waiting_change(environment.path, change))
+
+
+def describe_waiting_change(path: str, change: int) -> str:
+    """Return what a second person does about a change of variables that waits."""
+    return qualify_commands(
+        f"Change {change} of {path} waits for a second person, who approves it with `pharos approve variables "
+        f"{change}`."
+    )
+
+
+def _show(result: Variables) -> None:
+    path = f"{result['project']['slug']}/{result['environment']['slug']}"
+    names = [each["name"] for each in result["variables"] if each["is_set"]]
+    protected = [each["name"] for each in result["variables"] if each["protected"]]
     if result["version"] is None:
         print(
             qualify_commands(
-                f"{environment_path} has no variables yet. "
-                f"`pharos variables set {environment_path} FILE` sets them."
+                f"{path} has no variables yet. `pharos variables set {path} KEY=VALUE` sets one."
             )
         )
     else:
-        by = f" by {result['set_by']}" if result["set_by"] else ""
-        count = len(result["names"])
-        print(
-            f"{environment_path}: version {result['version']}, set {result['set_at']}{by}, {count} variables"
-        )
-        for name in result["names"]:
-            print(f"  {name}{'  (protected)' if name in result['protected'] else ''}")
+        by = f" by {result['set_by']['email']}" if result["set_by"] else ""
+        count = f"{len(names)} variable{'' if len(names) == 1 else 's'}"
+        print(f"{path}: version {result['version']}, set {result['set_at']}{by}, {count}")
+        for name in names:
+            print(f"  {name}{'  (protected)' if name in protected else ''}")
         if result["not_live"]:
-            print(describe_not_live(environment_path))
-    if missing := set(result["protected"]).difference(result["names"]):
-        print(f"Protected, but not set: {_join_sorted(missing)}.")
-    if result["pending_change_id"] is not None:
+            print(describe_not_live(path))
+    if missing := sorted(set(protected).difference(names)):
+        print(f"Protected, but not set: {', '.join(missing)}.")
+    for change in result["pending_changes"]:
         print(
-            qualify_commands(
-                f"Change {result['pending_change_id']} waits for approval; `pharos approvals` shows it."
-            )
+            qualify_commands(f"Change {change['id']} waits for approval; `pharos approvals` shows its names.")
         )
 
 
-def _show_set(result: dict[str, Any]) -> None:
-    environment_path = f"{result['project']}/{result['environment']}"
-    if result["change_id"] is None:
-        print(f"{environment_path} has {result['count']} variables. {describe_not_live(environment_path)}")
-    else:
-        print(f"Change {result['change_id']} of {environment_path} waits for a second person:")
-        print(f"  {program_name()} approve variables {result['change_id']} --by EMAIL")
+def _show_protected(environment: Environment, names: list[str], before: Variables, after: Variables) -> None:
+    already = {each["name"] for each in before["variables"] if each["protected"]}.intersection(names)
+    is_set = {each["name"] for each in after["variables"] if each["is_set"]}
+    if added := set(names) - already:
+        print(f"Protected in {environment.path}: {_join(added)}. Previews get no copy from now on.")
+    if already:
+        print(f"Protected already in {environment.path}: {_join(already)}.")
+    if missing := set(names) - is_set:
+        print(f"Not set yet: {_join(missing)}. Once set they are protected.")
 
 
-def _show_protected(names: set[str], result: dict[str, Any]) -> None:
-    environment_path = f"{result['project']}/{result['environment']}"
-    if result["added"]:
-        print(
-            f"Protected in {environment_path}: {_join_sorted(result['added'])}. Previews get no copy from now on."
-        )
-    if already := names.difference(result["added"]):
-        print(f"Protected already in {environment_path}: {_join_sorted(already)}.")
-    if result["missing"]:
-        print(f"Not set yet: {_join_sorted(result['missing'])}. Once set they are protected.")
+def _show_unprotected(
+    environment: Environment, done: list[str], unknown: list[str], waiting: dict[str, int]
+) -> None:
+    if done:
+        print(f"Not protected any more in {environment.path}: {_join(done)}.")
+    if unknown:
+        print(f"Not protected before in {environment.path}: {_join(unknown)}.")
+    for change in dict.fromkeys(waiting.values()):
+        print(describe_waiting_change(environment.path, change))
 
 
-def _show_unprotected(names: set[str], result: dict[str, Any]) -> None:
-    environment_path = f"{result['project']}/{result['environment']}"
-    if result["removed"]:
-        print(f"Not protected any more in {environment_path}: {_join_sorted(result['removed'])}.")
-    if others := names.difference(result["removed"]):
-        print(f"Not protected before in {environment_path}: {_join_sorted(others)}.")
-
-
-def _join_sorted(names: Iterable[str]) -> str:
+def _join(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
