@@ -1,6 +1,5 @@
 """`pharos config apply` lists the environments whose changed variables are not live yet."""
 
-import argparse
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ def _operation(verb: str, resource: str, *fields: str) -> dict[str, Any]:
 
 def test_environments_with_changed_variables_are_listed() -> None:
     application = {
-        "project": {"slug": "shop"},
         "operations": [
             _operation("update", "environments.production", "replicas", "variables.URL"),
             _operation("update", 'environments["7a"]', 'variables["odd name"]'),
@@ -25,17 +23,28 @@ def test_environments_with_changed_variables_are_listed() -> None:
             _operation("update", "sites.www", "goals.variables"),
         ],
     }
-    assert list_changed_variables(application) == ["shop/production", "shop/7a"]
+    assert list_changed_variables("shop", application) == ["shop/production", "shop/7a"]
+
+
+class _Api:
+    """An API whose production environment has a change of variables that waits."""
+
+    def list_once(self, *path: str) -> list[dict[str, Any]]:
+        environments = [
+            {"id": f"env_{slug}", "slug": slug, "name": slug} for slug in ("production", "staging")
+        ]
+        return [{"id": "prj_1", "slug": "shop", "name": "Shop", "environments": environments}]
+
+    def get(self, *path: str) -> dict[str, Any]:
+        return {"waiting": {"variable_changes": [3] if path[1] == "env_production" else []}}
 
 
 def test_variables_that_wait_for_a_second_person_are_not_reported_as_changed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    waiting = [{"id": 3, "project": "shop", "environment": "production"}]
-    monkeypatch.setattr(apply, "request_action", lambda _, action: {"variables/waiting": waiting}[action])
-    apply._show_changed_variables(argparse.Namespace(), ["shop/production", "shop/staging"])
+    api: Any = _Api()
+    apply._show_changed_variables(api, ["shop/production", "shop/staging"])
     assert capsys.readouterr().out.splitlines() == [
-        "shop/production: change 3 of its variables waits for a second person: "
-        "`pharos approve variables 3 --by EMAIL`.",
+        "shop/production: change 3 of its variables waits for a second person: `pharos approve variables 3`.",
         "shop/staging: changed variables. Not live until the next deploy: `pharos deploy shop/staging`.",
     ]
