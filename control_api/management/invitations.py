@@ -125,7 +125,7 @@ async def create_invitation(
     return {**document, "secret": secret}
 
 
-@operations.delete("/v1/invitations/{invitation}", problems=[Conflict])
+@operations.delete("/v1/invitations/{invitation:int}", problems=[Conflict])
 async def revoke_invitation(at: _Revoke) -> InvitationDocument:
     """Revoke an invitation.
 

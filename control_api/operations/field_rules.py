@@ -20,6 +20,13 @@ def allows_null(type_: Any) -> bool:
     return isinstance(info, inspect.UnionType) and info.includes_none
 
 
+def is_time(type_: Any) -> bool:
+    """Return True if the field is a time, which may be null."""
+    info = _unwrap(inspect.type_info(type_))
+    types = info.types if isinstance(info, inspect.UnionType) else (info,)
+    return any(isinstance(_unwrap(each), inspect.DateTimeType) for each in types)
+
+
 def _unwrap(info: inspect.Type) -> inspect.Type:
     return _unwrap(info.type) if isinstance(info, inspect.Metadata) else info
 

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 import msgspec
 from fastapi import Depends, Request
 
-from control_api.operations.field_rules import describe_rule
+from control_api.operations.field_rules import describe_rule, is_time
 from pipeline_contracts.errors import FieldError, InvalidInput
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -50,7 +50,8 @@ def read_query(model: type[S], request: Request) -> S:
             errors.append(FieldError(field.encode_name, "must not contain the character NUL"))
         else:
             try:
-                value = msgspec.convert(texts[0], field.type, strict=False)
+                # Otherwise msgspec takes a number for a time, as seconds since 1970.
+                value = msgspec.convert(texts[0], field.type, strict=is_time(field.type))
             except msgspec.ValidationError:
                 value = None
             # The text `null` is no value either, unless the parameter is a string.

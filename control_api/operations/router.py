@@ -3,6 +3,7 @@ envelope, `ETag`, `Idempotency-Key` and what the OpenAPI document says about the
 
 import hmac
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, get_args, get_origin
@@ -22,6 +23,8 @@ from pipeline_contracts.errors import Problem, StorageUnavailable
 
 D = TypeVar("D")
 H = TypeVar("H", bound=Callable[..., Awaitable[Any]])
+
+_CONVERTER = re.compile(r":\w+}")
 
 SettingsOf = Callable[[Any], Mapping[str, Any]]
 """Returns the part of a response document that `ETag` and `If-Match` are about."""
@@ -143,7 +146,7 @@ class OperationRouter:
             returned, accepted = _split_answer(answer or inspect.signature(handler).return_annotation)
             operation = Operation(
                 method,
-                path,
+                _CONVERTER.sub("}", path),
                 self._tag,
                 handler,
                 access,
