@@ -1,5 +1,6 @@
 """Request bodies as structs: read within limits, with every invalid field in one response."""
 
+import re
 from functools import cache
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ BODY_ATTRIBUTE = "pharos_body"
 """The attribute of a dependency that holds the struct of the body."""
 _DETAIL = "Nothing was changed. Fix the fields listed below and send the request again."
 _MAX_BYTES = 64 * 1024
+_MISSING = re.compile("missing required field `([^`]+)`")
 
 
 def json_body(model: type[S], *, max_bytes: int = _MAX_BYTES, is_optional: bool = False) -> Any:
@@ -95,11 +97,14 @@ def _reader(model: type[msgspec.Struct]) -> _Reader:
 
 
 def _field_error(field: msgspec.structs.FieldInfo, error: Exception) -> FieldError:
-    message, at, path = str(error).partition(" - at `$")
-    if at and path.rstrip("`"):
+    message, _, path = str(error).partition(" - at `$")
+    name = f"{field.encode_name}{path.rstrip('`')}"
+    if missing := _MISSING.search(message):
+        return FieldError(f"{name}.{missing[1]}", "is required")
+    if name != field.encode_name:
         # A fault within the field: name it, and say what the decoder says.
-        return FieldError(f"{field.encode_name}{path.rstrip('`')}", message[:1].lower() + message[1:])
-    return FieldError(field.encode_name, describe_rule(field.type))
+        return FieldError(name, message[:1].lower() + message[1:])
+    return FieldError(name, describe_rule(field.type))
 
 
 def _contains_nul(value: Any) -> bool:
