@@ -8,6 +8,7 @@ from typing import Any, Final
 from operator_cli.api.client import open_api
 from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import add_client_arguments
+from operator_cli.deployments.numbers import explaining_change, explaining_deployment
 from operator_cli.errors import CommandFailed
 from operator_cli.messages import describe_not_live, print_result, qualify_commands
 
@@ -87,17 +88,18 @@ def _approve(arguments: argparse.Namespace) -> int:
     body = None
     if arguments.kind == "deployment":
         body = {"revision": arguments.revision, "digest": arguments.digest}
-    with _explaining_second_person():
+    with _explaining(arguments.kind, arguments.id):
         approved = open_api(arguments).post(_PATHS[arguments.kind], arguments.id, "approve", body=body)
     show = _show_approved_deployment if arguments.kind == "deployment" else _show_approved_change
     return print_result(arguments, approved, show)
 
 
 @contextmanager
-def _explaining_second_person() -> Iterator[None]:
-    """Add to a refusal that somebody else has to decide how they do that."""
+def _explaining(kind: str, number: int) -> Iterator[None]:
+    """Add what to do next to a refusal of a decision."""
     try:
-        yield
+        with explaining_deployment(number) if kind == "deployment" else explaining_change(number):
+            yield
     except ApiRefused as error:
         if error.slug != "second-person-required":
             raise
@@ -145,7 +147,7 @@ def register_reject(commands: "argparse._SubParsersAction[argparse.ArgumentParse
 
 def _reject(arguments: argparse.Namespace) -> int:
     path = (_PATHS[arguments.kind], arguments.id, "reject")
-    with _explaining_second_person():
+    with _explaining(arguments.kind, arguments.id):
         rejected = open_api(arguments).post(*path, body={"reason": arguments.reason})
     show = _show_rejected_deployment if arguments.kind == "deployment" else _show_rejected_change
     return print_result(arguments, rejected, show)

@@ -7,6 +7,7 @@ from operator_cli.api.client import Api, open_api
 from operator_cli.api.names import Environment, list_environments, resolve_environment
 from operator_cli.arguments import add_optional_environment_argument, complete
 from operator_cli.deployments.follow import add_follow_arguments, report_queued
+from operator_cli.deployments.numbers import explaining_deployment
 from operator_cli.errors import CommandFailed, UsageError
 
 _STATUSES = "Exit status 0: it is live, 1: it is not, 3: a second person has to approve it first."
@@ -61,7 +62,9 @@ def _roll_back(arguments: argparse.Namespace) -> int:
             number = _find_earlier_release(api, environment)
         else:
             _check_is_of(api, number, environment)
-    return report_queued(api, arguments, api.post("deployments", number, "rollback"))
+    with explaining_deployment(number):
+        queued = api.post("deployments", number, "rollback")
+    return report_queued(api, arguments, queued)
 
 
 def _find_earlier_release(api: Api, environment: Environment) -> int:
@@ -88,7 +91,8 @@ def _nothing_live(environment: Environment) -> CommandFailed:
 
 def _check_is_of(api: Api, number: int, environment: Environment) -> None:
     """Raise `UsageError` if the deployment went to another environment: it would be rolled back there."""
-    found = api.get("deployments", number)["environment_id"]
+    with explaining_deployment(number):
+        found = api.get("deployments", number)["environment_id"]
     if found != environment.id:
         raise UsageError(
             f"Deployment {number} did not go to {environment.path}: `pharos deployments --environment "
@@ -129,7 +133,8 @@ def _promote(arguments: argparse.Namespace) -> int:
 def _find_source(api: Api, source: str) -> tuple[int, str | None]:
     """Return the deployment to promote, and the slug of its project if that is known. Raises `CommandFailed`."""
     if source.isdecimal():
-        environment_id = api.get("deployments", source)["environment_id"]
+        with explaining_deployment(source):
+            environment_id = api.get("deployments", source)["environment_id"]
         return int(source), _find_project(list_environments(api), environment_id)
     environment = resolve_environment(api, source)
     live = api.get("environments", environment.id)["live"]

@@ -12,6 +12,7 @@ from operator_cli.arguments import (
     complete,
     confirm,
 )
+from operator_cli.deployments.numbers import explaining_deployment
 from operator_cli.messages import print_result
 
 _MAX_COUNT: Final = 1000
@@ -85,7 +86,8 @@ def register_cancel(commands: "argparse._SubParsersAction[argparse.ArgumentParse
 def _cancel(arguments: argparse.Namespace) -> int:
     if not confirm(arguments, f"cancel deployment {arguments.id}"):
         return 1
-    canceled = open_api(arguments).post("deployments", arguments.id, "cancel")
+    with explaining_deployment(arguments.id):
+        canceled = open_api(arguments).post("deployments", arguments.id, "cancel")
     return print_result(
         arguments, canceled, lambda deployment: print(f"Deployment {deployment['id']} is canceled.")
     )

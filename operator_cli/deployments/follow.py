@@ -16,6 +16,7 @@ from operator_cli.api.event_stream import Event
 from operator_cli.api.names import list_environments
 from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import add_client_arguments
+from operator_cli.deployments.numbers import explaining_deployment
 from operator_cli.durations import format_elapsed
 from operator_cli.errors import AWAITS_APPROVAL, FAILED, INTERRUPTED, CommandFailed
 from operator_cli.messages import print_result, qualify_commands
@@ -294,8 +295,11 @@ def _describe_duration(api: Api, deployment: Deployment) -> str:
 def show_deployment_log(api: Api, arguments: argparse.Namespace, number: int, lines: int | None) -> int:
     """Print the last lines of the log; with `--follow` also new ones and the outcome. Return the exit status."""
     if arguments.follow:
-        return follow_deployment(api, arguments, api.get("deployments", number), lines or MAX_LINES)
-    log = api.get("deployments", number, "log")
+        with explaining_deployment(number):
+            deployment = api.get("deployments", number)
+        return follow_deployment(api, arguments, deployment, lines or MAX_LINES)
+    with explaining_deployment(number):
+        log = api.get("deployments", number, "log")
     if lines is not None and len(log["lines"]) > lines:
         log |= {"lines": log["lines"][-lines:], "truncated": True}
     if arguments.json:

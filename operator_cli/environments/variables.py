@@ -110,7 +110,7 @@ def _update(arguments: argparse.Namespace, body: dict[str, Any]) -> int:
     api = open_api(arguments)
     environment = resolve_environment(api, arguments.environment)
     result = api.patch("environments", environment.id, "variables", body=body)
-    print_result(arguments, result, lambda _: _show_changed(environment, result, _count(result)))
+    print_result(arguments, result, lambda _: _show_updated(environment, result))
     return _status(result)
 
 
@@ -119,7 +119,7 @@ def _replace(arguments: argparse.Namespace, file: str) -> int:
     api = open_api(arguments)
     environment = resolve_environment(api, arguments.environment)
     result = api.put("environments", environment.id, "variables", body={"variables": text})
-    print_result(arguments, result, lambda _: _show_changed(environment, result, result.get("count", 0)))
+    print_result(arguments, result, lambda _: _show_replaced(environment, result))
     return _status(result)
 
 
@@ -162,17 +162,30 @@ def _status(result: Variables) -> int:
     return 0 if _pending_change(result) is None else AWAITS_APPROVAL
 
 
-def _count(result: Variables) -> int:
-    return sum(each["is_set"] for each in result.get("variables", ()))
+def _show_updated(environment: Environment, result: Variables) -> None:
+    if not _show_waiting(environment, result):
+        count = sum(each["is_set"] for each in result["variables"])
+        print(f"{environment.path} has {_count_variables(count)}. {describe_not_live(environment.path)}")
 
 
-def _show_changed(environment: Environment, result: Variables, count: int) -> None:
+def _show_replaced(environment: Environment, result: Variables) -> None:
+    if not _show_waiting(environment, result):
+        print(
+            f"All variables of {environment.path} are replaced: it has {_count_variables(result['count'])}. "
+            f"{describe_not_live(environment.path)}"
+        )
+
+
+def _show_waiting(environment: Environment, result: Variables) -> bool:
+    """Print what a second person does if the change waits. Return True if it does."""
     change = _pending_change(result)
-    if change is None:
-        variables = f"{count} variable{'' if count == 1 else 's'}"
-        print(f"{environment.path} has {variables}. {describe_not_live(environment.path)}")
-    else:
+    if change is not None:
         print(describe_waiting_change(environment.path, change))
+    return change is not None
+
+
+def _count_variables(count: int) -> str:
+    return f"{count} variable{'' if count == 1 else 's'}"
 
 
 def describe_waiting_change(path: str, change: int) -> str:
@@ -195,7 +208,7 @@ def _show(result: Variables) -> None:
         )
     else:
         by = f" by {result['set_by']['email']}" if result["set_by"] else ""
-        count = f"{len(names)} variable{'' if len(names) == 1 else 's'}"
+        count = _count_variables(len(names))
         print(f"{path}: version {result['version']}, set {result['set_at']}{by}, {count}")
         for name in names:
             print(f"  {name}{'  (protected)' if name in protected else ''}")
