@@ -6,19 +6,26 @@ from typing import Any
 
 import pytest
 from sqlalchemy import func, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import create_account, create_person
 from control_domain.audit import Actor, list_newest_entries
 from control_domain.database.engine import Sessions
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
+from control_domain.previews.requests import open_requested_preview
 from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
-from control_domain.repositories.operations import connect_repository
+from control_domain.removals.disconnect_repository import disconnect_and_cancel
+from control_domain.repositories.operations import connect_repository, lock_repository
 from control_domain.sealing import SealingKeys
 from control_domain.tables.accounts import Account, Person
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from control_domain.tables.repositories import Repository
+from control_domain.variables.dotenv import read_dotenv
+from control_domain.variables.operations import replace_variables
+from control_domain.variables.protection import protect_variables
+from control_domain.workflows.operations import set_workflow
 from operator_actions.door import ACTIONS, Engines
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
@@ -28,6 +35,8 @@ from tests.support.added_objects import ObjectAdder
 # A Wednesday.
 NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
 REVISION = "0123456789abcdef0123456789abcdef01234567"
+SOURCE = "203.0.113.7"
+"""Where the people send their requests from."""
 PEOPLE = {
     "owner": None,
     "maintainer": "maintainer",
@@ -91,15 +100,72 @@ class ManagedProject:
         """Queue a deployment, as the API does; return its number."""
         async with self.engines.sessions() as session, session.begin():
             environment = await session.get_one(Environment, self.environment.id)
-            actor = Actor("203.0.113.7", self.people[by].id)
             made = await queue_deployment(
                 session,
                 DeployTarget(environment, self.project),
                 DeploymentRequest(**{"trigger": "api", **params}),
-                actor,
+                self.actor(by),
                 NOW,
             )
             return made.id
+
+    def actor(self, by: str | None = "owner") -> Actor:
+        """Return this person as the author of changes; for None nobody in particular, as an operator."""
+        return Actor(SOURCE, None if by is None else self.people[by].id)
+
+    async def find(self, name: str = "production") -> DeployTarget:
+        """Return the environment of this slug or ID, freshly read."""
+        async with self.engines.sessions() as session:
+            return await self._read_target(session, name)
+
+    async def set_variables(
+        self, text: str, environment: str = "production", by: str | None = "owner"
+    ) -> None:
+        """Replace all variables of an environment that needs no approval for it."""
+        async with self.engines.sessions() as session, session.begin():
+            target = await self._read_target(session, environment)
+            waiting = await replace_variables(
+                session, self.engines.sealing_keys(), target, read_dotenv(text), self.actor(by), NOW
+            )
+        assert waiting is None
+
+    async def protect_variables(self, *names: str, environment: str = "production") -> None:
+        """Give previews no copies of these variables."""
+        async with self.engines.sessions() as session, session.begin():
+            target = await self._read_target(session, environment)
+            await protect_variables(session, target, names, self.actor(), NOW)
+
+    async def set_workflow(self, text: str, by: str | None = "owner") -> None:
+        """Set the workflow of the project."""
+        async with self.engines.sessions() as session, session.begin():
+            project = await session.get_one(Project, self.project.id)
+            await set_workflow(session, project, text, self.actor(by), NOW)
+
+    async def open_preview(
+        self, branch: str, source: str | None = None, by: str = "deployer"
+    ) -> tuple[DeployTarget, Deployment]:
+        """Open a preview by hand; `source` is the environment whose variables it gets."""
+        source_id = None if source is None else (await self.find(source)).environment.public_id
+        async with self.engines.sessions() as session, session.begin():
+            project = await session.get_one(Project, self.project.id)
+            return await open_requested_preview(
+                session, self.engines.sealing_keys(), project, branch, source_id, self.actor(by), NOW
+            )
+
+    async def disconnect_repository(self) -> None:
+        """Disconnect the repository of the project."""
+        async with self.engines.sessions() as session, session.begin():
+            await lock_repository(session, self.repository.id)
+            repository = await session.get_one(Repository, self.repository.id)
+            await disconnect_and_cancel(session, self.project, repository, self.actor(), NOW)
+
+    async def _read_target(self, session: AsyncSession, name: str) -> DeployTarget:
+        query = select(Environment).where(
+            Environment.project_id == self.project.id,
+            (Environment.slug == name) | (Environment.public_id == name),
+        )
+        environment = (await session.execute(query)).scalar_one()
+        return DeployTarget(environment, await session.get_one(Project, self.project.id))
 
     async def deployment(self, number: int) -> Deployment:
         async with self.engines.sessions() as session:

@@ -1,6 +1,7 @@
 """Webhook deliveries, their replays, and the pushes that wait."""
 
 import json
+import zlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -56,6 +57,26 @@ async def test_deliveries_of_others(api: Api, webhook: WebhookRepository) -> Non
         await api.expect((404, "not-found"), "POST", f"{other}/replay")
 
 
+async def test_bodies_that_are_no_text(api: Api, webhook: WebhookRepository) -> None:
+    await webhook.deliver(push("github"))
+    [row] = await webhook.deliveries()
+    async with api.platform.sessions() as session, session.begin():
+        body = zlib.compress(b"\xff\x00{")
+        await session.execute(update(WebhookDelivery).values(body=body))
+    assert (await api.read(_path(webhook, f"/{row.id}")))["body"] == "\ufffd\x00{"
+
+
+async def test_deliveries_of_a_disconnected_repository(api: Api, webhook: WebhookRepository) -> None:
+    """They can be read, and not replayed."""
+    await webhook.deliver(push("github"))
+    [row] = await webhook.deliveries()
+    await api.platform.settle()
+    assert (await api.call("DELETE", f"/v1/repositories/{webhook.repository_id}")).status == 200
+    assert [each["id"] for each in await api.read(_path(webhook))] == [row.id]
+    assert (await api.read(_path(webhook, f"/{row.id}")))["body"]
+    await api.expect((409, "conflict"), "POST", _path(webhook, f"/{row.id}/replay"))
+
+
 async def test_body_that_was_removed(api: Api, webhook: WebhookRepository) -> None:
     await webhook.deliver(push("github"))
     [row] = await webhook.deliveries()
@@ -82,12 +103,15 @@ async def test_replay(api: Api, webhook: WebhookRepository) -> None:
     assert entry.account_id == api.platform.acme.account.id
     assert entry.person_id == api.platform.acme.people["deployer"].id
     assert json.loads(entry.details) == {"delivery": row.id, "status": "queued"}
+    # A later replay finds the deployment that has not begun.
+    again = await api.call("POST", _path(webhook, f"/{row.id}/replay"))
+    assert (again.data["status"], again.data["deployment_id"]) == ("queued", replayed.data["deployment_id"])
     # The same request again does nothing again, and its answer is the same.
     headers = {"Idempotency-Key": "once"}
     path = _path(webhook, f"/{row.id}/replay")
     await api.platform.settle()
     first, again = [await api.call("POST", path, headers=headers) for _ in range(2)]
-    assert first.data == again.data and len(await webhook.deliveries()) == 3
+    assert first.data == again.data and len(await webhook.deliveries()) == 4
 
 
 async def test_replay_that_leads_to_nothing(api: Api, webhook: WebhookRepository) -> None:

@@ -1,18 +1,21 @@
 """Repositories and the secrets of their webhooks."""
 
 import asyncio
+import base64
+import json
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import delete, func, select, update
 
+from control_domain.deployments.operations import tail_log
 from control_domain.repositories.local_folders import parse_local_folders
 from control_domain.repositories.webhook_secrets import make_secret, open_secret
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.repositories import Repository
-from control_domain.tables.webhooks import SealedWebhookSecret
+from control_domain.tables.webhooks import SealedWebhookSecret, WaitingPush
 from tests.control_api.management.conftest import Api
 from tests.support.deploy_platform import Response, add_deployment
 from tests.support.serve_control import VARIABLE_KEYS
@@ -20,6 +23,9 @@ from tests.support.serve_control import VARIABLE_KEYS
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 URL = "git@github.com:acme/blog.git"
 GITLAB = "https://gitlab.com/acme/blog"
+# The same in every process: it is part of a test's name.
+SIGNING = "whsec_" + base64.b64encode(bytes(range(32))).decode()
+UUID = "{00000000-0000-0000-0000-000000000015}"
 
 
 def _blog(api: Api) -> str:
@@ -46,8 +52,10 @@ async def _stored_secret(api: Api, number: int) -> tuple[str, str]:
     return secret.kind, secret.value
 
 
-async def _audit_details(api: Api) -> tuple[str, str]:
-    query = select(AuditEntry.action, AuditEntry.details).order_by(AuditEntry.id.desc()).limit(1)
+async def _audit_details(api: Api, skip: int = 0) -> tuple[str, str]:
+    """Return action and details of the newest audit entry, or of one before it."""
+    query = select(AuditEntry.action, AuditEntry.details).order_by(AuditEntry.id.desc())
+    query = query.offset(skip).limit(1)
     async with api.platform.sessions() as session:
         action, details = (await session.execute(query)).one()
     return action, details
@@ -90,6 +98,8 @@ async def test_connect_read_list_disconnect(api: Api) -> None:
     await api.expect((409, "conflict"), "POST", f"{path}/webhook-secret", {})
     subject = f"repository {made['id']}"
     assert await api.audit(2) == [("repository.disconnect", subject), ("repository.connect", subject)]
+    connected = {"project": blog.public_id, "kind": "github", "url": URL, "branch": "main", "webhook": "hmac"}
+    assert json.loads((await _audit_details(api, skip=1))[1]) == connected
     again = await _connect(api, "https://git.example/blog", branch="trunk")
     assert (again["kind"], again["branch"], again["webhook"]) == ("git", "trunk", None)
 
@@ -158,6 +168,30 @@ async def test_secret_of_the_connection_is_replayed_to_its_caller_alone(api: Api
     assert first.data["webhook"]["secret"] not in str(rows)
 
 
+@pytest.mark.parametrize(
+    ("kind", "body", "secret_kind"),
+    [
+        ("github", {}, "hmac"),
+        ("bitbucket", {}, "hmac"),
+        ("gitlab", {}, "signing"),
+        ("gitlab", {"secret_kind": "plain"}, "plain"),
+        ("github", {"secret": "chosen-by-the-host"}, "hmac"),
+        ("gitlab", {"secret": SIGNING}, "signing"),
+        ("gitlab", {"secret": "chosen-by-the-host", "secret_kind": "plain"}, "plain"),
+    ],
+)
+async def test_secrets_of_the_hosts(api: Api, kind: str, body: dict[str, Any], secret_kind: str) -> None:
+    made = await _connect(api, "https://git.example/Acme/Blog.git", kind=kind, **body)
+    webhook = made["webhook"]
+    assert (webhook["secret_kind"], made["secret_kind"]) == (secret_kind, secret_kind)
+    assert webhook["secret"] == body.get("secret", webhook["secret"])
+    assert await _stored_secret(api, made["id"]) == (secret_kind, webhook["secret"])
+    async with api.platform.sessions() as session:
+        # Deliveries are compared with this name.
+        assert (await session.get_one(Repository, made["id"])).full_name == "acme/blog"
+
+
+@pytest.mark.both_databases
 async def test_of_concurrent_connections_one_succeeds(api: Api) -> None:
     answers: list[Response] = await asyncio.gather(
         *(api.call("POST", _blog(api), {"url": f"https://git.example/{n}"}) for n in range(4))
@@ -178,6 +212,31 @@ async def test_change_settings(api: Api) -> None:
     assert (await api.call("PATCH", path, {"host_id": None})).data["host_id"] is None
     details = '{"host_id": {"from": "42", "to": null}}'
     assert await _audit_details(api) == ("repository.set", details)
+
+
+@pytest.mark.parametrize(
+    ("kind", "host_id", "is_valid"),
+    [
+        ("github", "15", True),
+        ("bitbucket", UUID, True),
+        # The format of a delivery's ID, and other texts that are no repository's.
+        ("github", UUID, False),
+        ("gitlab", "aada3625-8a5b-11ee", False),
+        ("bitbucket", "15", False),
+        ("github", "", False),
+        ("github", "1 5", False),
+        ("github", "1" * 65, False),
+        ("github", "\u0661", False),
+    ],
+)
+async def test_ids_at_hosts(api: Api, kind: str, host_id: str, is_valid: bool) -> None:
+    made = await _connect(api, "https://git.example/acme/blog", kind=kind)
+    path = f"/v1/repositories/{made['id']}"
+    if is_valid:
+        assert (await api.call("PATCH", path, {"host_id": host_id})).data["host_id"] == host_id
+        return
+    refused = await api.expect((422, "validation-failed"), "PATCH", path, {"host_id": host_id})
+    assert refused.fields == ["host_id"]
 
 
 @pytest.mark.parametrize(
@@ -229,11 +288,84 @@ async def test_replace_the_secret(api: Api) -> None:
     assert refused.fields == ["secret"]
 
 
+async def test_first_secret_of_a_repository(api: Api) -> None:
+    """A repository that was connected before webhooks existed has none."""
+    assert api.platform.acme.repository is not None
+    mine = Repository.id == api.platform.acme.repository.id
+    async with api.platform.sessions() as session, session.begin():
+        await session.execute(update(Repository).where(mine).values(kind="github"))
+    assert (await api.read(_shop(api)))["secret_kind"] is None
+    assert (await api.call("POST", f"{_shop(api)}/webhook-secret")).data["secret_kind"] == "hmac"
+
+
+@pytest.mark.both_databases
+async def test_of_concurrent_secrets_one_stays(api: Api) -> None:
+    made = await _connect(api)
+    path = f"/v1/repositories/{made['id']}/webhook-secret"
+    answers = await asyncio.gather(*(api.call("POST", path) for _ in range(5)))
+    _, stored = await _stored_secret(api, made["id"])
+    assert stored in {answer.data["webhook"]["secret"] for answer in answers}
+
+
+def _waiting_push(
+    api: Api, repository_id: int, name: str = "shop/staging", branch: str = "main"
+) -> WaitingPush:
+    return WaitingPush(
+        environment_id=api.platform.acme.environment(name).id,
+        repository_id=repository_id,
+        branch=branch,
+        trigger="push",
+        source="webhook",
+        created_at=NOW,
+    )
+
+
+async def _count(api: Api, table: Any) -> int:
+    async with api.platform.sessions() as session:
+        return (await session.execute(select(func.count()).select_from(table))).scalar_one()
+
+
+async def test_disconnection_removes_the_secret_and_waiting_pushes(api: Api) -> None:
+    """Those of other repositories stay."""
+    assert api.platform.acme.repository is not None
+    made, other = await _connect(api), api.platform.acme.repository.id
+    pushes, secrets = await _count(api, WaitingPush), await _count(api, SealedWebhookSecret)
+    async with api.platform.sessions() as session, session.begin():
+        for branch in ("main", "trunk"):
+            session.add(_waiting_push(api, made["id"], "blog/staging", branch))
+        session.add(_waiting_push(api, other))
+    assert (await api.call("DELETE", f"/v1/repositories/{made['id']}")).status == 200
+    assert (await _count(api, WaitingPush), await _count(api, SealedWebhookSecret)) == (
+        pushes + 1,
+        secrets - 1,
+    )
+
+
+@pytest.mark.both_databases
+async def test_a_push_being_queued_does_not_block_the_disconnection(api: Api) -> None:
+    """The worker that queues it has locked its row and waits for the repository: waiting for the row would deadlock."""
+    assert api.platform.acme.repository is not None
+    await api.platform.settle()
+    async with api.platform.sessions() as session, session.begin():
+        session.add(_waiting_push(api, api.platform.acme.repository.id))
+    async with api.platform.sessions() as session, session.begin():
+        if session.get_bind().dialect.name == "sqlite":
+            # It lets one transaction write at a time.
+            return
+        await session.execute(delete(WaitingPush))
+        async with asyncio.timeout(30):
+            assert (await api.call("DELETE", _shop(api))).status == 200
+
+
 async def test_disconnection_cancels_what_waits(api: Api) -> None:
+    """But a promotion, which deploys a release and checks nothing out."""
     acme = api.platform.acme
     async with api.platform.sessions() as session, session.begin():
-        waiting = await add_deployment(
-            session, acme, "shop/production", NOW, status="awaiting_approval", needs_approval=True
+        waits = {"status": "awaiting_approval", "needs_approval": True}
+        waiting = await add_deployment(session, acme, "shop/production", NOW, **waits)
+        built = await add_deployment(session, acme, "shop/staging", NOW)
+        promotion = await add_deployment(
+            session, acme, "shop/production", NOW, trigger="promotion", promoted_from_id=built.id, **waits
         )
         active = await add_deployment(session, acme, "shop/staging", NOW, status="running")
     refused = await api.expect((409, "conflict"), "DELETE", _shop(api))
@@ -241,9 +373,31 @@ async def test_disconnection_cancels_what_waits(api: Api) -> None:
     await api.platform.settle()
     assert (await api.call("DELETE", _shop(api))).status == 200
     async with api.platform.sessions() as session:
-        status = await session.scalar(select(Deployment.status).where(Deployment.id == waiting.id))
-    assert status == "canceled"
+        query = select(Deployment.status).where(Deployment.id.in_([waiting.id, promotion.id]))
+        statuses = (await session.scalars(query.order_by(Deployment.id))).all()
+        lines, _ = await tail_log(session, waiting.id)
+    assert statuses == ["canceled", "awaiting_approval"]
+    assert lines[-1].text == "Canceled: the repository was disconnected."
     assert (await _audit_details(api))[1] == '{"url": "https://git.acme.example/shop.git", "canceled": 1}'
+
+
+async def test_no_approval_of_what_would_check_out_a_disconnected_repository(api: Api) -> None:
+    assert api.platform.acme.repository is not None
+    mine = Repository.id == api.platform.acme.repository.id
+    async with api.platform.sessions() as session, session.begin():
+        waiting = await add_deployment(
+            session,
+            api.platform.acme,
+            "shop/production",
+            NOW,
+            status="awaiting_approval",
+            needs_approval=True,
+        )
+        await session.execute(update(Repository).where(mine).values(disconnected_at=NOW))
+    await api.platform.settle()
+    path = f"/v1/deployments/{waiting.id}/approve"
+    refused = await api.expect((409, "conflict"), "POST", path, {}, by="maintainer")
+    assert "was disconnected, and nothing is checked out" in refused.json()["detail"]
 
 
 async def test_sample_gives_way(api: Api) -> None:
@@ -259,3 +413,18 @@ async def test_sample_gives_way(api: Api) -> None:
     assert (await api.call("POST", path, {"url": URL})).status == 201
     assert [action for action, _ in await api.audit(2)] == ["repository.connect", "repository.disconnect"]
     assert (await api.read(_shop(api)))["disconnected_at"] is not None
+
+
+@pytest.mark.both_databases
+async def test_of_concurrent_connections_one_replaces_the_sample(api: Api) -> None:
+    assert api.platform.acme.repository is not None
+    mine = Repository.id == api.platform.acme.repository.id
+    await api.platform.settle()
+    async with api.platform.sessions() as session, session.begin():
+        await session.execute(update(Repository).where(mine).values(is_sample=True))
+    path = f"/v1/projects/{api.platform.acme.projects['shop'].public_id}/repository"
+    answers: list[Response] = await asyncio.gather(
+        *(api.call("POST", path, {"url": f"https://git.example/{n}"}) for n in range(4))
+    )
+    assert sorted(answer.status for answer in answers) == [201, 409, 409, 409]
+    assert [action for action, _ in await api.audit(3)] == ["repository.connect", "repository.disconnect"]
