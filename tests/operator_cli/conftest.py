@@ -137,6 +137,7 @@ _SOCKET_ONLY = frozenset(
     for name in (
         "account",
         "config",
+        "deploy",
         "deployment",
         "environment",
         "logs",
@@ -145,6 +146,7 @@ _SOCKET_ONLY = frozenset(
         "ps",
         "repository",
         "site",
+        "variables",
         "webhooks",
         "workflow",
     )

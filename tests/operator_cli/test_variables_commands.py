@@ -1,12 +1,16 @@
-"""`pharos variables` on both kinds of installation."""
+"""`pharos variables`: on a running `pharos up`, and the rotation of the key on engines as well."""
 
+import os
+import pty
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from control_domain.sealing import SealingKeys
+from tests.support.command_deployments import StartCommand
 from tests.support.commands import (
     CLEAN_ENVIRONMENT,
     RunCommand,
@@ -16,6 +20,7 @@ from tests.support.commands import (
     run_text,
 )
 from tests.support.platform_process import PlatformProcess, platform_process
+from tests.support.second_person import as_second_owner
 
 OLD, NEW = "an old secret of thirty-two characters", "a new secret of thirty-two characters!"
 SET = "# what it runs with\nexport A=hunter2\nB='hunter3'\n"
@@ -45,83 +50,129 @@ def _not_live(environment_path: str) -> str:
     return f"Not live until the next deploy: `pharos deploy {environment_path}`."
 
 
-def test_variables_are_set_and_shown_by_name(pharos: RunCommand, environment_path: str, file: str) -> None:
-    output = run_text(pharos, "variables", "show", environment_path)
-    assert (
-        output
-        == f"{environment_path} has no variables yet. `pharos variables set {environment_path} FILE` sets them.\n"
+def _names(document: Any) -> list[str]:
+    return [each["name"] for each in document["variables"] if each["is_set"]]
+
+
+def test_variables_are_set_unset_and_shown_by_name(
+    pharos: RunCommand, environment_path: str, file: str
+) -> None:
+    assert run_text(pharos, "variables", "show", environment_path) == (
+        f"{environment_path} has no variables yet. `pharos variables set {environment_path} KEY=VALUE` sets one.\n"
     )
-    output = run_text(pharos, "variables", "set", environment_path, file)
+    change = ("variables", "set", environment_path)
+    output = run_text(pharos, *change, "APP_ENV=production", "OTHER=x=y")
     assert output == f"{environment_path} has 2 variables. {_not_live(environment_path)}\n"
-    shown = run_json(pharos, "variables", "show", environment_path)
-    assert (shown["version"], shown["names"], shown["set_by"]) == (1, ["A", "B"], None)
-    output = run_text(pharos, "variables", "show", environment_path)
-    assert output == f"{environment_path}: version 1, set {shown['set_at']}, 2 variables\n  A\n  B\n"
-    done = pharos("variables", "set", environment_path, "-", stdin="C=1\n")
+    done = pharos(*change, "--file", file, "SECRET=-", "--json", stdin="hunter4\n")
+    assert (done.returncode, done.stderr, "hunter" in done.stdout) == (0, "", False)
+    done = pharos(*change, "-", stdin="C=1\n")
     assert (done.returncode, done.stderr) == (0, "")
-    assert run_json(pharos, "variables", "show", environment_path)["names"] == ["C"]
+    assert (
+        run_text(pharos, "variables", "unset", environment_path, "OTHER", "A")
+        == f"{environment_path} has 4 variables. {_not_live(environment_path)}\n"
+    )
+    shown = run_json(pharos, "variables", "show", environment_path)
+    assert (shown["version"], _names(shown)) == (4, ["APP_ENV", "B", "C", "SECRET"])
+    assert run_text(pharos, "variables", "show", environment_path) == (
+        f"{environment_path}: version 4, set {shown['set_at']} by owner@localhost, 4 variables\n"
+        "  APP_ENV\n  B\n  C\n  SECRET\n"
+    )
+
+
+def test_all_variables_are_replaced(pharos: RunCommand, environment_path: str, file: str) -> None:
+    run_json(pharos, "variables", "set", environment_path, "OLD=1")
+    output = run_text(pharos, "variables", "replace", environment_path, file)
+    replaced = f"All variables of {environment_path} are replaced: it has 2 variables."
+    assert output == f"{replaced} {_not_live(environment_path)}\n"
+    assert _names(run_json(pharos, "variables", "show", environment_path)) == ["A", "B"]
+    run_json(pharos, "variables", "set", environment_path, "OLD=1")
+    assert run_text(pharos, "variables", "set", environment_path, file).startswith(replaced)
+    assert _names(run_json(pharos, "variables", "show", environment_path)) == ["A", "B"]
+
+
+def test_a_value_is_asked_for_without_being_shown(
+    pharos: RunCommand, start: StartCommand, environment_path: str
+) -> None:
+    line = expect_refusal(pharos, "variables", "set", environment_path, "TOKEN")
+    assert line.startswith("Without a terminal nobody can be asked for TOKEN:")
+    ours, theirs = pty.openpty()
+    process = start(
+        "variables",
+        "set",
+        environment_path,
+        "TOKEN",
+        socket=True,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    seen = b""
+    while b"TOKEN (not shown): " not in seen:
+        seen += os.read(ours, 1024)
+    os.write(ours, b"hunter2\n")
+    while b"has 1 variable" not in seen:
+        seen += os.read(ours, 1024)
+    assert process.wait(120) == 0 and b"hunter2" not in seen
+    os.close(ours)
 
 
 def test_variables_are_protected_and_unprotected(
     pharos: RunCommand, environment_path: str, file: str
 ) -> None:
-    output = run_text(pharos, "variables", "protect", environment_path, "B", "LATER")
-    assert output == (
+    assert run_text(pharos, "variables", "protect", environment_path, "B", "LATER") == (
         f"Protected in {environment_path}: B, LATER. Previews get no copy from now on.\n"
         "Not set yet: B, LATER. Once set they are protected.\n"
     )
     output = run_text(pharos, "variables", "show", environment_path)
     assert output.endswith("\nProtected, but not set: B, LATER.\n")
-    run_json(pharos, "variables", "set", environment_path, file)
+    run_json(pharos, "variables", "replace", environment_path, file)
     output = run_text(pharos, "variables", "show", environment_path)
     assert output.endswith("2 variables\n  A\n  B  (protected)\nProtected, but not set: LATER.\n")
-    assert run_json(pharos, "variables", "show", environment_path)["protected"] == ["B", "LATER"]
-    output = run_text(pharos, "variables", "protect", environment_path, "B", "A")
-    assert output == (
+    assert run_text(pharos, "variables", "protect", environment_path, "B", "A") == (
         f"Protected in {environment_path}: A. Previews get no copy from now on.\n"
         f"Protected already in {environment_path}: B.\n"
     )
-    output = run_text(pharos, "variables", "unprotect", environment_path, "A", "LATER")
-    assert output == f"Not protected any more in {environment_path}: A, LATER.\n"
-    output = run_text(pharos, "variables", "unprotect", environment_path, "A")
-    assert output == f"Not protected before in {environment_path}: A.\n"
-    assert run_json(pharos, "variables", "unprotect", environment_path, "A")["protected"] == ["B"]
+    assert run_text(pharos, "variables", "unprotect", environment_path, "A", "LATER", "NOPE") == (
+        f"Not protected any more in {environment_path}: A, LATER.\n"
+        f"Not protected before in {environment_path}: NOPE.\n"
+    )
+    shown = run_json(pharos, "variables", "show", environment_path)
+    assert [each["name"] for each in shown["variables"] if each["protected"]] == ["B"]
 
 
-@pytest.mark.parametrize("pharos", ["socket", "engines"], indirect=True)
-def test_a_change_waits_for_a_second_person(pharos: RunCommand, environment_path: str, file: str) -> None:
-    people = {"asker@variables.example": "deployer", "second@variables.example": "maintainer"}
-    known = {person["email"] for person in run_json(pharos, "person", "list")}
-    for email, role in people.items():
-        if email not in known:
-            run_json(pharos, "person", "add", email, "--name", role.title())
-        run_json(pharos, "project", "grant", environment_path.partition("/")[0], email, "--role", role)
-    asker, second = people
+def test_a_change_waits_for_a_second_person(
+    pharos: RunCommand, on_socket: PlatformProcess, environment_path: str, file: str, tmp_path: Path
+) -> None:
+    second = as_second_owner(on_socket, tmp_path)
     run_json(pharos, "environment", "set", environment_path, "--variable-approval", "on")
-    line = expect_refusal(pharos, "variables", "set", environment_path, file)
-    assert line.startswith("A second person has to agree to variables of this environment: say who asks")
-    output = run_text(pharos, "variables", "set", environment_path, file, "--by", asker)
-    change = run_json(pharos, "variables", "show", environment_path)["pending_change_id"]
-    assert output == (
-        f"Change {change} of {environment_path} waits for a second person:\n"
-        f"  pharos approve variables {change} --by EMAIL\n"
+    done = pharos("variables", "replace", environment_path, file)
+    (change,) = [
+        each["id"] for each in run_json(pharos, "variables", "show", environment_path)["pending_changes"]
+    ]
+    assert (done.returncode, done.stdout) == (
+        3,
+        f"Change {change} of {environment_path} waits for a second person, who approves it with `pharos approve "
+        f"variables {change}`.\n",
     )
     assert f"Change {change} waits for approval" in run_text(pharos, "variables", "show", environment_path)
-    (waiting,) = [one for one in run_json(pharos, "approvals")["variables"] if one["id"] == change]
-    assert waiting["names"] == {"added": ["A", "B"], "changed": [], "removed": []}
-    shown = " ".join(run_text(pharos, "approvals").split())
+    shown = " ".join(run_text(second, "approvals").split())
     assert "added A, B" in shown and "hunter" not in shown
-    output = run_text(pharos, "approve", "variables", str(change), "--by", second)
-    assert (
-        output
-        == f"Change {change} is applied: {environment_path} has 2 variables. {_not_live(environment_path)}\n"
+    assert "somebody else has to decide" in expect_refusal(pharos, "approve", "variables", str(change))
+    assert run_text(second, "approve", "variables", str(change)) == (
+        f"Change {change} of {environment_path} is applied. {_not_live(environment_path)}\n"
     )
-    change = run_json(pharos, "variables", "set", environment_path, file, "--by", asker)["change_id"]
+    done = pharos("variables", "set", environment_path, "A=hunter2", "--json")
+    assert (done.returncode, done.stderr) == (3, "")
     assert "the same as now" in " ".join(run_text(pharos, "approvals").split())
-    decided = ("variables", str(change), "--by", second, "--reason", "needless")
-    output = run_text(pharos, "reject", *decided)
-    assert output == f"Change {change} of variables is rejected; the current variables stay.\n"
-    assert "is rejected: only one that waits can be decided on" in expect_refusal(pharos, "reject", *decided)
+    run_text(pharos, "variables", "protect", environment_path, "A")
+    assert pharos("variables", "unprotect", environment_path, "A").returncode == 3
+    for kind in ("update", "unprotect"):
+        pending = run_json(pharos, "variables", "show", environment_path)["pending_changes"]
+        (change,) = [each["id"] for each in pending if each["kind"] == kind]
+        output = run_text(second, "reject", "variables", str(change), "--reason", "needless")
+        assert output == f"Change {change} of variables is rejected; the current variables stay.\n"
 
 
 def test_the_key_is_rotated_on_engines(
@@ -131,7 +182,7 @@ def test_the_key_is_rotated_on_engines(
         on_engines, "environment", "create", f"Rotated {uuid.uuid4().hex[:8]}", "--type", "staging"
     )
     for _ in range(3):
-        run_json(on_engines, "variables", "set", created["id"], file)
+        run_json(on_engines, "variables", "replace", created["id"], file)
 
     def run_with(key: str) -> RunCommand:
         engines = {"PHAROS_DATABASE_URL": own_database_url, "PHAROS_REDIS_URL": own_redis_url}
@@ -141,11 +192,14 @@ def test_the_key_is_rotated_on_engines(
     assert done["resealed"] >= 3 and done["key_id"] == SealingKeys.read(NEW).key_id
     output = run_text(run_with(NEW), "variables", "rotate-key")
     assert output == f"Sealed again under key {done['key_id']}: 0. Nothing is left under another key.\n"
+    # The control plane still has the old one alone.
     line = expect_refusal(on_engines, "variables", "show", created["id"])
-    assert "is not among PHAROS_VARIABLES_KEY. Put its secret behind the present one: new,old." in line
-    assert run_json(run_with(NEW), "variables", "show", created["id"])["names"] == ["A", "B"]
-    # The setting of the other tests of this file.
+    assert line.startswith("The environment's variables cannot be opened here now.")
     run_json(run_with(f"{OLD},{NEW}"), "variables", "rotate-key")
+    assert _names(run_json(on_engines, "variables", "show", created["id"])) == ["A", "B"]
+    done_without = on_engines("variables", "rotate-key", without=("PHAROS_VARIABLES_KEY",))
+    assert (done_without.returncode, done_without.stdout) == (1, "")
+    assert "PHAROS_VARIABLES_KEY" in done_without.stderr
 
 
 def test_the_key_is_rotated_embedded(tmp_path: Path, file: str) -> None:
@@ -153,7 +207,7 @@ def test_the_key_is_rotated_embedded(tmp_path: Path, file: str) -> None:
     data = tmp_path / "data"
     with platform_process(data) as platform:
         for _ in range(3):
-            run_json(platform.run, "variables", "set", "production", file)
+            run_json(platform.run, "variables", "replace", "production", file)
         assert platform.stop() == 0
     key = data / "variables.key"
     old = key.read_text().strip()
@@ -162,7 +216,7 @@ def test_the_key_is_rotated_embedded(tmp_path: Path, file: str) -> None:
         key.write_text(f"{secret}\n")
         with platform_process(data) as platform:
             assert run_json(platform.run, "variables", "rotate-key")["resealed"] in resealed
-            assert run_json(platform.run, "variables", "show", "production")["names"] == ["A", "B"]
+            assert _names(run_json(platform.run, "variables", "show", "production")) == ["A", "B"]
             assert platform.stop() == 0
 
 
@@ -171,67 +225,50 @@ def test_a_file_of_the_maximum_size_is_accepted(on_socket: PlatformProcess, tmp_
     path = tmp_path / "big.env"
     lines = ["A" * 9 + f"{n}='" + "\x01" * 120_000 + "'\n" for n in range(2)]
     path.write_text("".join(lines))
-    assert run_json(on_socket.run, "variables", "set", "production", str(path))["count"] == 2
+    for command in (("replace", "production", str(path)), ("set", "production", "--file", str(path))):
+        run_text(on_socket.run, "variables", *command)
     path.write_text("A=" + "x" * 256 * 1024)
-    line = expect_refusal(on_socket.run, "variables", "set", "production", str(path))
+    line = expect_refusal(on_socket.run, "variables", "replace", "production", str(path))
     assert line == f"{path} has more than 256 KiB, which is the maximum."
 
 
-def test_a_missing_variables_key_is_reported(on_engines: RunCommand, file: str) -> None:
-    without = ("PHAROS_VARIABLES_KEY",)
-    output = "Set PHAROS_VARIABLES_KEY as well: variables are sealed with it.\n"
-    for command in (["show", "production"], ["set", "production", file], ["rotate-key"]):
-        done = on_engines("variables", *command, without=without)
-        assert (done.returncode, done.stdout, done.stderr) == (1, "", f"pharos: {output}")
-    run_json(on_engines, "person", "add", "owner@alone.example", "--name", "Owner", "--role", "owner")
-    run_json(on_engines, "environment", "set", "production", "--variable-approval", "on")
-    run_json(on_engines, "variables", "set", "production", file, "--by", "owner@alone.example")
-    done = on_engines("approvals", without=without)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "names not known" in done.stdout and done.stdout.endswith(output)
-
-
-def test_impossible_requests_fail_with_one_sentence(
-    pharos: RunCommand, environment_path: str, tmp_path: Path
-) -> None:
-    assert "There is no environment nowhere;" in expect_refusal(pharos, "variables", "show", "nowhere")
+def test_impossible_requests_are_explained(pharos: RunCommand, environment_path: str, tmp_path: Path) -> None:
     missing = str(tmp_path / "missing")
-    line = expect_refusal(pharos, "variables", "set", environment_path, missing)
+    line = expect_refusal(pharos, "variables", "replace", environment_path, missing)
     assert line == f"{missing} cannot be read: No such file or directory."
     bad = tmp_path / "bad.env"
     bad.write_bytes(b"A=\xff\n")
-    line = expect_refusal(pharos, "variables", "set", environment_path, str(bad))
+    line = expect_refusal(pharos, "variables", "replace", environment_path, str(bad))
     assert line == f"{bad} is not UTF-8 text: save it in UTF-8."
     bad.write_text("A=1\nhunter2\n")
-    line = expect_refusal(pharos, "variables", "set", environment_path, str(bad))
-    assert line == "line 2: there is no =. Correct this and set them all again; nothing was changed."
-    line = expect_refusal(pharos, "variables", "set", environment_path, str(bad), "--by", "nobody@x")
-    assert "line 2" in line
-    bad.write_text("A=1\n")
-    line = expect_refusal(pharos, "variables", "set", environment_path, str(bad), "--by", "nobody@x")
-    assert line == "There is no person 'nobody@x'; `pharos person list` shows all."
-    line = expect_refusal(pharos, "variables", "protect", environment_path, "A", "B=hunter2")
-    assert line == (
-        "Number 2 of the names is none: a name has letters, digits and _, no digit first, and at most 255 characters. "
-        "Nothing was changed."
-    )
+    for command in (("replace", environment_path, str(bad)), ("set", environment_path, "--file", str(bad))):
+        done = pharos("variables", *command)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "line 2: there is no =" in done.stderr and "hunter2" not in done.stderr
+    done = pharos("variables", "protect", environment_path, "A", "B=hunter2")
+    assert (done.returncode, done.stdout, "hunter2" in done.stderr) == (1, "", False)
 
 
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
-    """The arguments are refused before any request."""
+    """The arguments are refused before any request, and no message repeats what may be a value."""
+    (tmp_path / "TOKEN").write_text("A=1\n")
     for arguments, output in (
-        ((), "the following arguments are required: ACTION"),
         (("show",), "the following arguments are required: ENVIRONMENT"),
-        (("set", "production"), "the following arguments are required: FILE"),
-        (("protect", "production"), "the following arguments are required: NAME"),
-        (("unprotect", "production"), "the following arguments are required: NAME"),
+        (("replace", "production"), "the following arguments are required: FILE"),
+        (("set", "production"), "Name what to set: KEY=VALUE, KEY, - or --file FILE."),
+        (("set", "production", "A=1", "hunter-2"), "Number 2 is neither KEY=VALUE nor a name"),
+        (("set", "production", "A=-", "-"), "Standard input can be read once"),
+        (("set", "production", "TOKEN"), "TOKEN is a file, and could be a variable."),
+        (("unset", "production"), "the following arguments are required: KEY"),
+        (("protect", "production"), "the following arguments are required: KEY"),
     ):
         done = command_runner(tmp_path)("variables", *arguments)
         assert (done.returncode, done.stdout) == (2, "")
-        assert output in done.stderr
+        assert output in done.stderr and "hunter" not in done.stderr
 
 
-def test_the_help_explains_the_rotation(tmp_path: Path) -> None:
-    done = command_runner(tmp_path)("variables", "rotate-key", "--help")
-    output = " ".join(done.stdout.split())
+def test_the_help_explains_values_and_the_rotation(tmp_path: Path) -> None:
+    output = " ".join(command_runner(tmp_path)("variables", "set", "--help").stdout.split())
+    assert "KEY=VALUE is visible to other users of the machine" in output
+    output = " ".join(command_runner(tmp_path)("variables", "rotate-key", "--help").stdout.split())
     assert "PHAROS_VARIABLES_KEY=new,old" in output and "DIR/variables.key" in output

@@ -12,7 +12,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from tests.support import deployment_rows
 from tests.support.commands import RunCommand, run_json
 
-REQUESTER = "asker@follows.example"
 ChangeRows = Callable[[AsyncSession, datetime], Awaitable[Any]]
 WriteRows = Callable[[ChangeRows], Any]
 """Runs a `ChangeRows` in a transaction of the installation's database."""
@@ -23,16 +22,13 @@ StartCommand = Callable[..., "subprocess.Popen[str]"]
 def make_environment(pharos: RunCommand, *settings: str) -> str:
     """Create an environment in a new project, with a repository path that does not exist; return its name.
 
-    If settings are given, they are set, and `REQUESTER` gets the role to deploy to it.
+    `settings` are arguments of `pharos environment set`.
     """
     slug = f"follows-{uuid.uuid4().hex[:8]}"
     run_json(pharos, "project", "create", slug)
     run_json(pharos, "environment", "create", "Live", "--type", "production", "--project", slug)
     run_json(pharos, "repository", "connect", "/srv/shop.git", "--project", slug)
     if settings:
-        if REQUESTER not in {person["email"] for person in run_json(pharos, "person", "list")}:
-            run_json(pharos, "person", "add", REQUESTER, "--name", "Asker")
-        run_json(pharos, "project", "grant", slug, REQUESTER, "--role", "deployer")
         run_json(pharos, "environment", "set", f"{slug}/live", *settings)
     return f"{slug}/live"
 
