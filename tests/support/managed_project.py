@@ -1,5 +1,6 @@
 """A project with people of every role and a repository, which operator actions change."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -11,22 +12,37 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.accounts.operations import create_account, create_person
 from control_domain.audit import Actor, list_newest_entries
 from control_domain.database.engine import Sessions
+from control_domain.deployments.decisions import approve_deployment, cancel_deployment, reject_deployment
+from control_domain.deployments.find import FoundDeployment, get_environment
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
+from control_domain.environments.change import (
+    NewEnvironment,
+    SettingChanges,
+    add_environment,
+    change_environment,
+    remove_lock,
+    set_lock,
+)
+from control_domain.environments.operations import lock_environment_row, resume_pushes, scale_environment
 from control_domain.previews.requests import open_requested_preview
 from control_domain.projects.find import DeployTarget
 from control_domain.refusals import Refused
 from control_domain.removals.disconnect_repository import disconnect_and_cancel
+from control_domain.removals.remove_environment import RemovedEnvironment, remove_ungated_environment
 from control_domain.repositories.operations import connect_repository, lock_repository
 from control_domain.sealing import SealingKeys
 from control_domain.tables.accounts import Account, Person
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from control_domain.tables.repositories import Repository
+from control_domain.tables.variables import VariableChange
+from control_domain.variables.decisions import decide_variable_change
 from control_domain.variables.dotenv import read_dotenv
 from control_domain.variables.operations import replace_variables
-from control_domain.variables.protection import protect_variables
+from control_domain.variables.protection import protect_variables, request_unprotection
 from control_domain.workflows.operations import set_workflow
 from operator_actions.door import ACTIONS, Engines
+from pipeline_contracts.deploy_states import ChangeState
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.accounts import make_acme
@@ -116,14 +132,14 @@ class ManagedProject:
     async def find(self, name: str = "production") -> DeployTarget:
         """Return the environment of this slug or ID, freshly read."""
         async with self.engines.sessions() as session:
-            return await self._read_target(session, name)
+            return await self.read_target(session, name)
 
     async def set_variables(
         self, text: str, environment: str = "production", by: str | None = "owner"
     ) -> None:
         """Replace all variables of an environment that needs no approval for it."""
         async with self.engines.sessions() as session, session.begin():
-            target = await self._read_target(session, environment)
+            target = await self.read_target(session, environment)
             waiting = await replace_variables(
                 session, self.engines.sealing_keys(), target, read_dotenv(text), self.actor(by), NOW
             )
@@ -132,7 +148,7 @@ class ManagedProject:
     async def protect_variables(self, *names: str, environment: str = "production") -> None:
         """Give previews no copies of these variables."""
         async with self.engines.sessions() as session, session.begin():
-            target = await self._read_target(session, environment)
+            target = await self.read_target(session, environment)
             await protect_variables(session, target, names, self.actor(), NOW)
 
     async def set_workflow(self, text: str, by: str | None = "owner") -> None:
@@ -140,6 +156,114 @@ class ManagedProject:
         async with self.engines.sessions() as session, session.begin():
             project = await session.get_one(Project, self.project.id)
             await set_workflow(session, project, text, self.actor(by), NOW)
+
+    async def add_environment(
+        self, name: str = "Staging", type_: str = "staging", **settings: Any
+    ) -> DeployTarget:
+        """Create an environment; `settings` are other fields of `NewEnvironment`."""
+        async with self.engines.sessions() as session, session.begin():
+            project = await session.get_one(Project, self.project.id)
+            new = NewEnvironment(name, type_, **settings)
+            return await add_environment(session, project, new, self.actor(), NOW)
+
+    async def change_settings(self, environment: str = "production", **changes: Any) -> Sequence[str]:
+        """Change settings of an environment, fields of `SettingChanges`; return the previews that got its gate."""
+        async with self.engines.sessions() as session, session.begin():
+            target = await self.read_target(session, environment)
+            await lock_environment_row(session, target.environment)
+            changed = SettingChanges(**changes)
+            return await change_environment(session, target, changed, self.actor(), NOW)
+
+    async def lock(self, reason: str, environment: str = "production", by: str = "owner") -> None:
+        """Lock an environment against deployments."""
+        async with self.engines.sessions() as session, session.begin():
+            await set_lock(session, await self.read_target(session, environment), reason, self.actor(by), NOW)
+
+    async def unlock(self, environment: str = "production") -> None:
+        """Allow deployments to an environment again."""
+        async with self.engines.sessions() as session, session.begin():
+            await remove_lock(session, await self.read_target(session, environment), self.actor(), NOW)
+
+    async def resume_pushes(self, environment: str = "production") -> bool:
+        """Let pushes deploy again after a rollback; return False if none held them back."""
+        async with self.engines.sessions() as session, session.begin():
+            target = await self.read_target(session, environment)
+            return await resume_pushes(session, target, self.actor(), NOW)
+
+    async def scale(self, replicas: int, environment: str = "production") -> None:
+        """Set the desired number of replicas."""
+        async with self.engines.sessions() as session, session.begin():
+            target = await self.read_target(session, environment)
+            await scale_environment(session, target, replicas, self.actor(), NOW)
+
+    async def remove_environment(self, environment: str = "production") -> RemovedEnvironment:
+        """Remove an environment without a gate, and revoke its keys."""
+        async with self.engines.sessions() as session, session.begin():
+            target = await self.read_target(session, environment)
+            removed = await remove_ungated_environment(session, target, self.actor(), NOW)
+        for digest in removed.digests:
+            await self.engines.directory.revoke(digest)
+        return removed
+
+    async def propose_variables(self, text: str, environment: str = "production", by: str = "owner") -> int:
+        """Ask for a replacement of all variables where it needs approval; return the number of the change."""
+        async with self.engines.sessions() as session, session.begin():
+            target = await self.read_target(session, environment)
+            change = await replace_variables(
+                session, self.engines.sealing_keys(), target, read_dotenv(text), self.actor(by), NOW
+            )
+        assert change is not None
+        return change
+
+    async def unprotect_variable(self, name: str, environment: str = "production") -> int | None:
+        """Let previews have copies of a variable; return the number of the change if that needs approval."""
+        async with self.engines.sessions() as session, session.begin():
+            target = await self.read_target(session, environment)
+            return await request_unprotection(session, target, name, self.actor(), NOW)
+
+    async def decide_on_variables(
+        self, change: int, to: ChangeState = ChangeState.APPLIED, by: str = "maintainer"
+    ) -> None:
+        """Apply or reject a change of variables."""
+        async with self.engines.sessions() as session, session.begin():
+            row = await session.get_one(VariableChange, change)
+            environment = await session.get_one(Environment, row.environment_id)
+            target = DeployTarget(environment, await session.get_one(Project, environment.project_id))
+            person, keys = self.people[by], self.engines.sealing_keys()
+            await decide_variable_change(
+                session, row, target, to, person, self.actor(by), NOW, "because", keys
+            )
+
+    async def approve(
+        self,
+        number: int,
+        by: str = "maintainer",
+        revision: str | None = None,
+        digest: str | None = None,
+    ) -> None:
+        """Approve a deployment that waits."""
+        async with self.engines.sessions() as session, session.begin():
+            deployment = await session.get_one(Deployment, number)
+            environment_id = deployment.environment_id
+            environment = None if environment_id is None else await session.get(Environment, environment_id)
+            found = FoundDeployment(deployment, environment, self.project)
+            person, actor = self.people[by], self.actor(by)
+            await approve_deployment(
+                session, deployment, get_environment(found), person, revision, actor, NOW, digest
+            )
+
+    async def reject(self, number: int, by: str = "maintainer") -> None:
+        """Reject a deployment that waits."""
+        async with self.engines.sessions() as session, session.begin():
+            deployment = await session.get_one(Deployment, number)
+            person, actor = self.people[by], self.actor(by)
+            await reject_deployment(session, deployment, person, "because", actor, NOW)
+
+    async def cancel(self, number: int) -> None:
+        """Cancel a deployment."""
+        async with self.engines.sessions() as session, session.begin():
+            deployment = await session.get_one(Deployment, number)
+            await cancel_deployment(session, deployment, self.actor(), NOW)
 
     async def open_preview(
         self, branch: str, source: str | None = None, by: str = "deployer"
@@ -159,7 +283,8 @@ class ManagedProject:
             repository = await session.get_one(Repository, self.repository.id)
             await disconnect_and_cancel(session, self.project, repository, self.actor(), NOW)
 
-    async def _read_target(self, session: AsyncSession, name: str) -> DeployTarget:
+    async def read_target(self, session: AsyncSession, name: str = "production") -> DeployTarget:
+        """Return the environment of this slug or ID, read in the session."""
         query = select(Environment).where(
             Environment.project_id == self.project.id,
             (Environment.slug == name) | (Environment.public_id == name),
