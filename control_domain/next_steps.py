@@ -4,8 +4,6 @@ The only module of the control domain that names commands and flags: the parts o
 used another client.
 """
 
-from collections.abc import Iterable
-
 # Names and slugs
 
 EXAMPLE_SLUG = "like --slug my-shop."
@@ -38,29 +36,3 @@ def grant_project_role(project_slug: str, email: str, role: str) -> str:
         "name somebody else, or give them a role "
         f"with `pharos project grant {project_slug} {email} --role {role}`."
     )
-
-
-# Repositories.
-
-USE_PLAIN_SECRET = "Where your GitLab has only a secret token, say so with --plain-secret."
-OMIT_PLAIN_SECRET = "leave --plain-secret out."
-
-
-def connect_with_kind(kinds: Iterable[str]) -> str:
-    *first, last = kinds
-    return f"connect it with --kind {', '.join(first)} or {last}."
-
-
-# Webhooks.
-
-LIST_DELIVERIES = "`pharos webhooks list` shows those of the last 7 days."
-
-
-# Monitors.
-
-CHOOSE_HEARTBEAT_CHANGES = "Say what to change: `pharos heartbeat set --help` lists what can be."
-
-# Sites.
-
-CHOOSE_SITE_NAME = "choose one with --name."
-CHOOSE_GOAL_TARGET = "give one of --event and --path."

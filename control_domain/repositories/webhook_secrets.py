@@ -7,8 +7,6 @@ from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import next_steps
-from control_domain.refusals import Refused
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret
@@ -30,28 +28,14 @@ def has_webhook(kind: str) -> bool:
 
 
 def make_secret(kind: str, *, plain: bool = False) -> WebhookSecret:
-    """Make a new secret of 256 bits for a repository of this kind. `plain`: for a GitLab that cannot sign."""
-    secret_kind = _choose_secret_kind(kind, plain)
+    """Make a new secret of 256 bits for a repository of this kind, which has a webhook. `plain`: for a GitLab that
+    cannot sign."""
+    secret_kind: SecretKind = "plain" if plain else HOSTS[kind].secret_kind
     if secret_kind == "signing":
         return WebhookSecret(
             "signing", SIGNING_PREFIX + b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
         )
     return WebhookSecret(secret_kind, secrets.token_urlsafe(_SECRET_BYTES))
-
-
-def read_secret(kind: str, secret: str, *, plain: bool = False) -> WebhookSecret:
-    """Check a secret that the host made. Raises `Refused`, which does not repeat it."""
-    secret_kind = _choose_secret_kind(kind, plain)
-    if secret_kind == "signing" and decode_signing_key(secret) is None:
-        raise Refused(
-            f"GitLab's signing token is {SIGNING_PREFIX} and the base64 of 24 to 64 bytes. "
-            f"{next_steps.USE_PLAIN_SECRET}"
-        )
-    if _PRINTABLE.fullmatch(secret) is None:
-        raise Refused(
-            f"A webhook's secret has {_MIN_LENGTH} to {_MAX_LENGTH} printable ASCII characters without blanks."
-        )
-    return WebhookSecret(secret_kind, secret)
 
 
 def choose_secret(kind: str, value: str | None, secret_kind: SecretKind | None) -> WebhookSecret | None:
@@ -101,17 +85,6 @@ def replace_secret_kind(
     secret = choose_secret(kind, value, secret_kind)
     assert secret is not None
     return secret
-
-
-def _choose_secret_kind(kind: str, plain: bool) -> SecretKind:
-    host = HOSTS.get(kind)
-    if host is None:
-        raise Refused(
-            f"A repository of the kind {kind} has no webhook: {next_steps.connect_with_kind(HOSTS)}"
-        )
-    if plain and not host.has_plain_secrets:
-        raise Refused(f"A webhook of {kind} is always signed: {next_steps.OMIT_PLAIN_SECRET}")
-    return "plain" if plain else host.secret_kind
 
 
 async def set_secret(

@@ -11,9 +11,7 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import next_steps
 from control_domain.database.statements import insert_if_absent
-from control_domain.refusals import Refused
 from control_domain.tables.webhooks import WebhookDelivery
 from control_domain.webhooks.outcome import Outcome
 from git_hosts.interface import Headers
@@ -162,11 +160,6 @@ async def store_replayed_delivery(
     session.add(row)
     await session.flush()
     return row
-
-
-def unknown_delivery_error(number: int) -> Refused:
-    """Return the error for a delivery that was deleted or never existed."""
-    return Refused(f"No delivery {number} is kept; {next_steps.LIST_DELIVERIES}")
 
 
 async def trim_bodies(session: AsyncSession, repository_id: int | None) -> None:

@@ -1,30 +1,22 @@
 """Processes a stored delivery again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
-from control_domain.database.engine import Sessions
-from control_domain.keys import revoke_published_keys
-from control_domain.refusals import Refused
 from control_domain.sealing import SealingKeys
-from control_domain.tables.projects import Project
-from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import WebhookDelivery
 from control_domain.webhooks.deliveries import (
     Delivery,
     read_body,
     read_headers,
     store_replayed_delivery,
-    unknown_delivery_error,
 )
 from control_domain.webhooks.receive_delivery import process_delivery
 from pipeline_contracts.errors import Conflict, NotFound, PayloadNotUsable, RepositoryNotReady
-from storage_backends.key_directory.interface import KeyDirectory
 
 
 class Replay(NamedTuple):
@@ -70,39 +62,3 @@ async def replay(
     details = {"delivery": original.id, "status": outcome.status}
     record_audit_entry(session, actor, account_id, "webhook.replay", f"delivery {row.id}", now, details)
     return Replay(row, outcome.removed_key_digests)
-
-
-async def replay_delivery(
-    sessions: Sessions,
-    directory: KeyDirectory,
-    find_keys: Callable[[], SealingKeys],
-    delivery_id: int,
-    actor: Actor,
-    now: datetime,
-) -> WebhookDelivery:
-    """Process the delivery again and return the row of the replay, for a command of the operator.
-
-    Raises `Refused` if the delivery is not stored, or cannot be processed now, and what `find_keys` raises.
-    """
-    # Account scope: the operator's command names the delivery of any account.
-    async with sessions() as session, session.begin():
-        original = await session.get(WebhookDelivery, delivery_id)
-        if original is None:
-            raise unknown_delivery_error(delivery_id)
-        account_id = await _account_of(session, original.repository_id)
-        try:
-            replayed = await replay(session, find_keys(), original, account_id, actor, now)
-        except Conflict as error:
-            raise Refused(error.detail) from error
-    await revoke_published_keys(directory, replayed.removed_key_digests, {})
-    return replayed.delivery
-
-
-async def _account_of(session: AsyncSession, repository_id: int | None) -> int | None:
-    # Account scope: this finds the account of a repository.
-    query = (
-        select(Project.account_id)
-        .join(Repository, Repository.project_id == Project.id)
-        .where(Repository.id == repository_id)
-    )
-    return (await session.execute(query)).scalar_one_or_none()

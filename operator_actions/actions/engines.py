@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from control_domain.database.engine import Sessions
-from control_domain.process_output import ProcessOutput
 from control_domain.refusals import Refused
 from control_domain.sealing import SealingKeys
 from storage_backends.column_store.interface import ColumnStore
@@ -23,8 +22,6 @@ class Engines:
     """What was taken in; None where it cannot be reached from here."""
     variable_keys: SealingKeys | None = None
     """What opens variables; None where it is not set here."""
-    process_output: ProcessOutput | None = None
-    """The output of the deployer of this machine; None if its folder is not known here."""
 
     def column_store(self) -> ColumnStore:
         """Raises `Refused` where it is not set."""

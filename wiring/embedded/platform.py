@@ -129,7 +129,7 @@ async def run_platform(
         # Separate handles: neither receipts nor the queries of the consumers wait for reports.
         report_store = await storage.store.own_handles(readers=settings.max_reports_at_once)
         output = open_process_output(data / "deployer")
-        engines = Engines(storage.sessions, directory, report_store, storage.sealing_keys, output)
+        engines = Engines(storage.sessions, directory, report_store, storage.sealing_keys)
         control = assemble_control_plane(
             settings,
             sessions=storage.sessions,

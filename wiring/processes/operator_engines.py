@@ -2,11 +2,9 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.sealing import read_sealing_keys
-from deployer.drivers.all_drivers import open_process_output
 from operator_actions.door import Engines
 from pipeline_contracts.settings import Settings
 from storage_backends.key_directory.redis import open_redis_key_directory
@@ -56,6 +54,4 @@ async def operator_engines(settings: Settings) -> AsyncIterator[Engines]:
             )
             stack.push_async_callback(store.close)
         keys = None if settings.variables_key is None else read_sealing_keys(settings.variables_key)
-        folder = settings.deploy_folder
-        output = None if folder is None else open_process_output(Path(folder))
-        yield Engines(open_sessions(engine), directory, store, keys, output)
+        yield Engines(open_sessions(engine), directory, store, keys)

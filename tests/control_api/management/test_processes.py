@@ -90,6 +90,46 @@ async def test_processes(api: Api) -> None:
     assert (shown["deployer"]["host"], shown["deployer"]["responds"]) == ("web1", True)
     # One `web`, as the environment says, and two workers, as the workflow does.
     assert (shown["desired"], shown["running"], shown["address"]) == (3, 0, deployment_rows.ADDRESS)
+    await api.platform.change("shop/production", desired_replicas=3)
+    assert (await api.read(_path(api)))["desired"] == 5
+    await api.platform.change("shop/production", state="hibernated")
+    assert (await api.read(_path(api)))["desired"] == 0
+
+
+async def test_processes_with_ports_come_first(api: Api) -> None:
+    number = await _run(api)
+    rows = [{"process": "a", "number": 1}, {"process": "web", "number": 1, "port": 40001}]
+    async with api.platform.sessions() as session, session.begin():
+        await deployment_rows.replace_instances(session, number, NOW, rows)
+    shown = await api.read(_path(api))
+    assert [each["process"] for each in shown["instances"]] == ["web", "a"]
+    assert shown["running"] == 2
+
+
+async def test_rollback_deployment_in_progress_and_silent_deployer(api: Api) -> None:
+    environment = api.platform.acme.environment("shop/production")
+    first = await _run(api)
+    await _run(api)
+    async with api.platform.sessions() as session, session.begin():
+        back = await add_deployment(
+            session,
+            api.platform.acme,
+            "shop/production",
+            NOW,
+            status="queued",
+            trigger="rollback",
+            rolled_back_to_id=first,
+        )
+        await deployment_rows.begin_deployment(session, back.id, NOW)
+        await deployment_rows.complete_deployment(session, back.id, NOW)
+    async with api.platform.sessions() as session, session.begin():
+        active = await add_deployment(session, api.platform.acme, "shop/production", NOW, status="queued")
+        await deployment_rows.begin_deployment(session, active.id, NOW)
+        await deployment_rows.lease_environment(session, environment.id, NOW, seconds=-60, doing="building")
+    shown = await api.read(_path(api))
+    assert (shown["live"]["deployment_id"], shown["live"]["held"]) == (back.id, True)
+    assert shown["active_deployment"] == {"id": active.id, "status": "deploying", "step": "build"}
+    assert (shown["deployer"]["responds"], shown["deployer"]["doing"]) == (False, "building")
 
 
 async def test_output_of_running_processes(api: Api, outputs: Outputs) -> None:
@@ -154,6 +194,17 @@ async def test_output_on_another_machine(api: Api, tmp_path: Path) -> None:
             assert refused.problem == (409, "conflict")
             assert refused.json()["host"] == "web1"
             assert "/srv/deploys" not in refused.json()["detail"]
+    # The deployer of this machine has the environment, and its processes have not been started yet.
+    async with api.platform.sessions() as session, session.begin():
+        await deployment_rows.lease_environment(
+            session,
+            api.platform.acme.environment("shop/production").id,
+            NOW,
+            holder_name=f"web1:{tmp_path.resolve()}",
+        )
+    nothing = await api.expect((409, "conflict"), "GET", _path(api, "/output"))
+    assert nothing.json()["detail"] == "Nothing of shop/production has run yet: deploy it first."
+    await _run(api, "web.1", holder="web1:/srv/deploys")
     # This machine has old output of the environment, which has moved.
     outputs = Outputs(api, tmp_path)
     outputs.write(1, "web.1", "old\n")

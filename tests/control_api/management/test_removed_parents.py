@@ -21,6 +21,10 @@ _TO_ENVIRONMENT: dict[str, dict[str, Any]] = {
     "heartbeats": {"name": "backup", "period_seconds": 60},
     "queues": {"name": "mail"},
 }
+_TO_PROJECT: dict[str, dict[str, Any]] = {
+    "sites": {"domains": ["docs.example"]},
+    "repository": {"url": "https://git.example/docs"},
+}
 
 
 async def _waits(api: Api, task: "asyncio.Task[Response]") -> None:
@@ -54,14 +58,15 @@ async def test_additions_to_a_removed_environment(api: Api, what: str) -> None:
 
 
 @pytest.mark.both_databases
-async def test_a_site_in_a_removed_project(api: Api) -> None:
+@pytest.mark.parametrize("what", _TO_PROJECT)
+async def test_additions_to_a_removed_project(api: Api, what: str) -> None:
     made = await api.call("POST", "/v1/projects", {"name": "Docs"})
     async with api.platform.sessions() as session, session.begin():
         project = (await session.execute(select(Project).where(Project.slug == "docs"))).scalar_one()
         account = await session.get_one(Account, project.account_id)
         await remove_project(session, account, project, Actor("test"), datetime.now(UTC))
         await session.flush()
-        body = {"domains": ["docs.example"]}
-        adding = asyncio.create_task(api.call("POST", f"/v1/projects/{made.data['id']}/sites", body))
+        path = f"/v1/projects/{made.data['id']}/{what}"
+        adding = asyncio.create_task(api.call("POST", path, _TO_PROJECT[what]))
         await _waits(api, adding)
     assert (await adding).problem == (404, "not-found")

@@ -43,11 +43,11 @@ async def test_who_set_the_workflow_by_the_api(managed: ManagedProject) -> None:
 async def test_who_set_variables_or_a_workflow_by_command(managed: ManagedProject, by: str | None) -> None:
     number = await _wait(managed)
     told = "Maintainer has changed the" if by else "It is not known who changed the"
-    await managed.act("workflows/set", text=WORKFLOW, by=by)
+    await managed.set_workflow(WORKFLOW, "maintainer" if by else None)
     wanted = {"id": number, "by": MAINTAINER}
     line = await managed.expect_refusal("deployments/approve", **wanted, digest=await _digest(managed))
     assert line.startswith(f"{told} workflow since deployment {number}")
-    await managed.act("workflows/set", text=f"{WORKFLOW}# again\n", by=DEPLOYER)
+    await managed.set_workflow(f"{WORKFLOW}# again\n", "deployer")
     await managed.act("variables/set", environment_id="production", text="A=1", by=by)
     line = await managed.expect_refusal("deployments/approve", **wanted, digest=await _digest(managed))
     assert line.startswith(f"{told} variables since deployment {number}")
@@ -56,7 +56,7 @@ async def test_who_set_variables_or_a_workflow_by_command(managed: ManagedProjec
 
 
 async def test_authors_of_the_inputs_at_the_time_of_the_request(managed: ManagedProject) -> None:
-    await managed.act("workflows/set", text=WORKFLOW, by=MAINTAINER)
+    await managed.set_workflow(WORKFLOW, "maintainer")
     await managed.act("variables/set", environment_id="production", text="A=1")
     number = await _wait(managed)
     assert (await managed.act("deployments/approve", id=number, by=MAINTAINER))["status"] == "queued"

@@ -117,7 +117,7 @@ async def test_a_known_commit_need_not_be_named(managed: ManagedProject) -> None
 async def test_what_waits_is_shown_with_all_that_an_approval_is_bound_to(managed: ManagedProject) -> None:
     number = await _wait(managed, revision=REVISION)
     workflow = "version: 1\nprocesses: {web: {command: python app.py}}\n"
-    await managed.act("workflows/set", text=workflow, by="deployer@acme.example")
+    await managed.set_workflow(workflow, "deployer")
     await managed.act("variables/set", environment_id="production", text="A=1", by="deployer@acme.example")
     (waiting,) = await managed.act("deployments/waiting")
     assert waiting["changed_since_asked"] == "variables and workflow"

@@ -10,13 +10,10 @@ from control_domain.projects.resolve import resolve_target
 from control_domain.tables.projects import UNKNOWN_SOURCE_ID, Environment
 from tests.support.managed_project import ManagedProject
 
-DEPLOYER = "deployer@acme.example"
-
 
 async def _open(managed: ManagedProject, branch: str, source: str | None) -> Environment:
-    wanted = {} if source is None else {"from": source}
-    await managed.act("previews/open", branch=branch, by=DEPLOYER, **wanted)
-    return await _find(managed, branch)
+    target, _ = await managed.open_preview(branch, source)
+    return target.environment
 
 
 async def _find(managed: ManagedProject, branch: str) -> Environment:

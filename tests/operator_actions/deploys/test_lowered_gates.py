@@ -17,18 +17,16 @@ LOWERING: dict[str, tuple[str, dict[str, Any]]] = {
     "a wider window": ("environments/set", {"id": "production", "window": "mon-fri 09:00-16:00 Europe/Oslo"}),
     "unprotected": ("variables/unprotect", {"environment_id": "production", "names": ["KEY"]}),
     "removed": ("environments/remove", {"id": "production"}),
-    "a preview with a gate closed": ("previews/close", {"what": "login"}),
 }
 
 
 @pytest.fixture
 async def gated(managed: ManagedProject) -> ManagedProject:
-    """With an environment, and a preview that has variables of it, which want a second person."""
+    """With an environment that wants a second person."""
     await managed.act("variables/set", environment_id="production", text="KEY=1\nOTHER=2\n")
     await managed.act("variables/protect", environment_id="production", names=["KEY"])
     wanted = {"window": WINDOW, "deploy_approval": True, "variable_approval": True}
     await managed.act("environments/set", id="production", **wanted)
-    await managed.act("previews/open", branch="login", by=ASKER, **{"from": "production"})
     return managed
 
 
@@ -65,35 +63,3 @@ async def test_changes_that_lower_no_gate_need_no_second_person(gated: ManagedPr
     await gated.change_environment(deploys_need_approval=False, variables_need_approval=False)
     for action, wanted in (LOWERING["no window"], LOWERING["unprotected"], LOWERING["removed"]):
         await gated.act(action, **wanted)
-
-
-async def test_a_configuration_is_applied_by_two_people(gated: ManagedProject) -> None:
-    document = "version: 2\nenvironments: {production: {window: null}}\n"
-    for by, approved_by in ((ASKER, None), (None, SECOND)):
-        review = (await gated.act("configuration/review", document=document, by=by))["review"]["id"]
-        line = await gated.expect_refusal(
-            "configuration/apply", review_id=review, by=by, approved_by=approved_by
-        )
-        assert line.startswith(
-            f"Review {review} takes away limits of the deploy window of environments.production."
-        )
-    review = (await gated.act("configuration/review", document=document, by=ASKER))["review"]["id"]
-    wanted = {"review_id": review, "by": ASKER}
-    line = await gated.expect_refusal("configuration/apply", **wanted, approved_by=ASKER)
-    assert "may not decide" in line
-    await gated.act("configuration/apply", **wanted, approved_by=SECOND)
-    details = (await gated.read_audit_log())[0][4]
-    assert details["approved_by_id"] == gated.people["maintainer"].id
-
-
-async def test_an_operator_names_who_has_a_lowering_operation_tried_again(gated: ManagedProject) -> None:
-    document = "version: 2\nenvironments: {production: {window: null}}\n"
-    review = (await gated.act("configuration/review", document=document, by=ASKER))["review"]["id"]
-    applied = await gated.act("configuration/apply", review_id=review, by=ASKER, approved_by=SECOND)
-    wanted = {"application_id": applied["id"], "operation_id": applied["operations"][0]["id"]}
-    await gated.act("configuration/operate", **wanted, action="cancel")
-    for by in ({}, {"by": ASKER}):
-        line = await gated.expect_refusal("configuration/operate", **wanted, **by, action="retry")
-        assert "A second person has to agree" in line
-    told = await gated.act("configuration/operate", **wanted, by=SECOND, action="retry")
-    assert told["status"] == "pending"

@@ -171,7 +171,7 @@ async def test_a_variable_protected_first_is_never_copied(managed: ManagedProjec
 async def test_nothing_secret_is_in_the_audit_log(managed: ManagedProject) -> None:
     await _set(managed, "A=hunter2\n")
     await managed.act("variables/protect", **PRODUCTION, names=["A"])
-    await managed.act("previews/open", branch="login", **{"from": "production"})
+    await managed.open_preview("login", "production")
     async with managed.engines.sessions() as session:
         details = (await session.scalars(select(AuditEntry.details))).all()
     assert "hunter2" not in " ".join(details)

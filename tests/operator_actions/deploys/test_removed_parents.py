@@ -17,21 +17,14 @@ from control_domain.tables.accounts import Account
 from control_domain.tables.projects import Environment, IngestKey, Project
 from tests.support.managed_project import NOW, ManagedProject
 
-_WORKFLOW = "version: 1\nprocesses:\n  web:\n    command: python app.py\n"
 _TO_ENVIRONMENT: list[tuple[str, dict[str, Any]]] = [
-    ("keys/create", {}),
-    ("heartbeats/create", {"name": "backup", "period_seconds": 60}),
-    ("queues/create", {"name": "mail"}),
     ("variables/set", {"text": "A=1"}),
     ("variables/protect", {"names": ["A"]}),
     ("environments/lock", {"id": "production", "reason": "no"}),
     ("deployments/deploy", {"id": "production"}),
 ]
 _TO_PROJECT: list[tuple[str, dict[str, Any]]] = [
-    ("sites/create", {"domains": ["https://shop.example"]}),
     ("environments/create", {"name": "Staging", "type": "staging"}),
-    ("workflows/set", {"text": _WORKFLOW}),
-    ("repositories/connect", {"url": "/srv/blog.git"}),
     ("projects/grant", {"email": "viewer@acme.example", "role": "viewer"}),
 ]
 

@@ -77,9 +77,9 @@ async def test_omitted_fields_of_a_new_environment_have_their_defaults(configure
 async def test_a_gate_reaches_the_previews_with_copies_of_its_variables(configured: ChangedProject) -> None:
     managed = configured.managed
     await managed.act("variables/set", environment_id="production", text="SECRET=1")
-    opened = await managed.act("previews/open", branch="feature", **{"from": "production"})
+    (preview, _), _ = await managed.open_preview("feature", "production")
     await configured.plan_and_apply(PRODUCTION, {"approval.deploys": True})
-    assert (await configured.environment(opened["environment"])).deploys_need_approval
+    assert (await configured.environment(preview.slug)).deploys_need_approval
 
 
 async def test_creating_an_environment_again_changes_nothing(configured: ChangedProject) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from control_domain.audit import Actor
 from control_domain.deployments.queue_deployment import DeploymentRequest
+from control_domain.environments.change import NewEnvironment, add_environment
 from control_domain.previews.operations import (
     StillStarting,
     close_preview,
@@ -16,7 +17,6 @@ from control_domain.previews.operations import (
     open_pull_request_preview,
 )
 from control_domain.projects.find import DeployTarget
-from control_domain.projects.resolve import resolve_target
 from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
@@ -78,13 +78,13 @@ async def _deploy(
     managed: ManagedProject, target: DeployTarget, request: DeploymentRequest | None = None
 ) -> Deployment:
     async with managed.engines.sessions() as session, session.begin():
-        target = await resolve_target(session, target.environment.public_id)
+        target = await managed.read_target(session, target.environment.public_id)
         return await deploy_preview(session, target, ACTOR, NOW, request)
 
 
 async def _close(managed: ManagedProject, target: DeployTarget) -> None:
     async with managed.engines.sessions() as session, session.begin():
-        target = await resolve_target(session, target.environment.public_id)
+        target = await managed.read_target(session, target.environment.public_id)
         await close_preview(session, target, ACTOR, NOW)
 
 
@@ -93,9 +93,9 @@ async def test_variables_of_a_gated_environment_bring_its_gate(
     managed: ManagedProject, protected: list[str]
 ) -> None:
     """The code of a pull request that nobody has approved gets none of them."""
-    await managed.act("variables/set", environment_id="production", text="A=1\n")
+    await managed.set_variables("A=1\n")
     if protected:
-        await managed.act("variables/protect", environment_id="production", names=protected)
+        await managed.protect_variables(*protected)
     await managed.change_environment(deploys_need_approval=True)
     target, _ = await _open(managed)
     request = DeploymentRequest("pull_request", ref="login", pushed_revision="c" * 40)
@@ -108,8 +108,8 @@ async def test_variables_of_a_gated_environment_bring_its_gate(
 
 
 async def test_a_pull_request_gets_an_environment_of_its_own(managed: ManagedProject) -> None:
-    await managed.act("variables/set", environment_id="production", text="A=1\nSECRET=hunter2\n")
-    await managed.act("variables/protect", environment_id="production", names=["SECRET"])
+    await managed.set_variables("A=1\nSECRET=hunter2\n")
+    await managed.protect_variables("SECRET")
     assert await _find(managed) is None
     (made, project), is_new = await _open(managed, 7, "feature/Login")
     assert (is_new, project.id) == (True, managed.project.id)
@@ -137,10 +137,10 @@ async def test_a_pull_request_gets_an_environment_of_its_own(managed: ManagedPro
 
 
 async def test_an_existing_preview_follows_its_pull_request_and_wakes(managed: ManagedProject) -> None:
-    await managed.act("variables/set", environment_id="production", text="A=1\n")
+    await managed.set_variables("A=1\n")
     (made, _), _ = await _open(managed, 7, "login")
-    await managed.act("environments/state", id="pr-7", state="hibernated")
-    await managed.act("variables/set", environment_id="production", text="A=2\n")
+    await managed.change(Environment, made.id, state="hibernated")
+    await managed.set_variables("A=2\n")
     target, is_new = await _open(managed, 7, "refs/pull/7/head")
     assert (is_new, target.environment.id) == (False, made.id)
     found = await _find(managed)
@@ -165,22 +165,25 @@ async def test_reopening_cancels_a_pending_closing(managed: ManagedProject) -> N
     async with managed.engines.sessions() as session, session.begin():
         session.add(ClosingPreview(environment_id=made.id, source=ACTOR.source, created_at=NOW))
     # Nor where somebody opens it by hand.
-    assert (await managed.act("previews/open", branch="login"))["environment"] == "pr-7"
+    target, _ = await managed.open_preview("login")
+    assert target.environment.slug == "pr-7"
     assert await managed.count(ClosingPreview) == 0
 
 
 async def test_an_environment_of_that_slug_that_is_no_preview_is_left_alone(managed: ManagedProject) -> None:
-    await managed.act("environments/create", name="PR 7", type="staging", slug="pr-7", branch="main")
+    async with managed.engines.sessions() as session, session.begin():
+        new = NewEnvironment("PR 7", "staging", "pr-7", branch="main")
+        await add_environment(session, managed.project, new, ACTOR, NOW)
     assert await _not_ready(managed) == (
         "The environment shop/pr-7 is no preview: give it another slug, or remove it."
     )
     assert await _find(managed) is None
-    (listed,) = [one for one in await managed.act("environments/list") if one["slug"] == "pr-7"]
-    assert (listed["branch"], listed["type"]) == ("main", "staging")
+    found = (await managed.find("pr-7")).environment
+    assert (found.branch, found.type) == ("main", "staging")
 
 
 async def test_no_preview_is_created_if_variables_cannot_be_opened(managed: ManagedProject) -> None:
-    await managed.act("variables/set", environment_id="production", text="A=hunter2\n")
+    await managed.set_variables("A=hunter2\n")
     line = await _not_ready(managed, keys=SealingKeys([b"n" * 32]))
     assert line == (
         "The variables of shop/production cannot be opened with the keys of this installation: set them again."
@@ -220,7 +223,7 @@ async def test_a_concurrent_close_either_removes_the_preview_or_not(managed: Man
 async def test_a_preview_being_closed_is_created_again(managed: ManagedProject) -> None:
     target, _ = await _open(managed)
     async with managed.engines.sessions() as session, session.begin():
-        found = await resolve_target(session, target.environment.public_id)
+        found = await managed.read_target(session, target.environment.public_id)
         await close_preview(session, found, ACTOR, NOW)
         opening = asyncio.create_task(_open(managed))
         # It has found the one that is gone with the end of this transaction.
@@ -234,22 +237,20 @@ async def test_a_preview_being_closed_is_created_again(managed: ManagedProject) 
 
 
 async def test_copying_returns_the_number_of_variables(managed: ManagedProject) -> None:
-    await managed.act("variables/set", environment_id="production", text="A=1\nB=2\nSECRET=hunter2\n")
-    await managed.act("variables/protect", environment_id="production", names=["SECRET", "NEVER"])
+    await managed.set_variables("A=1\nB=2\nSECRET=hunter2\n")
+    await managed.protect_variables("SECRET", "NEVER")
     await _open(managed)
     keys = managed.engines.sealing_keys()
     async with managed.engines.sessions() as session, session.begin():
-        target = await resolve_target(session, "pr-7")
+        target = await managed.read_target(session, "pr-7")
         assert await copy_variables(session, keys, managed.target, target, ACTOR, NOW) == 2
 
 
 async def test_a_preview_opened_by_hand_gets_no_protected_variables(managed: ManagedProject) -> None:
-    await managed.act("variables/set", environment_id="production", text="A=1\nSECRET=hunter2\n")
-    await managed.act("variables/protect", environment_id="production", names=["SECRET"])
-    told = await managed.act("previews/open", branch="login", **{"from": "production"})
-    async with managed.engines.sessions() as session:
-        environment = (await resolve_target(session, told["environment_id"])).environment
-    assert await _values(managed, environment) == {"A": "1"}
+    await managed.set_variables("A=1\nSECRET=hunter2\n")
+    await managed.protect_variables("SECRET")
+    target, _ = await managed.open_preview("login", "production")
+    assert await _values(managed, target.environment) == {"A": "1"}
 
 
 async def test_the_requested_commit_of_a_pull_request_is_deployed(managed: ManagedProject) -> None:

@@ -7,34 +7,29 @@ import pytest
 
 from control_domain.key_rotation import Resealed, reseal
 from control_domain.projects.operations import create_project
-from control_domain.repositories.webhook_secrets import open_secret, set_secret
+from control_domain.repositories.connect import NewRepository, add_repository
+from control_domain.repositories.webhook_secrets import make_secret, open_secret, set_secret
 from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret
 from git_hosts.webhook_events import WebhookSecret
-from operator_actions.actions.engines import Engines
 from tests.support.managed_project import NOW, ManagedProject
 
 OLD, NEW = b"o" * 32, b"n" * 32
 BOTH = SealingKeys([NEW, OLD])
 
 
-def _use_keys(managed: ManagedProject, *keys: bytes) -> None:
-    engines = managed.engines
-    managed.engines = Engines(engines.sessions, engines.directory, variable_keys=SealingKeys(keys))
-
-
 @pytest.fixture
 async def repositories(managed: ManagedProject) -> dict[int, str]:
     """The secrets of three repositories by their IDs, which the old key has sealed."""
-    _use_keys(managed, OLD)
     secrets = {}
     for slug in ("a", "b", "c"):
         async with managed.engines.sessions() as session, session.begin():
-            await create_project(session, managed.account, slug, slug, NOW)
-        url = f"https://github.com/acme/{slug}"
-        told = await managed.act("repositories/connect", url=url, project_id=slug)
-        secrets[told["id"]] = told["webhook"]["secret"]
+            project = await create_project(session, managed.account, slug, slug, NOW)
+            secret = make_secret("github")
+            new = NewRepository("github", f"https://github.com/acme/{slug}", "main", secret)
+            found = await add_repository(session, SealingKeys([OLD]), project, new, managed.actor(), NOW)
+            secrets[found.repository.id] = secret.value
     return secrets
 
 
@@ -57,12 +52,6 @@ async def test_webhook_secrets_are_sealed_again_in_batches(
     assert await _reseal(managed, BOTH, 2) == Resealed(done=0, left=0)
     # The old key is needed no more.
     assert await _opened(managed, SealingKeys([NEW])) == repositories
-
-
-async def test_the_command_seals_them_too(managed: ManagedProject, repositories: dict[int, str]) -> None:
-    _use_keys(managed, NEW, OLD)
-    told = await managed.act("variables/rotate-key")
-    assert (told["resealed"], told["left"]) == (3, 0)
 
 
 async def test_without_the_old_key_nothing_is_changed(
