@@ -1,19 +1,13 @@
 """The application that is deployed under load: a small web application in a repository in the data folder."""
 
-import asyncio
-import json
+import argparse
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from operator_actions.door import ACTIONS
-from operator_cli.control_client import request_socket
+from operator_cli.api.client import open_api
 from operator_cli.errors import CommandFailed
-from pipeline_contracts.settings import Settings
-from wiring.processes.operator_engines import operator_engines
 
 _APP = """
 import http.server
@@ -38,7 +32,6 @@ build: {steps: ["python3 -m compileall -q ."]}
 processes:
   web: {command: "exec python3 -S app.py", health: {path: /}}
 """
-_Act = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 def connect_application(data: Path, credentials: Mapping[str, Any]) -> None:
@@ -48,7 +41,7 @@ def connect_application(data: Path, credentials: Mapping[str, Any]) -> None:
     repository: real projects get no load.
     """
     repository = str(_repository((data / "load-app").absolute()))
-    asyncio.run(_connect(data, credentials, repository))
+    _connect(data, credentials["project_id"], repository)
 
 
 def _repository(folder: Path) -> Path:
@@ -67,31 +60,16 @@ def _repository(folder: Path) -> Path:
     return folder
 
 
-async def _connect(data: Path, credentials: Mapping[str, Any], repository: str) -> None:
-    async with _operator(data, credentials) as act:
-        for connected in await act("repositories/list", {}):
-            # Replace the sample application.
-            if connected["project"]["id"] != credentials["project_id"] or connected["sample"]:
-                continue
-            if connected["url"] == repository:
-                return
-            raise CommandFailed(
-                f"The project is deployed from {connected['url']}: the load deploys an application of its own, and "
-                "needs an installation for trying out, such as `make stack`."
-            )
-        await act("repositories/connect", {"url": repository, "project_id": credentials["project_id"]})
-
-
-@asynccontextmanager
-async def _operator(data: Path, credentials: Mapping[str, Any]) -> AsyncIterator[_Act]:
-    """Sends operator requests as the command line does, without a process for each."""
-    if "database_url" not in credentials:
-
-        async def run_action(name: str, params: dict[str, Any]) -> Any:
-            return json.loads(await request_socket(data, "POST", f"/actions/{name}", body=json.dumps(params)))
-
-        yield run_action
-        return
-    settings = Settings(database_url=credentials["database_url"], redis_url=credentials["redis_url"])
-    async with operator_engines(settings) as engines:
-        yield lambda name, params: ACTIONS[name](engines, params, datetime.now(UTC))
+def _connect(data: Path, project: str, repository: str) -> None:
+    api = open_api(argparse.Namespace(profile=None, data=data))
+    for connected in api.get_all("repositories", query={"project": project}):
+        # Replace the sample application.
+        if connected["sample"]:
+            continue
+        if connected["url"] == repository:
+            return
+        raise CommandFailed(
+            f"The project is deployed from {connected['url']}: the load deploys an application of its own, and needs "
+            "an installation for trying out, such as `make stack`."
+        )
+    api.post("projects", project, "repository", body={"url": repository})

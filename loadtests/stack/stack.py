@@ -129,6 +129,8 @@ def running_stack(
             "PHAROS_CLICKHOUSE_URL": clickhouse.url,
             "PHAROS_RECEIPT_KEY": secrets.token_urlsafe(32),
             "PHAROS_VARIABLES_KEY": secrets.token_urlsafe(32),
+            # Applications are deployed from folders.
+            "PHAROS_REPOSITORY_FOLDERS": "/",
             # The gateway passes the caller's address on.
             "PHAROS_TRUSTED_PROXIES": "127.0.0.1",
             # All load users have tokens of one account.

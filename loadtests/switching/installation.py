@@ -1,7 +1,6 @@
-"""A real `pharos up` on a fresh folder, used through its API and as its operator."""
+"""A real `pharos up` on a fresh folder, used through its API."""
 
 import asyncio
-import json
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -14,8 +13,6 @@ import aiohttp
 
 from loadtests.switching.fronts import Front, SwitchingFailed
 from loadtests.switching.repository import Repository
-from operator_cli.control_client import request_socket
-from operator_cli.errors import InstallationUnreachable
 from tests.support.engines import free_port
 from tests.support.platform_process import PlatformProcess
 
@@ -51,23 +48,13 @@ class Installation:
 
     async def prepare(self) -> None:
         """Connect the repository, and create staging next to the existing production."""
-        # The operator's socket is served last.
-        await wait_for(self._has_operator, "the operator's socket")
-        await self.run_action("repositories/connect", {"url": str(self.repository.bare)})
-        params = {"name": "Staging", "type": "staging"}
-        staging = await self.run_action("environments/create", params)
-        await self.run_action("environments/set", {"id": staging["id"], "wake_on_request": True})
-        self.environments = {
-            STAGING: staging["id"],
-            PRODUCTION: self.process.credentials["environment_id"],
-        }
-
-    async def _has_operator(self) -> bool:
-        try:
-            await self.run_action("repositories/list", {})
-        except InstallationUnreachable:
-            return False
-        return True
+        credentials = self.process.credentials
+        project = f"/api/v1/projects/{credentials['project_id']}"
+        await self.call("POST", f"{project}/repository", {"url": str(self.repository.bare)})
+        staging = await self.call("POST", f"{project}/environments", {"name": "Staging", "type": "staging"})
+        path = f"/api/v1/environments/{staging['id']}"
+        await self.call("PATCH", path, {"wake_on_request": True})
+        self.environments = {STAGING: staging["id"], PRODUCTION: credentials["environment_id"]}
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Send a request to the API; return the response. Raises `SwitchingFailed` if the API refuses it."""
@@ -76,13 +63,6 @@ class Installation:
             if answer.status >= 300:
                 raise SwitchingFailed(f"{method} {path}: {answer.status} {found}")
             return found["data"]
-
-    async def run_action(self, name: str, params: Mapping[str, Any]) -> Any:
-        """What the operator's commands do, without a process for each."""
-        found = await request_socket(
-            self.process.data, "POST", f"/actions/{name}", body=json.dumps({**params})
-        )
-        return json.loads(found)
 
     async def deploy(self, host: str) -> Deployment:
         """Deploy the newest version and wait for the result."""
@@ -108,8 +88,7 @@ class Installation:
 
     async def runtime(self, host: str) -> Any:
         """Return the processes of the environment, as reported by its deployer."""
-        (found,) = await self.run_action("runtime/list", {"environment_id": self.environments[host]})
-        return found
+        return await self.call("GET", f"/api/v1/environments/{self.environments[host]}/processes")
 
     async def scale(self, host: str, count: int) -> None:
         """Scale to so many replicas, and wait until they run."""

@@ -170,4 +170,4 @@ def create_webhook_app(installation: Installation, folder: Path) -> WebhookApp:
     app.set_variables(VARIABLES)
     installation.run_json("variables", "protect", app.name, "HIDDEN")
     webhook = connected["webhook"]
-    return WebhookApp(app, webhook["url"], WebhookSecret(webhook["kind"], webhook["secret"]))
+    return WebhookApp(app, webhook["url"], WebhookSecret(webhook["secret_kind"], webhook["secret"]))
