@@ -45,6 +45,8 @@ class Column:
     """Shorten its IDs to what distinguishes them, and do not wrap them."""
     is_optional: bool = False
     """Leave it out where the table does not fit; of several such columns the last one first."""
+    is_number: bool = False
+    """Align its numbers on the right, and do not wrap them."""
 
 
 def print_table(
@@ -70,7 +72,13 @@ def print_table(
         shown.remove(optional[-1])
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), collapse_padding=False)
     for i, width in zip(shown, widths, strict=True):
-        table.add_column(columns[i].title, width=width, overflow="ellipsis", no_wrap=not _wraps(columns[i]))
+        table.add_column(
+            columns[i].title,
+            justify="right" if columns[i].is_number else "left",
+            width=width,
+            overflow="ellipsis",
+            no_wrap=not _wraps(columns[i]),
+        )
     for row in cells:
         table.add_row(*(row[i] for i in shown))
     console.print(table)
@@ -124,7 +132,7 @@ def _cut(columns: Sequence[_Widths], available: int) -> list[int]:
 
 
 def _wraps(column: Column) -> bool:
-    return column.wraps and not column.is_id
+    return column.wraps and not column.is_id and not column.is_number
 
 
 def _make_cell(cell: Cell) -> Text:

@@ -41,3 +41,9 @@ def print_facts(title: str, facts: Mapping[str, str], *, max_length: int = 500) 
     console.print(Text(sanitize(title), style="bold"))
     for label, value in facts.items():
         console.print(Text(f"{label:<12} {sanitize(qualify_commands(value), max_length=max_length)}"))
+
+
+def replace_control_characters(text: str) -> str:
+    """Replace control characters other than line ends and tabs, so that the output of a job cannot control the
+    terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)

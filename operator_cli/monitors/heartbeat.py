@@ -1,63 +1,111 @@
-"""Commands `pharos heartbeat …` and `heartbeats`."""
+"""`pharos heartbeat create|list|show|set|rename|runs|output|pause|resume|new-key|new-ping-key|revoke-key|remove`, and
+`pharos heartbeats`."""
 
 import argparse
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from operator_cli.control_client import WHICH_INSTALLATION, add_data_and_json_arguments
-from operator_cli.credentials import get_base_url
+from operator_cli.api.client import Api, open_api
+from operator_cli.api.names import Row
+from operator_cli.api.problems import ApiRefused
+from operator_cli.arguments import add_client_arguments, add_verbs
 from operator_cli.durations import parse_duration
-from operator_cli.messages import program_name, qualify_commands
+from operator_cli.errors import NoSuchName, UsageError
+from operator_cli.messages import print_result
+from operator_cli.monitors.find_monitor import find_monitor
 from operator_cli.monitors.monitor_commands import (
     add_environment_option,
-    add_monitor_subcommands,
-    ping_url_prefix,
+    add_shared_arguments,
+    create,
     run_list,
-    run_subcommand,
+    run_shared_verb,
 )
 
-_SUBCOMMANDS = {
+_VERBS = {
     "create": "create a heartbeat; its key is shown once, its ping URL also later by `show`",
     "list": "list heartbeats with their states",
-    "show": "show one with its ping URL and its newest runs",
-    "set": "change its schedule and limits, effective at once; its counts of failures stay",
+    "show": "show one with its keys, its ping URLs and its newest runs",
+    "set": "change its schedule and limits, effective at once",
+    "rename": "change its name",
+    "runs": "list its runs of the last 7 days",
+    "output": "print the output of a run",
     "pause": "record its signals, but do not evaluate them",
     "resume": "evaluate it again, from its next signal on",
     "new-key": "create one more key; existing ones keep working",
     "new-ping-key": "create one more ping URL; existing ones keep working",
-    "revoke-key": "revoke a key at every edge, within 5 s",
+    "revoke-key": "revoke a key or a ping key at every edge, within 5 s",
     "remove": "remove one with its keys and runs",
 }
+_DESCRIPTIONS = {
+    "show": "Ping URLs are shown to those who may change the heartbeat, because whoever knows one can report for it.",
+    "set": "Counted failures stay counted; only a success ends `down`.",
+    "output": "A job sends it in the body of a ping. It is kept as long as the run.",
+}
+_STATES = ("new", "running", "up", "late", "down", "paused", "unknown")
 _DEFAULTS = {"timezone": "UTC", "grace": "5m", "max-runtime": "1h", "failures": "1"}
 _SETTINGS = (
-    "name",
     "period_seconds",
     "cron",
     "timezone",
     "grace_seconds",
     "max_runtime_seconds",
     "failures_before_down",
-    "environment_id",
 )
+_SHOWN_RUNS: Final = 20
+_LISTED_RUNS: Final = 50
+_SEARCHED_RUNS: Final = 100
 
 
 def register_heartbeat(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "heartbeat",
-        help="create, list, show, change, pause and remove heartbeats of scheduled jobs",
-        description=f"Heartbeats: jobs that report when they start and how they end. {WHICH_INSTALLATION}",
+        help="heartbeats of scheduled jobs",
+        description="Heartbeats: jobs that report when they start and how they end.",
     )
-    add_monitor_subcommands(parser, _run, _SUBCOMMANDS, _add_arguments)
+    add_verbs(parser, _VERBS, _run, _add_arguments, _DESCRIPTIONS)
 
 
-def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    match name:
+def register_heartbeats(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "heartbeats",
+        help="show all heartbeats at a glance",
+        description="Heartbeats with their states, schedules and last successes.",
+    )
+    add_environment_option(parser, is_filter=True)
+    _add_state_option(parser)
+    add_client_arguments(parser)
+    parser.set_defaults(run=_run_list)
+
+
+def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
+    add_shared_arguments(parser, "heartbeat", verb)
+    match verb:
         case "create":
-            parser.add_argument("name", help="the name of the job")
             _add_settings(parser, _DEFAULTS)
-            add_environment_option(parser)
         case "set":
             _add_settings(parser, {})
+        case "list":
+            _add_state_option(parser)
+        case "runs":
+            parser.add_argument(
+                "-n",
+                "--limit",
+                type=int,
+                default=_LISTED_RUNS,
+                metavar="N",
+                help=f"the newest N ({_LISTED_RUNS})",
+            )
+        case "output":
+            parser.add_argument(
+                "run_id",
+                metavar="RUN",
+                nargs="?",
+                help="ID as `runs` lists it; the newest run with an output if left out",
+            )
+
+
+def _add_state_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--state", choices=_STATES, help="only those in this state")
 
 
 def _add_settings(parser: argparse.ArgumentParser, defaults: Mapping[str, str]) -> None:
@@ -68,6 +116,7 @@ def _add_settings(parser: argparse.ArgumentParser, defaults: Mapping[str, str]) 
 
     due = parser.add_mutually_exclusive_group(required=bool(defaults))
     due.add_argument(
+        "--every",
         "--period",
         type=parse_duration,
         metavar="TIME",
@@ -99,55 +148,130 @@ def _add_settings(parser: argparse.ArgumentParser, defaults: Mapping[str, str]) 
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    params = {name: getattr(arguments, name, None) for name in _SETTINGS}
-    return run_subcommand(arguments, "heartbeat", params, _show_key)
+    api = open_api(arguments)
+    match arguments.verb:
+        case "list":
+            return _run_list(arguments)
+        case "create":
+            created = create(arguments, api, "heartbeat", _read_settings(arguments))
+            return print_result(arguments, created, lambda created: _show_created(api, created))
+        case "rename" | "new-key" | "revoke-key" | "remove":
+            return run_shared_verb(arguments, api, "heartbeat", _show_key)
+    changes = _read_settings(arguments) if arguments.verb == "set" else {}
+    if arguments.verb == "set" and not changes:
+        raise UsageError("Say what to change: `pharos heartbeat set --help` lists what can be.")
+    heartbeat = find_monitor(api, "heartbeat", arguments.monitor)
+    path = ("monitors", "heartbeats", heartbeat["id"])
+    match arguments.verb:
+        case "set":
+            return print_result(arguments, api.patch(*path, body=changes), _show_state)
+        case "show":
+            return _show(arguments, api, heartbeat)
+        case "runs":
+            runs = api.get_all(*path, "runs", limit=arguments.limit)
+            return print_result(arguments, runs, lambda runs: _show_runs(arguments, heartbeat, runs))
+        case "output":
+            return print_result(arguments, _read_output(api, heartbeat, arguments.run_id), _show_output)
+        case "new-ping-key":
+            key = api.post(*path, "ping-keys")
+            return print_result(arguments, key, lambda key: _show_ping_key(api, heartbeat, key))
+    # pause, resume
+    return print_result(arguments, api.post(*path, arguments.verb), _show_state)
 
 
-def _show_key(arguments: argparse.Namespace, result: dict[str, Any]) -> None:
-    if "key" in result:
-        _show_monitor_key(arguments, result)
-    if "ping_key" in result:
-        url = ping_url_prefix(arguments) + result["ping_key"]
-        # A heartbeat with a period, or a key created later, has no schedule to show here: 3 a.m. is an example.
-        cron = getattr(arguments, "cron", None) or "0 3 * * *"
-        _show_ping_url(result["id"], url, result["ping_key_id"], cron)
+def _run_list(arguments: argparse.Namespace) -> int:
+    # Imported here and below: rich is slow to import, and --json needs none of it.
+    def show(arguments: argparse.Namespace, heartbeats: list[dict[str, Any]]) -> None:
+        from operator_cli.monitors.heartbeat_tables import show_heartbeats
+
+        show_heartbeats(arguments, heartbeats)
+
+    return run_list(arguments, open_api(arguments), "heartbeat", show)
 
 
-def _show_ping_url(heartbeat_id: int, url: str, key_id: int, cron: str) -> None:
-    print(
-        qualify_commands(
-            f"\nPing URL (key {key_id}), for jobs that can only call a URL; "
-            f"`pharos heartbeat show {heartbeat_id}` shows it again:"
-        )
-    )
-    print(f"{url}\n")
-    print("In a crontab:")
-    print(f"  {cron}  /usr/local/bin/backup; curl -fsS -m 10 --retry 5 -o /dev/null {url}/$?")
-    print("In a script, with the time it takes and its output:")
-    print(f"  curl -fsS -m 10 --retry 5 -o /dev/null {url}/start")
-    print("  output=$(your-command 2>&1); status=$?")
-    print(f'  curl -fsS -m 10 --retry 5 -o /dev/null --data-raw "$output" {url}/$status')
+def _read_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings that were given."""
+    return {name: value for name in _SETTINGS if (value := getattr(arguments, name)) is not None}
 
 
-def _show_monitor_key(arguments: argparse.Namespace, result: dict[str, Any]) -> None:
-    print(f"Heartbeat {result['id']}. Its key, shown this once:\n{result['key']}\n")
-    url = get_base_url(arguments.data)
-    print("Around the job:")
-    print(
-        f"  PHAROS_URL={url} PHAROS_HEARTBEAT_KEY={result['key']} "
-        f"{program_name()} run --heartbeat {result['id']} -- your-command"
-    )
-    print("Or from anywhere:")
-    print(
-        f"  curl -sS {url}/v1/heartbeats/{result['id']} -H 'Authorization: Bearer {result['key']}' "
-        "-H 'Content-Type: application/json' "
-        f'-d "{{\\"run_id\\": \\"$(cat /proc/sys/kernel/random/uuid)\\", \\"signal\\": \\"success\\"}}"'
-    )
+def _show(arguments: argparse.Namespace, api: Api, heartbeat: Row) -> int:
+    path = ("monitors", "heartbeats", heartbeat["id"])
+    whole = {
+        **heartbeat,
+        "runs": api.get_all(*path, "runs", limit=_SHOWN_RUNS),
+        "keys": api.get_all(*path, "keys"),
+        "ping_keys": read_ping_keys(api, heartbeat),
+    }
+
+    def show(whole: dict[str, Any]) -> None:
+        from operator_cli.monitors.heartbeat_tables import show_heartbeat
+
+        with_output = next((run["run_id"] for run in whole["runs"] if run["has_output"]), None)
+        output = None if with_output is None else api.get(*path, "runs", with_output)
+        show_heartbeat(arguments, whole, _host(api), output)
+
+    return print_result(arguments, whole, show)
 
 
-def register_heartbeats(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser(
-        "heartbeats", help="show all heartbeats at a glance", description=f"Heartbeats. {WHICH_INSTALLATION}"
-    )
-    add_data_and_json_arguments(parser)
-    parser.set_defaults(run=lambda arguments: run_list(arguments, "heartbeat"))
+def read_ping_keys(api: Api, heartbeat: Row) -> list[dict[str, Any]] | None:
+    """Return the ping keys; None if the caller may not see them."""
+    try:
+        return api.get_all("monitors", "heartbeats", heartbeat["id"], "ping-keys")
+    except ApiRefused as error:
+        if error.slug not in ("missing-scope", "deploy-not-allowed"):
+            raise
+        return None
+
+
+def _show_runs(arguments: argparse.Namespace, heartbeat: Row, runs: list[dict[str, Any]]) -> None:
+    from operator_cli.monitors.heartbeat_tables import show_runs
+
+    show_runs(arguments, str(heartbeat["name"]), runs)
+
+
+def _read_output(api: Api, heartbeat: Row, run_id: str | None) -> Any:
+    """Return the run with its output, the newest one that has an output for None. Raises `CommandFailed`."""
+    runs = ("monitors", "heartbeats", heartbeat["id"], "runs")
+    if run_id is None:
+        newest = api.get_all(*runs, limit=_SEARCHED_RUNS)
+        run_id = next((run["run_id"] for run in newest if run["has_output"]), None)
+    if run_id is None:
+        raise NoSuchName(f"None of the newest {_SEARCHED_RUNS} runs of {heartbeat['name']} has an output.")
+    return api.get(*runs, run_id)
+
+
+def _show_output(run: dict[str, Any]) -> None:
+    from operator_cli.terminal_text import replace_control_characters
+
+    if run["output"] is None:
+        raise NoSuchName(f"Run {run['run_id']} has no output.")
+    print(replace_control_characters(run["output"]))
+
+
+def _show_state(heartbeat: dict[str, Any]) -> None:
+    from operator_cli.durations import format_minute
+
+    due = "" if heartbeat["due_at"] is None else f", due {format_minute(heartbeat['due_at'])}"
+    print(f"Heartbeat {heartbeat['name']} is {heartbeat['state']}{due}.")
+
+
+def _host(api: Api) -> str:
+    """Return the address that ping URLs begin with."""
+    return api.target.base_url.removesuffix("/api")
+
+
+def _show_created(api: Api, heartbeat: dict[str, Any]) -> None:
+    _show_key(api, heartbeat, heartbeat["key"])
+    _show_ping_key(api, heartbeat, heartbeat["ping_key"])
+
+
+def _show_key(api: Api, heartbeat: Row, key: dict[str, Any]) -> None:
+    from operator_cli.monitors.usage import describe_monitor_key
+
+    print(describe_monitor_key(heartbeat, key, api.target.base_url))
+
+
+def _show_ping_key(api: Api, heartbeat: Row, key: dict[str, Any]) -> None:
+    from operator_cli.monitors.usage import describe_ping_url
+
+    print(describe_ping_url(heartbeat, key, _host(api)))

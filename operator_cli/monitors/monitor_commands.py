@@ -1,132 +1,126 @@
-"""Subcommands that `pharos heartbeat` and `pharos queue` share."""
+"""The verbs that `pharos heartbeat` and `pharos queue` share."""
 
 import argparse
-import json
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any
 
-from operator_cli.arguments import add_subcommands, add_yes_argument, confirm
-from operator_cli.control_client import request_action
-from operator_cli.credentials import get_base_url
-from operator_cli.durations import format_minute
+from operator_cli.api.client import Api
+from operator_cli.api.names import Row, resolve_environment
+from operator_cli.api.problems import ApiRefused
+from operator_cli.arguments import add_yes_argument, complete, confirm
+from operator_cli.errors import NOT_FOUND, NoSuchName
+from operator_cli.messages import print_result
+from operator_cli.monitors.find_monitor import Kind, find_monitor
 
-Kind = Literal["heartbeat", "queue"]
-ShowKey = Callable[[argparse.Namespace, dict[str, Any]], None]
+ShowKey = Callable[[Api, Row, dict[str, Any]], None]
+"""Prints a new key of a heartbeat or queue, and how to use it."""
 
-_REMOVED_WITH: Mapping[Kind, str] = {"heartbeat": "runs", "queue": "workers"}
-
-
-def add_monitor_subcommands(
-    parser: argparse.ArgumentParser,
-    run: Callable[[argparse.Namespace], int],
-    summaries: Mapping[str, str],
-    add_arguments: Callable[[argparse.ArgumentParser, str], None],
-) -> None:
-    """Add the subcommands with the arguments of both kinds, and those of one kind through `add_arguments`."""
-
-    def add_all_arguments(subcommand: argparse.ArgumentParser, name: str) -> None:
-        if name not in ("create", "list"):
-            subcommand.add_argument("id", type=int, help="ID as `list` shows it")
-        add_arguments(subcommand, name)
-        if name == "revoke-key":
-            subcommand.add_argument("key_id", type=int, help="ID of the key as `show` shows it")
-        if name == "remove":
-            add_yes_argument(subcommand)
-
-    add_subcommands(parser, summaries, run, add_all_arguments)
+_REMOVED_WITH = {"heartbeat": "runs", "queue": "workers"}
 
 
-def add_environment_option(create: argparse.ArgumentParser) -> None:
+def add_name_argument(parser: argparse.ArgumentParser, kind: Kind, *, is_optional: bool = False) -> None:
+    """Add `HEARTBEAT` or `QUEUE`."""
+    more = "; the only one if left out" if is_optional else ""
+    name = parser.add_argument(
+        "monitor",
+        metavar=kind.upper(),
+        nargs="?" if is_optional else None,
+        help=f"its name (backup, production/backup or shop/production/backup) or ID{more}",
+    )
+    complete(name, kind)
+
+
+def add_environment_option(parser: argparse.ArgumentParser, *, is_filter: bool = False) -> None:
     """Add `--environment`."""
-    create.add_argument(
+    name = "its name (production, or shop/production) or ID"
+    environment = parser.add_argument(
         "--environment",
-        metavar="ID",
-        help="env_…; may be left out where there is only one",
-        dest="environment_id",
+        metavar="ENVIRONMENT",
+        help=f"only those of this environment: {name}"
+        if is_filter
+        else f"{name}; may be left out where there is only one",
     )
+    complete(environment, "environment")
 
 
-def run_subcommand(
-    arguments: argparse.Namespace, kind: Kind, params: dict[str, Any], show_key: ShowKey
-) -> int:
-    """Request the action of the subcommand and print its result. Return the exit status.
-
-    `params` are those of `create` and `set`; `show_key` prints a new key.
-    """
-    if arguments.subcommand == "list":
-        return run_list(arguments, kind)
-    if arguments.subcommand == "remove" and not confirm(
-        arguments, f"remove {kind} {arguments.id} with its keys and {_REMOVED_WITH[kind]}"
-    ):
-        return 1
-    result = _request(arguments, kind, params)
-    if arguments.json:
-        print(json.dumps(result))
-        return 0
-    match arguments.subcommand:
-        case "show":
-            _show_one(arguments, kind, result)
-        case "create" | "new-key" | "new-ping-key":
-            show_key(arguments, result)
-        case "revoke-key":
-            print(f"Key {result['id']} is revoked.")
-        case "remove":
-            print(f"{kind.title()} {result['id']}, {result['name']}, is removed.")
-        case _:
-            due = "" if result["due_at"] is None else f", due {format_minute(result['due_at'])}"
-            print(f"{kind.title()} {result['id']} is {result['state']}{due}.")
-    if "warning" in result:
-        print(result["warning"])
-    return 0
-
-
-def run_list(arguments: argparse.Namespace, kind: Kind) -> int:
-    """Print all monitors of the kind. Return exit status 0."""
-    result = request_action(arguments, f"{kind}s/list")
-    if arguments.json:
-        print(json.dumps(result))
-    else:
-        _show_all(kind, result)
-    return 0
-
-
-def _request(arguments: argparse.Namespace, kind: Kind, params: dict[str, Any]) -> Any:
-    match arguments.subcommand:
+def add_shared_arguments(parser: argparse.ArgumentParser, kind: Kind, verb: str) -> None:
+    """Add the arguments of a verb that both kinds have."""
+    match verb:
         case "create":
-            return request_action(arguments, f"{kind}s/create", params)
-        case "set":
-            return request_action(arguments, f"{kind}s/set", {**params, "id": arguments.id})
-        case "show" | "remove":
-            return request_action(arguments, f"{kind}s/{arguments.subcommand}", {"id": arguments.id})
-        case "new-ping-key":
-            return request_action(arguments, "ping-keys/create", {"id": arguments.id})
-        case "new-key":
-            return request_action(arguments, "monitor-keys/create", {"kind": kind, "id": arguments.id})
+            parser.add_argument("name", metavar="NAME", help="what it is called in its environment")
+            add_environment_option(parser)
+        case "list":
+            add_environment_option(parser, is_filter=True)
+        case _:
+            add_name_argument(parser, kind, is_optional=verb == "show")
+    match verb:
+        case "rename":
+            parser.add_argument("name", metavar="NAME", help="its new name")
         case "revoke-key":
-            key = {"kind": kind, "id": arguments.id, "key_id": arguments.key_id}
-            return request_action(arguments, "monitor-keys/revoke", key)
-    return request_action(
-        arguments, f"{kind}s/pause", {"id": arguments.id, "paused": arguments.subcommand == "pause"}
+            parser.add_argument("key_id", type=int, metavar="KEY", help="ID of the key, as `show` lists it")
+        case "remove":
+            add_yes_argument(parser)
+
+
+def run_list(
+    arguments: argparse.Namespace,
+    api: Api,
+    kind: Kind,
+    show: Callable[[argparse.Namespace, list[dict[str, Any]]], None],
+) -> int:
+    """Print the monitors of a kind, the newest first. Return exit status 0."""
+    environment = (
+        None if arguments.environment is None else resolve_environment(api, arguments.environment).id
+    )
+    query = {"environment": environment, "state": getattr(arguments, "state", None)}
+    rows = api.get_all("monitors", f"{kind}s", query=query)
+    return print_result(arguments, rows, lambda rows: show(arguments, rows))
+
+
+def create(arguments: argparse.Namespace, api: Api, kind: Kind, settings: dict[str, Any]) -> dict[str, Any]:
+    """Create a monitor in the environment that the arguments name, and return its object with its keys."""
+    environment = resolve_environment(api, arguments.environment)
+    body = {"name": arguments.name, **settings}
+    created: dict[str, Any] = api.post("environments", environment.id, f"{kind}s", body=body)
+    return created
+
+
+def run_shared_verb(arguments: argparse.Namespace, api: Api, kind: Kind, show_key: ShowKey) -> int:
+    """Run a verb that both kinds have; `show_key` prints a new key. Return the exit status."""
+    monitor = find_monitor(api, kind, arguments.monitor)
+    path = ("monitors", f"{kind}s", monitor["id"])
+    match arguments.verb:
+        case "rename":
+            renamed = api.patch(*path, body={"name": arguments.name})
+            return print_result(
+                arguments,
+                renamed,
+                lambda new: print(f"{kind.title()} {monitor['name']} is called {new['name']} now."),
+            )
+        case "new-key":
+            key = api.post(*path, "keys")
+            return print_result(arguments, key, lambda key: show_key(api, monitor, key))
+        case "revoke-key":
+            revoked = _revoke_key(api, kind, monitor, arguments.key_id)
+            return print_result(
+                arguments, revoked, lambda key: print(f"Key {key['id']} of {monitor['name']} is revoked.")
+            )
+    consequence = f"remove {kind} {monitor['id']}, {monitor['name']}, with its keys and {_REMOVED_WITH[kind]}"
+    if not confirm(arguments, consequence):
+        return 1
+    return print_result(
+        arguments, api.delete(*path), lambda gone: print(f"{kind.title()} {gone['name']} is removed.")
     )
 
 
-def _show_all(kind: Kind, monitors: list[dict[str, Any]]) -> None:
-    # Imported here: rich is slow to import, and --json needs none of it.
-    from operator_cli.monitors.tables import show_heartbeats, show_queues
-
-    show = show_heartbeats if kind == "heartbeat" else show_queues
-    show(monitors)
-
-
-def _show_one(arguments: argparse.Namespace, kind: Kind, monitor: dict[str, Any]) -> None:
-    from operator_cli.monitors.tables import show_heartbeat, show_queue
-
-    if kind == "heartbeat":
-        show_heartbeat(monitor, ping_url_prefix(arguments))
-    else:
-        show_queue(monitor)
-
-
-def ping_url_prefix(arguments: argparse.Namespace) -> str:
-    """Return the part of ping URLs before the ping key."""
-    return get_base_url(arguments.data).removesuffix("/api") + "/ping/"
+def _revoke_key(api: Api, kind: Kind, monitor: Row, key_id: int) -> Any:
+    """Revoke a key of either kind: the numbers of monitor keys and ping keys are distinct. Raises `CommandFailed`."""
+    for keys in ("keys", "ping-keys") if kind == "heartbeat" else ("keys",):
+        try:
+            return api.delete("monitors", f"{kind}s", monitor["id"], keys, key_id)
+        except ApiRefused as error:
+            if error.exit_status != NOT_FOUND:
+                raise
+    raise NoSuchName(
+        f"{kind.title()} {monitor['name']} has no key {key_id}; `pharos {kind} show {monitor['id']}` lists its keys."
+    )

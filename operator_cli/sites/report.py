@@ -1,15 +1,15 @@
 """Command `pharos report`: visits of a site, as a page or as JSON."""
 
 import argparse
-import json
-import sys
+from typing import Any
 
-from operator_cli.control_client import (
-    WHICH_INSTALLATION_AND_STORE,
-    add_data_and_json_arguments,
-    request_action,
-)
-from operator_cli.sites.site import format_tracker_tag
+from operator_cli.api.client import Api, open_api
+from operator_cli.api.problems import ApiRefused
+from operator_cli.arguments import add_client_arguments
+from operator_cli.errors import NOT_FOUND
+from operator_cli.messages import print_result
+from operator_cli.sites.find_site import list_site, tracker_tag
+from operator_cli.sites.site import add_site_argument
 
 _FILTERS = {
     "path": "visits that viewed this page: /pricing",
@@ -18,7 +18,6 @@ _FILTERS = {
     "device": "Desktop, Mobile or Tablet",
     "country": "visits from this country, two letters: NO",
 }
-_WIDTH_WITHOUT_TERMINAL = 100
 
 
 def register_report(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -26,37 +25,39 @@ def register_report(commands: "argparse._SubParsersAction[argparse.ArgumentParse
         "report",
         help="show who visits a site",
         description="Visits of a site: metrics with their change, pages, sources, goals, page speed. docs/analytics.md "
-        f"describes how each is counted. {WHICH_INSTALLATION_AND_STORE}",
+        "describes how each is counted.",
     )
-    parser.add_argument("site", metavar="SITE", help="ID, tracker ID or name")
+    add_site_argument(parser, is_optional=True)
     parser.add_argument(
         "--days", default="30", metavar="N", help="up to today: 1 (by the hour), 7, 30 (default), 90 or 365"
     )
     for name, summary in _FILTERS.items():
         parser.add_argument(f"--{name}", metavar=name.upper(), help=summary)
-    add_data_and_json_arguments(parser)
+    add_client_arguments(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    by_id = arguments.site.isascii() and arguments.site.isdigit()
-    report = request_action(
-        arguments,
-        "sites/report",
-        {
-            "id" if by_id else "name": arguments.site,
-            "days": arguments.days,
-            "filters": {name: getattr(arguments, name) for name in _FILTERS},
-        },
-    )
-    if arguments.json:
-        print(json.dumps(report))
-        return 0
-    # Imported here: rich is slow to import, and --json needs none of it.
-    from rich.console import Console
+    api = open_api(arguments)
 
-    from operator_cli.sites.report_page import show_report
+    def show(report: dict[str, Any]) -> None:
+        # Imported here: rich is slow to import, and --json needs none of it.
+        from operator_cli.sites.report_page import is_empty, make_console, show_report
 
-    console = Console(width=None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL, highlight=False)
-    show_report(console, report, format_tracker_tag(arguments.data, report["site"]["tracker_id"]))
-    return 0
+        # The list of sites reads the column store, so it is read only for a page that shows the tag.
+        tag = tracker_tag(api, list_site(api, str(report["site"]["id"]))) if is_empty(report) else ""
+        show_report(make_console(report, is_wide=arguments.wide), report, tag)
+
+    return print_result(arguments, _read_report(arguments, api), show)
+
+
+def _read_report(arguments: argparse.Namespace, api: Api) -> Any:
+    query = {"days": arguments.days, **{name: getattr(arguments, name) for name in _FILTERS}}
+    name: str | None = arguments.site
+    if name is not None and name.isdecimal():
+        try:
+            return api.get("analytics", "sites", name, "report", query=query)
+        except ApiRefused as error:
+            if error.exit_status != NOT_FOUND:
+                raise
+    return api.get("analytics", "sites", list_site(api, name)["id"], "report", query=query)

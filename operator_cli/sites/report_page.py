@@ -9,7 +9,13 @@ from rich.text import Text
 
 from operator_cli.messages import qualify_commands
 from operator_cli.sites.report_chart import show_series
-from operator_cli.sites.report_tables import LISTS, show_goals, show_lists, show_page_speed
+from operator_cli.sites.report_tables import (
+    LISTS,
+    measure_lists,
+    show_goals,
+    show_lists,
+    show_page_speed,
+)
 from operator_cli.terminal_text import sanitize
 
 _METRICS = {
@@ -25,10 +31,18 @@ _PANEL_WIDTH = 16
 _LOWER_IS_BETTER = ("bounce_rate",)
 
 
+def make_console(report: dict[str, Any], *, is_wide: bool) -> Console:
+    """Return the console of the terminal, or one on which the names in the lists are not cut."""
+    console = Console(highlight=False)
+    if is_wide:
+        console.width = max(console.width, measure_lists(report))
+    return console
+
+
 def show_report(console: Console, report: dict[str, Any], tag: str) -> None:
     """Print the report document of the API. `tag` is the script tag to show if there are no visits."""
     _show_head(console, report)
-    if _is_empty(report):
+    if is_empty(report):
         _show_nothing(console, report, tag)
         return
     days = report["period"]["days"]
@@ -52,7 +66,8 @@ def _show_head(console: Console, report: dict[str, Any]) -> None:
     console.print()
 
 
-def _is_empty(report: dict[str, Any]) -> bool:
+def is_empty(report: dict[str, Any]) -> bool:
+    """Return True for a report without visits."""
     counts = ("pageviews", "visitors", "visits")
     return not any(report["metrics"][name]["value"] for name in counts) and not any(
         report[name] for name in LISTS

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -35,6 +36,8 @@ _RATINGS = {"good": "green", "needs-improvement": "yellow", "poor": "red"}
 _BAR_WIDTH = 10
 _MIN_NAME_WIDTH = 20
 _TABLE_GAP = 2
+# Of a bar and two numbers, with gaps.
+_NUMBERS_WIDTH = 40
 _MIN_WIDTH_FOR_TWO = 88
 
 
@@ -52,6 +55,13 @@ def show_lists(console: Console, report: dict[str, Any]) -> None:
         row.add_row(*tables[start : start + tables_per_row])
         console.print(row)
         console.print()
+
+
+def measure_lists(report: dict[str, Any]) -> int:
+    """Return the width at which `show_lists` and `show_goals` show each name in full."""
+    entries = [entry for name in (*LISTS, "goals") for entry in report[name]]
+    longest = max((cell_len(sanitize(entry["name"])) for entry in entries), default=0)
+    return 2 * (longest + _NUMBERS_WIDTH) + _TABLE_GAP
 
 
 def _make_list_table(title: str, number: str, entries: list[dict[str, Any]], width: int) -> Table:

@@ -1,43 +1,85 @@
-"""Commands `pharos site …` and `sites`."""
+"""`pharos site create|list|show|rename|add-domain|remove-domain|set-timezone|goal|remove-goal|remove`, and
+`pharos sites`."""
 
 import argparse
-import json
-from pathlib import Path
-from typing import Any
+from http import HTTPStatus
+from typing import Any, Final
 
-from operator_cli.arguments import add_subcommands, add_yes_argument, confirm
-from operator_cli.control_client import WHICH_INSTALLATION, add_data_and_json_arguments, request_action
-from operator_cli.credentials import get_base_url
+from operator_cli.api.client import Api, open_api
+from operator_cli.api.names import Row, resolve_project, resolve_row
+from operator_cli.api.problems import ApiRefused
+from operator_cli.arguments import (
+    add_client_arguments,
+    add_project_argument,
+    add_verbs,
+    add_yes_argument,
+    complete,
+    confirm,
+)
+from operator_cli.errors import CommandFailed, UsageError
+from operator_cli.messages import print_result
+from operator_cli.sites.find_site import find_site, tracker_tag
 
-_SUBCOMMANDS = {
+_VERBS = {
     "create": "create a site; prints the script tag for its pages",
     "list": "list sites with their newest events",
     "show": "show one with its goals and its dropped events",
+    "rename": "change its name",
     "add-domain": "accept events from one more origin",
     "remove-domain": "refuse events from an origin, within 5 s",
     "set-timezone": "set the time zone of its days, past ones included",
     "goal": "add a goal: an event or a path",
     "remove-goal": "remove a goal; its conversions stay stored",
-    "remove": "remove one with its goals; its events are no longer shown and stay stored until their retention ends",
+    "remove": "remove one with its goals",
 }
+_DESCRIPTIONS = {
+    "create": "Events are accepted from its domains only.",
+    "goal": "It also counts past visits.",
+    "remove": "Its events are no longer shown, and stay stored until their retention ends.",
+}
+_MAX_ATTEMPTS: Final = 5
 
 
 def register_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "site",
-        help="create, list, show, change and remove websites that are measured, and their goals",
-        description="Websites whose visits are measured, without cookies. `pharos report` shows the visits. "
-        f"{WHICH_INSTALLATION} Events are read from PHAROS_CLICKHOUSE_URL then.",
+        help="websites that are measured, and their goals",
+        description="Websites whose visits are measured, without cookies. `pharos report` shows the visits.",
     )
-    add_subcommands(parser, _SUBCOMMANDS, _run, _add_arguments)
+    add_verbs(parser, _VERBS, _run, _add_arguments, _DESCRIPTIONS)
 
 
-def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    if name not in ("create", "list"):
-        parser.add_argument("id", type=int, metavar="ID", help="ID as `list` shows it")
-    match name:
-        case "create":
-            _add_create_arguments(parser)
+def register_sites(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "sites",
+        help="show all sites at a glance",
+        description="Sites with their domains and newest events.",
+    )
+    add_client_arguments(parser)
+    parser.set_defaults(run=_run_list)
+
+
+def add_site_argument(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
+    """Add `SITE`."""
+    site = parser.add_argument(
+        "site",
+        metavar="SITE",
+        nargs="?" if is_optional else None,
+        help="its name, ID or tracker ID" + ("; the only one if left out" if is_optional else ""),
+    )
+    complete(site, "site")
+
+
+def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
+    if verb == "create":
+        _add_create_arguments(parser)
+        return
+    if verb == "list":
+        return
+    add_site_argument(parser, is_optional=verb == "show")
+    match verb:
+        case "rename":
+            parser.add_argument("name", metavar="NAME", help="its new name")
         case "add-domain" | "remove-domain":
             parser.add_argument("origin", metavar="ORIGIN", help="https://shop.example")
         case "set-timezone":
@@ -48,12 +90,15 @@ def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
             target.add_argument("--path", metavar="PATH", help="reached by views of this page: /welcome")
             parser.add_argument("--name", help="its name (the event or the path)")
         case "remove-goal":
-            parser.add_argument("goal_id", type=int, metavar="GOAL_ID", help="ID as `show` shows it")
+            parser.add_argument("goal", metavar="GOAL", help="its name or ID")
         case "remove":
             add_yes_argument(parser)
 
 
 def _add_create_arguments(create: argparse.ArgumentParser) -> None:
+    create.add_argument("name", metavar="NAME", nargs="?", help="what it is called (the first domain's host)")
+    # The spelling of earlier versions.
+    create.add_argument("--name", help=argparse.SUPPRESS, dest="name_flag")
     create.add_argument(
         "--domain",
         action="append",
@@ -62,101 +107,141 @@ def _add_create_arguments(create: argparse.ArgumentParser) -> None:
         help="where its pages are: https://shop.example, https://*.shop.example; may be given several times",
         dest="domains",
     )
-    create.add_argument("--name", help="its name (the first domain's host)")
     create.add_argument("--timezone", metavar="ZONE", help="time zone of its days: Europe/Oslo (UTC)")
-    create.add_argument(
-        "--project", metavar="ID", help="prj_…; may be left out where there is only one", dest="project_id"
-    )
+    add_project_argument(create, dest="project")
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.subcommand == "list":
-        return run_list(arguments)
-    if arguments.subcommand == "remove" and not confirm(
-        arguments, f"remove site {arguments.id} with its goals, and refuse its events"
+    api = open_api(arguments)
+    match arguments.verb:
+        case "list":
+            return _run_list(arguments)
+        case "create":
+            return print_result(arguments, _create(arguments, api), lambda site: _show_created(api, site))
+    site = find_site(api, arguments.site)
+    path = ("analytics", "sites", site["id"])
+    match arguments.verb:
+        case "show":
+            return _show(arguments, api, site)
+        case "rename":
+            renamed = api.patch(*path, body={"name": arguments.name})
+            return print_result(
+                arguments, renamed, lambda new: print(f"Site {site['name']} is called {new['name']} now.")
+            )
+        case "add-domain" | "remove-domain":
+            return print_result(arguments, change_domains(arguments, api, site), _show_domains)
+        case "set-timezone":
+            changed = api.patch(*path, body={"timezone": arguments.timezone})
+            return print_result(
+                arguments,
+                changed,
+                lambda site: print(f"The days of site {site['name']} are those of {site['timezone']}."),
+            )
+        case "goal":
+            body = {name: getattr(arguments, name) for name in ("name", "event", "path")}
+            goal = api.post(*path, "goals", body=body)
+            return print_result(
+                arguments,
+                goal,
+                lambda goal: print(f"Goal {goal['id']} of site {site['name']}: {goal['name']}"),
+            )
+        case "remove-goal":
+            goal = resolve_row(api, *path, "goals", name=arguments.goal, noun="goal", keys=("id", "name"))
+            return print_result(
+                arguments,
+                api.delete(*path, "goals", goal["id"]),
+                lambda goal: print(f"Goal {goal['name']} of site {site['name']} is removed."),
+            )
+    if not confirm(
+        arguments, f"remove site {site['id']}, {site['name']}, with its goals, and refuse its events"
     ):
         return 1
-    result = _request(arguments)
-    if arguments.json:
-        print(json.dumps(result))
-        return 0
-    _show(arguments, result)
-    if "warning" in result:
-        print(result["warning"])
-    return 0
+    return print_result(arguments, api.delete(*path), _show_removed)
 
 
-def run_list(arguments: argparse.Namespace) -> int:
-    """Print all sites. Return exit status 0."""
-    result = request_action(arguments, "sites/list")
-    if arguments.json:
-        print(json.dumps(result))
-    else:
-        # Imported here: rich is slow to import, and --json needs none of it.
+def _run_list(arguments: argparse.Namespace) -> int:
+    def show(sites: list[dict[str, Any]]) -> None:
+        # Imported here and below: rich is slow to import, and --json needs none of it.
         from operator_cli.sites.tables import show_sites
 
-        show_sites(result)
-    return 0
+        show_sites(arguments, sites)
+
+    return print_result(arguments, open_api(arguments).get_all("analytics", "sites"), show)
 
 
-def _request(arguments: argparse.Namespace) -> Any:
-    match arguments.subcommand:
-        case "create":
-            names = ("domains", "name", "timezone", "project_id")
-            return request_action(
-                arguments, "sites/create", {name: getattr(arguments, name) for name in names}
-            )
-        case "show" | "remove":
-            return request_action(arguments, f"sites/{arguments.subcommand}", {"id": arguments.id})
-        case "add-domain":
-            return request_action(arguments, "sites/domains", {"id": arguments.id, "add": [arguments.origin]})
-        case "remove-domain":
-            return request_action(
-                arguments, "sites/domains", {"id": arguments.id, "remove": [arguments.origin]}
-            )
-        case "set-timezone":
-            params = {"id": arguments.id, "timezone": arguments.timezone}
-            return request_action(arguments, "sites/timezone", params)
-        case "goal":
-            names = ("id", "name", "event", "path")
-            return request_action(
-                arguments, "sites/goals-add", {name: getattr(arguments, name) for name in names}
-            )
-    return request_action(arguments, "sites/goals-remove", {"id": arguments.id, "goal_id": arguments.goal_id})
+def _create(arguments: argparse.Namespace, api: Api) -> Any:
+    if arguments.name is not None and arguments.name_flag is not None:
+        raise UsageError(f"{arguments.name!r} and --name are two names: leave one of them out.")
+    project = resolve_project(api, arguments.project)
+    body = {
+        "name": arguments.name_flag if arguments.name is None else arguments.name,
+        "domains": arguments.domains,
+        "timezone": arguments.timezone,
+    }
+    return api.post("projects", project.id, "sites", body=body)
 
 
-def _show(arguments: argparse.Namespace, result: dict[str, Any]) -> None:
-    match arguments.subcommand:
-        case "create":
-            print(
-                f"Site {result['id']}, tracker ID {result['tracker_id']}. Put this into the head of its pages:\n"
-            )
-            print(f"  {format_tracker_tag(arguments.data, result['tracker_id'])}")
-        case "show":
-            from operator_cli.sites.tables import show_site
+def _show(arguments: argparse.Namespace, api: Api, site: Row) -> int:
+    path = ("analytics", "sites", site["id"])
+    details = site if "dropped_events" in site else api.get(*path)
+    whole = {**details, "goals": api.get_all(*path, "goals")}
 
-            show_site(result, format_tracker_tag(arguments.data, result["tracker_id"]))
-        case "add-domain" | "remove-domain":
-            print(f"Site {result['id']} accepts events from {', '.join(result['domains'])}.")
-        case "set-timezone":
-            print(f"The days of site {result['id']} are those of {result['timezone']}.")
-        case "goal":
-            print(f"Goal {result['id']} of site {result['site_id']}: {result['name']}")
-        case "remove-goal":
-            print(f"Goal {result['id']} is removed.")
-        case "remove":
-            print(f"Site {result['id']}, {result['name']}, is removed. Remove its script tag from the pages.")
+    def show(whole: dict[str, Any]) -> None:
+        from operator_cli.sites.tables import show_site
+
+        show_site(arguments, whole, tracker_tag(api, whole))
+
+    return print_result(arguments, whole, show)
 
 
-def register_sites(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser(
-        "sites", help="show all sites at a glance", description=f"Sites. {WHICH_INSTALLATION}"
-    )
-    add_data_and_json_arguments(parser)
-    parser.set_defaults(run=run_list)
+def change_domains(arguments: argparse.Namespace, api: Api, site: Row) -> Any:
+    """Add or remove a domain, and return the site. Raises `CommandFailed`.
+
+    Repeats the change if somebody else has changed the site meanwhile.
+    """
+    path = ("analytics", "sites", site["id"])
+    for _ in range(_MAX_ATTEMPTS):
+        present = api.request("GET", *path)
+        domains = _changed_domains(arguments, present.data)
+        try:
+            return api.patch(*path, body={"domains": domains}, etag=present.etag)
+        except ApiRefused as error:
+            if error.status != HTTPStatus.PRECONDITION_FAILED:
+                raise
+    raise CommandFailed("Others keep changing this site at this moment. Run the command again.")
 
 
-def format_tracker_tag(data: Path, tracker_id: str) -> str:
-    """Return the script tag that loads the tracker, from the installation whose credentials are in `data`."""
-    host = get_base_url(data).removesuffix("/api")
-    return f'<script defer src="{host}/tracker/v1.js" data-site="{tracker_id}"></script>'
+def _changed_domains(arguments: argparse.Namespace, site: Row) -> list[str]:
+    # Imported here: other verbs do not need it.
+    from pipeline_contracts.origins import normalize_origin
+
+    domains = list(site["domains"])
+    if arguments.verb == "add-domain":
+        # As it is: the API normalizes it, and ignores one that the site has already.
+        return [*domains, arguments.origin]
+    try:
+        origin = normalize_origin(arguments.origin)
+    except ValueError as error:
+        raise UsageError(f"{error}.") from None
+    if origin not in domains:
+        raise CommandFailed(f"Site {site['name']} has no domain {origin}; it has {', '.join(domains)}.")
+    domains.remove(origin)
+    if not domains:
+        raise CommandFailed(
+            f"{origin} is the only domain of site {site['name']}. Add another one first: "
+            f"`pharos site add-domain {site['id']} ORIGIN`."
+        )
+    return domains
+
+
+def _show_created(api: Api, site: dict[str, Any]) -> None:
+    print(f"Site {site['id']}, tracker ID {site['tracker_id']}. Put this into the head of its pages:\n")
+    print(f"  {tracker_tag(api, site)}")
+
+
+def _show_domains(site: dict[str, Any]) -> None:
+    print(f"Site {site['name']} accepts events from {', '.join(site['domains'])}.")
+
+
+def _show_removed(site: dict[str, Any]) -> None:
+    print(f"Site {site['name']} is removed. Remove its script tag from the pages.")

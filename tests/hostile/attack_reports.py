@@ -132,28 +132,27 @@ def open_accounts(platform: PlatformProcess) -> tuple[Mapping[str, Any], Mapping
     """Return the credentials and sites of the first and of another account: `token`, `site`, `key`."""
     first = platform.credentials
     owner = ("--owner-name", "Nora", "--owner-email", "nora@neighbour.example")
-    account = _made(platform, "account", "create", "Neighbour", *owner)
-    project = _made(platform, "project", "create", "Shop", "--account", str(account["id"]))
-    site = _made(platform, "site", "create", "--project", project["id"], "--domain", "https://n.example")
-    wanted = (
-        "--account",
-        str(account["id"]),
-        "--person",
-        "nora@neighbour.example",
-        "--scope",
-        "analytics:read",
-    )
-    token = _made(platform, "token", "create", *wanted)
+    account = _run(platform, "account", "create", "Neighbour", *owner)
+    token = _run(platform, "token", "create", "--local", "--account", account["slug"])["api_token"]
+    project = _post(platform, token, "/v1/projects", {"name": "Shop"})
+    site = _post(platform, token, f"/v1/projects/{project['id']}/sites", {"domains": ["https://n.example"]})
     return (
         {"token": first["api_token"], "site": first["site"]["id"]},
-        {"token": token["api_token"], "site": site["id"], "key": first["ingest_key"]},
+        {"token": token, "site": site["id"], "key": first["ingest_key"]},
     )
 
 
-def _made(platform: PlatformProcess, *arguments: str) -> Any:
+def _run(platform: PlatformProcess, *arguments: str) -> Any:
     done = platform.run(*arguments, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def _post(platform: PlatformProcess, token: str, path: str, body: Mapping[str, Any]) -> Any:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    made = platform.request("POST", f"/api{path}", body=json.dumps(body).encode(), headers=headers)
+    assert made.status == 201, made
+    return made.json["data"]
 
 
 async def run(platform: PlatformProcess, at_once: int, seconds: float) -> Delays:

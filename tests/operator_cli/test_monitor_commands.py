@@ -1,5 +1,4 @@
-"""`pharos heartbeat`, `heartbeats`, `queue` and `queues` on both kinds of installation: a running `pharos up`, and the
-engines of separate processes."""
+"""`pharos heartbeat`, `heartbeats`, `queue` and `queues` on a running `pharos up`."""
 
 import argparse
 import json
@@ -12,151 +11,124 @@ from pathlib import Path
 import pytest
 
 from operator_cli.durations import parse_duration
-from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed
-from pipeline_contracts.rate_limits import RateLimit
-from storage_backends.key_directory.interface import KeyEntry
-from storage_backends.key_directory.redis import open_redis_key_directory
+from pipeline_contracts.credentials import CredentialKind, is_well_formed
 from tests.operator_cli.run_with_time_limits import program_with_time_limits
-from tests.support.commands import CLEAN_ENVIRONMENT, RunCommand, command_runner, expect_refusal, run_json
+from tests.support.commands import (
+    CLEAN_ENVIRONMENT,
+    RunCommand,
+    command_runner,
+    expect_refusal,
+    run_json,
+    run_text,
+)
 from tests.support.platform_process import PlatformProcess
 
 
-def test_heartbeats_are_created_listed_paused_and_removed(pharos: RunCommand) -> None:
+def test_heartbeats_are_created_listed_changed_and_paused(pharos: RunCommand) -> None:
     options = ("--cron", "0 3 * * *", "--timezone", "Europe/Oslo", "--grace", "30m", "--max-runtime", "2h")
     created = run_json(pharos, "heartbeat", "create", "nightly [red]", *options, "--failures", "2")
-    assert is_well_formed(created["key"], CredentialKind.MONITOR_KEY)
+    assert is_well_formed(created["key"]["key"], CredentialKind.MONITOR_KEY)
     number = str(created["id"])
     shown = run_json(pharos, "heartbeat", "show", number)
     names = ("name", "cron", "timezone", "grace_seconds", "max_runtime_seconds", "failures_before_down")
     assert [shown[name] for name in names] == ["nightly [red]", "0 3 * * *", "Europe/Oslo", 1800, 7200, 2]
     assert (shown["state"], shown["runs"]) == ("new", [])
-    assert run_json(pharos, "heartbeat", "pause", number)["state"] == "paused"
-    assert run_json(pharos, "heartbeats") == run_json(pharos, "heartbeat", "list")
-    assert "paused" in {one["state"] for one in run_json(pharos, "heartbeats")}
-    resumed = pharos("heartbeat", "resume", number)
-    assert (resumed.returncode, resumed.stdout) == (0, f"Heartbeat {number} is new.\n")
-    output = pharos("heartbeat", "show", number).stdout
-    assert all(part in output for part in ("nightly [red]", "0 3 * * * Europe/Oslo", "30m", "2h"))
+    assert shown["ping_keys"] == [created["ping_key"]]
+    # By its name, its environment and name, and its whole path.
+    assert run_json(pharos, "heartbeat", "pause", "nightly [red]")["state"] == "paused"
+    assert run_text(pharos, "heartbeats", "--state", "paused", "-q") == f"{number}\n"
+    assert run_text(pharos, "heartbeat", "resume", "production/nightly [red]") == (
+        "Heartbeat nightly [red] is new.\n"
+    )
+    changed = run_json(pharos, "heartbeat", "set", number, "--every", "2h", "--failures", "3")
+    assert [changed[name] for name in ("period_seconds", "cron", "failures_before_down")] == [7200, None, 3]
+    path = f"{changed['project']['slug']}/production/nightly [red]"
+    output = run_text(pharos, "heartbeat", "rename", path, "hourly")
+    assert output == "Heartbeat nightly [red] is called hourly now.\n"
+    page = run_text(pharos, "heartbeat", "show", "hourly")
+    for part in ("hourly", "every 2h", "30m", created["ping_key"]["urls"]["success"], "no runs"):
+        assert part in page, part
+    listed = run_text(pharos, "heartbeats")
+    assert "hourly" in listed and "first-heartbeat" in listed and "every 2h" in listed
+    assert run_json(pharos, "heartbeats") == run_json(
+        pharos, "heartbeat", "list", "--environment", "production"
+    )
 
 
-def test_queues_are_created_listed_and_removed(pharos: RunCommand) -> None:
+def test_queues_are_created_listed_and_shown(pharos: RunCommand) -> None:
     created = run_json(pharos, "queue", "create", "mail")
     shown = run_json(pharos, "queue", "show", str(created["id"]))
-    assert (shown["name"], shown["pending"], shown["workers"]) == ("mail", None, [])
-    assert run_json(pharos, "queues") == run_json(pharos, "queue", "list")
-    for command in (["queues"], ["queue", "list"], ["queue", "show", str(created["id"])]):
-        done = pharos(*command)
-        assert (done.returncode, done.stderr, "mail" in done.stdout) == (0, "", True)
-        assert created["key"] not in done.stdout
+    assert (shown["name"], shown["pending"], shown["workers"]["busy"]) == ("mail", None, 0)
+    assert shown["worker_list"] == []
+    assert run_text(pharos, "queue", "rename", "mail", "post") == "Queue mail is called post now.\n"
+    for command in (["queues"], ["queue", "show", "post"]):
+        output = run_text(pharos, *command)
+        assert "post" in output and created["key"]["key"] not in output
 
 
-def test_the_settings_of_a_heartbeat_are_changed(pharos: RunCommand) -> None:
-    number = str(run_json(pharos, "heartbeat", "create", "to be changed", "--period", "1h")["id"])
-    options = ("--cron", "0 3 * * *", "--timezone", "Europe/Oslo", "--grace", "30m")
-    output = run_json(pharos, "heartbeat", "set", number, *options)
-    assert output == {
-        name: value for name, value in run_json(pharos, "heartbeat", "show", number).items() if name in output
-    }
-    done = pharos("heartbeat", "set", number, "--period", "2h", "--max-runtime", "1d", "--failures", "3")
-    assert (done.returncode, done.stdout) == (0, f"Heartbeat {number} is new.\n")
-    shown = run_json(pharos, "heartbeat", "show", number)
-    names = (
-        "period_seconds",
-        "cron",
-        "timezone",
-        "grace_seconds",
-        "max_runtime_seconds",
-        "failures_before_down",
-    )
-    assert [shown[name] for name in names] == [7200, None, "Europe/Oslo", 1800, 86_400, 3]
-    assert expect_refusal(pharos, "heartbeat", "set", number).startswith("Say what to change: ")
-
-
-@pytest.mark.parametrize(("kind", "goes_too"), [("heartbeat", "runs"), ("queue", "workers")])
-def test_removing_requires_confirmation(pharos: RunCommand, kind: str, goes_too: str) -> None:
+@pytest.mark.parametrize(("kind", "removed_too"), [("heartbeat", "runs"), ("queue", "workers")])
+def test_removing_requires_confirmation(pharos: RunCommand, kind: str, removed_too: str) -> None:
     schedule = ["--period", "1h"] if kind == "heartbeat" else []
-    created, retained = (run_json(pharos, kind, "create", f"removed {n}", *schedule) for n in range(2))
-    number = str(created["id"])
-    assert expect_refusal(pharos, kind, "remove", number) == (
-        f"Without a terminal nobody can be asked whether to remove {kind} {number} with its keys and {goes_too}: "
-        "add --yes to do it."
+    number = str(run_json(pharos, kind, "create", "removed", *schedule)["id"])
+    assert expect_refusal(pharos, kind, "remove", "removed") == (
+        f"Without a terminal nobody can be asked whether to remove {kind} {number}, removed, with its keys and "
+        f"{removed_too}: add --yes to do it."
     )
-    done = pharos(kind, "remove", number, "--yes")
-    assert (done.returncode, done.stdout) == (0, f"{kind.title()} {number}, removed 0, is removed.\n")
-    there = [one["id"] for one in run_json(pharos, kind, "list")]
-    assert created["id"] not in there and retained["id"] in there
-    again = expect_refusal(pharos, kind, "remove", number, "--yes")
-    assert again == f"There is no {kind} {number}; `pharos {kind} list` shows all."
-    output = run_json(pharos, kind, "remove", str(retained["id"]), "--yes")
-    assert output == {"id": retained["id"], "name": "removed 1", "removed": True}
+    assert run_text(pharos, kind, "remove", number, "--yes") == f"{kind.title()} removed is removed.\n"
+    assert int(number) not in [row["id"] for row in run_json(pharos, f"{kind}s")]
+    again = expect_refusal(pharos, kind, "remove", number, "--yes", status=5)
+    assert again.startswith(f"There is no {kind} '{number}'. There are: ")
 
 
 @pytest.mark.parametrize("kind", ["heartbeat", "queue"])
 def test_keys_are_shown_once_and_revoked(pharos: RunCommand, kind: str) -> None:
-    schedule = ["--period", "1h"] if kind == "heartbeat" else []
-    done = pharos(kind, "create", "told once", *schedule)
-    assert done.returncode == 0
-    first, _, rest = done.stdout.partition("\n")
-    assert first.endswith("Its key, shown this once:")
-    key, number = rest.partition("\n")[0], first.split()[1].rstrip(".")
+    schedule = ["--every", "1h"] if kind == "heartbeat" else []
+    created = run_text(pharos, kind, "create", "shown once", *schedule)
+    first, key, *_ = created.splitlines()
     assert is_well_formed(key, CredentialKind.MONITOR_KEY)
+    number = first.split()[1].rstrip(",")
     other = run_json(pharos, kind, "new-key", number)
     assert other["key"] != key
-    assert key not in pharos(kind, "show", number).stdout + pharos(f"{kind}s").stdout
+    assert key not in run_text(pharos, kind, "show", number) + run_text(pharos, f"{kind}s")
     keys = run_json(pharos, kind, "show", number)["keys"]
-    assert [one["state"] for one in keys] == ["live", "live"]
-    revoked = pharos(kind, "revoke-key", number, str(keys[0]["id"]))
-    assert revoked.stdout == f"Key {keys[0]['id']} is revoked.\n"
-    assert [one["state"] for one in run_json(pharos, kind, "show", number)["keys"]] == ["revoked", "live"]
+    assert [key["state"] for key in keys] == ["live", "live"]
+    assert (
+        run_text(pharos, kind, "revoke-key", "shown once", str(keys[1]["id"]))
+        == f"Key {keys[1]['id']} of shown once is revoked.\n"
+    )
+    assert f"keys         {other['id']} (1 revoked)\n" in run_text(pharos, kind, "show", number)
+    assert expect_refusal(pharos, kind, "revoke-key", number, "9999", status=5) == (
+        f"{kind.title()} shown once has no key 9999; `pharos {kind} show {number}` lists its keys."
+    )
 
 
-@pytest.mark.parametrize(
-    ("command", "output"),
-    [
-        (["heartbeat", "create", "x", "--period", "1h", "--timezone", "Mars"], "'Mars' is no time zone"),
-        (["heartbeat", "create", "x", "--period", "1h", "--environment", "env_no"], "no environment env_no"),
-        (["heartbeat", "show", "9999"], "There is no heartbeat 9999; `pharos heartbeat list` shows all."),
-        (["queue", "new-key", "9999"], "There is no queue 9999; `pharos queue list` shows all."),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
-)
-def test_impossible_requests_fail_with_one_sentence(
-    pharos: RunCommand, command: list[str], output: str
-) -> None:
-    assert output in expect_refusal(pharos, *command)
+def test_ping_keys_are_created_and_revoked(pharos: RunCommand) -> None:
+    """The first heartbeat has none: showing it creates none."""
+    assert run_json(pharos, "heartbeat", "show", "first-heartbeat")["ping_keys"] == []
+    page = run_text(pharos, "heartbeat", "show", "first-heartbeat")
+    assert "`pharos heartbeat new-ping-key 1` makes a ping URL" in page
+    made = run_json(pharos, "heartbeat", "new-ping-key", "first-heartbeat")
+    assert made["urls"]["success"] in run_text(pharos, "heartbeat", "show", "1")
+    revoked = run_json(pharos, "heartbeat", "revoke-key", "1", str(made["id"]))
+    assert (revoked["id"], revoked["state"]) == (made["id"], "revoked")
+    line = f"{'ping key ' + str(made['id']):<12} revoked\n"
+    assert line in run_text(pharos, "heartbeat", "show", "1")
 
 
-def test_duplicate_names_are_refused(pharos: RunCommand) -> None:
-    for command in (["heartbeat", "create", "twice", "--period", "1h"], ["queue", "create", "twice"]):
-        assert pharos(*command).returncode == 0
-        again = pharos(*command)
-        assert again.returncode == 1
-        assert again.stderr == "pharos: The environment has one of the name 'twice' already.\n"
-
-
-async def _look_up(redis_url: str, key: str) -> KeyEntry | None:
-    """Return what an edge without a cache finds for the key."""
-    directory = await open_redis_key_directory(redis_url, follow=False)
-    try:
-        return await directory.find(digest_credential(key))
-    finally:
-        await directory.close()
-
-
-async def test_a_monitor_created_on_engines_is_known_at_the_edges(
-    on_engines: RunCommand, own_redis_url: str
-) -> None:
-    """The key is in Redis at once, and removed when it is revoked."""
-    created = run_json(on_engines, "heartbeat", "create", "told the edges", "--period", "90s")
-    entry = await _look_up(own_redis_url, created["key"])
-    assert entry is not None
-    assert (entry.monitor, entry.limit) == (f"heartbeat/{created['id']}", RateLimit(10, 20))
-    run_json(on_engines, "heartbeat", "revoke-key", str(created["id"]), str(created["key_id"]))
-    assert await _look_up(own_redis_url, created["key"]) is None
-    other = run_json(on_engines, "heartbeat", "new-key", str(created["id"]))
-    assert await _look_up(own_redis_url, other["key"]) is not None
-    run_json(on_engines, "heartbeat", "remove", str(created["id"]), "--yes")
-    assert await _look_up(own_redis_url, other["key"]) is None
+def test_impossible_requests_say_why(pharos: RunCommand) -> None:
+    create = ("heartbeat", "create", "x", "--every", "1h")
+    for command, status, message in (
+        ((*create, "--timezone", "Mars"), 1, "  timezone: 'Mars' is no time zone."),
+        ((*create, "--environment", "nobody"), 5, "There is no environment 'nobody'."),
+        (("heartbeat", "create", "first-heartbeat", "--every", "1h"), 1, "has a heartbeat with the name"),
+        (("heartbeat", "show", "first-hartbeat"), 5, "Did you mean 'first-heartbeat'?"),
+        (("heartbeat", "output", "first-heartbeat"), 5, "of first-heartbeat has an output."),
+        (("queue", "create", "default"), 1, "has a queue with the name 'default' already."),
+        (("queue", "new-key", "9999"), 5, "There is no queue '9999'."),
+    ):
+        done = pharos(*command)
+        assert (done.returncode, done.stdout) == (status, ""), done
+        assert message in done.stderr, done
 
 
 def _line(output: str, word: str) -> str:
@@ -186,7 +158,6 @@ def test_the_printed_commands_work_as_pasted(on_socket: PlatformProcess, tmp_pat
 def test_the_printed_ping_url_works_as_pasted(on_socket: PlatformProcess, tmp_path: Path) -> None:
     """Run the crontab line and the script with the system's shell and curl."""
     output = on_socket.run("heartbeat", "create", "pinged", "--period", "1h", "--failures", "9").stdout
-    number = output.split()[1].rstrip(".")
     _, _, crontab = _line(output, "0 3 * * *").partition("* * *")
     failing = crontab.replace("/usr/local/bin/backup", "exit_with() { return $1; }; exit_with 3")
     script = (
@@ -197,7 +168,7 @@ def test_the_printed_ping_url_works_as_pasted(on_socket: PlatformProcess, tmp_pa
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
     def runs() -> list[dict[str, object]]:
-        found: list[dict[str, object]] = run_json(on_socket.run, "heartbeat", "show", number)["runs"]
+        found: list[dict[str, object]] = run_json(on_socket.run, "heartbeat", "runs", "pinged")
         return found
 
     deadline = time.monotonic() + 90
@@ -205,10 +176,14 @@ def test_the_printed_ping_url_works_as_pasted(on_socket: PlatformProcess, tmp_pa
         assert time.monotonic() < deadline, runs()
         time.sleep(0.1)
     succeeded, failed = runs()
-    assert (succeeded["outcome"], succeeded["output"]) == ("succeeded", "all is well")
+    assert (succeeded["outcome"], succeeded["has_output"]) == ("succeeded", True)
     assert succeeded["duration_seconds"] is not None
-    assert (failed["outcome"], failed["output"]) == ("failed", None)
-    shown = on_socket.run("heartbeat", "show", number).stdout
+    assert (failed["outcome"], failed["has_output"]) == ("failed", False)
+    assert run_text(on_socket.run, "heartbeat", "output", "pinged") == "all is well\n"
+    assert run_json(on_socket.run, "heartbeat", "output", "pinged")["run_id"] == succeeded["run_id"]
+    expect_refusal(on_socket.run, "heartbeat", "output", "pinged", str(failed["run_id"]), status=5)
+    assert run_json(on_socket.run, "heartbeat", "runs", "pinged", "-n", "1") == [succeeded]
+    shown = on_socket.run("heartbeat", "show", "pinged").stdout
     # The URL is on one line, to be copied; the output of the job follows.
     (url,) = [word for word in shown.split() if "/ping/phr_png_" in word]
     assert f"{url}/$?" in output and "all is well" in shown
@@ -218,24 +193,17 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     """The arguments are refused before any request."""
     create = ("heartbeat", "create", "x")
     for arguments, output in (
-        (create, "one of the arguments --period --cron is required"),
+        (create, "one of the arguments --every/--period --cron is required"),
         ((*create, "--period", "1h", "--cron", "* * * * *"), "not allowed with argument"),
         ((*create, "--period", "1w"), "'1w' is no duration; write 90s, 30m, 2h or 1d"),
-        (("heartbeat", "show", "first"), "invalid int value: 'first'"),
         (("heartbeat", "set", "1", "--period", "1h", "--cron", "* * * * *"), "not allowed with argument"),
-        (("queue", "set", "1"), "there is no action 'set'"),
-        (("queue",), "the following arguments are required: ACTION"),
+        (("heartbeat", "revoke-key", "backup", "first"), "invalid int value: 'first'"),
+        (("queue", "set", "1"), "there is no verb 'set'"),
+        (("queue",), "the following arguments are required: VERB"),
     ):
         done = command_runner(tmp_path)(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert output in done.stderr
-
-
-def test_without_a_platform_the_advice_is_to_start_one(tmp_path: Path) -> None:
-    for command in ("heartbeats", "queues"):
-        done = command_runner(tmp_path)(command, "--data", str(tmp_path))
-        assert done.returncode == 1
-        assert done.stderr.startswith(f"pharos: Nothing runs on {tmp_path}. Start `pharos up")
 
 
 @pytest.mark.parametrize(
