@@ -1,4 +1,4 @@
-"""Ingest, monitor and API keys: whether a key is live, its entry in the key directory, and its revocation."""
+"""Ingest, monitor and API keys: whether a key is live, and its entry in the key directory."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -6,8 +6,6 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Protocol
 
 from msgspec import Meta
-from sqlalchemy import ColumnElement, select, update
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.tables.accounts import Account
 from pipeline_contracts.credentials import CredentialKind
@@ -72,19 +70,6 @@ def make_key_entry(
         expires_ms=None if key.expires_at is None else to_epoch_ms(key.expires_at),
         monitor=monitor,
     )
-
-
-async def revoke_key(
-    session: AsyncSession, table: type[KeyRow], key_id: int, now: datetime, *conditions: ColumnElement[bool]
-) -> bytes | None:
-    """Mark the key as revoked and return its digest, or None if there is no such key. Idempotent."""
-    found = select(table.digest).where(table.id == key_id, *conditions)
-    digest: bytes | None = (await session.execute(found)).scalar_one_or_none()
-    if digest is not None:
-        await session.execute(
-            update(table).where(table.id == key_id, table.revoked_at.is_(None)).values(revoked_at=now)
-        )
-    return digest
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Creates, lists and reads heartbeats and queues."""
+"""Creates heartbeats, queues and their keys."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +12,10 @@ from control_domain.keys import is_live, make_key_entry
 from control_domain.tables.accounts import Account
 from control_domain.tables.monitors import (
     Heartbeat,
-    HeartbeatRun,
     HeartbeatState,
     MonitorKey,
     MonitorProgress,
     Queue,
-    QueueState,
-    QueueWorker,
 )
 from control_domain.tables.projects import Environment, Project
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
@@ -137,74 +134,6 @@ async def live_monitor_keys(
         )
         for key, environment, project, account in await session.execute(query)
         if is_live(key, now)
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class HeartbeatWithState:
-    """A heartbeat with its state and the public ID of its environment."""
-
-    heartbeat: Heartbeat
-    state: HeartbeatState
-    environment_id: str
-
-
-async def find_heartbeats(
-    session: AsyncSession, heartbeat_id: int | None = None
-) -> Sequence[HeartbeatWithState]:
-    """Return all heartbeats, or the one of this ID, ordered by ID."""
-    # Account scope: the operator's commands read the heartbeats of all accounts.
-    query = (
-        select(Heartbeat, HeartbeatState, Environment.public_id)
-        .join(HeartbeatState, HeartbeatState.heartbeat_id == Heartbeat.id)
-        .join(Environment, Environment.id == Heartbeat.environment_id)
-        .order_by(Heartbeat.id)
-    )
-    if heartbeat_id is not None:
-        query = query.where(Heartbeat.id == heartbeat_id)
-    return [HeartbeatWithState(*row) for row in await session.execute(query)]
-
-
-async def list_newest_runs(session: AsyncSession, heartbeat_id: int, limit: int) -> Sequence[HeartbeatRun]:
-    """Return the newest runs of a heartbeat, newest first."""
-    query = (
-        select(HeartbeatRun)
-        .where(HeartbeatRun.heartbeat_id == heartbeat_id)
-        .order_by(HeartbeatRun.first_ms.desc(), HeartbeatRun.run_id)
-        .limit(limit)
-    )
-    return (await session.execute(query)).scalars().all()
-
-
-@dataclass(frozen=True, slots=True)
-class QueueWithState:
-    """A queue with its newest snapshot, if there is one, and its workers."""
-
-    queue: Queue
-    state: QueueState | None
-    workers: Sequence[QueueWorker]
-    environment_id: str
-
-
-async def find_queues(session: AsyncSession, queue_id: int | None = None) -> Sequence[QueueWithState]:
-    """Return all queues, or the one of this ID, ordered by ID."""
-    # Account scope: the operator's commands read the queues of all accounts.
-    query = (
-        select(Queue, QueueState, Environment.public_id)
-        .outerjoin(QueueState, QueueState.queue_id == Queue.id)
-        .join(Environment, Environment.id == Queue.environment_id)
-        .order_by(Queue.id)
-    )
-    workers = select(QueueWorker).order_by(QueueWorker.worker_id)
-    if queue_id is not None:
-        query = query.where(Queue.id == queue_id)
-        workers = workers.where(QueueWorker.queue_id == queue_id)
-    by_queue: dict[int, list[QueueWorker]] = {}
-    for worker in (await session.execute(workers)).scalars():
-        by_queue.setdefault(worker.queue_id, []).append(worker)
-    return [
-        QueueWithState(queue, state, by_queue.get(queue.id, []), environment)
-        for queue, state, environment in await session.execute(query)
     ]
 
 

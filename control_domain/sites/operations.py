@@ -69,17 +69,9 @@ async def find_account_site(session: AsyncSession, account: Account, site_id: in
     return found[0] if found else None
 
 
-async def find_sites(
-    session: AsyncSession, site_id: int | None = None, name_or_id: str | None = None
-) -> Sequence[SiteWithProject]:
-    """Sites of all accounts, for an operator: the one of this ID, those that are of this name or tracker ID,
-    or all."""
-    conditions = []
-    if site_id is not None:
-        conditions.append(Site.id == site_id)
-    if name_or_id is not None:
-        conditions.append((Site.name == name_or_id) | (Site.public_id == name_or_id))
-    return await _read_sites(session, *conditions)
+async def find_sites(session: AsyncSession, site_id: int | None = None) -> Sequence[SiteWithProject]:
+    """Return the sites of all accounts, ordered by ID, or the one of this ID."""
+    return await _read_sites(session, *([] if site_id is None else [Site.id == site_id]))
 
 
 async def _read_sites(session: AsyncSession, *conditions: ColumnElement[bool]) -> Sequence[SiteWithProject]:

@@ -9,11 +9,12 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta
 
-from control_domain.sites.params import (
+from control_domain.sites.site_rules import (
     AUTOMATIC_EVENTS,
     MAX_DOMAINS,
     MAX_EVENT_LENGTH,
     MAX_PATH_LENGTH,
+    is_path,
     is_timezone,
     make_default_name,
 )
@@ -163,5 +164,5 @@ def _find_target_faults(event: str | None, path: str | None) -> Iterator[FieldEr
             yield FieldError("event", f"must be 1 to {MAX_EVENT_LENGTH} printable characters")
         elif event in AUTOMATIC_EVENTS:
             yield FieldError("event", f"must not be {event!r}, which the tracker sends by itself")
-    if path is not None and not (path.startswith("/") and path.isprintable()):
+    if path is not None and not is_path(path):
         yield FieldError("path", "must begin with / and consist of printable characters")

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import uvloop
 
-from control_domain.refusals import Refused
 from deployer.identity import FolderInUse
 from ingest_edge.listening import PortInUse
 from operator_cli.credentials import DEFAULT_DATA
@@ -91,11 +90,11 @@ async def _run_until_stopped(
             print(format_greeting(platform, data, show_key=sys.stdout.isatty()), flush=True)
             if arguments.demo:
                 # Imported only with --demo, which most starts go without.
-                from demo.run_demo import running_demo
+                from demo.run_demo import DemoSiteRemoved, running_demo
 
                 try:
                     shop = await stack.enter_async_context(running_demo(platform, data))
-                except Refused as error:
+                except DemoSiteRemoved as error:
                     raise CommandFailed(
                         f"The demo needs the first site: {error} Leave --demo out."
                     ) from error

@@ -90,5 +90,5 @@ def test_the_demo_requires_the_first_site(tmp_path: Path) -> None:
     done = platform.run("up", "--demo", "--port", "0")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "pharos: The demo needs the first site: There is no site 1; `pharos site list` shows all. Leave --demo out."
+        "pharos: The demo needs the first site: Site 1 was removed. Leave --demo out."
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from control_domain.sites.params import MAX_DOMAINS
+from control_domain.sites.site_rules import MAX_DOMAINS
 
 _HEAD = "version: 2\n"
 _ENVIRONMENT = "version: 2\nenvironments:\n  a:\n"

@@ -5,10 +5,10 @@ No text of 50,000 characters reaches them by itself; aliases and bindings could.
 
 from collections.abc import Iterator, Mapping
 
-from control_domain.configurations.documents.read_monitors import LONGEST_CRON
 from control_domain.configurations.documents.read_site import LONGEST_ORIGIN
 from control_domain.documents.field import Field
 from control_domain.documents.strict_yaml import Node
+from control_domain.monitors.settings import MAX_CRON_LENGTH
 
 MOST_ENVIRONMENTS = 100
 MOST_SITES = 100
@@ -29,7 +29,7 @@ def read_environments_within_limits(field: Field) -> Mapping[str, Field]:
     heartbeats, queues = _parts(environments, "heartbeats"), _parts(environments, "queues")
     # Longer expressions are refused without being parsed.
     lengths = (len(_text(_member(heartbeat, "cron"))) for heartbeat in heartbeats)
-    cron = sum(length for length in lengths if length <= LONGEST_CRON)
+    cron = sum(length for length in lengths if length <= MAX_CRON_LENGTH)
     return _check_limits(
         field,
         environments,

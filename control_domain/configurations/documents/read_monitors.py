@@ -15,12 +15,12 @@ from control_domain.configurations.documents.read_settings import (
 )
 from control_domain.configurations.resources import DesiredResource
 from control_domain.documents.field import Field
-from control_domain.monitors import params as heartbeat_rules
+from control_domain.monitors.settings import MAX_CRON_LENGTH, MAX_FAILURES, MAX_SECONDS
 from pipeline_contracts.durations import BadDuration, format_duration, parse_duration
+from pipeline_contracts.schedules import Schedule, check_schedule
 
-LONGEST_CRON = 200
-"""The size of the database column."""
 _LONGEST_DURATION = 20
+_NO_CRON = "is no cron expression of five fields that ever comes"
 _NO_DURATION = "must be a duration, like 90s, 30m, 2h or 1d"
 
 
@@ -48,25 +48,20 @@ def read_queue(address: Address, field: Field) -> DesiredResource:
 
 
 def _read_cron(field: Field) -> str | None:
-    cron = field.text(LONGEST_CRON)
-    if cron is None or not _is_allowed(field, "cron", cron):
-        return None
-    return cron
+    cron = field.text(MAX_CRON_LENGTH)
+    return None if cron is None else apply_rule(field, _check_cron, cron, _NO_CRON)
 
 
 def _read_failures(field: Field) -> int | None:
     failures = field.integer()
-    if failures is None or not _is_allowed(field, "failures_before_down", failures):
-        return None
-    return failures
+    return None if failures is None else apply_rule(field, _check_failures, failures)
 
 
-def _read_duration_of(setting: str) -> Read:
+def _read_duration(check: Callable[[int], int]) -> Read:
     def read(field: Field) -> str | None:
         seconds = _read_seconds(field)
-        if seconds is None or not _is_allowed(field, setting, seconds):
-            return None
-        return format_duration(seconds)
+        allowed = None if seconds is None else apply_rule(field, check, seconds)
+        return None if allowed is None else format_duration(allowed)
 
     return read
 
@@ -88,22 +83,40 @@ def _read_seconds(field: Field) -> int | None:
     return None
 
 
-def _is_allowed(field: Field, setting: str, value: Any) -> bool:
-    """Check one setting by the rules of all heartbeats."""
-    settings: dict[str, Any] = {"name": "any", "period_seconds": 1}
-    if setting == "cron":
-        del settings["period_seconds"]
-    settings[setting] = value
-    message = "is no cron expression of five fields that ever comes"
-    return apply_rule(field, heartbeat_rules.read_heartbeat_settings, settings, message) is not None
+def _check_cron(cron: str) -> str:
+    check_schedule(Schedule(cron=cron))
+    return cron
+
+
+def _check_period(seconds: int) -> int:
+    check_schedule(Schedule(seconds))
+    return seconds
+
+
+def _check_grace(seconds: int) -> int:
+    if not 0 <= seconds <= MAX_SECONDS:
+        raise ValueError("The grace time is 0 seconds to 366 days")
+    return seconds
+
+
+def _check_max_runtime(seconds: int) -> int:
+    if not 1 <= seconds <= MAX_SECONDS:
+        raise ValueError("The longest run time is 1 second to 366 days")
+    return seconds
+
+
+def _check_failures(failures: int) -> int:
+    if not 1 <= failures <= MAX_FAILURES:
+        raise ValueError(f"The number of failures before down is 1 to {MAX_FAILURES}")
+    return failures
 
 
 _HEARTBEAT: Mapping[str, Callable[[Field], Any]] = {
     "cron": _read_cron,
-    "period": _read_duration_of("period_seconds"),
+    "period": _read_duration(_check_period),
     "timezone": read_timezone,
-    "grace": _read_duration_of("grace_seconds"),
-    "max_runtime": _read_duration_of("max_runtime_seconds"),
+    "grace": _read_duration(_check_grace),
+    "max_runtime": _read_duration(_check_max_runtime),
     "failures_before_down": _read_failures,
     "paused": Field.boolean,
 }

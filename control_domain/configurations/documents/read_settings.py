@@ -7,7 +7,7 @@ from control_domain.configurations.documents.bindings import has_binding
 from control_domain.configurations.resources import Value
 from control_domain.documents.field import Field
 from control_domain.refusals import Refused
-from control_domain.sites import params as site_rules
+from control_domain.sites.site_rules import is_timezone
 from control_domain.slugs import MAX_NAME_LENGTH, is_name
 
 T = TypeVar("T")
@@ -15,6 +15,7 @@ V = TypeVar("V")
 Read = Callable[[Field], Value]
 
 _LONGEST_TIMEZONE = 64
+_NO_TIMEZONE = "is no time zone; write one like Europe/Oslo, or UTC"
 BAD_NAME = f"a name has 1 to {MAX_NAME_LENGTH} printable characters, and no blanks around them"
 
 
@@ -63,5 +64,10 @@ def read_timezone(field: Field) -> str | None:
     timezone = field.text(_LONGEST_TIMEZONE)
     if timezone is None:
         return None
-    message = "is no time zone; write one like Europe/Oslo, or UTC"
-    return apply_rule(field, site_rules.read_timezone, {"timezone": timezone}, message)
+    return apply_rule(field, _check_timezone, timezone, _NO_TIMEZONE)
+
+
+def _check_timezone(timezone: str) -> str:
+    if not is_timezone(timezone):
+        raise ValueError(f"{timezone!r} {_NO_TIMEZONE}")
+    return timezone

@@ -15,14 +15,19 @@ from control_domain.configurations.documents.read_settings import (
 )
 from control_domain.configurations.resources import DesiredResource, Value
 from control_domain.documents.field import Field
-from control_domain.sites import params as site_rules
-from control_domain.sites.params import MAX_DOMAINS
+from control_domain.sites.site_rules import (
+    AUTOMATIC_EVENTS,
+    MAX_DOMAINS,
+    MAX_EVENT_LENGTH,
+    MAX_PATH_LENGTH,
+    is_path,
+)
 from pipeline_contracts.origins import normalize_origin
 
 MOST_GOALS = 100
 LONGEST_ORIGIN = 300
 
-_LONGEST_TARGET = {"event": 255, "path": 2048}
+_LONGEST_TARGET = {"event": MAX_EVENT_LENGTH, "path": MAX_PATH_LENGTH}
 _NO_ORIGIN = "is no origin: write https://shop.example, or https://*.shop.example"
 _NO_TARGET = {
     "event": "is no name of an event that visitors make",
@@ -92,12 +97,29 @@ def _read_target(goal: Field, members: Mapping[str, Field]) -> dict[str, str] | 
     text = members[key].text(_LONGEST_TARGET[key])
     if text is None:
         return None
-    # Without surrounding blanks, as on the command line.
-    target = {key: text.strip()}
-    if not target[key]:
+    # Without surrounding blanks, as in the API.
+    target = text.strip()
+    if not target:
         members[key].refuse(_NO_TARGET[key])
         return None
-    return target if apply_rule(members[key], site_rules.read_goal_target, target, _NO_TARGET[key]) else None
+    rule = _check_event if key == "event" else _check_path
+    return {key: target} if apply_rule(members[key], rule, target, _NO_TARGET[key]) else None
+
+
+def _check_event(event: str) -> str:
+    if not event.isprintable():
+        raise ValueError(f"An event's name has 1 to {MAX_EVENT_LENGTH} printable characters")
+    if event in AUTOMATIC_EVENTS:
+        raise ValueError(
+            f"{event!r} is what the tracker sends by itself: a goal is something that visitors do"
+        )
+    return event
+
+
+def _check_path(path: str) -> str:
+    if not is_path(path):
+        raise ValueError(f"A path begins with / and has at most {MAX_PATH_LENGTH} characters, like /welcome")
+    return path
 
 
 _SETTINGS: Mapping[str, Read] = {"domains": _read_domains, "timezone": read_timezone}

@@ -79,21 +79,6 @@ async def test_only_the_account_sees_its_sites(owned: Owned) -> None:
         assert await find_account_site(session, owned.account, 999) is None
 
 
-async def test_an_operator_finds_sites_by_id_name_and_tracker_id(owned: Owned) -> None:
-    async with owned.sessions() as session, session.begin():
-        same_name = await create_site(session, owned.others_project.id, "Shop", "UTC", [SHOP], NOW)
-        one = [seen.site.id for seen in await find_sites(session, owned.site.id)]
-        by_name = [seen.site.id for seen in await find_sites(session, name_or_id="Shop")]
-        by_tracker = [seen.site.id for seen in await find_sites(session, name_or_id=same_name.public_id)]
-        nobody = await find_sites(session, name_or_id="Nobody")
-    assert (one, by_name, by_tracker, nobody) == (
-        [owned.site.id],
-        [owned.site.id, same_name.id],
-        [same_name.id],
-        [],
-    )
-
-
 @pytest.mark.both_databases
 async def test_site_names_are_unique_in_a_project(owned: Owned) -> None:
     with pytest.raises(IntegrityError):
