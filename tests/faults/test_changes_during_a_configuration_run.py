@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from control_domain.refusals import Refused
 from tests.support.fifty_steps import COUNT, Fifty, until_ended
-from tests.support.fifty_steps_among_people import WISH, Shop, open_shop
+from tests.support.fifty_steps_among_people import WISH, RequestRefused, Shop, open_shop
 
 _SECONDS = 120
 _MOST_TRIES = 20
@@ -91,8 +90,8 @@ async def test_a_new_review_builds_on_concurrent_changes(shop: Shop) -> None:
 async def test_a_concurrent_renaming_is_kept(shop: Shop) -> None:
     async def rename() -> None:
         # The configuration gives one of them another name, and does not name the other.
-        await shop.act("environments/set", id="qa", name="Trials")
-        await shop.act("environments/set", id="staging", name="Rehearsal")
+        await shop.change("PATCH", "qa", body={"name": "Trials"})
+        await shop.change("PATCH", "staging", body={"name": "Rehearsal"})
 
     shop.people["started", "environments.qa"] = rename
     async with shop.working():
@@ -102,7 +101,7 @@ async def test_a_concurrent_renaming_is_kept(shop: Shop) -> None:
             "environments.qa was changed meanwhile: name; make a new review.",
         )
         assert (await shop.shown("qa"))["name"] == "Trials"
-        await shop.act("environments/set", id="qa", name="Qa")
+        await shop.change("PATCH", "qa", body={"name": "Qa"})
         await shop.move_step(failed, "retry")
         assert (await shop.ended())["status"] == "succeeded"
     assert (await shop.shown("staging"))["name"] == "Rehearsal"
@@ -112,8 +111,8 @@ async def test_a_concurrent_renaming_is_kept(shop: Shop) -> None:
 async def test_a_concurrently_removed_resource_is_not_recreated(shop: Shop) -> None:
     async def remove() -> None:
         # The configuration deletes this one anyway.
-        await shop.act("environments/remove", id="old-2")
-        await shop.act("environments/remove", id="staging")
+        await shop.change("DELETE", "old-2")
+        await shop.change("DELETE", "staging")
 
     shop.people["started", "environments.staging"] = remove
     async with shop.working():
@@ -144,7 +143,7 @@ async def test_a_concurrently_changed_resource_is_not_deleted(shop: Shop) -> Non
         assert (await shop.shown("old-2"))["desired_replicas"] == 2
         assert failed["action"] == "delete"
         assert (await shop.apply_anew())["status"] == "succeeded"
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         await shop.shown("old-2")
     await shop.check_as_wanted()
 
@@ -153,7 +152,7 @@ async def test_removed_resources_are_skipped_and_canceled_steps_left_out(shop: S
     resource = "environments.production.heartbeats.backup"
 
     async def remove() -> None:
-        await shop.act("environments/remove", id="old-2")
+        await shop.change("DELETE", "old-2")
 
     async def cancel() -> None:
         await shop.move_step(_find(await shop.read_run(), resource), "cancel")
@@ -216,40 +215,38 @@ async def _make_changes(
         try:
             await change(shop, slug, chance)
             counts[change.__name__] += 1
-        except Refused:
+        except RequestRefused:
             counts["refused"] += 1
         # A pause between two changes, or the worker would have hardly any time.
         await asyncio.sleep(0.02)
 
 
 async def _scale(shop: Shop, slug: str, chance: random.Random) -> None:
-    number = (await shop.shown(slug))["number"]
-    await shop.call("PATCH", f"environments/{number}/scale", {"replicas": chance.randint(1, 9)})
+    await shop.scale(slug, chance.randint(1, 9))
 
 
 async def _change_state(shop: Shop, slug: str, chance: random.Random) -> None:
-    number = (await shop.shown(slug))["number"]
     state = chance.choice(["running", "hibernated"])
-    await shop.call("PATCH", f"environments/{number}/runtime", {"state": state})
+    await shop.change("PATCH", slug, "/runtime", {"state": state})
 
 
 async def _rename(shop: Shop, slug: str, chance: random.Random) -> None:
-    await shop.act("environments/set", id=slug, name=f"Name {chance.random()}")
+    await shop.change("PATCH", slug, body={"name": f"Name {chance.random()}"})
 
 
 async def _lock(shop: Shop, slug: str, chance: random.Random) -> None:
-    await shop.act("environments/lock", id=slug, reason="Nobody deploys now.")
+    await shop.change("PUT", slug, "/lock", {"reason": "Nobody deploys now."})
 
 
 async def _remove(shop: Shop, slug: str, chance: random.Random) -> None:
     # The document keeps a variable of this one.
     if slug != "production":
-        await shop.act("environments/remove", id=slug)
+        await shop.change("DELETE", slug)
 
 
 async def _create(shop: Shop, slug: str, chance: random.Random) -> None:
-    project = str(shop.fifty.project_id)
-    await shop.act("environments/create", project_id=project, name=slug, slug=slug, type="staging")
+    path = f"projects/{shop.fifty.project_id}/environments"
+    await shop.request("POST", path, {"name": slug, "slug": slug, "type": "staging"})
 
 
 async def _cancel_or_retry(shop: Shop, slug: str, chance: random.Random) -> None:

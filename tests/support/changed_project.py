@@ -33,7 +33,8 @@ from tests.support.managed_project import NOW, ManagedProject, make_managed_proj
 PRODUCTION: Address = ("environments", "production")
 """The environment that the project has at first."""
 STAGING: Address = ("environments", "staging")
-SOURCE = "203.0.113.7"
+SOURCE = "198.51.100.7"
+"""Where the steps come from; people send their changes from elsewhere."""
 
 
 def all_gates(action: Action) -> list[str]:

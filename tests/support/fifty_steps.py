@@ -12,6 +12,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import create_person
+from control_domain.accounts.roles import SCOPES
 from control_domain.audit import Actor, list_newest_entries
 from control_domain.configurations.project_state import read_project_state
 from control_domain.configurations.resources import ProjectState
@@ -201,7 +202,7 @@ async def prepare_fifty(url: str) -> Fifty:
                     person_id=person.id,
                     name="test",
                     digest=digest_credential(token),
-                    scopes="account:read deploy:read deploy:write",
+                    scopes=" ".join(SCOPES),
                     created_at=now,
                 )
             )

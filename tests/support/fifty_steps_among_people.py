@@ -1,4 +1,4 @@
-"""The project of the fifty steps while people change it: over HTTP, by operator actions, with its worker."""
+"""The project of the fifty steps while people change it over HTTP, with its worker."""
 
 import asyncio
 import contextlib
@@ -16,14 +16,12 @@ from control_workers.configuration_runs import (
     ConfigurationRunWorker,
     running_configuration_worker,
 )
-from operator_actions.actions.engines import Engines
-from operator_actions.door import ACTIONS
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from storage_backends.key_directory.interface import KeyDirectory
 from tests.support.cheap_engines import build_control_app
 from tests.support.databases import copied_database
 from tests.support.deploy_platform import RECEIPT_KEY
 from tests.support.fifty_steps import AFTER, BINDINGS, DELETED, Fifty, opened, until_ended
-from tests.support.managed_project import NOW
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 
 WISH = {"document": AFTER + DELETED, "bindings": BINDINGS}
@@ -31,13 +29,17 @@ WISH = {"document": AFTER + DELETED, "bindings": BINDINGS}
 _SECONDS = 120
 
 
+class RequestRefused(Exception):
+    """The API refused a request, or there is no environment of that name."""
+
+
 @dataclass(slots=True)
 class Shop:
-    """The project over HTTP and by operator actions, and the worker that executes its run."""
+    """The project over HTTP, and the worker that executes its run."""
 
     fifty: Fifty
     sessions: Sessions
-    engines: Engines
+    directory: KeyDirectory
     http: aiohttp.ClientSession
     url: str = ""
     worker: ConfigurationRunWorker = field(init=False)
@@ -48,7 +50,7 @@ class Shop:
 
     def __post_init__(self) -> None:
         self.worker = ConfigurationRunWorker(
-            self.sessions, self.engines.directory, VARIABLE_KEYS, on_checkpoint=self._meet
+            self.sessions, self.directory, VARIABLE_KEYS, on_checkpoint=self._meet
         )
 
     async def _meet(self, checkpoint: Checkpoint, position: int) -> None:
@@ -77,17 +79,28 @@ class Shop:
         assert status < 300, result
         return result["data"]
 
-    async def act(self, action: str, **wanted: Any) -> Any:
-        """Execute an operator action."""
-        return await ACTIONS[action](self.engines, {"operator": "kim", **wanted}, NOW)
-
     async def shown(self, environment: str) -> Any:
-        return await self.act("environments/show", id=environment)
+        """Return the environment of this slug. Raises `RequestRefused` if there is none."""
+        status, result = await self.call("GET", f"projects/{self.fifty.project_id}/environments?limit=100")
+        assert status == 200, result
+        for found in result["data"]:
+            if found["slug"] == environment:
+                return found
+        raise RequestRefused(f"There is no environment {environment}.")
+
+    async def change(self, method: str, environment: str, path: str = "", body: Any = None) -> None:
+        """Change the environment of this slug. Raises `RequestRefused`."""
+        address = f"environments/{(await self.shown(environment))['id']}{path}"
+        await self.request(method, address, body)
+
+    async def request(self, method: str, path: str, body: Any = None) -> None:
+        """Make a request. Raises `RequestRefused`."""
+        status, result = await self.call(method, path, body)
+        if status >= 400:
+            raise RequestRefused(result)
 
     async def scale(self, environment: str, replicas: int) -> None:
-        number = (await self.shown(environment))["number"]
-        status, result = await self.call("PATCH", f"environments/{number}/scale", {"replicas": replicas})
-        assert status == 202, result
+        await self.change("PATCH", environment, "/scale", {"replicas": replicas})
 
     async def read_run(self, number: int | None = None) -> Any:
         return await self.configure("GET", f"applications/{number or self.fifty.run_id}")
@@ -127,8 +140,8 @@ async def open_shop(fifty: Fifty, folder: Path) -> AsyncIterator[Shop]:
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(copied_database(fifty.url, folder))
         sessions = await stack.enter_async_context(opened(url))
-        engines = Engines(sessions, InProcessKeyDirectory(), variable_keys=VARIABLE_KEYS)
-        made = Shop(fifty, sessions, engines, await stack.enter_async_context(aiohttp.ClientSession()))
+        http = await stack.enter_async_context(aiohttp.ClientSession())
+        made = Shop(fifty, sessions, InProcessKeyDirectory(), http)
         store: Any = None
         app = build_control_app(
             sessions, store, RECEIPT_KEY, VARIABLE_KEYS, wake_configuration_runs=made.worker.wake

@@ -12,21 +12,21 @@ from sqlalchemy import delete, func, select, update
 
 from control_domain.accounts.operations import create_person, find_caller
 from control_domain.accounts.roles import SCOPES
-from control_domain.audit import list_newest_entries
+from control_domain.audit import Actor, list_newest_entries
 from control_domain.database.engine import Sessions, open_engine, open_sessions
 from control_domain.first_account.account import ensure_first_account, ensure_secret, write_private
 from control_domain.monitors.operations import live_monitor_keys
+from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import find_environment_by_key, live_ingest_keys
+from control_domain.removals.remove_environment import remove_environment
 from control_domain.sites.operations import find_sites, live_sites
 from control_domain.tables.accounts import Account, ApiToken, Membership, Person
 from control_domain.tables.monitors import Heartbeat, HeartbeatState, MonitorKey, Queue
-from control_domain.tables.projects import Project
+from control_domain.tables.projects import Environment, Project
 from control_domain.tables.sites import Goal, Site
-from operator_actions.door import ACTIONS, Engines
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.settings import BadSettings, Settings
-from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.key_directory.interface import SiteEntry
 
 NOW = datetime.now(UTC)
@@ -308,24 +308,31 @@ async def test_upgrades_at_once_share_one_site(sessions: Sessions, database_url:
         await engine.dispose()
 
 
+async def _remove_environment(sessions: Sessions, public_id: str) -> None:
+    async with sessions() as session, session.begin():
+        query = select(Environment, Project).join(Project, Project.id == Environment.project_id)
+        row = (await session.execute(query.where(Environment.public_id == public_id))).one()
+        await remove_environment(session, DeployTarget(*row), Actor("test"), NOW)
+
+
 async def test_a_start_goes_on_where_all_environments_were_removed(
     sessions: Sessions, tmp_path: Path
 ) -> None:
     """Nothing comes back by itself; new credentials come with a new environment."""
     path = tmp_path / "credentials.json"
     first = await ensure_first_account(sessions, Settings(), path, "http://x/api")
-    engines = Engines(sessions, InProcessKeyDirectory())
-    await ACTIONS["environments/remove"](engines, {"id": first["environment_id"]}, NOW)
+    await _remove_environment(sessions, first["environment_id"])
     again = await ensure_first_account(sessions, Settings(), path, "http://x/api")
     assert again == first
-    assert await ACTIONS["environments/list"](engines, {}, NOW) == []
+    async with sessions() as session:
+        assert (await session.execute(select(Environment))).all() == []
     path.unlink()
     new = await ensure_first_account(sessions, Settings(), path, "http://x/api")
     assert (new["account_id"], new["project_id"]) == (first["account_id"], first["project_id"])
     assert new["environment_id"] != first["environment_id"]
     async with sessions() as session:
         assert await find_environment_by_key(session, digest_credential(new["ingest_key"]), NOW) is not None
-    await ACTIONS["environments/remove"](engines, {"id": new["environment_id"]}, NOW)
+    await _remove_environment(sessions, new["environment_id"])
     async with sessions() as session, session.begin():
         await session.execute(delete(Goal))
         await session.execute(delete(Site))

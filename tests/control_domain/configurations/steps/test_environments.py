@@ -11,8 +11,7 @@ from control_domain.configurations.resources import FIELDS, MASK
 from control_domain.configurations.steps.step_context import Publications, StepFailed
 from control_domain.environments.operations import scale_environment
 from control_domain.previews.operations import PREVIEW
-from control_domain.projects.operations import create_environment
-from control_domain.projects.resolve import resolve_target
+from control_domain.projects.operations import create_environment, create_project
 from control_domain.tables.projects import Environment, EnvironmentLock, IngestKey
 from tests.support.changed_project import PRODUCTION, SOURCE, STAGING, ChangedProject
 from tests.support.managed_project import NOW
@@ -76,7 +75,7 @@ async def test_omitted_fields_of_a_new_environment_have_their_defaults(configure
 
 async def test_a_gate_reaches_the_previews_with_copies_of_its_variables(configured: ChangedProject) -> None:
     managed = configured.managed
-    await managed.act("variables/set", environment_id="production", text="SECRET=1")
+    await managed.set_variables("SECRET=1")
     (preview, _), _ = await managed.open_preview("feature", "production")
     await configured.plan_and_apply(PRODUCTION, {"approval.deploys": True})
     assert (await configured.environment(preview.slug)).deploys_need_approval
@@ -90,7 +89,7 @@ async def test_creating_an_environment_again_changes_nothing(configured: Changed
 
 async def test_an_existing_different_environment_is_not_changed(configured: ChangedProject) -> None:
     action = await configured.plan_one(STAGING, {"type": "staging", "branch": "main", "replicas": 2})
-    await configured.managed.act("environments/create", name="Staging", type="staging")
+    await configured.managed.add_environment()
     assert await configured.refused(action) == (
         "environments.staging is there already, with another branch, replicas; make a new review."
     )
@@ -98,9 +97,7 @@ async def test_an_existing_different_environment_is_not_changed(configured: Chan
 
 async def test_an_existing_equal_environment_is_accepted(configured: ChangedProject) -> None:
     action = await configured.plan_one(STAGING, {"type": "staging", "branch": "main"})
-    await configured.managed.act(
-        "environments/create", name="Any", type="staging", slug="staging", branch="main"
-    )
+    await configured.managed.add_environment("Any", slug="staging", branch="main")
     await configured.repeated(action)
 
 
@@ -179,8 +176,8 @@ async def test_the_error_names_up_to_five_changed_fields(configured: ChangedProj
 
 async def test_fields_that_are_as_desired_are_not_changed(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION, {"replicas": 3, "branch": "main", "locked": True})
-    await configured.managed.act("environments/scale", id="production", replicas=3)
-    await configured.managed.act("environments/lock", id="production", reason="sale")
+    await configured.managed.scale(3)
+    await configured.managed.lock("sale")
     await configured.apply_step(action)
     assert await configured.audited() == [("environment.set", {"branch": {"from": None, "to": "main"}})]
     async with configured.managed.engines.sessions() as session:
@@ -191,8 +188,8 @@ async def test_fields_that_are_as_desired_are_not_changed(configured: ChangedPro
 async def test_a_change_waits_for_a_concurrent_scaling(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION, {"replicas": 3})
     async with configured.while_uncommitted(action) as session:
-        place = await resolve_target(session, "production")
-        await scale_environment(session, place, 5, configured.others(), NOW)
+        target = await configured.managed.read_target(session)
+        await scale_environment(session, target, 5, configured.others(), NOW)
     assert (await configured.environment()).desired_replicas == 5
 
 
@@ -203,7 +200,7 @@ async def test_a_concurrent_scaling_by_a_person_is_not_lost(configured: ChangedP
         action = await configured.plan_one(PRODUCTION, {"replicas": 3})
         result, _ = await asyncio.gather(
             configured.apply_step(action),
-            configured.managed.act("environments/scale", id="production", replicas=5),
+            configured.managed.scale(5),
             return_exceptions=True,
         )
         assert isinstance(result, Publications | StepFailed), result
@@ -213,7 +210,7 @@ async def test_a_concurrent_scaling_by_a_person_is_not_lost(configured: ChangedP
 
 async def test_an_environment_removed_since_the_plan_is_not_changed(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION, {"replicas": 3})
-    await configured.managed.act("environments/remove", id="production")
+    await configured.managed.remove_environment()
     gone = "environments.production was removed meanwhile; make a new review."
     assert await configured.refused(action) == gone
     async with configured.managed.engines.sessions() as session, session.begin():
@@ -262,14 +259,14 @@ async def test_errors_have_no_binding_values(configured: ChangedProject) -> None
 
 
 async def test_environments_of_other_projects_are_not_touched(configured: ChangedProject) -> None:
-    await configured.managed.act("projects/create", name="Blog", account_id="acme")
-    other = await configured.managed.act(
-        "environments/create", name="Staging", type="staging", project_id="blog"
-    )
+    async with configured.managed.engines.sessions() as session, session.begin():
+        blog = await create_project(session, configured.managed.account, "Blog", "blog", NOW)
+        other = await create_environment(session, blog, "Staging", "staging", "staging", NOW)
     action = Action("update", STAGING, [Change("replicas", 1, 3)])
     assert "was removed meanwhile" in await configured.refused(action)
     removed = Action("delete", STAGING, [])
     await configured.repeated(removed)
     await configured.plan_and_apply(STAGING, {"type": "staging", "replicas": 2})
-    result = await configured.managed.act("environments/show", id=other["id"])
-    assert (result["slug"], result["desired_replicas"]) == ("staging", 1)
+    async with configured.managed.engines.sessions() as session:
+        kept = await session.get_one(Environment, other.id)
+    assert (kept.slug, kept.desired_replicas) == ("staging", 1)

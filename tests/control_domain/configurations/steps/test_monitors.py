@@ -175,7 +175,7 @@ async def test_a_heartbeat_removed_since_the_plan_is_not_changed(configured: Cha
     assert await configured.refused(change) == gone
     assert await configured.repeated(removal) == Publications()
     # Nor where its environment is gone with it.
-    await configured.managed.act("environments/remove", id="production")
+    await configured.managed.remove_environment()
     assert await configured.refused(change) == gone
     assert await configured.repeated(removal) == Publications()
 
@@ -185,7 +185,7 @@ async def test_no_monitor_is_created_in_a_removed_environment(
     configured: ChangedProject, address: tuple[str, ...], fields: dict[str, Any]
 ) -> None:
     action = await configured.plan_one(address, fields)
-    await configured.managed.act("environments/remove", id="production")
+    await configured.managed.remove_environment()
     message = await configured.refused(action)
     assert message.endswith("cannot be made: there is no environment production any more; make a new review.")
 

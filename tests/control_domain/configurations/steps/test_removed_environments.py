@@ -44,7 +44,7 @@ async def test_an_environment_with_an_active_deployment_is_not_removed(configure
         f"environments.production cannot be removed: Deployment {number} of this environment is queued: wait until it "
         "is finished, or cancel it."
     )
-    await configured.managed.act("deployments/cancel", id=number)
+    await configured.managed.cancel(number)
     await configured.apply_step(action)
     assert await configured.fields(PRODUCTION) is None
 
@@ -65,7 +65,7 @@ async def test_a_resource_changed_since_the_plan_is_not_removed(
 
 async def test_an_environment_with_a_new_variable_is_not_removed(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION)
-    await configured.managed.act("variables/set", environment_id="production", text="A=1")
+    await configured.managed.set_variables("A=1")
     assert "variables.A" in await configured.refused(action)
 
 

@@ -7,6 +7,7 @@ from sqlalchemy import select, update
 
 from control_domain.configurations.resources import MASK
 from control_domain.configurations.steps.step_context import Publications
+from control_domain.projects.operations import create_project
 from control_domain.sites.operations import add_goal, create_site, list_domains
 from control_domain.tables.sites import Goal, Site
 from pipeline_contracts.credentials import digest_credential
@@ -187,7 +188,8 @@ async def test_a_site_is_removed_with_its_goals(configured: ChangedProject) -> N
 
 
 async def test_sites_of_other_projects_are_not_touched(configured: ChangedProject) -> None:
-    await configured.managed.act("projects/create", name="Blog", account_id="acme")
+    async with configured.managed.engines.sessions() as session, session.begin():
+        await create_project(session, configured.managed.account, "Blog", "blog", NOW)
     site = await configured.managed.objects.add_site("www", *DOMAINS, project="blog")
     action = await configured.plan_one(WWW, SAID)
     await configured.apply_step(action)

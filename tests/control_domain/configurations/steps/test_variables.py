@@ -6,13 +6,13 @@ from sqlalchemy import select
 from control_domain.configurations.plan import Action, Change
 from control_domain.configurations.resources import Secret
 from control_domain.configurations.steps.step_context import Publications
-from control_domain.projects.resolve import resolve_target
 from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableChange, VariableSet
 from control_domain.variables.dotenv import MAX_VARIABLES
 from control_domain.variables.operations import replace_variables
 from control_domain.variables.versions import find_newest_variables, open_variables
+from pipeline_contracts.deploy_states import ChangeState
 from tests.support.changed_project import PRODUCTION, STAGING, ChangedProject
 from tests.support.managed_project import NOW
 
@@ -41,12 +41,8 @@ async def _waiting(configured: ChangedProject) -> list[tuple[str, dict[str, str]
         ]
 
 
-async def _set(configured: ChangedProject, text: str, by: str | None = None) -> int | None:
-    """As an operator; gives the number of the change that waits."""
-    wanted = {"environment_id": "production", "text": text, **({} if by is None else {"by": by})}
-    result = await configured.managed.act("variables/set", **wanted)
-    change: int | None = result["change_id"]
-    return change
+async def _set(configured: ChangedProject, text: str) -> None:
+    await configured.managed.set_variables(text, by=None)
 
 
 async def test_setting_variables_keeps_the_omitted_ones(configured: ChangedProject) -> None:
@@ -137,8 +133,8 @@ async def test_a_change_waits_for_a_concurrent_change_of_variables(configured: C
     await _set(configured, "A=1")
     action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("2")})
     async with configured.while_uncommitted(action) as session:
-        place = await resolve_target(session, "production")
-        await replace_variables(session, configured.keys, place, {"A": "5"}, configured.others(), NOW)
+        target = await configured.managed.read_target(session)
+        await replace_variables(session, configured.keys, target, {"A": "5"}, configured.others(), NOW)
     assert await _values(configured) == {"A": "5"}
 
 
@@ -157,8 +153,9 @@ async def test_variables_that_need_approval_wait(configured: ChangedProject) -> 
         **(await configured.fields(PRODUCTION) or {}),
         "variables.A": configured.secret("2"),
     }
-    (change,) = await configured.managed.act("variables/waiting")
-    await configured.managed.act("variables/approve", id=change["id"], by="maintainer@acme.example")
+    async with configured.managed.engines.sessions() as session:
+        change = (await session.execute(select(VariableChange.id))).scalar_one()
+    await configured.managed.decide_on_variables(change)
     assert await _values(configured) == {"A": "2"}
     await configured.repeated(action)
 
@@ -184,7 +181,7 @@ async def test_a_document_that_turns_approval_on_sets_its_variables_before(
 async def test_new_variables_wait_beside_those_awaiting_approval(configured: ChangedProject) -> None:
     await _set(configured, "A=1\nB=1")
     await configured.plan_and_apply(PRODUCTION, {"approval.variables": True})
-    await _set(configured, "A=2\nC=2", by="owner@acme.example")
+    await configured.managed.propose_variables("A=2\nC=2")
     await configured.plan_and_apply(PRODUCTION, {"variables.D": configured.secret("3")})
     people = configured.managed.people
     # Each is approved by itself: nobody approves what they have asked for as a part of another person's change.
@@ -201,9 +198,9 @@ async def test_new_variables_wait_beside_those_awaiting_approval(configured: Cha
 async def test_a_change_rejected_since_the_plan_fails_the_step(configured: ChangedProject) -> None:
     await _set(configured, "A=1")
     await configured.plan_and_apply(PRODUCTION, {"approval.variables": True})
-    change = await _set(configured, "A=2", by="owner@acme.example")
+    change = await configured.managed.propose_variables("A=2")
     action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("3")})
-    await configured.managed.act("variables/reject", id=change, by="maintainer@acme.example", reason="no")
+    await configured.managed.decide_on_variables(change, ChangeState.REJECTED)
     assert "variables.A" in await configured.refused(action)
 
 
