@@ -144,7 +144,12 @@ async def open_shop(fifty: Fifty, folder: Path) -> AsyncIterator[Shop]:
         made = Shop(fifty, sessions, InProcessKeyDirectory(), http)
         store: Any = None
         app = build_control_app(
-            sessions, store, RECEIPT_KEY, VARIABLE_KEYS, wake_configuration_runs=made.worker.wake
+            sessions,
+            store,
+            RECEIPT_KEY,
+            VARIABLE_KEYS,
+            directory=made.directory,
+            wake_configuration_runs=made.worker.wake,
         )
         made.url = await stack.enter_async_context(serving_control(app))
         yield made
