@@ -8,7 +8,7 @@ import msgspec
 from fastapi import Depends, Request
 from msgspec import Raw, UnsetType
 
-from control_api.operations.field_rules import allows_null, describe_rule
+from control_api.operations.field_rules import allows_null, describe_item_rule, describe_rule
 from control_api.request_session import Session, end_transaction
 from control_api.requests.json_body import read_json_body
 from pipeline_contracts.errors import FieldError, InvalidInput
@@ -20,6 +20,7 @@ BODY_ATTRIBUTE = "pharos_body"
 _DETAIL = "Nothing was changed. Fix the fields listed below and send the request again."
 _MAX_BYTES = 64 * 1024
 _MISSING = re.compile("missing required field `([^`]+)`")
+_IS_ITEM = re.compile(r"\[\d+\]").fullmatch
 
 
 def json_body(model: type[S], *, max_bytes: int = _MAX_BYTES, is_optional: bool = False) -> Any:
@@ -101,6 +102,8 @@ def _field_error(field: msgspec.structs.FieldInfo, error: Exception) -> FieldErr
     name = f"{field.encode_name}{path.rstrip('`')}"
     if missing := _MISSING.search(message):
         return FieldError(f"{name}.{missing[1]}", "is required")
+    if _IS_ITEM(path.rstrip("`")) and (rule := describe_item_rule(field.type)):
+        return FieldError(name, rule)
     if name != field.encode_name:
         # A fault within the field: name it, and say what the decoder says.
         return FieldError(name, message[:1].lower() + message[1:])

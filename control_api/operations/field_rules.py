@@ -14,6 +14,16 @@ def describe_rule(type_: Any) -> str:
     return _describe(inspect.type_info(type_))
 
 
+def describe_item_rule(type_: Any) -> str | None:
+    """Return the rule of the items of a list; None for another type."""
+    info = _unwrap(inspect.type_info(type_))
+    types = info.types if isinstance(info, inspect.UnionType) else (info,)
+    for each in map(_unwrap, types):
+        if isinstance(each, inspect.ListType):
+            return _describe(each.item_type)
+    return None
+
+
 def allows_null(type_: Any) -> bool:
     """Return True if the field may be `null`, which then differs from leaving it out."""
     info = _unwrap(inspect.type_info(type_))

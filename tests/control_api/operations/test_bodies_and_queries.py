@@ -34,6 +34,7 @@ class Settings(Struct, kw_only=True):
     window: Window | None = None
     at: Annotated[datetime, Meta(tz=True)] | None = None
     tags: Annotated[list[str], Meta(max_length=2)] = []
+    kinds: list[Kind] | None = None
 
 
 class Filter(Struct, kw_only=True):
@@ -80,6 +81,10 @@ def test_valid_bodies(body: bytes, expected: Settings) -> None:
         ),
         (b'{"name": "a", "replicas": true}', [("replicas", "must be a whole number from 1 to 20")]),
         (b'{"name": "a", "window": {"days": [7]}}', [("window.days[0]", "expected `str`, got `int`")]),
+        (
+            b'{"name": "a", "tags": ["x", 7], "kinds": ["on", "maybe"]}',
+            [("tags[1]", "must be a string"), ("kinds[1]", "must be on or off")],
+        ),
         (b'{"name": "a", "window": {}}', [("window.days", "is required")]),
         (b'{"name": "a\\u0000"}', [("name", "must not contain the character NUL")]),
         (b'{"name": "a", "tags": ["x", "\\u0000"]}', [("tags", "must not contain the character NUL")]),
