@@ -8,6 +8,8 @@ tried before is therefore compared with the table first.
 import logging
 import uuid
 
+from analytics_queries.refill_exceptions import TABLES as _EXCEPTION_TABLES
+from analytics_queries.refill_exceptions import refill_exceptions
 from analytics_queries.refill_trace_times import refill_trace_times
 from analytics_queries.stored_offsets import stored_offsets
 from consumers.blocks import find_missing, split_into_blocks, total_size
@@ -17,9 +19,6 @@ from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS
 from storage_backends.column_store.interface import ColumnStore
 
 logger = logging.getLogger(__name__)
-
-# By table: refills the target of its materialized view, which an interrupted insert may have skipped.
-_REFILLS = {"pharos.otel_traces": refill_trace_times}
 
 
 async def insert_chunk(
@@ -47,12 +46,20 @@ async def insert_chunk(
         await _insert_table(
             store, chunk, table, parts, refused_here, tried_before=tried_before, on_step=on_step
         )
-        if tried_before and table in _REFILLS:
-            await _REFILLS[table](store, chunk.log, chunk.start, chunk.end)
+        if tried_before:
+            await _refill_views(store, table, chunk)
         refused = {**refused_here, **refused}
     return [
         DeadRecord(record, refused[record.offset]) for record in chunk.records if record.offset in refused
     ]
+
+
+async def _refill_views(store: ColumnStore, table: str, chunk: Chunk) -> None:
+    """Complete the targets of the table's materialized views, which an interrupted insert may have skipped."""
+    if table == "pharos.otel_traces":
+        await refill_trace_times(store, chunk.log, chunk.start, chunk.end)
+    if table in _EXCEPTION_TABLES:
+        await refill_exceptions(store, table, chunk.log, chunk.start, chunk.end)
 
 
 async def _insert_table(

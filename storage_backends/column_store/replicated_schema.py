@@ -3,7 +3,7 @@
 import re
 
 _CLUSTER = re.compile(r"[A-Za-z0-9_-]{1,100}")
-_CREATE = re.compile(r"\b(CREATE (?:DATABASE|TABLE|MATERIALIZED VIEW) IF NOT EXISTS [A-Za-z0-9_.]+)")
+_CREATE = re.compile(r"\b(CREATE (?:DATABASE|TABLE|VIEW|MATERIALIZED VIEW) IF NOT EXISTS [A-Za-z0-9_.]+)")
 _ALTER = re.compile(r"\b(ALTER TABLE [A-Za-z0-9_.]+)")
 _ENGINE = re.compile(r"\bENGINE = ((?:[A-Z][a-z]+)*MergeTree)\b")
 

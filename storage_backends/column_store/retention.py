@@ -19,6 +19,8 @@ class Retention:
     """Spans, and the times of their traces."""
     otel_logs: str = "30 DAY"
     otel_metrics: str = "30 DAY"
+    exceptions: str = "90 DAY"
+    """A copy of the exceptions of all signals, by which they are grouped."""
     queue_history: str = "90 DAY"
     pageviews: str = "3 YEAR"
     dropped_pageviews: str = "90 DAY"

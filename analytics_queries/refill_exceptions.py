@@ -1,0 +1,24 @@
+"""Completes the table of exceptions after a crash between the two parts of an insert."""
+
+from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
+
+_SQL = read_sql(__file__)
+_VIEWS = {
+    "pharos.telemetry_events": "exceptions_of_events",
+    "pharos.otel_traces": "exceptions_of_spans",
+    "pharos.otel_logs": "exceptions_of_logs",
+}
+
+TABLES = tuple(_VIEWS)
+"""The tables that have exceptions."""
+
+
+async def refill_exceptions(store: ColumnStore, table: str, log: str, first: int, past_last: int) -> None:
+    """Add to `pharos.exceptions` the exceptions of `table` from `[first, past_last)` of `log` that it lacks.
+
+    Materialized views fill it with each insert, in a part of its own: a kill between the two parts leaves exceptions
+    that no group counts. Doing it twice adds nothing. Raises `StorageUnavailable`.
+    """
+    parameters = {"view": _VIEWS[table], "log": log, "first": first, "past_last": past_last}
+    await store.command(_SQL, parameters)

@@ -1,0 +1,89 @@
+"""The table of exceptions after a consumer was killed between the two parts of its insert."""
+
+import json
+import secrets
+from typing import Any
+
+import pytest
+
+from analytics_queries.refill_exceptions import TABLES, refill_exceptions
+from consumers.assemble import TRANSFORMS
+from consumers.chunk import Chunk, RecordRows
+from consumers.insert_chunk import insert_chunk
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore
+
+AT = "2099-11-20T21:31:54Z"
+_TRANSFORMS = {"telemetry_events": "telemetry", "otel_traces": "traces", "otel_logs": "logs"}
+
+
+def event(log: str, offset: int, title: str) -> dict[str, Any]:
+    row = {"environment_id": log, "type": "exception", "timestamp": AT, "received_at": AT, "title": title}
+    return {**row, "log": log, "log_offset": offset}
+
+
+def span(log: str, offset: int, title: str) -> dict[str, Any]:
+    row = {"EnvironmentId": log, "Timestamp": AT, "ReceivedAt": AT, "TraceId": "0a" * 16, "SpanId": title}
+    events = {
+        "Events.Timestamp": [AT, AT],
+        "Events.Name": ["cache miss", "exception"],
+        "Events.Attributes": [{}, {"exception.message": title}],
+    }
+    return {**row, **events, "log": log, "log_offset": offset}
+
+
+def record(log: str, offset: int, title: str) -> dict[str, Any]:
+    row = {"EnvironmentId": log, "Timestamp": AT, "ReceivedAt": AT, "Body": title}
+    return {**row, "LogAttributes": {"exception.type": "KeyError"}, "log": log, "log_offset": offset}
+
+
+async def _on_step(step: str) -> None:
+    """Do nothing between the steps."""
+
+
+@pytest.mark.parametrize(("table", "make"), list(zip(TABLES, (event, span, record), strict=True)))
+async def test_a_retried_chunk_completes_the_exceptions(
+    column_store: ChdbColumnStore, table: str, make: Any
+) -> None:
+    log = secrets.token_hex(8)
+    titles = ("lost", "kept")
+    rows = [make(log, offset, title) for offset, title in enumerate(titles)]
+    parts = [RecordRows(offset, json.dumps(row).encode() + b"\n", 1) for offset, row in enumerate(rows)]
+    transform = TRANSFORMS[_TRANSFORMS[table.removeprefix("pharos.")]]()
+
+    async def insert(*, tried_before: bool) -> list[str]:
+        await insert_chunk(
+            column_store,
+            Chunk(log, 0, 2, ()),
+            {table: parts},
+            transform,
+            tried_before=tried_before,
+            on_step=_on_step,
+        )
+        return await messages()
+
+    async def messages() -> list[str]:
+        sql = "SELECT message FROM pharos.exceptions WHERE log = {log:String}"
+        return sorted(row[0] for row in (await column_store.query(sql, {"log": log})).rows)
+
+    assert await insert(tried_before=False) == ["kept", "lost"]
+    assert await insert(tried_before=True) == ["kept", "lost"]
+    # The state after a kill between the part of the table and the part of its view.
+    await column_store.command(
+        "ALTER TABLE pharos.exceptions DELETE WHERE log = {log:String} AND message = 'lost' "
+        "SETTINGS mutations_sync = 1",
+        {"log": log},
+    )
+    assert await messages() == ["kept"]
+    for _ in range(2):
+        assert await insert(tried_before=True) == ["kept", "lost"]
+    # It ignores other records.
+    await refill_exceptions(column_store, table, log, 2, 9)
+    assert await messages() == ["kept", "lost"]
+
+
+async def test_views_and_materialized_views_have_the_same_queries(column_store: ChdbColumnStore) -> None:
+    sql = "SELECT name, as_select FROM system.tables WHERE database = 'pharos' AND name LIKE 'exceptions\\_of\\_%'"
+    queries = dict((await column_store.query(sql)).rows)
+    assert len(queries) == 6
+    for name, query in queries.items():
+        assert queries[name.removesuffix("_mv")] == query
