@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select, update
@@ -20,7 +21,6 @@ from deployer.deployments.begin_attempt import begin_attempt
 from deployer.deployments.read_job import Job
 from deployer.identity import Identity
 from deployer.leases import take_lease
-from operator_actions.actions.describe_waiting import describe_waiting
 from operator_cli.deployments.tables import list_approval_inputs
 from pipeline_contracts.errors import InputsChanged
 from tests.support.deploy_platform import Platform, environment_path
@@ -186,12 +186,18 @@ async def test_an_approval_by_an_earlier_version_must_be_repeated(gated: Platfor
     assert await _begin(gated, number) is not None
 
 
+async def _read_waiting(platform: Platform) -> dict[int, Any]:
+    """Return what an approver sees of each deployment that waits, by its number."""
+    waiting = (await platform.call("GET", "/v1/approvals")).data
+    return {each["deployment"]["deployment"]["id"]: each["deployment"] for each in waiting}
+
+
 async def _check_digest_is_required(platform: Platform, number: int) -> None:
     """Check that an approval without the digest is refused, and that one with it succeeds."""
     with pytest.raises(InputsChanged, match="Nobody kept what"):
         await _approve(platform, number)
-    async with platform.sessions() as session:
-        assert (await describe_waiting(session, [number]))[number]["changed_since_asked"] == "not known"
+    shown = (await _read_waiting(platform))[number]
+    assert (shown["changed_since_asked"], shown["needs_digest"]) == (None, True)
     await _approve(platform, number, await _digest(platform, number))
 
 
@@ -247,16 +253,15 @@ async def test_the_workflow_of_a_promotion_is_shown_to_the_approver(gated: Platf
     body = {"target_environment_id": gated.acme.environment(NAME).public_id}
     promoted = (await gated.call("POST", f"/v1/deployments/{source}/promote", body)).data["id"]
     deployed = await _queue(gated)
-    async with gated.sessions() as session:
-        described = await describe_waiting(session, [promoted, deployed])
-    shown = described[promoted]["workflow"]
+    waiting = await _read_waiting(gated)
+    shown = waiting[promoted]["workflow"]
     assert (shown["release_of"], shown["version"], shown["text"]) == (source, None, workflow)
     assert shown["sha256"] == hashlib.sha256(workflow.encode()).hexdigest()
-    lines = dict(list_approval_inputs({**described[promoted], "revision": COMMIT, "project": "shop"}))
+    lines = dict(list_approval_inputs(waiting[promoted]))
     assert f"release of deployment {source}, SHA-256 {shown['sha256'][:16]}" in lines["workflow"]
-    shown = described[deployed]["workflow"]
+    shown = waiting[deployed]["workflow"]
     assert (shown["release_of"], shown["version"], shown["text"]) == (None, 1, GOOD)
-    lines = dict(list_approval_inputs({**described[deployed], "revision": COMMIT, "project": "shop"}))
+    lines = dict(list_approval_inputs(waiting[deployed]))
     assert lines["workflow"].startswith("version 1, set ")
     assert "`pharos workflow show --project shop` prints it" in lines["workflow"]
 

@@ -8,7 +8,6 @@ import subprocess
 import tempfile
 from collections.abc import Awaitable, Mapping
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from prometheus_client import CollectorRegistry
 from sqlalchemy import func, select, text, update
 
-from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment, LiveRelease
 from control_domain.tables.projects import Environment
 from control_domain.tables.repositories import Repository
 from deployer.assemble import running_local_deployer
 from deployer.identity import hold_identity
 from deployer.processes.marks import end_marked, find_marked
-from operator_actions.door import ACTIONS, Engines
 from pipeline_contracts.deploy_states import (
     ACTIVE_STATUSES,
     FINAL_STATUSES,
@@ -35,7 +32,6 @@ from pipeline_contracts.deploy_states import (
     check_transition,
 )
 from pipeline_contracts.settings import Settings
-from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.databases import migrated_database
 from tests.support.deploy_platform import Prepared, environment_path, open_platform, prepare
 from tests.support.serve_control import VARIABLE_KEYS
@@ -109,7 +105,6 @@ class _Walk(RuleBasedStateMachine):
 
     async def _begin(self) -> None:
         self.platform = await self.stack.enter_async_context(open_platform(self.prepared, self.folder))
-        self.engines = Engines(self.platform.sessions, InProcessKeyDirectory(), variable_keys=VARIABLE_KEYS)
         async with self.platform.sessions() as session, session.begin():
             await session.execute(update(Repository).values(url=str(self.repository)))
             # Each change of a status is written down by the database itself.
@@ -139,18 +134,15 @@ class _Walk(RuleBasedStateMachine):
             )
         )
 
-    def _post(self, path: str, body: Mapping[str, Any] | None = None, method: str = "POST") -> int:
-        return int(self._run(self.platform.call(method, path, body)).status)
-
-    def _act(self, name: str, **params: Any) -> None:
-        async def act() -> None:
-            try:
-                await ACTIONS[name](self.engines, {"operator": "test", **params}, datetime.now(UTC))
-            except Refused:
-                # It does not fit the state: nothing may have changed, which the invariants see.
-                return
-
-        self._run(act())
+    def _post(
+        self,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        method: str = "POST",
+        by: str = "owner",
+    ) -> int:
+        token = self.platform.acme.token(by)
+        return int(self._run(self.platform.call(method, path, body, token=token)).status)
 
     @rule(name=_places, ref=st.sampled_from(sorted(_BRANCHES)))
     def deploy(self, name: str, ref: str) -> None:
@@ -179,23 +171,26 @@ class _Walk(RuleBasedStateMachine):
 
     @rule(name=_places, on=st.booleans())
     def want_approval(self, name: str, on: bool) -> None:
-        agreed = {"by": "deployer@acme.example", "approved_by": "admin@acme.example"}
-        number = self.platform.acme.environment(name).id
-        self._act("environments/set", id=number, deploy_approval=on, **agreed)
+        # The API would require a second person to turn it off.
+        self._run(self.platform.change(name, deploys_need_approval=on))
 
     @rule(back=st.integers(0, 3), action=st.sampled_from(["approve", "reject"]))
     def decide(self, back: int, action: str) -> None:
-        args = {"by": "admin@acme.example", "reason": "because", "revision": None}
-        self._act(f"deployments/{action}", id=self._newest() - back, **args)
+        body = {"reason": "because"} if action == "reject" else {}
+        path = f"/v1/deployments/{self._newest() - back}/{action}"
+        assert self._post(path, body, by="admin") in (200, 404, 409, 422)
 
     @rule(back=st.integers(0, 3))
     def cancel(self, back: int) -> None:
-        self._act("deployments/cancel", id=self._newest() - back)
+        assert self._post(f"/v1/deployments/{self._newest() - back}/cancel") in (200, 404, 409)
 
     @rule(name=_places, held=st.booleans())
     def lock(self, name: str, held: bool) -> None:
-        number = self.platform.acme.environment(name).id
-        self._act("environments/lock" if held else "environments/unlock", id=number, reason="because")
+        path = environment_path(self.platform.acme.places[name], "lock")
+        if held:
+            assert self._post(path, {"reason": "because"}, "PUT") == 200
+        else:
+            assert self._post(path, method="DELETE") in (200, 404)
 
     @rule(seconds=st.sampled_from([0.05, 0.3, 1.0]))
     def wait(self, seconds: float) -> None:
