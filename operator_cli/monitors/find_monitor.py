@@ -25,9 +25,10 @@ def find_monitor(api: Api, kind: Kind, name: str | None) -> Row:
         except ApiRefused as error:
             if error.exit_status != NOT_FOUND:
                 raise
-    if name is not None:
+    if name:
         # An account may have thousands, of which the list has 100 a page.
-        same_name = api.get_all(*monitors, query={"name": name}, limit=2)
+        found_rows = api.get_all(*monitors, query={"name": name}, limit=2)
+        same_name = [row for row in found_rows if row["name"] == name]
         if len(same_name) == 1:
             return same_name[0]
     rows = api.list_once(*monitors)

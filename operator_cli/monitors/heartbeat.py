@@ -9,6 +9,7 @@ from operator_cli.api.client import Api, open_api
 from operator_cli.api.names import Row
 from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import add_client_arguments, add_verbs
+from operator_cli.counts import add_limit_argument
 from operator_cli.durations import parse_duration
 from operator_cli.errors import NoSuchName, UsageError
 from operator_cli.messages import print_result
@@ -87,14 +88,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
         case "list":
             _add_state_option(parser)
         case "runs":
-            parser.add_argument(
-                "-n",
-                "--limit",
-                type=int,
-                default=_LISTED_RUNS,
-                metavar="N",
-                help=f"the newest N ({_LISTED_RUNS})",
-            )
+            add_limit_argument(parser, _LISTED_RUNS)
         case "output":
             parser.add_argument(
                 "run_id",
@@ -251,7 +245,7 @@ def _show_output(run: dict[str, Any]) -> None:
 def _show_state(heartbeat: dict[str, Any]) -> None:
     from operator_cli.durations import format_minute
 
-    due = "" if heartbeat["due_at"] is None else f", due {format_minute(heartbeat['due_at'])}"
+    due = "" if heartbeat["due_at"] is None else f", due {format_minute(heartbeat['due_at'])} UTC"
     print(f"Heartbeat {heartbeat['name']} is {heartbeat['state']}{due}.")
 
 

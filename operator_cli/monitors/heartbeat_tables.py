@@ -74,7 +74,7 @@ def show_heartbeat(
     state = heartbeat["state"]
     print_monitor(
         heartbeat["name"],
-        Text.assemble("  ", _colour_state(state), f" since {format_minute(heartbeat['since'])}"),
+        Text.assemble("  ", _colour_state(state), f" since {_format_utc(heartbeat['since'])}"),
         {
             "ID": str(heartbeat["id"]),
             "environment": format_environment(heartbeat),
@@ -82,7 +82,7 @@ def show_heartbeat(
             "grace": format_duration(heartbeat["grace_seconds"]),
             "longest run": format_duration(heartbeat["max_runtime_seconds"]),
             "down after": f"{heartbeat['failures_before_down']} in a row, now {heartbeat['failures_in_row']}",
-            "due": format_minute(heartbeat["due_at"]),
+            "due": _format_utc(heartbeat["due_at"]),
             "keys": describe_keys(heartbeat["keys"]),
             **_describe_ping_keys(heartbeat, host),
         },
@@ -94,6 +94,10 @@ def show_heartbeat(
             f"\nThe newest output, of run {with_output['run_id']}:\n"
             f"{replace_control_characters(with_output['output'] or '')}"
         )
+
+
+def _format_utc(time: str | None) -> str:
+    return "-" if time is None else f"{format_minute(time)} UTC"
 
 
 def _describe_ping_keys(heartbeat: dict[str, Any], host: str) -> dict[str, str]:

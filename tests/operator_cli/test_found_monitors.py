@@ -54,6 +54,14 @@ def test_one_of_many_is_found_by_a_filter() -> None:
     assert request.path == f"{_LIST}?name=a+b&limit=2"
 
 
+def test_an_empty_name_is_no_name() -> None:
+    """As of a variable in a script that is not set: it must not mean the only heartbeat."""
+    with running_fake_api() as server, Api(server.target) as api:
+        _serve(server, _monitor(3, "backup"))
+        with pytest.raises(NoSuchName, match="There is no heartbeat ''"):
+            find_monitor(api, "heartbeat", "")
+
+
 def test_a_number_is_an_id_first_then_a_name() -> None:
     with running_fake_api() as server, Api(server.target) as api:
         server.by_path[f"{_LIST}/404"] = problem(404, "not-found", "The account has no such heartbeat.")

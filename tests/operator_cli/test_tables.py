@@ -41,6 +41,12 @@ def test_what_fits_is_printed_on_one_line_each(capsys: pytest.CaptureFixture[str
     assert line == "shop/production  all is well  ada@example.com  2m ago  env_01m8ay68szed"
 
 
+def test_numbers_are_aligned_on_the_right(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = [Column("Name"), Column("Count", is_number=True)]
+    header, *lines = _print(capsys, ("a", 5), ("b", "1,000"), columns=columns)
+    assert [header, *lines] == ["Name  Count", "a         5", "b     1,000"]
+
+
 def test_long_texts_wrap_between_words(capsys: pytest.CaptureFixture[str]) -> None:
     note = "the quick brown fox jumps over the lazy dog again"
     lines = _print(capsys, ("shop/production", note, None, None, _ID))
