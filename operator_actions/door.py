@@ -15,7 +15,6 @@ from operator_actions.actions import (
     projects,
     variables,
 )
-from operator_actions.actions import follow_deployment as follow_action
 from operator_actions.actions import people as person_actions
 from operator_actions.actions import queue_deployments as queue_actions
 from operator_actions.actions import telemetry as reading
@@ -72,7 +71,6 @@ _ACTIONS: Mapping[str, Action] = {
     **environments.ACTIONS,
     **deployments.ACTIONS,
     **queue_actions.ACTIONS,
-    **follow_action.ACTIONS,
     **variables.ACTIONS,
 }
 

@@ -1,15 +1,14 @@
 """Arguments that several commands share, and the question before a command destroys something.
 
 A command of the API begins with `add_verbs` (`pharos NOUN VERB [NAME] [--flags]`), or with `add_client_arguments` if it
-has no verbs; `operator_cli.api` describes what it does then. `add_subcommands` is for commands that still use
-`control_client`.
+has no verbs; `operator_cli.api` describes what it does then.
 """
 
 import argparse
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from operator_cli.errors import CommandFailed
 
@@ -63,32 +62,9 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
 
 def complete(action: argparse.Action, kind: str) -> argparse.Action:
     """Let shells complete the value of an argument: with the names of this kind (`project`, `environment`,
-    `profile`), or with paths for `file`. Returns the argument."""
+    `person`, `profile`), or with paths for `file`. Returns the argument."""
     action.completes = kind  # type: ignore[attr-defined]
     return action
-
-
-def add_subcommands(
-    parser: argparse.ArgumentParser,
-    summaries: Mapping[str, str],
-    run: Callable[[argparse.Namespace], int],
-    add_arguments: Callable[[argparse.ArgumentParser, str], None],
-) -> None:
-    """Add a subcommand for each name in `summaries`, with `--data`, `--json` and what `add_arguments` adds.
-
-    `run` finds the name in `arguments.subcommand`.
-    """
-    # Imported here: commands of the API do without it, and so without asyncio.
-    from operator_cli.control_client import add_data_and_json_arguments
-
-    subcommands = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    for name, summary in summaries.items():
-        subcommand = subcommands.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
-        )
-        add_arguments(subcommand, name)
-        add_data_and_json_arguments(subcommand)
-        subcommand.set_defaults(run=run, subcommand=name)
 
 
 def add_environment_argument(parser: argparse.ArgumentParser) -> None:
@@ -123,26 +99,6 @@ def add_account_argument(parser: argparse.ArgumentParser, *, is_filter: bool) ->
     parser.add_argument(
         "--account", metavar="ID", dest="account_id", help=f"number, acc_… or slug; {left_out}"
     )
-
-
-def add_approval_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `--by` and `--approved-by`, for commands that lower the gate of an environment."""
-    parser.add_argument(
-        "--by",
-        metavar="EMAIL",
-        help="the person who asks for the change; needed where a second person has to approve it",
-    )
-    parser.add_argument(
-        "--approved-by",
-        metavar="EMAIL",
-        help="the second person, who agrees; needed where an environment that wants one is removed, or its approvals, "
-        "deploy window or protection of variables are lowered",
-    )
-
-
-def read_approval_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the parameters for the arguments that `add_approval_arguments` adds."""
-    return {"by": arguments.by, "approved_by": arguments.approved_by}
 
 
 def add_yes_argument(parser: argparse.ArgumentParser) -> None:

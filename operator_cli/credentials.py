@@ -80,14 +80,6 @@ def append_api_root(url: str) -> str:
     return root if not root or root.endswith("/api") else f"{root}/api"
 
 
-def get_base_url(data: Path) -> str:
-    """Return the API root of the credentials, or a placeholder if there are none."""
-    try:
-        return str(read_credentials(data)["base_url"])
-    except (CommandFailed, KeyError):
-        return "https://your-host/api"
-
-
 def save_repository(data: Path, repository: Mapping[str, Any], project_id: str, *, is_new: bool) -> None:
     """Save the `id`, `kind` and webhook `secret` of a project's repository in the credentials.
 

@@ -1,13 +1,11 @@
 """What an operator brings to environments and follows: deploys, rollbacks, promotions; on both databases."""
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from control_domain.projects.operations import create_environment, create_project
 from control_domain.tables.deployments import Deployment
-from control_domain.tables.projects import Environment
 from tests.support import deployment_rows
 from tests.support.managed_project import NOW, REVISION, ManagedProject
 
@@ -178,58 +176,3 @@ async def test_invalid_promotions_are_refused(managed: ManagedProject) -> None:
     queued = await managed.queue()
     line = await managed.expect_refusal("deployments/promote", what=str(queued), to="staging")
     assert line == f"Deployment {queued} has not succeeded, or its release is not retained any more."
-
-
-@pytest.mark.both_databases
-async def test_a_deployment_is_followed(managed: ManagedProject) -> None:
-    number = (await managed.act("deployments/deploy", ref="main"))["id"]
-    seen = await managed.act("deployments/follow", id=number)
-    assert [line["text"] for line in seen["lines"]] == ["Queued: main."]
-    assert (seen["truncated"], seen["has_deployer"]) == (False, False)
-    async with managed.engines.sessions() as session, session.begin():
-        await deployment_rows.lease_environment(session, managed.environment.id, NOW)
-        await deployment_rows.begin_deployment(session, number, NOW)
-        await deployment_rows.add_lines(session, number, NOW, "one", "two", stream="stdout")
-    after = seen["lines"][-1]["id"]
-    seen = await managed.act("deployments/follow", id=number, after=after)
-    assert [(line["stream"], line["text"]) for line in seen["lines"]] == [
-        ("stdout", "one"),
-        ("stdout", "two"),
-    ]
-    told = seen["deployment"]
-    assert (told["status"], told["step"], told["address"]) == ("deploying", "build", deployment_rows.ADDRESS)
-    assert (seen["has_deployer"], told["is_live"]) == (True, False)
-    seen = await managed.act("deployments/follow", id=number, lines=1)
-    assert ([line["text"] for line in seen["lines"]], seen["truncated"]) == (["two"], True)
-    async with managed.engines.sessions() as session, session.begin():
-        await deployment_rows.complete_deployment(session, number, NOW + timedelta(seconds=3.25))
-        await deployment_rows.lease_environment(session, managed.environment.id, NOW, seconds=-1)
-    seen = await managed.act("deployments/follow", id=number, after=after)
-    told = seen["deployment"]
-    assert (told["status"], told["seconds"], told["is_live"]) == ("succeeded", 3.25, True)
-    assert seen["has_deployer"] is False
-    await deploy(managed)
-    told = (await managed.act("deployments/follow", id=number))["deployment"]
-    assert told["is_live"] is False
-
-
-async def test_waiting_for_a_second_person_does_not_count(managed: ManagedProject) -> None:
-    await managed.change_environment(deploys_need_approval=True)
-    number = await managed.queue("deployer", ref="main")
-    wanted = {"created_at": NOW - timedelta(hours=2), "decided_at": NOW - timedelta(seconds=2)}
-    await managed.change(Deployment, number, **wanted)
-    assert (await managed.act("deployments/follow", id=number))["deployment"]["seconds"] == 2.0
-
-
-@pytest.mark.both_databases
-async def test_a_deployment_without_its_environment_is_followed(managed: ManagedProject) -> None:
-    number = await deploy(managed)
-    await managed.act("environments/remove", id="production")
-    told = (await managed.act("deployments/follow", id=number))["deployment"]
-    assert (told["environment"], told["address"], told["is_live"]) == (None, None, False)
-    assert await managed.count(Environment) == 0
-    assert (
-        await managed.expect_refusal("deployments/follow", id=number, lines=1001)
-        == "The number of lines is 1 to 1000."
-    )
-    assert "There is no deployment 999;" in await managed.expect_refusal("deployments/follow", id=999)
