@@ -41,6 +41,11 @@ def format_minute(time: str | None) -> str:
     return "-" if time is None else f"{time[5:10]} {time[11:16]}"
 
 
+def format_utc_minute(time: str) -> str:
+    """Return year, month, day, hour and minute of an ISO time: `2026-11-20 12:00 UTC`."""
+    return f"{time[:10]} {time[11:16]} UTC"
+
+
 def format_second(time: str) -> str:
     """Return month, day, hour, minute and second of an ISO time."""
     return f"{time[5:10]} {time[11:19]}"

@@ -22,6 +22,16 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path) -> None:
         assert _status(platform, created["key"], "1") == 202
         listed = platform.run("keys", "list").stdout
         assert "live" in listed and created["key"] not in listed
+        # A key of another environment is found by its ID alone.
+        assert platform.run("environment", "create", "Staging", "--type", "staging").returncode == 0
+        other = json.loads(platform.run("key", "create", "--environment", "staging", "--json").stdout)
+        assert "my-project/staging" in platform.run("key", "list").stdout
+        assert json.loads(platform.run("key", "list", "--environment", "staging", "--json").stdout)[0] == {
+            name: value for name, value in other.items() if name != "key"
+        }
+        assert platform.run("key", "revoke", str(other["id"]), "--yes").stdout.endswith(
+            "my-project/staging is revoked.\n"
+        )
         revoked = platform.run("key", "revoke", str(created["id"]), "--yes")
         assert (revoked.returncode, revoked.stderr) == (0, "")
         assert _status(platform, created["key"], "2") == 401
