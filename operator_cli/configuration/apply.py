@@ -1,7 +1,6 @@
 """Apply a configuration document and follow the configuration run until it is finished: `pharos config apply`."""
 
 import argparse
-import json
 import re
 import sys
 import time
@@ -21,13 +20,14 @@ from operator_cli.arguments import confirm
 from operator_cli.configuration.document_arguments import explaining_faults, read_document_body
 from operator_cli.errors import (
     AWAITS_APPROVAL,
+    FAILED,
     INTERRUPTED,
     CommandFailed,
     InstallationUnreachable,
     NoSuchName,
     UsageError,
 )
-from operator_cli.messages import OutageNotice, describe_not_live, qualify_commands
+from operator_cli.messages import OutageNotice, describe_not_live, print_result, qualify_commands
 from operator_cli.terminal_text import sanitize
 
 ConfigurationRun = dict[str, Any]
@@ -43,15 +43,16 @@ def apply_configuration(arguments: argparse.Namespace) -> int:
     """Review the document, ask, start a configuration run and follow it. Return the exit status.
 
     Returns 0 if the run succeeds or nothing changes, 1 if the person refuses, `AWAITS_APPROVAL` if a second person
-    has to apply the review. If the run fails, returns 1 with `--json` and raises `CommandFailed` without.
+    has to apply the review. If the run fails, returns 1 with `--json` or `--quiet` and raises `CommandFailed` without.
     """
     is_own = arguments.review is None
     api, project, review = _make_review(arguments) if is_own else _find_review(arguments)
-    if not (arguments.json and arguments.yes):
+    is_for_programs = arguments.json or arguments.quiet
+    if not (is_for_programs and arguments.yes):
         # Imported here: rich is slow to import, and --json needs none of it.
         from operator_cli.configuration.diff import open_console, show_plan
 
-        show_plan(open_console(stderr=arguments.json), project.slug, review["plan"])
+        show_plan(open_console(stderr=is_for_programs), project.slug, review["plan"])
         sys.stdout.flush()
     if not review["plan"]["actions"]:
         if arguments.json:
@@ -103,15 +104,11 @@ def _describe_plan(project: Project, counts: dict[str, int]) -> str:
 
 def _report_waiting(arguments: argparse.Namespace, project: Project, review: Review, detail: str) -> int:
     """Print what the second person does. Return the exit status."""
-    if arguments.json:
-        print(json.dumps(review))
-        return AWAITS_APPROVAL
-    print(
-        qualify_commands(
-            f"{detail}\nReview {review['id']} is open until {review['expires_at'][11:16]} UTC. The second person "
-            f"applies it: `pharos config apply --review {review['id']} --project {project.slug}`."
-        )
+    advice = (
+        f"{detail}\nReview {review['id']} is open until {review['expires_at'][11:16]} UTC. The second person applies "
+        f"it: `pharos config apply --review {review['id']} --project {project.slug}`."
     )
+    print_result(arguments, review, lambda _: print(qualify_commands(advice)))
     return AWAITS_APPROVAL
 
 
@@ -130,14 +127,15 @@ def follow_run(api: Api, arguments: argparse.Namespace, project: Project, run: C
         )
         return INTERRUPTED
     is_successful: bool = ended["status"] == "succeeded"
-    if arguments.json:
-        print(json.dumps(ended))
-    elif is_successful:
-        print(f"Application {ended['id']} has succeeded.")
-        _show_changed_variables(api, list_changed_variables(project.slug, ended))
-    else:
+    if not (is_successful or arguments.json or arguments.quiet):
         raise CommandFailed(_describe_failure(project, ended))
-    return 0 if is_successful else 1
+    print_result(arguments, ended, lambda _: _show_success(api, project, ended))
+    return 0 if is_successful else FAILED
+
+
+def _show_success(api: Api, project: Project, run: ConfigurationRun) -> None:
+    print(f"Application {run['id']} has succeeded.")
+    _show_changed_variables(api, list_changed_variables(project.slug, run))
 
 
 def _show_changed_variables(api: Api, environments: list[str]) -> None:
@@ -175,7 +173,7 @@ def _follow(
     from operator_cli.configuration.run_screen import RunScreen
 
     outage = OutageNotice()
-    with nullcontext() if arguments.json else RunScreen() as screen:
+    with nullcontext() if arguments.json or arguments.quiet else RunScreen() as screen:
         while True:
             if screen is not None:
                 screen.show(run)

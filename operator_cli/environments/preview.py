@@ -76,9 +76,8 @@ def _run(arguments: argparse.Namespace) -> int:
         label=lambda row: _keys(row)[1],
     )
     path = _keys(preview)[1]
-    if not confirm(
-        arguments, f"close the preview {path} of the branch {preview['branch']} and end its processes"
-    ):
+    of_branch = f" of the branch {preview['branch']}" if preview["branch"] else ""
+    if not confirm(arguments, f"close the preview {path}{of_branch} and end its processes"):
         return 1
     removed = api.delete("projects", preview["project"]["id"], "previews", preview["id"])
     return print_result(

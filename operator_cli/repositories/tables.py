@@ -64,7 +64,7 @@ def show_repository(repository: Row) -> None:
             "kind": repository["kind"],
             "branch": repository["branch"],
             "webhooks": describe_webhooks(repository),
-            "ID at host": repository["host_id"] or "-",
+            "host ID": repository["host_id"] or "-",
             "connected": repository["connected_at"],
             **({"disconnected": repository["disconnected_at"]} if repository["disconnected_at"] else {}),
         },
