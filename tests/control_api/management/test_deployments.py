@@ -88,6 +88,24 @@ async def test_pages_of_deployments_while_others_are_queued(api: Api) -> None:
     assert (await api.call("GET", f"{other}?cursor={first.json()['next_cursor']}")).fields == ["cursor"]
 
 
+async def test_deployments_of_a_project(api: Api) -> None:
+    acme = api.platform.acme
+    path = f"/v1/projects/{acme.projects['shop'].public_id}/deployments"
+    before = [each["id"] for each in await api.read_all(path, limit=2)]
+    assert before == sorted((each.id for each in acme.deployments.values()), reverse=True)
+    async with api.platform.sessions() as session, session.begin():
+        of_removed = await add_deployment(session, acme, NAME, NOW, status="canceled")
+        of_removed.environment_id = None
+    newest, *_ = await api.read(f"{path}?limit=1", by="viewer")
+    assert (newest["id"], newest["environment"], newest["environment_id"]) == (of_removed.id, None, None)
+    assert newest["project"]["slug"] == "shop"
+    assert [each["id"] for each in await api.read(f"{path}?status=canceled")] == [of_removed.id]
+    other = f"/v1/projects/{acme.projects['blog'].public_id}/deployments"
+    assert await api.read(other) == []
+    cursor = (await api.call("GET", f"{path}?limit=1")).json()["next_cursor"]
+    assert (await api.call("GET", f"{other}?cursor={cursor}")).fields == ["cursor"]
+
+
 async def test_deployment_details(api: Api) -> None:
     acme = api.platform.acme
     owner = acme.people["owner"]

@@ -13,6 +13,7 @@ from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import LiveRelease, Release
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES
+from pipeline_contracts.errors import StorageUnavailable
 from tests.control_api.management.conftest import Api
 from tests.support.deploy_platform import add_deployment
 
@@ -59,6 +60,12 @@ async def test_create_read_remove(api: Api) -> None:
         "waiting": {"deployments": [], "variable_changes": []},
         "created_at": made.data["created_at"],
     }
+    assert await _newest_details(api) == {
+        "project": made.data["project"]["id"],
+        "name": "QA tests",
+        "slug": "qa-tests",
+        "type": "staging",
+    }
     path = f"/v1/environments/{made.data['id']}"
     assert await api.read(path) == await api.read(f"/v1/environments/{made.data['number']}") == made.data
     await api.expect((409, "name-taken"), "POST", environments, body)
@@ -84,6 +91,9 @@ async def test_create_read_remove(api: Api) -> None:
         ({"name": "QA", "type": "staging", "order": True}, ["order"]),
         ({"name": "QA", "type": "staging", "branch": "a..b"}, ["branch"]),
         ({"name": "QA", "type": "staging", "slug": "12"}, ["slug"]),
+        ({"name": "QA", "type": "staging", "slug": "q--a"}, ["slug"]),
+        ({"name": "Q\x1b[31m", "type": "staging"}, ["name"]),
+        ({"name": "東京", "type": "staging"}, ["slug"]),
     ],
 )
 async def test_invalid_environments(shared_api: Api, body: object, fields: list[str]) -> None:
@@ -96,7 +106,7 @@ async def test_pages_in_the_order_of_promotions(api: Api) -> None:
     path = f"/v1/projects/{api.platform.acme.projects['shop'].public_id}/environments"
     first = await api.call("GET", f"{path}?limit=2")
     assert [each["slug"] for each in first.data] == ["development", "staging"]
-    made = await api.call("POST", path, {"name": "QA", "type": "staging"})
+    made = await api.call("POST", path, {"name": "Quality", "type": "staging", "slug": "qa"})
     assert made.status == 201
     cursor = first.json()["next_cursor"]
     rest = await api.call("GET", f"{path}?limit=2&cursor={cursor}")
@@ -290,6 +300,7 @@ async def test_lock(api: Api) -> None:
         await api.expect((422, "validation-failed"), "PUT", path, {"reason": reason})
     assert (await api.read(_path(api)))["lock"] == lock
     assert (await api.call("DELETE", path)).data["lock"] is None
+    assert await _newest_details(api) == {"reason": "sale", "by": "deployer@acme.example"}
     assert [action for action, _ in await api.audit(2)] == ["environment.unlock", "environment.lock"]
 
 
@@ -317,3 +328,15 @@ async def test_remove_waits_for_the_active_deployment(api: Api, status: str) -> 
         active = await add_deployment(session, api.platform.acme, "shop/production", NOW, status=status)
     refused = await api.expect((409, "deploy-running"), "DELETE", _path(api))
     assert refused.json()["active_deployment_id"] == active.id
+
+
+async def test_remove_while_edges_cannot_be_informed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment is removed all the same, and a warning says so."""
+
+    async def fail(*_: Any) -> None:
+        raise StorageUnavailable("Redis is away.")
+
+    monkeypatch.setattr(type(api.platform.directory), "revoke", fail)
+    removed = await api.call("DELETE", _path(api))
+    assert removed.status == 200 and "Redis is away." in removed.json()["warning"]
+    assert (await api.call("GET", _path(api))).problem == (404, "not-found")

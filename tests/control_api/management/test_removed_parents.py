@@ -16,14 +16,23 @@ from control_domain.tables.projects import Environment, Project
 from tests.control_api.management.conftest import Api
 from tests.support.deploy_platform import Response
 
+_WORKFLOW = "version: 1\nprocesses:\n  web:\n    command: python app.py\n"
 _TO_ENVIRONMENT: dict[str, dict[str, Any]] = {
-    "ingest-keys": {},
-    "heartbeats": {"name": "backup", "period_seconds": 60},
-    "queues": {"name": "mail"},
+    "POST ingest-keys": {},
+    "POST heartbeats": {"name": "backup", "period_seconds": 60},
+    "POST queues": {"name": "mail"},
+    "PUT variables": {"variables": "A=1"},
+    "PATCH variables": {"set": {"A": "1"}},
+    "PUT variables/A/protection": {},
+    "PUT lock": {"reason": "no"},
+    "POST deploy": {},
 }
 _TO_PROJECT: dict[str, dict[str, Any]] = {
-    "sites": {"domains": ["docs.example"]},
-    "repository": {"url": "https://git.example/docs"},
+    "POST sites": {"domains": ["docs.example"]},
+    "POST repository": {"url": "https://git.example/docs"},
+    "POST environments": {"name": "Staging", "type": "staging"},
+    "PUT workflow": {"workflow": _WORKFLOW},
+    "PUT members/{viewer}": {"role": "viewer"},
 }
 
 
@@ -46,13 +55,14 @@ async def _waits(api: Api, task: "asyncio.Task[Response]") -> None:
 @pytest.mark.both_databases
 @pytest.mark.parametrize("what", _TO_ENVIRONMENT)
 async def test_additions_to_a_removed_environment(api: Api, what: str) -> None:
-    staging = api.platform.acme.environment("blog/staging")
-    path = f"/v1/environments/{staging.public_id}/{what}"
+    found = api.platform.acme.environment("shop/development")
+    method, path = what.split()
     async with api.platform.sessions() as session, session.begin():
-        environment = await session.get_one(Environment, staging.id)
+        environment = await session.get_one(Environment, found.id)
         target = DeployTarget(environment, await session.get_one(Project, environment.project_id))
         await remove_environment(session, target, Actor("test"), datetime.now(UTC))
-        adding = asyncio.create_task(api.call("POST", path, _TO_ENVIRONMENT[what]))
+        path = f"/v1/environments/{found.public_id}/{path}"
+        adding = asyncio.create_task(api.call(method, path, _TO_ENVIRONMENT[what]))
         await _waits(api, adding)
     assert (await adding).problem == (404, "not-found")
 
@@ -66,7 +76,8 @@ async def test_additions_to_a_removed_project(api: Api, what: str) -> None:
         account = await session.get_one(Account, project.account_id)
         await remove_project(session, account, project, Actor("test"), datetime.now(UTC))
         await session.flush()
-        path = f"/v1/projects/{made.data['id']}/{what}"
-        adding = asyncio.create_task(api.call("POST", path, _TO_PROJECT[what]))
+        method, path = what.format(viewer=api.platform.acme.people["viewer"].public_id).split()
+        path = f"/v1/projects/{made.data['id']}/{path}"
+        adding = asyncio.create_task(api.call(method, path, _TO_PROJECT[what]))
         await _waits(api, adding)
     assert (await adding).problem == (404, "not-found")

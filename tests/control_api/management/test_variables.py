@@ -90,7 +90,7 @@ async def test_one_variable(api: Api) -> None:
     await api.call("PUT", _path(api, "/B"), {"value": "1"})
     removed = await api.call("DELETE", _path(api, "/A"))
     assert (removed.data["version"], await _values(api)) == (3, {"B": "1"})
-    for name in ("A", "1x", "%00", "a%2Fb"):
+    for name in ("A", "1x", "%00", "a%2Fb", "A" * 256):
         await api.expect((404, "not-found"), "DELETE", _path(api, f"/{name}"))
 
 
@@ -124,6 +124,8 @@ async def test_invalid_updates(shared_api: Api, body: Any, fields: list[str]) ->
 async def test_invalid_value_or_name(shared_api: Api) -> None:
     for rest, value, field in (
         ("/1A", "x", "variable"),
+        ("/A%0A", "x", "variable"),
+        (f"/{'A' * 256}", "x", "variable"),
         ("/A%20B", "x", "variable"),
         ("/A", "x" * (128 * 1024), "value"),
         ("/A", None, "value"),
@@ -220,6 +222,9 @@ async def test_reject(api: Api) -> None:
     rejected = await api.call("POST", path, {"reason": "too late"}, by="admin")
     assert (rejected.data["status"], rejected.data["names"]) == ("rejected", None)
     assert await _audited(api) == [("variables.reject", {"change": change, "reason": "too late"})]
+    async with api.platform.sessions() as session:
+        row = await session.get_one(VariableChange, change)
+    assert (row.sealed, row.key_id) == (None, None)
     seen = await api.read(_path(api))
     assert (seen["version"], seen["pending_changes"]) == (None, [])
 
