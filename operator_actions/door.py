@@ -7,16 +7,8 @@ from typing import Any
 
 from control_domain.database.errors import BrokenReference
 from control_domain.refusals import Refused
-from operator_actions.actions import (
-    accounts,
-    audit,
-    deployments,
-    environments,
-    projects,
-    variables,
-)
+from operator_actions.actions import accounts, audit, projects
 from operator_actions.actions import people as person_actions
-from operator_actions.actions import queue_deployments as queue_actions
 from operator_actions.actions import telemetry as reading
 from operator_actions.actions import tokens as token_actions
 from operator_actions.actions.engines import Action, Engines, Params
@@ -68,10 +60,6 @@ _ACTIONS: Mapping[str, Action] = {
     **token_actions.ACTIONS,
     **projects.ACTIONS,
     **audit.ACTIONS,
-    **environments.ACTIONS,
-    **deployments.ACTIONS,
-    **queue_actions.ACTIONS,
-    **variables.ACTIONS,
 }
 
 ACTIONS: Mapping[str, Action] = {name: _refuse_removed_parent(action) for name, action in _ACTIONS.items()}

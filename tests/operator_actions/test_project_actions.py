@@ -5,11 +5,14 @@ import asyncio
 import pytest
 from sqlalchemy import select
 
+from control_domain.audit import Actor
 from control_domain.database.engine import Sessions
+from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment
+from control_domain.removals.remove_environment import remove_environment
 from control_domain.repositories.operations import connect_repository, disconnect_repository
 from control_domain.tables.deployments import Deployment, DeploymentLine
-from control_domain.tables.projects import Project, ProjectRole
+from control_domain.tables.projects import Environment, Project, ProjectRole
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret, WaitingPush, WebhookDelivery
 from pipeline_contracts.times import format_time
@@ -257,12 +260,13 @@ async def test_a_project_is_removed_with_its_webhooks(operator: Operator) -> Non
 async def test_waiting_pushes_are_removed_with_the_environment_and_the_project(operator: Operator) -> None:
     made = await operator.act("projects/create", name="Shop")
     await add_deployments(operator, made["id"])
-    environment = await operator.act("environments/create", name="Pull 7", type="preview")
     async with operator.engines.sessions() as session, session.begin():
+        project = (await session.execute(select(Project))).scalar_one()
+        environment = await create_environment(session, project, "Pull 7", "pull-7", "preview", NOW)
         for repository in await session.scalars(select(Repository)):
             session.add(
                 WaitingPush(
-                    environment_id=environment["number"],
+                    environment_id=environment.id,
                     repository_id=repository.id,
                     branch=f"b{repository.id}",
                     trigger="push",
@@ -270,7 +274,10 @@ async def test_waiting_pushes_are_removed_with_the_environment_and_the_project(o
                     created_at=NOW,
                 )
             )
-    await operator.act("environments/remove", id="pull-7")
+    async with operator.engines.sessions() as session, session.begin():
+        project = (await session.execute(select(Project))).scalar_one()
+        environment = (await session.execute(select(Environment))).scalar_one()
+        await remove_environment(session, DeployTarget(environment, project), Actor("test"), NOW)
     assert await operator.count(WaitingPush) == 0
     await operator.act("projects/remove", id="shop")
     await operator.check_references()
