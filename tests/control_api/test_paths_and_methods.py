@@ -31,7 +31,7 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
         ("PATCH", "deployments", "GET, HEAD, POST"),
         ("OPTIONS", "deployments", "GET, HEAD, POST"),
         ("TRACE", "deployments", "GET, HEAD, POST"),
-        ("POST", "account", "GET, HEAD"),
+        ("POST", "account", "GET, HEAD, PATCH"),
         ("GET", "environments/1/scale", "PATCH"),
         ("HEAD", "environments/1/scale", "PATCH"),
     ],

@@ -100,7 +100,7 @@ async def test_unreadable_and_oversized_requests_are_problems() -> None:
             assert headers["content-type"] == "application/problem+json"
             assert headers["x-request-id"]
             assert "server" not in headers
-            assert headers.get("allow") == ("GET, HEAD" if status == 405 else None)
+            assert headers.get("allow") == ("GET, HEAD, PATCH" if status == 405 else None)
 
 
 async def test_late_head_is_refused_and_idle_connection_stays_open() -> None:
