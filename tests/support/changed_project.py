@@ -52,7 +52,7 @@ class ChangedProject:
 
     @property
     def keys(self) -> SealingKeys:
-        return self.managed.engines.sealing_keys()
+        return self.managed.engines.sealing_keys
 
     @property
     def project(self) -> Project:

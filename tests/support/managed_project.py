@@ -1,11 +1,10 @@
-"""A project with people of every role and a repository, which operator actions change."""
+"""A project with people of every role and a repository, which tests change as people do."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -26,7 +25,6 @@ from control_domain.environments.change import (
 from control_domain.environments.operations import lock_environment_row, resume_pushes, scale_environment
 from control_domain.previews.requests import open_requested_preview
 from control_domain.projects.find import DeployTarget
-from control_domain.refusals import Refused
 from control_domain.removals.disconnect_repository import disconnect_and_cancel
 from control_domain.removals.remove_environment import RemovedEnvironment, remove_ungated_environment
 from control_domain.repositories.operations import connect_repository, lock_repository
@@ -41,10 +39,10 @@ from control_domain.variables.dotenv import read_dotenv
 from control_domain.variables.operations import replace_variables
 from control_domain.variables.protection import protect_variables, request_unprotection
 from control_domain.workflows.operations import set_workflow
-from operator_actions.door import ACTIONS, Engines
 from pipeline_contracts.deploy_states import ChangeState
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from storage_backends.key_directory.interface import KeyDirectory
 from tests.support.accounts import make_acme
 from tests.support.added_objects import ObjectAdder
 
@@ -63,9 +61,18 @@ PEOPLE = {
 """Each person's role in the project. `owner` owns the account; the others are members of it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """Where the project is stored, and what its variables are sealed with."""
+
+    sessions: Sessions
+    directory: KeyDirectory
+    sealing_keys: SealingKeys
+
+
 @dataclass(slots=True)
 class ManagedProject:
-    """The engines of operator actions, and the rows of the project."""
+    """The engines, and the rows of the project."""
 
     engines: Engines
     account: Account
@@ -83,26 +90,12 @@ class ManagedProject:
 
     @property
     def objects(self) -> ObjectAdder:
-        return ObjectAdder(self.engines.sessions, self.engines.directory, self.engines.variable_keys)
+        return ObjectAdder(self.engines.sessions, self.engines.directory, self.engines.sealing_keys)
 
     def on(self, sessions: Sessions) -> "ManagedProject":
         """Return the same project in a copy of the database, with a key directory of its own."""
         engines = replace(self.engines, sessions=sessions, directory=InProcessKeyDirectory())
         return replace(self, engines=engines)
-
-    async def act(self, action: str, /, **params: Any) -> Any:
-        """Run an operator action as the user "kim"; return its result."""
-        return await ACTIONS[action](self.engines, {"operator": "kim", **params}, NOW)
-
-    async def expect_refusal(self, action: str, /, **params: Any) -> str:
-        """Return the message with which an action is refused: one line. The audit log must not change."""
-        before = await self.read_audit_log()
-        with pytest.raises(Refused) as caught:
-            await self.act(action, **params)
-        assert await self.read_audit_log() == before
-        (line,) = str(caught.value).splitlines()
-        assert line.endswith(".")
-        return line
 
     async def change(self, table: Any, number: int, **values: Any) -> None:
         """Set columns of a row."""
@@ -141,7 +134,7 @@ class ManagedProject:
         async with self.engines.sessions() as session, session.begin():
             target = await self.read_target(session, environment)
             waiting = await replace_variables(
-                session, self.engines.sealing_keys(), target, read_dotenv(text), self.actor(by), NOW
+                session, self.engines.sealing_keys, target, read_dotenv(text), self.actor(by), NOW
             )
         assert waiting is None
 
@@ -210,7 +203,7 @@ class ManagedProject:
         async with self.engines.sessions() as session, session.begin():
             target = await self.read_target(session, environment)
             change = await replace_variables(
-                session, self.engines.sealing_keys(), target, read_dotenv(text), self.actor(by), NOW
+                session, self.engines.sealing_keys, target, read_dotenv(text), self.actor(by), NOW
             )
         assert change is not None
         return change
@@ -229,7 +222,7 @@ class ManagedProject:
             row = await session.get_one(VariableChange, change)
             environment = await session.get_one(Environment, row.environment_id)
             target = DeployTarget(environment, await session.get_one(Project, environment.project_id))
-            person, keys = self.people[by], self.engines.sealing_keys()
+            person, keys = self.people[by], self.engines.sealing_keys
             await decide_variable_change(
                 session, row, target, to, person, self.actor(by), NOW, "because", keys
             )
@@ -273,7 +266,7 @@ class ManagedProject:
         async with self.engines.sessions() as session, session.begin():
             project = await session.get_one(Project, self.project.id)
             return await open_requested_preview(
-                session, self.engines.sealing_keys(), project, branch, source_id, self.actor(by), NOW
+                session, self.engines.sealing_keys, project, branch, source_id, self.actor(by), NOW
             )
 
     async def disconnect_repository(self) -> None:
@@ -328,5 +321,5 @@ async def make_managed_project(sessions: Sessions) -> ManagedProject:
         repository = await connect_repository(
             session, project.id, "git", "https://git.example/shop.git", "main", NOW
         )
-    engines = Engines(sessions, InProcessKeyDirectory(), variable_keys=SealingKeys([b"k" * 32]))
+    engines = Engines(sessions, InProcessKeyDirectory(), SealingKeys([b"k" * 32]))
     return ManagedProject(engines, account, DeployTarget(environment, project), repository, people)

@@ -25,7 +25,7 @@ async def _values(managed: ManagedProject, environment: Environment) -> dict[str
     async with managed.engines.sessions() as session:
         present = await find_newest_variables(session, environment)
     assert present is not None
-    return open_variables(managed.engines.sealing_keys(), present, environment.public_id)
+    return open_variables(managed.engines.sealing_keys, present, environment.public_id)
 
 
 async def test_a_branch_gets_an_environment_of_its_own(managed: ManagedProject) -> None:
@@ -127,7 +127,7 @@ async def test_variables_need_the_key_they_are_sealed_with(managed: ManagedProje
     await managed.set_variables("A=1\n")
     before = len(await managed.read_audit_log())
     managed.engines = type(managed.engines)(
-        managed.engines.sessions, managed.engines.directory, variable_keys=SealingKeys([b"n" * 32])
+        managed.engines.sessions, managed.engines.directory, sealing_keys=SealingKeys([b"n" * 32])
     )
     with pytest.raises(Unavailable, match="cannot be opened here"):
         await managed.open_preview("login", "production")

@@ -33,7 +33,7 @@ ACTOR = Actor("webhook 203.0.113.7")
 async def _open(
     managed: ManagedProject, number: int = 7, ref: str = "login", **given: Any
 ) -> tuple[DeployTarget, bool]:
-    keys = given.get("keys", managed.engines.sealing_keys())
+    keys = given.get("keys", managed.engines.sealing_keys)
     source = given.get("source", managed.target)
     async with managed.engines.sessions() as session, session.begin():
         return await open_pull_request_preview(
@@ -48,7 +48,7 @@ async def _not_ready(managed: ManagedProject, **given: Any) -> str:
         await managed.count(Environment),
         await managed.count(VariableSet),
     )
-    keys = given.get("keys", managed.engines.sealing_keys())
+    keys = given.get("keys", managed.engines.sealing_keys)
     async with managed.engines.sessions() as session, session.begin():
         with pytest.raises(RepositoryNotReady) as caught:
             await open_pull_request_preview(
@@ -71,7 +71,7 @@ async def _find(managed: ManagedProject, number: int = 7) -> Environment | None:
 async def _values(managed: ManagedProject, environment: Environment) -> dict[str, str]:
     async with managed.engines.sessions() as session:
         present = await find_newest_variables(session, environment)
-    return open_variables(managed.engines.sealing_keys(), present, environment.public_id)
+    return open_variables(managed.engines.sealing_keys, present, environment.public_id)
 
 
 async def _deploy(
@@ -240,7 +240,7 @@ async def test_copying_returns_the_number_of_variables(managed: ManagedProject) 
     await managed.set_variables("A=1\nB=2\nSECRET=hunter2\n")
     await managed.protect_variables("SECRET", "NEVER")
     await _open(managed)
-    keys = managed.engines.sealing_keys()
+    keys = managed.engines.sealing_keys
     async with managed.engines.sessions() as session, session.begin():
         target = await managed.read_target(session, "pr-7")
         assert await copy_variables(session, keys, managed.target, target, ACTOR, NOW) == 2

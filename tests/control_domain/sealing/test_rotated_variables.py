@@ -24,16 +24,16 @@ async def _read_values(managed: ManagedProject) -> dict[str, str]:
     """Return what the next release would run with."""
     async with managed.engines.sessions() as session:
         newest = await find_newest_variables(session, managed.environment)
-    return open_variables(managed.engines.sealing_keys(), newest, managed.environment.public_id)
+    return open_variables(managed.engines.sealing_keys, newest, managed.environment.public_id)
 
 
 def _use_keys(managed: ManagedProject, *keys: bytes) -> None:
-    managed.engines = replace(managed.engines, variable_keys=SealingKeys(keys))
+    managed.engines = replace(managed.engines, sealing_keys=SealingKeys(keys))
 
 
 async def _rotate(managed: ManagedProject) -> Any:
     async with managed.engines.sessions() as session, session.begin():
-        return await run_rotation_round(session, managed.engines.sealing_keys(), OPERATOR, NOW)
+        return await run_rotation_round(session, managed.engines.sealing_keys, OPERATOR, NOW)
 
 
 async def test_keys_are_rotated_in_rounds(managed: ManagedProject, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,14 +40,14 @@ async def test_a_replacement_is_approved_without_its_key(managed: ManagedProject
     """The approver has read the names elsewhere; nothing has to be opened."""
     await managed.change_settings(variables_need_approval=True)
     change = await managed.propose_variables("A=1")
-    managed.engines = replace(managed.engines, variable_keys=SealingKeys([b"x" * 32]))
+    managed.engines = replace(managed.engines, sealing_keys=SealingKeys([b"x" * 32]))
     await managed.decide_on_variables(change)
     assert await managed.count(VariableSet) == 1
 
 
 async def _is_not_live(managed: ManagedProject) -> bool:
     async with managed.engines.sessions() as session:
-        document = await read_variables(session, managed.engines.sealing_keys(), managed.target)
+        document = await read_variables(session, managed.engines.sealing_keys, managed.target)
     return document["not_live"]
 
 

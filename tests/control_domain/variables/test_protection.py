@@ -18,14 +18,14 @@ LONGEST = "A" * 255
 async def _copy(managed: ManagedProject) -> dict[str, str]:
     """Return what a preview would get now."""
     async with managed.engines.sessions() as session:
-        return await open_for_preview(session, managed.engines.sealing_keys(), managed.environment)
+        return await open_for_preview(session, managed.engines.sealing_keys, managed.environment)
 
 
 async def _read_own(managed: ManagedProject) -> dict[str, str]:
     """Return what the next release of the environment itself would run with."""
     async with managed.engines.sessions() as session:
         newest = await find_newest_variables(session, managed.environment)
-    return open_variables(managed.engines.sealing_keys(), newest, managed.environment.public_id)
+    return open_variables(managed.engines.sealing_keys, newest, managed.environment.public_id)
 
 
 async def test_previews_get_unprotected_variables(managed: ManagedProject) -> None:

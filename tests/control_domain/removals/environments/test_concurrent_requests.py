@@ -102,7 +102,7 @@ async def test_protecting_at_the_same_time_leaves_no_row(managed: ManagedProject
 async def test_what_was_read_before_the_removal_is_not_found(managed: ManagedProject) -> None:
     """The request has read the environment, which is removed when the request writes."""
     await managed.remove_environment()
-    keys, actor = managed.engines.sealing_keys(), Actor("test")
+    keys, actor = managed.engines.sealing_keys, Actor("test")
     async with managed.engines.sessions() as session:
         with pytest.raises(NotFound, match="no such environment"):
             await queue_deployment(session, managed.target, DeploymentRequest("api"), actor, NOW)
