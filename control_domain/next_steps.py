@@ -19,20 +19,9 @@ def add_to_account(email: str, account_slug: str) -> str:
     return f"add them with `pharos person add {email} --account {account_slug}`."
 
 
-# Projects and environments
-
-GIVE_ENVIRONMENT_TYPE = "give it with --type."
-LIST_ENVIRONMENT_SETTINGS = "`pharos environment set --help` lists what can be."
-NAME_BOTH_PEOPLE = "say who asks for it with --by EMAIL, and who agrees with --approved-by EMAIL."
+# Accounts and projects
 
 
 def list_all(kind: str) -> str:
-    """`kind`: account, project or environment."""
+    """`kind`: account or project."""
     return f"`pharos {kind} list` shows all."
-
-
-def grant_project_role(project_slug: str, email: str, role: str) -> str:
-    return (
-        "name somebody else, or give them a role "
-        f"with `pharos project grant {project_slug} {email} --role {role}`."
-    )

@@ -12,15 +12,11 @@ from typing import Any
 from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import next_steps
-from control_domain.accounts.roles import Right
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.environments.windows import DeployWindow, load_window, read_window
 from control_domain.projects.find import DeployTarget
-from control_domain.projects.resolve import check_second_person, resolve_member
-from control_domain.refusals import Refused
 from control_domain.tables.accounts import Person
-from control_domain.tables.projects import UNKNOWN_SOURCE_ID, Environment, EnvironmentLock, Project
+from control_domain.tables.projects import UNKNOWN_SOURCE_ID, Environment, EnvironmentLock
 from pipeline_contracts.deploy_states import EnvironmentState
 from pipeline_contracts.errors import (
     EnvironmentLocked,
@@ -85,34 +81,6 @@ def find_lowered(before: Gate, after: Gate | None) -> Sequence[str]:
     if before.window is not None and not before.window.covers(after.window):
         lowered.append("limits of the deploy window")
     return lowered
-
-
-async def require_second_person(
-    session: AsyncSession,
-    project: Project,
-    environment_name: str,
-    lowered: Sequence[str],
-    params: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return the audit details about the two people who lower a gate; empty if nothing is lowered.
-
-    `params`: by, approved_by (e-mail addresses). Raises `Refused` unless they are two people, of whom the first may
-    deploy in the project and the second may approve in it.
-    """
-    if not lowered:
-        return {}
-    if params.get("by") is None or params.get("approved_by") is None:
-        raise Refused(
-            f"{environment_name} wants a second person, and this would take away {' and '.join(lowered)}: "
-            f"{next_steps.NAME_BOTH_PEOPLE}"
-        )
-    requester = await resolve_member(session, project, str(params["by"]), Right.DEPLOY)
-    approver = await resolve_member(session, project, str(params["approved_by"]), Right.DECIDE)
-    try:
-        check_second_person(requester.id, approver)
-    except SecondPersonRequired as error:
-        raise Refused(error.detail) from error
-    return {"lowered": list(lowered), "asked_by": requester.email, "approved_by": approver.email}
 
 
 def check_lowers_nothing(environment: Environment, lowered: Sequence[str]) -> None:

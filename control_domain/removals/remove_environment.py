@@ -54,7 +54,7 @@ async def remove_environment(
     """Delete the environment, its keys, monitors with their states, recorded deployments, variables, releases, lock,
     and the pushes that wait for it. Deployments are kept; those that wait for approval are canceled.
 
-    `agreed`: audit details about the second person (see `require_second_person`).
+    `agreed`: audit details about the second person who has agreed to remove a gate.
 
     Raises `DeployRunning` while a deployment of it is active, and `NotFound` if it was removed meanwhile.
     """

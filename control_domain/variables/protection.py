@@ -15,11 +15,10 @@ from control_domain.database.statements import insert_if_absent
 from control_domain.environments.gates import UNPROTECTED, read_gate
 from control_domain.environments.operations import lock_environment_row
 from control_domain.projects.find import DeployTarget
-from control_domain.refusals import Refused
 from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import ChangeKind, ProtectedVariable, VariableSet
-from control_domain.variables.dotenv import BAD_NAME, MAX_VARIABLES, NAME
+from control_domain.variables.dotenv import MAX_VARIABLES
 from control_domain.variables.pending import (
     ChangedNames,
     add_pending_change,
@@ -32,19 +31,6 @@ from pipeline_contracts.errors import Conflict, NotFound
 
 # Not allowed in names.
 _SEPARATOR = ","
-
-
-def read_names(params: Mapping[str, Any]) -> Sequence[str]:
-    """Read `names`, without duplicates, sorted. Raises `Refused`, which repeats no input: an invalid name may be a
-    value."""
-    value = params.get("names")
-    names = [str(name) for name in value] if isinstance(value, list | tuple) else []
-    if not 1 <= len(names) <= MAX_VARIABLES:
-        raise Refused(f"Name 1 to {MAX_VARIABLES} variables.")
-    for number, name in enumerate(names, 1):
-        if NAME.fullmatch(name) is None:
-            raise Refused(f"Number {number} of the names is none: {BAD_NAME}. Nothing was changed.")
-    return sorted(set(names))
 
 
 async def protect_variables(

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.projects.resolve import resolve_environment
 from tests.support import deployment_rows
 from tests.support.command_deployments import (
     StartCommand,
@@ -39,10 +38,9 @@ def environment_path(on_engines: RunCommand, write: WriteRows) -> str:
     created = make_environment(on_engines)
 
     async def hold_lease(session: AsyncSession, now: datetime) -> None:
-        await deployment_rows.lease_environment(
-            session, (await resolve_environment(session, created)).id, now
-        )
+        await deployment_rows.lease_environment(session, number, now)
 
+    number = read_environment_number(on_engines, created)
     write(hold_lease)
     return created
 

@@ -15,8 +15,8 @@ from control_domain.configurations.documents.read_settings import (
 )
 from control_domain.configurations.resources import DesiredResource, Keep, Secret, Value
 from control_domain.documents.field import Field, is_slug
-from control_domain.environments import settings as environment_rules
 from control_domain.environments import windows
+from control_domain.environments.change import MAX_ORDER
 from control_domain.environments.operations import MAX_REPLICAS
 from control_domain.environments.windows import DAYS
 from control_domain.variables.dotenv import (
@@ -128,9 +128,10 @@ def _read_members(members: Mapping[str, Field], key: str) -> Mapping[str, Field]
 
 def _read_order(field: Field) -> int | None:
     order = field.integer()
-    if order is None:
-        return None
-    return apply_rule(field, environment_rules.read_position, {"order": order})
+    if order is None or 0 <= order <= MAX_ORDER:
+        return order
+    field.refuse(f"the order is a whole number from 0 to {MAX_ORDER}")
+    return None
 
 
 def _read_branch(field: Field) -> str | None:
