@@ -58,7 +58,7 @@ def report_queued(api: Api, arguments: argparse.Namespace, deployment: Deploymen
 
 def _show_queued(deployment: Deployment) -> None:
     if _waits(deployment):
-        print(describe_waiting(deployment))
+        print(_describe_waiting(deployment))
     else:
         number = deployment["id"]
         print(qualify_commands(f"Deployment {number} is queued; `pharos logs -f {number}` follows it."))
@@ -253,7 +253,7 @@ def _report_outcome(api: Api, arguments: argparse.Namespace, number: int, last_s
     return 0 if is_successful else FAILED
 
 
-def describe_waiting(deployment: Deployment) -> str:
+def _describe_waiting(deployment: Deployment) -> str:
     """Return how a second person reviews and approves the deployment."""
     number = deployment["id"]
     return qualify_commands(
@@ -265,7 +265,7 @@ def describe_waiting(deployment: Deployment) -> str:
 def _describe_outcome(api: Api, outcome: Deployment) -> str:
     """Describe a deployment that has succeeded, or waits."""
     if _waits(outcome):
-        return describe_waiting(outcome)
+        return _describe_waiting(outcome)
     name, after = f"Deployment {outcome['id']}", _describe_duration(api, outcome)
     if not outcome["is_live"]:
         return f"{name} has succeeded{after}; it is not live any more."

@@ -229,7 +229,7 @@ def _show_one(environment: dict[str, Any]) -> None:
 
 
 def _show_created(environment: dict[str, Any]) -> None:
-    path = environment_path(environment)
+    path = _path(environment)
     print(
         qualify_commands(
             f"Environment {path} is created: {environment['id']}.\n"
@@ -256,7 +256,7 @@ def _show_removed(environment: Environment, found: dict[str, Any]) -> None:
     print("Its deployments are still listed; telemetry stays until its retention ends.")
 
 
-def environment_path(environment: dict[str, Any]) -> str:
+def _path(environment: dict[str, Any]) -> str:
     """Return `PROJECT/SLUG`, as commands accept it."""
     return f"{environment['project']['slug']}/{environment['slug']}"
 

@@ -180,7 +180,7 @@ def _show_waiting(environment: Environment, result: Variables) -> bool:
     """Print what a second person does if the change waits. Return True if it does."""
     change = _pending_change(result)
     if change is not None:
-        print(describe_waiting_change(environment.path, change))
+        print(_describe_waiting_change(environment.path, change))
     return change is not None
 
 
@@ -188,7 +188,7 @@ def _count_variables(count: int) -> str:
     return f"{count} variable{'' if count == 1 else 's'}"
 
 
-def describe_waiting_change(path: str, change: int) -> str:
+def _describe_waiting_change(path: str, change: int) -> str:
     """Return what a second person does about a change of variables that waits."""
     return qualify_commands(
         f"Change {change} of {path} waits for a second person, who approves it with `pharos approve variables "
@@ -241,7 +241,7 @@ def _show_unprotected(
     if unknown:
         print(f"Not protected before in {environment.path}: {_join(unknown)}.")
     for change in dict.fromkeys(waiting.values()):
-        print(describe_waiting_change(environment.path, change))
+        print(_describe_waiting_change(environment.path, change))
 
 
 def _join(names: Iterable[str]) -> str:
