@@ -25,15 +25,17 @@ _VERBS: Final = {
     "protect": "keep variables from being copied to previews",
     "unprotect": "let variables be copied to previews again",
 }
-_WAITS: Final = "Where a second person is required, it waits for `pharos approve variables`: exit status 3."
+_WAITS: Final = (
+    "If a second person is required, the change waits for `pharos approve variables`: exit status 3."
+)
 _DESCRIPTIONS: Final = {
     "show": "With their version, when and by whom it was set, which are protected, and what waits for approval.",
-    "set": "From the next deployment on. KEY=VALUE is visible to other users of the machine while the command runs, "
+    "set": "The next deployment has them. KEY=VALUE is visible to other users of the machine while the command runs, "
     "and stays in the history of the shell. KEY alone asks for the value without showing it, KEY=- reads it from "
     "standard input, and - or --file FILE reads KEY=value lines (dotenv). An existing FILE in place of KEY replaces "
     f"all variables, as `pharos variables replace` does. {_WAITS}",
-    "unset": f"From the next deployment on. {_WAITS}",
-    "replace": f"From the next deployment on. A variable whose name is not in the file is removed. {_WAITS}",
+    "unset": f"The next deployment does not have them any more. {_WAITS}",
+    "replace": f"The next deployment has them. A variable whose name is not in the file is removed. {_WAITS}",
     "protect": "Previews that are opened from now on get no copy of these variables, neither those of pull requests "
     "nor those of `pharos preview open --from`. Open previews keep their copies. The environment itself runs with the "
     "variables as before. Protection belongs to the name: it stays when the variables are replaced, and may be set "
