@@ -32,7 +32,9 @@ _VERBS: Final = {
     "resume": "let pushes deploy again after a rollback",
     "remove": "remove an environment with its keys, monitors, variables and releases",
 }
-_LOWERING: Final = "If an environment requires a second person, one person makes a configuration review, and another applies it: "
+_LOWERING: Final = (
+    "If that needs a second person, one person makes a configuration review, and another applies it: "
+)
 _DESCRIPTIONS: Final = {
     "create": "It has neither variables nor keys. `pharos key create` creates an ingest key.",
     "set": f"An approval that is turned off, and a wider window, lower the gate. {_LOWERING}`pharos config apply`.",
