@@ -1,36 +1,106 @@
 """Command `pharos audit`."""
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
-from operator_cli.control_client import WHICH_INSTALLATION, add_data_and_json_arguments, request_action
+from operator_cli.accounts.find_person import find_person
+from operator_cli.api.client import Api, open_api
+from operator_cli.api.names import resolve_environment, resolve_project
+from operator_cli.arguments import add_client_arguments, complete
+from operator_cli.durations import parse_duration
 from operator_cli.messages import print_result
+
+_MAX_COUNT: Final = 1000
 
 
 def register_audit(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "audit",
         help="show who changed what, when and from where",
-        description="The newest entries of the audit log, newest first: writes through the API and by commands of "
-        f"operators. {WHICH_INSTALLATION}",
+        description="The newest entries of the account's audit log, newest first: changes through the API, by the "
+        "installation itself, and by operators of its machine. Owners and admins may read it.",
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="how many, 1 to 1,000 (50)")
+    _add_subject_arguments(parser)
+    person = parser.add_argument(
+        "--person", metavar="PERSON", help="only changes by this person: e-mail address, name or ID"
+    )
+    complete(person, "person")
+    parser.add_argument("--action", metavar="ACTION", help="only changes of this kind: variables.update")
+    for flag, which in (("--since", "at this time or later"), ("--until", "before this time")):
+        parser.add_argument(
+            flag,
+            type=_parse_time,
+            metavar="TIME",
+            help=f"only changes {which}: 2026-11-20, 2026-11-20T09:30Z, or 2d for two days ago",
+        )
     parser.add_argument(
-        "--subject",
-        metavar="TEXT",
-        help="only entries about this subject: `deployment 7`, or an ID alone: prj_…",
+        "-n", "--limit", type=_parse_count, default=50, metavar="N", help=f"how many (50; 1 to {_MAX_COUNT})"
     )
-    add_data_and_json_arguments(parser)
+    add_client_arguments(parser)
     parser.set_defaults(run=_run)
 
 
+def _add_subject_arguments(parser: argparse.ArgumentParser) -> None:
+    subject = parser.add_mutually_exclusive_group()
+    project = subject.add_argument("--project", metavar="PROJECT", help="only changes of this project itself")
+    complete(project, "project")
+    environment = subject.add_argument(
+        "--environment", metavar="ENVIRONMENT", help="only changes of this environment"
+    )
+    complete(environment, "environment")
+    subject.add_argument(
+        "--subject",
+        metavar="TEXT",
+        help="only changes of this: `deployment 7`, or an ID alone: prj_…",
+    )
+
+
+def _parse_count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= _MAX_COUNT:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {_MAX_COUNT}")
+    return int(text)
+
+
+def _parse_time(text: str) -> str:
+    """Return the time as the API takes it. Without a time zone it is UTC. Raises `argparse.ArgumentTypeError`."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            time = datetime.now(UTC) - timedelta(seconds=parse_duration(text))
+        except (argparse.ArgumentTypeError, OverflowError):
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is neither a time (2026-11-20, 2026-11-20T09:30Z) nor a duration (90m, 2d)"
+            ) from None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).isoformat()
+
+
 def _run(arguments: argparse.Namespace) -> int:
-    params = {"limit": arguments.limit, "subject": arguments.subject}
-    return print_result(arguments, request_action(arguments, "audit/list", params), _show)
+    api = open_api(arguments)
+    query = {
+        "subject": _find_subject(api, arguments),
+        "person": None if arguments.person is None else str(find_person(api, arguments.person)["id"]),
+        "action": arguments.action,
+        "since": arguments.since,
+        "until": arguments.until,
+    }
+    entries = api.get_all("audit", query=query, limit=arguments.limit)
+    return print_result(arguments, entries, lambda entries: _show(arguments, entries))
 
 
-def _show(entries: list[dict[str, Any]]) -> None:
+def _find_subject(api: Api, arguments: argparse.Namespace) -> str | None:
+    if arguments.project is not None:
+        return resolve_project(api, arguments.project).id
+    if arguments.environment is not None:
+        return resolve_environment(api, arguments.environment).id
+    subject: str | None = arguments.subject
+    return subject
+
+
+def _show(arguments: argparse.Namespace, entries: Sequence[dict[str, Any]]) -> None:
     # Imported here: rich is slow to import, and --json needs none of it.
-    from operator_cli.accounts.tables import show_audit_entries
+    from operator_cli.accounts.audit_table import show_audit_entries
 
-    show_audit_entries(entries)
+    show_audit_entries(arguments, entries)

@@ -1,82 +1,102 @@
-"""`pharos person list|add|set-role|remove`."""
+"""`pharos person list|show|invite|set-role|remove`."""
 
 import argparse
-from typing import Any
+from typing import Any, Final
 
-from operator_cli.arguments import add_account_argument, add_subcommands, add_yes_argument, confirm
-from operator_cli.control_client import WHICH_INSTALLATION, request_action
+from operator_cli.accounts.find_person import find_person
+from operator_cli.accounts.invite import ROLES, add_invite_arguments, invite
+from operator_cli.api.client import open_api
+from operator_cli.arguments import add_verbs, add_yes_argument, complete, confirm
 from operator_cli.messages import print_result
 
-_SUBCOMMANDS = {
-    "list": "show who is in an account, or in all of them",
-    "add": "add a person to an account",
-    "set-role": "change the role of a person in an account",
-    "remove": "remove a person from an account, with their tokens for it and their roles in its projects",
+_VERBS: Final = {
+    "list": "list the people in the account with their roles",
+    "show": "show one person",
+    "invite": "invite somebody to the account",
+    "set-role": "change the role of a person in the account",
+    "remove": "remove a person with their tokens and their roles in projects",
 }
-_ROLES = ("owner", "admin", "member")
+_DESCRIPTIONS: Final = {
+    "invite": "Prints what the person needs to join with `pharos login URL --invitation`, once: Pharos sends no "
+    "e-mail. Their first token has the scopes of your token.",
+    "set-role": "Only an owner makes somebody an owner, or changes the role of one.",
+    "remove": "Owners and admins remove others, only owners remove owners, and everybody may remove themselves. The "
+    "last owner stays.",
+}
 
 
 def register_person(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "person",
-        help="add people to an account, list them, change their roles, remove them",
-        description="People. Owners and admins of an account may do everything in its projects; a member may do what "
-        f"`pharos project grant` allows. {WHICH_INSTALLATION}",
+        help="people in the account, and their roles",
+        description="People in the account. Owners and admins may do everything in its projects; a member may do what "
+        "`pharos project grant` allows.",
     )
-    add_subcommands(parser, _SUBCOMMANDS, _run, _add_arguments)
+    add_verbs(parser, _VERBS, _run, _add_arguments, _DESCRIPTIONS)
 
 
-def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    add_account_argument(parser, is_filter=name == "list")
-    if name == "list":
+def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
+    if verb == "list":
         return
-    parser.add_argument("email", metavar="EMAIL", help="the person's address; its case does not matter")
-    match name:
-        case "add":
-            parser.add_argument(
-                "--name", help="the person's name; not needed for a person who is in another account already"
-            )
-            parser.add_argument("--role", choices=_ROLES, help="in the account (member)")
-        case "set-role":
-            parser.add_argument("role", metavar="ROLE", choices=_ROLES, help=", ".join(_ROLES))
-        case "remove":
-            add_yes_argument(parser)
+    if verb == "invite":
+        add_invite_arguments(parser)
+        return
+    person = parser.add_argument("person", metavar="PERSON", help="e-mail address, name or ID")
+    complete(person, "person")
+    if verb == "set-role":
+        parser.add_argument("role", metavar="ROLE", choices=ROLES, help=", ".join(ROLES))
+    if verb == "remove":
+        add_yes_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    match arguments.subcommand:
+    api = open_api(arguments)
+    match arguments.verb:
         case "list":
-            result = request_action(arguments, "people/list", {"account_id": arguments.account_id})
-            return print_result(arguments, result, _show_list)
-        case "add":
-            result = _request(arguments, "people/add", "name", "role")
-            return print_result(arguments, result, _show_role)
+            return print_result(
+                arguments, api.get_all("people"), lambda people: _show_list(arguments, people)
+            )
+        case "invite":
+            return invite(api, arguments)
+    person = find_person(api, arguments.person)
+    match arguments.verb:
+        case "show":
+            return print_result(arguments, person, _show_one)
         case "set-role":
-            return print_result(arguments, _request(arguments, "people/role", "role"), _show_role)
-    account = "the account" if arguments.account_id is None else f"the account {arguments.account_id}"
-    if not confirm(arguments, f"remove {arguments.email} from {account}, with their tokens and roles there"):
+            changed = api.patch("people", str(person["id"]), body={"role": arguments.role})
+            return print_result(
+                arguments,
+                changed,
+                lambda found: print(f"{found['email']} is {found['role']} of the account."),
+            )
+    if not confirm(arguments, f"remove {person['email']} from the account, with their tokens and roles"):
         return 1
-    return print_result(arguments, _request(arguments, "people/remove"), _show_removed)
+    return print_result(arguments, api.delete("people", str(person["id"])), _show_removed)
 
 
-def _request(arguments: argparse.Namespace, action: str, *names: str) -> Any:
-    params = {name: getattr(arguments, name) for name in ("email", "account_id", *names)}
-    return request_action(arguments, action, params)
-
-
-def _show_list(people: list[dict[str, Any]]) -> None:
-    # Imported here: rich is slow to import, and --json needs none of it.
+def _show_list(arguments: argparse.Namespace, people: list[dict[str, Any]]) -> None:
+    # Imported here and below: rich is slow to import, and --json needs none of it.
     from operator_cli.accounts.tables import show_people
 
-    show_people(people)
+    show_people(arguments, people)
 
 
-def _show_role(person: dict[str, Any]) -> None:
-    print(f"{person['email']} is {person['role']} of the account {person['account']['slug']}.")
+def _show_one(person: dict[str, Any]) -> None:
+    from operator_cli.terminal_text import print_facts
+
+    projects = (
+        "`pharos project members` lists the roles in a project"
+        if person["role"] == "member"
+        else f"may do everything in all of them, as {person['role']}"
+    )
+    print_facts(
+        person["name"],
+        {"e-mail": person["email"], "role": person["role"], "projects": projects, "ID": person["id"]},
+    )
 
 
 def _show_removed(person: dict[str, Any]) -> None:
     print(
-        f"{person['email']} is removed from the account {person['account']['slug']}; tokens revoked: "
-        f"{person['tokens_revoked']}, roles in projects removed: {person['project_roles_removed']}."
+        f"{person['email']} is removed from the account; tokens revoked: {person['tokens']}, roles in projects "
+        f"removed: {person['project_roles']}."
     )

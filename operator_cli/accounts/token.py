@@ -1,112 +1,174 @@
 """`pharos token list|create|revoke`: API tokens."""
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 from control_domain.accounts.roles import SCOPES
-from operator_cli.arguments import add_account_argument, add_subcommands, add_yes_argument, confirm
-from operator_cli.control_client import WHICH_INSTALLATION, request_action
-from operator_cli.durations import parse_duration
+from operator_cli.accounts.find_person import find_person
+from operator_cli.api.client import Api, open_api
+from operator_cli.api.names import Row, choose
+from operator_cli.arguments import add_verbs, add_yes_argument, complete, confirm
+from operator_cli.durations import format_utc_minute, parse_duration
 from operator_cli.errors import UsageError
 from operator_cli.local.tokens import create_token_locally
 from operator_cli.messages import print_result
 
-_SUBCOMMANDS = {
-    "list": "list tokens with their person, scopes and last use",
-    "create": "create a token; its secret is shown once",
-    "revoke": "revoke a token, from its next request on",
+_VERBS: Final = {
+    "list": "list API tokens with their person, scopes and last use",
+    "create": "create an API token of your own; its secret is shown once",
+    "revoke": "revoke an API token, from its next request on",
+}
+_DESCRIPTIONS: Final = {
+    "list": "Yours; for owners and admins, those of everybody in the account. The newest first, without their secrets.",
+    "create": "It has no scope that the token of this command lacks, and does not outlive it. With --local, which only "
+    "an operator of the machine can use, it needs no other token and may be of anybody.",
+    "revoke": "One of yours; for owners and admins, of anybody in the account.",
 }
 
 
 def register_token(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "token",
-        help="list, create or revoke API tokens",
+        help="API tokens",
         description="API tokens: each represents a person in an account, and may do what its scopes and the person's "
-        f"roles allow. {WHICH_INSTALLATION}",
+        "roles allow.",
     )
-    add_subcommands(parser, _SUBCOMMANDS, _run, _add_arguments)
+    add_verbs(parser, _VERBS, _run, _add_arguments, _DESCRIPTIONS)
 
 
-def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    match name:
+def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
+    match verb:
         case "list":
-            add_account_argument(parser, is_filter=True)
+            person = parser.add_argument(
+                "--person", metavar="PERSON", help="only those of this person: e-mail address, name or ID"
+            )
+            complete(person, "person")
         case "create":
-            parser.add_argument(
-                "--local",
-                action="store_true",
-                help="create it without the API, on the machine of the installation: for a first token",
-            )
-            parser.add_argument(
-                "--person",
-                metavar="EMAIL",
-                help="the person whom it represents, in the account (with --local: its owner)",
-            )
-            add_account_argument(parser, is_filter=False)
-            parser.add_argument(
-                "--scope",
-                nargs="+",
-                action="extend",
-                metavar="S",
-                dest="scopes",
-                help=f"{', '.join(SCOPES)}: one or several (with --local: all)",
-            )
-            parser.add_argument("--name", help="what the token is for (by default `made` and the day)")
-            parser.add_argument(
-                "--expires",
-                type=parse_duration,
-                metavar="TIME",
-                dest="expires_seconds",
-                help="how long it is valid: 90d (without end)",
-            )
+            _add_create_arguments(parser)
         case "revoke":
-            parser.add_argument("id", type=int, metavar="ID", help="ID as `list` shows it")
+            parser.add_argument(
+                "token", metavar="TOKEN", help="ID as `list` shows it, or the name of a live one"
+            )
             add_yes_argument(parser)
 
 
+def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "name", metavar="NAME", nargs="?", help="what the token is for (`made` and the day if left out)"
+    )
+    parser.add_argument(
+        "--scope",
+        nargs="+",
+        action="extend",
+        metavar="S",
+        dest="scopes",
+        help=f"{', '.join(SCOPES)}: one or several (with --local: all)",
+    )
+    parser.add_argument(
+        "--expires",
+        type=parse_duration,
+        metavar="TIME",
+        dest="expires_seconds",
+        help="how long it is valid: 90d (as long as the token of this command; with --local: without end)",
+    )
+    local = parser.add_argument_group("on the machine of the installation")
+    local.add_argument(
+        "--local",
+        action="store_true",
+        help="create it without the API: for a first token, or one in place of a lost one",
+    )
+    local.add_argument(
+        "--account", metavar="ACCOUNT", help="slug, number or ID; may be left out where there is only one"
+    )
+    local.add_argument("--person", metavar="EMAIL", help="whose token it is (the only owner of the account)")
+
+
 def _run(arguments: argparse.Namespace) -> int:
-    match arguments.subcommand:
-        case "list":
-            result = request_action(arguments, "tokens/list", {"account_id": arguments.account_id})
-            return print_result(arguments, result, _show_list)
-        case "create" if arguments.local:
-            return create_token_locally(
-                arguments,
-                account=arguments.account_id,
-                person=arguments.person,
-                scopes=arguments.scopes,
-                name=arguments.name,
-                lifetime_seconds=arguments.expires_seconds,
-            )
-        case "create":
-            for flag, value in (("--person", arguments.person), ("--scope", arguments.scopes)):
-                if not value:
-                    raise UsageError(f"{flag} is required, unless --local is given.")
-            names = ("person", "account_id", "scopes", "name", "expires_seconds")
-            params = {name: getattr(arguments, name) for name in names}
-            return print_result(arguments, request_action(arguments, "tokens/create", params), _show_created)
-    if not confirm(arguments, f"revoke token {arguments.id}, and refuse all requests with it"):
-        return 1
-    return print_result(
-        arguments, request_action(arguments, "tokens/revoke", {"id": arguments.id}), _show_revoked
+    if arguments.verb == "create" and arguments.local:
+        return _create_locally(arguments)
+    if arguments.verb == "create":
+        return _create(arguments)
+    api = open_api(arguments)
+    if arguments.verb == "list":
+        person = None if arguments.person is None else str(find_person(api, arguments.person)["id"])
+        rows = api.get_all("tokens", query={"person": person})
+        return print_result(arguments, rows, lambda rows: _show_list(arguments, rows))
+    return _revoke(api, arguments)
+
+
+def _create_locally(arguments: argparse.Namespace) -> int:
+    if arguments.profile is not None:
+        raise UsageError("--local and --profile do not go together: --local needs no token.")
+    return create_token_locally(
+        arguments,
+        account=arguments.account,
+        person=arguments.person,
+        scopes=arguments.scopes,
+        name=arguments.name,
+        lifetime_seconds=arguments.expires_seconds,
     )
 
 
-def _show_list(tokens: list[dict[str, Any]]) -> None:
+def _create(arguments: argparse.Namespace) -> int:
+    for flag, value in (("--account", arguments.account), ("--person", arguments.person)):
+        if value is not None:
+            raise UsageError(
+                f"{flag} goes with --local only: otherwise the token is yours, in the account of the token that this "
+                "command uses."
+            )
+    if arguments.scopes is None:
+        raise UsageError("--scope is required, unless --local is given.")
+    body = {
+        "name": arguments.name or _default_name(),
+        "scopes": arguments.scopes,
+        "expires_in": arguments.expires_seconds,
+    }
+    return print_result(arguments, open_api(arguments).post("tokens", body=body), _show_created)
+
+
+def _default_name() -> str:
+    # Imported here: other verbs do not need it.
+    from datetime import UTC, datetime
+
+    return f"made {datetime.now(UTC):%Y-%m-%d}"
+
+
+def _revoke(api: Api, arguments: argparse.Namespace) -> int:
+    token = _find_token(api, arguments.token)
+    use = ", which this command uses itself," if token["is_current"] else ""
+    described = f"token {token['id']} ({token['name']}) of {token['person']['email']}{use}"
+    if not confirm(arguments, f"revoke {described} and refuse all requests with it"):
+        return 1
+    revoked = api.delete("tokens", str(token["id"]))
+    return print_result(
+        arguments,
+        revoked,
+        lambda found: print(f"Token {found['id']} of {found['person']['email']} is revoked."),
+    )
+
+
+def _find_token(api: Api, name: str) -> Row:
+    """Return the token with this number, or the live token of this name. Raises `CommandFailed`."""
+    if name.isdecimal():
+        token: Row = api.get("tokens", name)
+        return token
+    return choose(
+        [token for token in api.get_all("tokens") if token["state"] == "live"],
+        name,
+        noun="live token",
+        keys=lambda row: (str(row["id"]), str(row["name"])),
+        label=lambda row: f"{row['id']} ({row['name']})",
+    )
+
+
+def _show_list(arguments: argparse.Namespace, tokens: Sequence[dict[str, Any]]) -> None:
     # Imported here: rich is slow to import, and --json needs none of it.
     from operator_cli.accounts.tables import show_tokens
 
-    show_tokens(tokens)
+    show_tokens(arguments, tokens)
 
 
 def _show_created(token: dict[str, Any]) -> None:
-    until = "" if token["expires_at"] is None else f" until {token['expires_at'][:16].replace('T', ' ')} UTC"
-    print(
-        f"Token {token['id']} of {token['person']['email']} for the account {token['account']['slug']}{until}, "
-        f"shown this once:\n{token['api_token']}"
-    )
-
-
-def _show_revoked(token: dict[str, Any]) -> None:
-    print(f"Token {token['id']} of {token['person']['email']} is revoked.")
+    until = "" if token["expires_at"] is None else f" until {format_utc_minute(token['expires_at'])}"
+    print(f"Token {token['id']} of {token['person']['email']}{until}, shown this once:\n{token['api_token']}")

@@ -10,6 +10,7 @@ from typing import Any, Final
 _NEXT_STEPS: Final[Mapping[str, str]] = {
     "missing-scope": "`pharos token create` makes a token with more scopes, `pharos login` stores it.",
     "deploy-not-allowed": "A maintainer of the project gives you a role with `pharos project grant`.",
+    "last-owner": "Make somebody else owner first: `pharos person set-role PERSON owner`.",
     "deploy-running": "Wait until deployment {active_deployment_id} is finished, or end it with `pharos cancel "
     "{active_deployment_id}`.",
     "environment-locked": "`pharos environment show` says who locked it; `pharos unlock` removes the lock.",

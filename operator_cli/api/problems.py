@@ -1,14 +1,16 @@
 """Turns responses that refuse a request into `CommandFailed`, with a message for people."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from operator_cli.api.http_connection import Response
 from operator_cli.api.next_steps import next_step
 from operator_cli.api.target import Target
 from operator_cli.errors import FAILED, NOT_FOUND, NOT_LOGGED_IN, CommandFailed, InstallationUnreachable
 from operator_cli.terminal_text import sanitize
+
+T = TypeVar("T")
 
 _TYPE_PREFIX = "/problems/"
 _MAX_ERRORS = 50
@@ -26,6 +28,16 @@ class ApiRefused(CommandFailed):
         """The last part of `type`: `environment-locked`."""
         self.document = document
         self.exit_status = _EXIT_STATUSES.get(status, FAILED)
+
+
+def allow_missing_scope(read: Callable[[], T]) -> T | None:
+    """Return what `read` returns, or None if the token lacks the scope for it. Raises `CommandFailed`."""
+    try:
+        return read()
+    except ApiRefused as error:
+        if error.slug != "missing-scope":
+            raise
+        return None
 
 
 def refusal(target: Target, response: Response) -> CommandFailed:

@@ -72,9 +72,11 @@ COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
         "logout": Command("login.login", "remove a stored token"),
         "whoami": Command("login.whoami", "show the installation, account and person of the next command"),
         "profile": Command("login.profile", "stored installations"),
-        "account": Command("accounts.account", "accounts and how fast they may send"),
-        "person": Command("accounts.person", "people in an account, and their roles"),
+        "account": Command("accounts.account", "your account, and all accounts of an installation"),
+        "person": Command("accounts.person", "people in the account, and their roles"),
+        "invitation": Command("accounts.invitation", "invitations of people to the account"),
         "token": Command("accounts.token", "API tokens"),
+        "usage": Command("accounts.usage", "show what the account has and stores"),
         "audit": Command("accounts.audit", "show who changed what, when and from where"),
     },
     "on the machine of an installation": {

@@ -31,6 +31,10 @@ def _names(rows: Rows) -> list[str]:
     return [row["name"] for row in rows]
 
 
+def _emails(rows: Rows) -> list[str]:
+    return [row["email"] for row in rows]
+
+
 def _environments(projects: Rows) -> list[str]:
     """Return the slugs of environments where they are unique, and `PROJECT/ENVIRONMENT` of all."""
     paths = [(project["slug"], each["slug"]) for project in projects for each in project["environments"]]
@@ -41,6 +45,7 @@ def _environments(projects: Rows) -> list[str]:
 _LISTS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Rows], list[str]]]]] = {
     "project": (("projects",), _slugs),
     "environment": (("projects",), _environments),
+    "person": (("people",), _emails),
     "heartbeat": (("monitors", "heartbeats"), _names),
     "queue": (("monitors", "queues"), _names),
     "site": (("analytics", "sites"), _names),

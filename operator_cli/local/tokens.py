@@ -3,6 +3,7 @@
 import argparse
 from typing import Any
 
+from operator_cli.durations import format_utc_minute
 from operator_cli.local.door import request_as_operator
 from operator_cli.messages import print_result
 
@@ -27,7 +28,7 @@ def create_token_locally(
 
 
 def _show(token: dict[str, Any]) -> None:
-    until = "" if token["expires_at"] is None else f" until {token['expires_at'][:16].replace('T', ' ')} UTC"
+    until = "" if token["expires_at"] is None else f" until {format_utc_minute(token['expires_at'])}"
     print(
         f"Token {token['id']} of {token['person']['email']} for the account {token['account']['slug']}{until}, "
         f"shown this once:\n{token['api_token']}"

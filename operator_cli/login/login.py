@@ -34,7 +34,9 @@ def register_login(commands: "argparse._SubParsersAction[argparse.ArgumentParser
     )
     parser.add_argument("--invitation", action="store_true", help="accept an invitation to an account")
     parser.add_argument(
-        "--name", metavar="NAME", help="with --invitation: your name, unless the account knows it"
+        "--name",
+        metavar="NAME",
+        help="with --invitation: your name, unless the installation knows you already",
     )
     parser.set_defaults(run=_log_in)
 
@@ -45,10 +47,7 @@ def _log_in(arguments: argparse.Namespace) -> int:
     if arguments.name is not None and not arguments.invitation:
         raise UsageError("--name is for --invitation: a token has the name of its person already.")
     _warn_about_plain_http(url)
-    if arguments.invitation:
-        token = _accept_invitation(url, _read_secret("Invitation"), arguments.name)
-    else:
-        token = _read_secret("Token")
+    token = _join(url, arguments.name) if arguments.invitation else _read_secret("Token")
     profile = _check(Profile(name, url, token))
     write_profiles(read_profiles().with_profile(profile))
     account = "" if profile.account is None else f" to the account {profile.account}"
@@ -105,6 +104,23 @@ def _read_secret(label: str) -> str:
             "`pharos login URL < FILE`."
         )
     return check_token(text, source)
+
+
+def _join(url: str, name: str | None) -> str:
+    """Return the token of somebody who joins with an invitation. Asks for the invitation, and for the name if it is
+    needed and missing. Raises `CommandFailed`."""
+    secret = _read_secret("Invitation")
+    try:
+        return _accept_invitation(url, secret, name)
+    except ApiRefused as error:
+        errors = error.document.get("errors")
+        fields = [each.get("field") for each in errors] if isinstance(errors, list) else []
+        if name is not None or fields != ["name"]:
+            raise
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UsageError("This installation does not know you yet: give your name with --name.")
+    print("Your name: ", end="", file=sys.stderr, flush=True)
+    return _accept_invitation(url, secret, sys.stdin.readline().strip())
 
 
 def _accept_invitation(url: str, secret: str, name: str | None) -> str:

@@ -3,8 +3,8 @@
 import argparse
 from typing import Any
 
-from operator_cli.api.client import Api, open_api
-from operator_cli.api.problems import ApiRefused
+from operator_cli.api.client import open_api
+from operator_cli.api.problems import allow_missing_scope
 from operator_cli.arguments import add_client_arguments
 from operator_cli.messages import print_result
 from operator_cli.terminal_text import print_facts
@@ -25,21 +25,10 @@ def _run(arguments: argparse.Namespace) -> int:
     document = {
         "installation": api.target.base_url,
         "credential": api.target.source,
-        "account": _read_if_allowed(api, "account"),
-        "person": (_read_if_allowed(api, "me") or {}).get("person"),
+        "account": allow_missing_scope(lambda: api.get("account")),
+        "person": (allow_missing_scope(lambda: api.get("me")) or {}).get("person"),
     }
     return print_result(arguments, document, _show)
-
-
-def _read_if_allowed(api: Api, path: str) -> dict[str, Any] | None:
-    """Return an object, or None if the token lacks the scope for it."""
-    try:
-        found: dict[str, Any] = api.get(path)
-    except ApiRefused as error:
-        if error.slug != "missing-scope":
-            raise
-        return None
-    return found
 
 
 def _show(document: dict[str, Any]) -> None:

@@ -3,8 +3,9 @@
 import argparse
 from typing import Any
 
+from operator_cli.accounts.find_person import find_person
 from operator_cli.api.client import Api, open_api
-from operator_cli.api.names import Project, resolve_project, resolve_row
+from operator_cli.api.names import Project, resolve_project
 from operator_cli.arguments import add_verbs, add_yes_argument, complete, confirm
 from operator_cli.messages import print_result, qualify_commands
 
@@ -55,7 +56,8 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     if verb == "rename":
         parser.add_argument("name", metavar="NAME", help="its new name")
     if verb in ("grant", "revoke"):
-        parser.add_argument("person", metavar="PERSON", help="e-mail address, name or ID")
+        person = parser.add_argument("person", metavar="PERSON", help="e-mail address, name or ID")
+        complete(person, "person")
     if verb == "grant":
         parser.add_argument("--role", required=True, choices=_ROLES, help="what they may do there")
     if verb == "remove":
@@ -97,8 +99,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _member_path(api: Api, project: Project, person: str) -> tuple[str, ...]:
-    row = resolve_row(api, "people", name=person, noun="person", keys=("id", "email", "name"), label="email")
-    return "projects", project.id, "members", str(row["id"])
+    return "projects", project.id, "members", str(find_person(api, person)["id"])
 
 
 def _read(api: Api, project: Project) -> dict[str, Any]:

@@ -37,6 +37,7 @@ _ON_A_SHARED_PLATFORM = frozenset(
         "deployment_commands",
         "logs_commands",
         "preview_commands",
+        "project_commands",
         "ps_commands",
         "workflow_commands",
     )
@@ -143,6 +144,7 @@ _SOCKET_ONLY = frozenset(
         "logs",
         "monitor",
         "preview",
+        "project",
         "ps",
         "repository",
         "site",

@@ -1,263 +1,263 @@
-"""`pharos account`, `person`, `token`, `project` and `audit` on both kinds of installation: a running `pharos up`, and
-the engines of separate processes."""
+"""`pharos account`, `person`, `invitation`, `token`, `audit` and `usage` on a running `pharos up`."""
 
 import json
-import os
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from control_domain.accounts.roles import SCOPES
 from pipeline_contracts.credentials import CredentialKind, is_well_formed
-from tests.support import fork_server
-from tests.support.commands import RunCommand, command_runner, expect_refusal, run_json, run_text
-from tests.support.platform_process import PHAROS, PlatformProcess
+from tests.support.commands import (
+    CLEAN_ENVIRONMENT,
+    RunCommand,
+    command_runner,
+    expect_refusal,
+    run_json,
+    run_text,
+)
+from tests.support.platform_process import PlatformProcess
+from tests.support.second_person import as_new_person
 
 
-def add_account(pharos: RunCommand, slug: str) -> dict[str, Any]:
-    """Create an account with an owner, whose address contains the slug."""
-    owner = ("--owner-name", "Olga [red]", "--owner-email", f"Owner@{slug}.example")
-    created: dict[str, Any] = run_json(pharos, "account", "create", slug.title(), *owner)
-    return created
-
-
-def read_account(platform: PlatformProcess, token: str) -> tuple[int, Any]:
-    answer = platform.request("GET", "/api/v1/account", headers={"Authorization": f"Bearer {token}"})
-    return answer.status, answer.json
-
-
-def test_an_account_is_shown_with_its_people_and_projects(pharos: RunCommand) -> None:
-    created = add_account(pharos, "beta")
-    shown = [
-        run_json(pharos, "account", "show", name) for name in ("beta", created["id"], str(created["number"]))
-    ]
-    assert shown[0] == shown[1] == shown[2] and shown[0]["id"] == created["id"]
-    output = run_text(pharos, "account", "show", "beta")
-    for part in ("Beta", created["id"], "5,000 events/s, 50,000 at once", "none yet", "owner@beta.example"):
+def test_the_account_is_shown_and_renamed(pharos: RunCommand) -> None:
+    assert run_text(pharos, "account", "rename", "Acme [red]") == (
+        "The account my-account is called Acme [red] now.\n"
+    )
+    shown = run_json(pharos, "account", "show")
+    assert [shown[name] for name in ("name", "slug")] == ["Acme [red]", "my-account"]
+    output = run_text(pharos, "account", "show")
+    for part in (
+        "Acme [red]",
+        shown["id"],
+        "5,000 events/s, 50,000 at once",
+        "my-project",
+        "owner@localhost",
+    ):
         assert part in output, part
 
 
-def test_people_are_added_listed_changed_and_removed(pharos: RunCommand) -> None:
-    add_account(pharos, "staff")
-    account = ("--account", "staff")
-    output = run_text(pharos, "person", "add", "Eve@staff.example", "--name", "Eve [red]", *account)
-    assert output == "eve@staff.example is member of the account staff.\n"
-    output = run_text(pharos, "person", "set-role", "eve@STAFF.example", "owner", *account)
-    assert output == "eve@staff.example is owner of the account staff.\n"
-    output = run_text(pharos, "person", "list", *account)
-    assert [line.split()[-2:] for line in output.splitlines()[1:]] == [["owner", "staff"], ["owner", "staff"]]
-    assert "Olga [red]" in output and "Eve [red]" in output
-    assert len(run_json(pharos, "person", "list", *account)) == 2
-    run_text(pharos, "project", "create", "Shop", "--slug", "staff-shop", *account)
-    run_text(pharos, "project", "grant", "staff-shop", "eve@staff.example", "--role", "viewer")
-    run_text(pharos, "token", "create", "--person", "eve@staff.example", *account, "--scope", "deploy:read")
-    output = run_text(pharos, "person", "remove", "eve@staff.example", *account, "--yes")
+def test_an_invited_person_joins_and_is_removed(
+    pharos: RunCommand, on_socket: PlatformProcess, tmp_path: Path
+) -> None:
+    output = run_text(pharos, "person", "invite", "Eve@new.example", "--project", "my-project=deployer")
+    command, secret = [line.strip() for line in output.splitlines() if line.startswith("  ")]
+    assert output.startswith("eve@new.example is invited as member, until ")
+    url = on_socket.credentials["base_url"].removesuffix("/api")
+    assert command == f"pharos login {url} --invitation --name 'YOUR NAME'"
+    assert is_well_formed(secret, CredentialKind.INVITATION)
+    message = expect_refusal(pharos, "person", "invite", "eve@new.example")
+    assert message.startswith("eve@new.example is invited already")
+
+    # On her own machine.
+    eve = command_runner(tmp_path, {**CLEAN_ENVIRONMENT, "XDG_CONFIG_HOME": str(tmp_path)})
+    login = ("login", url, "--invitation")
+    nameless = eve(*login, stdin=secret)
+    assert (nameless.returncode, nameless.stderr) == (
+        2,
+        "pharos: This installation does not know you yet: give your name with --name.\n",
+    )
+    joined = eve(*login, "--name", "Eve [red]", stdin=secret)
+    assert (joined.returncode, joined.stderr) == (0, "")
+    assert joined.stdout.startswith(f"Logged in to the account my-account at {url}.")
+    assert "Eve [red] <eve@new.example>" in run_text(eve, "whoami")
+    assert [project["slug"] for project in run_json(eve, "project", "list")] == ["my-project"]
+    used = eve(*login, "--name", "Eve", "--profile", "again", stdin=secret)
+    assert (used.returncode, used.stdout) == (5, "")
+    assert "was used already. Ask the person who invited you" in used.stderr
+    assert expect_refusal(eve, "person", "set-role", "eve@new.example", "admin").startswith(
+        "Only an owner or admin"
+    )
+
+    output = run_text(pharos, "person", "set-role", "EVE@new.example", "admin")
+    assert output == "eve@new.example is admin of the account.\n"
+    (line,) = [line for line in run_text(pharos, "person", "list").splitlines() if "eve@new" in line]
+    assert "Eve [red]" in line and "admin" in line
+    assert "may do everything in all of them, as admin" in run_text(pharos, "person", "show", "Eve [red]")
+    output = run_text(pharos, "person", "remove", "eve@new.example", "--yes")
     assert output == (
-        "eve@staff.example is removed from the account staff; tokens revoked: 1, roles in projects removed: 1.\n"
+        "eve@new.example is removed from the account; tokens revoked: 1, roles in projects removed: 1.\n"
     )
-    assert expect_refusal(pharos, "person", "remove", "owner@staff.example", *account, "--yes") == (
-        "owner@staff.example is the last owner of the account staff: make somebody else owner first, with "
-        "`pharos person set-role`."
+    assert eve("whoami").returncode == 4
+    assert expect_refusal(pharos, "person", "remove", "owner@localhost", "--yes") == (
+        "owner@localhost is the last owner of the account my-account. Make somebody else owner first: "
+        "`pharos person set-role PERSON owner`."
     )
 
 
-def test_tokens_are_created_listed_and_revoked(pharos: RunCommand) -> None:
-    add_account(pharos, "tokens")
-    account = ("--account", "tokens")
-    create = ("token", "create", "--person", "owner@tokens.example", *account)
+def test_invitations_are_listed_and_revoked(pharos: RunCommand) -> None:
+    invite = ("person", "invite", "bob@new.example", "--role", "admin", "--expires", "2d")
+    invited = run_json(pharos, *invite)
+    expires, created = (datetime.fromisoformat(invited[name]) for name in ("expires_at", "created_at"))
+    assert expires - created == timedelta(days=2)
+    listed = run_text(pharos, "invitation", "list", "--state", "pending")
+    for part in ("bob@new.example", "admin", f"pending until {expires:%Y-%m-%d}", "owner@localhost"):
+        assert part in listed, part
+    assert invited["secret"] not in listed + json.dumps(run_json(pharos, "invitation", "list"))
+    output = run_text(pharos, "invitation", "revoke", "bob@new.example")
+    assert output == "The invitation of bob@new.example is revoked: nobody can join with it.\n"
+    message = expect_refusal(pharos, "invitation", "revoke", "bob@new.example", status=5)
+    assert message.startswith("There is no pending invitation")
+    again = run_json(pharos, *invite)
+    assert run_json(pharos, "invitation", "revoke", str(again["id"]))["state"] == "revoked"
+    assert run_text(pharos, "invitation", "list", "--state", "pending").startswith("No pending invitations.")
+
+
+def test_tokens_are_created_listed_and_revoked(pharos: RunCommand, on_socket: PlatformProcess) -> None:
+    create = ("token", "create")
     output = run_text(
         pharos, *create, "--scope", "account:read", "--scope", "deploy:read", "--expires", "90d"
     )
     first, secret = output.splitlines()
     assert is_well_formed(secret, CredentialKind.API_TOKEN)
-    (token,) = run_json(pharos, "token", "list", *account)
+    token = run_json(pharos, "token", "list")[0]
     assert (token["scopes"], token["state"]) == (["account:read", "deploy:read"], "live")
+    assert token["name"] == f"made {token['created_at'][:10]}"
     until = f"{token['expires_at'][:10]} {token['expires_at'][11:16]} UTC"
-    assert first == (
-        f"Token {token['id']} of owner@tokens.example for the account tokens until {until}, shown this once:"
-    )
-    created = run_json(pharos, *create, "--scope", "deploy:write", "account:read", "--name", "CI [red]")
-    assert (created["name"], created["scopes"], created["expires_at"]) == (
+    assert first == f"Token {token['id']} of owner@localhost until {until}, shown this once:"
+    created = run_json(pharos, *create, "CI [red]", "--scope", "deploy:write", "account:read")
+    assert [created[name] for name in ("name", "scopes", "expires_at")] == [
         "CI [red]",
         ["account:read", "deploy:write"],
         None,
-    )
-    shown = run_text(pharos, "token", "list", *account)
-    for part in (
-        "CI [red]",
-        "owner@tokens.example",
-        "deploy:write",
-        "live",
-        f"until {token['expires_at'][:10]}",
-    ):
+    ]
+    shown = run_text(pharos, "token", "list", "--person", "owner@localhost")
+    for part in ("CI [red]", "owner@localhost", "deploy:write", "live", "this command", "all", "never"):
         assert part in shown, part
     everything = shown + run_text(pharos, "audit") + json.dumps(run_json(pharos, "token", "list"))
     assert secret not in everything and created["api_token"] not in everything
-    output = run_text(pharos, "token", "revoke", str(created["id"]), "--yes")
-    assert output == f"Token {created['id']} of owner@tokens.example is revoked.\n"
-    assert [one["state"] for one in run_json(pharos, "token", "list", *account)] == ["revoked", "live"]
+
+    def status() -> int:
+        headers = {"Authorization": f"Bearer {created['api_token']}"}
+        return int(on_socket.request("GET", "/api/v1/account", headers=headers).status)
+
+    assert status() == 200
+    output = run_text(pharos, "token", "revoke", "CI [red]", "--yes")
+    assert output == f"Token {created['id']} of owner@localhost is revoked.\n"
+    assert status() == 401
+    message = expect_refusal(pharos, "token", "revoke", "CI [red]", "--yes", status=5)
+    assert message.startswith("There is no live token 'CI [red]'.")
 
 
-def test_projects_are_created_listed_granted_and_removed(pharos: RunCommand) -> None:
-    add_account(pharos, "makers")
-    account = ("--account", "makers")
-    output = run_text(pharos, "project", "create", "Shop [red]", *account)
-    created = run_json(pharos, "project", "show", "shop-red")
-    assert output == f"Project {created['number']}, {created['id']}, is shop-red of the account makers.\n"
-    run_text(pharos, "person", "add", "eve@makers.example", "--name", "Eve", *account)
-    output = run_text(pharos, "project", "grant", "shop-red", "eve@makers.example", "--role", "deployer")
-    assert output == "eve@makers.example is deployer in the project shop-red.\n"
-    output = run_text(pharos, "project", "grant", created["id"], "owner@makers.example", "--role", "viewer")
-    assert "is owner of the account and may do everything in it anyway.\n" in output
-    shown = run_text(pharos, "project", "show", str(created["number"]))
-    for part in ("Shop [red]", created["id"], "none connected", "No environments yet.", "deployer  Eve"):
-        assert part in shown, part
-    output = run_text(pharos, "project", "revoke", "shop-red", "eve@makers.example")
-    assert output == "eve@makers.example has no role in the project shop-red.\n"
-    run_text(pharos, "project", "revoke", "shop-red", "owner@makers.example")
-    assert "Nobody has a role in it" in run_text(pharos, "project", "show", "shop-red")
-    assert [one["slug"] for one in run_json(pharos, "project", "list", *account)] == ["shop-red"]
-    assert "Shop [red]" in run_text(pharos, "project", "list")
-    output = run_text(pharos, "project", "remove", "shop-red", "--yes")
-    assert output == "The project shop-red is removed; deployments removed: 0.\n"
-    assert run_text(pharos, "project", "list", *account).startswith("No projects yet.")
-
-
-def test_a_project_in_use_is_not_removed(pharos: RunCommand) -> None:
-    """Both installations start with this project."""
-    project = run_json(pharos, "project", "list")[0]
-    shown = run_text(pharos, "project", "show", project["id"])
-    assert project["environments"][0]["id"] in shown
-    output = expect_refusal(pharos, "project", "remove", project["id"], "--yes")
-    assert f"The project {project['slug']} still has the environment production" in output
-
-
-def test_the_audit_log_lists_changes_by_subject(pharos: RunCommand) -> None:
-    created = add_account(pharos, "audited")
-    run_text(pharos, "account", "set-limit", "audited", "--rate", "3", "--burst", "4")
-    (newest,) = run_json(pharos, "audit", "--limit", "1")
-    assert (newest["action"], newest["subject"]) == ("account.limit", f"account {created['id']}")
-    assert newest["source"].startswith("operator")
-    actions = ("account.limit", "account.create")
-    for subject in (created["id"], f"account {created['id']}"):
-        entries = run_json(pharos, "audit", "--subject", subject)
-        assert tuple(entry["action"] for entry in entries) == actions
-    output = run_text(pharos, "audit", "--subject", created["id"])
-    for part in (*actions, created["id"], newest["at"][:10], newest["source"], "to=(rate=3.0, burst=4)"):
+def test_the_audit_log_is_filtered(pharos: RunCommand, on_socket: PlatformProcess, tmp_path: Path) -> None:
+    auditor = as_new_person(on_socket, tmp_path, "auditor@new.example", "admin")
+    project = run_json(auditor, "project", "create", "Audited")
+    run_text(pharos, "project", "rename", "audited", "Audited too")
+    run_text(pharos, "account", "set-limit", "my-account", "--rate", "5000", "--burst", "50000")
+    (newest,) = run_json(pharos, "audit", "-n", "1")
+    assert newest["action"] == "account.limit" and newest["source"].startswith("operator")
+    renamed = ["project.rename", "project.create"]
+    for filter_, actions in (
+        (("--project", "audited"), renamed),
+        (("--subject", f"project {project['id']}"), renamed),
+        (("--subject", project["id"], "--person", "owner@localhost"), renamed[:1]),
+        (("--person", "AUDITOR@new.example"), renamed[1:]),
+        (("--action", "project.rename", "--since", "1h"), renamed[:1]),
+        (("--project", "audited", "--until", "2026-01-01"), []),
+        (("--environment", "production", "--action", "project.rename"), []),
+    ):
+        assert [entry["action"] for entry in run_json(pharos, "audit", *filter_)] == actions, filter_
+    output = run_text(pharos, "audit", "--project", "audited")
+    for part in (
+        "auditor@new.example",
+        "from=Audited, to=Audited too",
+        project["id"],
+        f"{datetime.now(UTC):%Y-}",
+    ):
         assert part in output, part
+    assert "operator" in run_text(pharos, "audit", "-n", "1")
     assert run_text(pharos, "audit", "--subject", "nothing") == "The audit log has no such entry.\n"
-    assert expect_refusal(pharos, "audit", "--limit", "0") == (
-        "0 entries cannot be shown: ask for 1 to 1,000 with --limit."
+    member = as_new_person(on_socket, tmp_path, "member@new.example")
+    assert expect_refusal(member, "audit").startswith("Only an owner or admin of the account may do this")
+
+
+def test_usage_counts_what_was_stored(pharos: RunCommand, on_socket: PlatformProcess, tmp_path: Path) -> None:
+    nothing = run_text(pharos, "usage", "--days", "1")
+    counts, line = nothing.splitlines()
+    assert re.fullmatch(
+        r"projects \d+, environments 1, people \d+, monitors 2, sites 1, deployments 0", counts
     )
+    assert line.startswith("Nothing was stored from ")
+    events = tmp_path / "events.jsonl"
+    events.write_text('{"type": "log", "title": "a"}\n{"type": "log", "title": "b"}\n')
+    assert pharos("send", str(events), "--wait").returncode == 0
+    usage = run_json(pharos, "usage", "--days", "2")
+    assert [day["events"] for day in usage["days"]] == [0, 2]
+    lines = [line.split() for line in run_text(pharos, "usage", "--days", "2").splitlines()]
+    today = usage["until"]
+    assert ["Day", "Events", "Total"] in lines and [today, "2", "█" * 12] in lines
+    assert ["my-project/production", "2", "█" * 12] in lines
 
 
 @pytest.mark.parametrize(
     "command",
-    [
-        ["person", "remove", "owner@kept.example", "--account", "kept"],
-        ["token", "revoke", "1"],
-        ["project", "remove", "1"],
-    ],
+    [["person", "remove", "owner@localhost"], ["token", "revoke", "1"], ["project", "remove", "my-project"]],
     ids=" ".join,
 )
 def test_destructive_commands_require_confirmation(pharos: RunCommand, command: list[str]) -> None:
     """Without a terminal a yes in a pipe does not count."""
     before = run_json(pharos, "audit", "--limit", "1")
     output = expect_refusal(pharos, *command)
-    assert output.startswith("Without a terminal nobody can be asked whether to ")
+    assert output.startswith("Without a terminal nobody can be asked whether to re")
     assert output.endswith(": add --yes to do it.")
     assert run_json(pharos, "audit", "--limit", "1") == before
 
 
-def test_a_person_at_a_terminal_is_asked_to_confirm(on_socket: PlatformProcess) -> None:
-    for typed, status, output in (("no", 1, "Nothing was changed."), ("yes", 0, "")):
-        run_text(on_socket.run, "project", "create", f"Asked {typed}", "--account", "1")
-        command = ["project", "remove", f"asked-{typed}", "--data", str(on_socket.data)]
-        ours, theirs = os.openpty()
-        try:
-            os.write(ours, f"{typed}\n".encode())
-            done = fork_server.run(
-                [str(PHAROS), *command], stdin=theirs, capture_output=True, text=True, timeout=180
-            )
-        finally:
-            os.close(ours)
-            os.close(theirs)
-        asked, _, answer = done.stderr.partition("Type yes to go on: ")
-        assert asked == (
-            f"This will remove project asked-{typed} with its deployments, their logs, its repositories and roles. "
-        )
-        assert (done.returncode, answer.strip()) == (status, output)
-        here = f"asked-{typed}" in {one["slug"] for one in run_json(on_socket.run, "project", "list")}
-        assert here == (status == 1)
-
-
 @pytest.mark.parametrize(
-    ("command", "output"),
+    ("command", "status", "output"),
     [
-        (["account", "show", "nobody"], "There is no account nobody; `pharos account list` shows all."),
+        (["person", "set-role", "nobody@b.example", "admin"], 5, "There is no person 'nobody@b.example'."),
         (
-            ["person", "set-role", "nobody@b.example", "admin", "--account", "1"],
-            "There is no person 'nobody@b.example'; `pharos person list` shows all.",
+            ["person", "invite", "a@b.example", "--project", "nothing=viewer"],
+            5,
+            "There is no project 'nothing'.",
         ),
-        (
-            ["token", "create", "--person", "a@b", "--account", "1", "--scope", "everything"],
-            "'everything' is no scope: choose from account:read, analytics:read, deploy:read, deploy:write.",
-        ),
-        (["token", "revoke", "9999", "--yes"], "There is no token 9999: `pharos token list` shows all."),
+        (["invitation", "revoke", "9999"], 5, "The account has no such invitation."),
+        (["token", "revoke", "9999", "--yes"], 5, "There is no such token, or it belongs to somebody else."),
+        (["token", "list", "--person", "nobody@b.example"], 5, "There is no person 'nobody@b.example'."),
+        (["token", "create", "--scope", "x", "--person", "a@b"], 2, "--person goes with --local only"),
+        (["token", "create", "CI"], 2, "--scope is required, unless --local is given."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_impossible_requests_fail_with_one_sentence(
-    pharos: RunCommand, command: list[str], output: str
+    pharos: RunCommand, command: list[str], status: int, output: str
 ) -> None:
-    assert expect_refusal(pharos, *command) == output
+    assert expect_refusal(pharos, *command, status=status).startswith(output)
 
 
-def test_duplicate_names_are_refused(pharos: RunCommand) -> None:
-    add_account(pharos, "twice")
-    run_text(pharos, "project", "create", "Twice", "--account", "twice")
-    assert expect_refusal(pharos, "project", "create", "Twice", "--account", "twice") == (
-        "The account has a project of the slug 'twice' already: choose another with --slug."
-    )
-
-
-def test_a_token_opens_the_api_until_it_is_revoked(on_socket: PlatformProcess) -> None:
-    add_account(on_socket.run, "opened")
-    created = run_json(
-        on_socket.run,
-        *("token", "create", "--person", "owner@opened.example", "--account", "opened", "--scope", *SCOPES),
-    )
-    status, body = read_account(on_socket, created["api_token"])
-    assert (status, body["data"]["slug"]) == (200, "opened")
-    (token,) = run_json(on_socket.run, "token", "list", "--account", "opened")
-    assert token["last_used_at"] is not None
-    run_text(on_socket.run, "token", "revoke", str(created["id"]), "--yes")
-    assert read_account(on_socket, created["api_token"])[0] == 401
+def test_an_unknown_scope_is_named_with_all_scopes(pharos: RunCommand) -> None:
+    done = pharos("token", "create", "--scope", "account:read", "everything")
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = (line for line in done.stderr.splitlines() if "scopes[1]: must be " in line)
+    assert all(scope in line for scope in SCOPES)
 
 
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     """The arguments are refused before any request."""
     for arguments, output in (
-        (("person", "add", "a@b", "--role", "boss"), "invalid choice: 'boss'"),
+        (("person", "invite", "a@b", "--role", "boss"), "invalid choice: 'boss'"),
+        (("person", "invite", "a@b", "--project", "shop=king"), "'shop=king' is no PROJECT=ROLE"),
         (("person", "set-role", "a@b"), "the following arguments are required: ROLE"),
-        (("token", "create", "--person", "a@b"), "--scope is required, unless --local is given"),
-        (("token", "create", "--person", "a@b", "--scope", "x", "--expires", "1w"), "'1w' is no duration"),
-        (("token", "revoke", "first"), "invalid int value: 'first'"),
+        (("token", "create", "--scope", "x", "--expires", "1w"), "'1w' is no duration"),
+        (("token", "revoke"), "the following arguments are required: TOKEN"),
         (("project", "grant", "1", "a@b"), "the following arguments are required: --role"),
         (("project",), "the following arguments are required: VERB"),
-        (("audit", "--limit", "all"), "invalid int value: 'all'"),
+        (("audit", "--limit", "all"), "all is not between 1 and 1000"),
+        (("audit", "--since", "yesterday"), "'yesterday' is neither a time"),
+        (("audit", "--project", "shop", "--subject", "x"), "not allowed with argument --project"),
+        (("usage", "--days", "91"), "91 is not between 1 and 90"),
     ):
         done = command_runner(tmp_path)(*arguments)
         assert (done.returncode, done.stdout) == (2, ""), arguments
         assert output in done.stderr
 
 
-def test_the_help_names_every_scope_and_action(tmp_path: Path) -> None:
+def test_the_help_names_every_scope_and_command(tmp_path: Path) -> None:
     run = command_runner(tmp_path)
     output = " ".join(run_text(run, "token", "create", "--help").split())
     assert ", ".join(SCOPES) in output
     listed = run_text(run, "--help")
-    for name in ("account", "person", "token", "project", "audit"):
+    for name in ("account", "person", "invitation", "token", "usage", "audit", "project"):
         assert f"\n  {name} " in listed
-        assert "the installation of PHAROS_DATABASE_URL" in " ".join(run_text(run, name, "--help").split())
