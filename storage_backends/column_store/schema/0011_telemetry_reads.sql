@@ -298,6 +298,13 @@ ALTER TABLE pharos.telemetry_events ADD PROJECTION IF NOT EXISTS latency_by_hour
 );
 ALTER TABLE pharos.telemetry_events MATERIALIZE PROJECTION latency_by_hour;
 
+-- Filters that match few events of a long time.
+ALTER TABLE pharos.telemetry_events
+    ADD INDEX IF NOT EXISTS by_service service TYPE bloom_filter(0.01) GRANULARITY 1,
+    ADD INDEX IF NOT EXISTS by_name name TYPE bloom_filter(0.01) GRANULARITY 1,
+    ADD INDEX IF NOT EXISTS by_route route TYPE bloom_filter(0.01) GRANULARITY 1;
+ALTER TABLE pharos.telemetry_events MATERIALIZE INDEX by_service, MATERIALIZE INDEX by_name, MATERIALIZE INDEX by_route;
+
 ALTER TABLE pharos.otel_traces ADD PROJECTION IF NOT EXISTS latency_by_hour
 (
     SELECT
@@ -317,9 +324,11 @@ ALTER TABLE pharos.otel_traces_trace_id_ts ADD PROJECTION IF NOT EXISTS by_start
 );
 ALTER TABLE pharos.otel_traces_trace_id_ts MATERIALIZE PROJECTION by_start;
 
--- Searches for words. The exporter's bloom filters cover 65,000 records each, and fill up if records contain IDs. Old parts do
--- not get the index.
+-- Searches for words in logs. The exporter's bloom filters cover 65,000 records each, and fill up if records contain IDs. Old
+-- parts do not get these indexes: MATERIALIZE INDEX builds them.
 ALTER TABLE pharos.otel_logs ADD INDEX IF NOT EXISTS words_of_body lower(Body) TYPE text(tokenizer = splitByNonAlpha);
+ALTER TABLE pharos.telemetry_events ADD INDEX IF NOT EXISTS words_of_log
+    if(type = 'log', lower(concat(name, ' ', title, ' ', details)), '') TYPE text(tokenizer = splitByNonAlpha);
 
 -- Names of metrics by day. `Series` identifies a time series: readers need not hash its maps.
 ALTER TABLE pharos.otel_metrics_gauge
@@ -340,7 +349,8 @@ ALTER TABLE pharos.otel_metrics_sum
     (
         SELECT
             EnvironmentId, toDate(TimeUnix), MetricName, ServiceName,
-            min(TimeUnix), max(TimeUnix), anyLast(MetricUnit), anyLast(MetricDescription)
+            min(TimeUnix), max(TimeUnix), anyLast(MetricUnit), anyLast(MetricDescription), anyLast(AggregationTemporality),
+            anyLast(IsMonotonic)
         GROUP BY EnvironmentId, toDate(TimeUnix), MetricName, ServiceName
     );
 ALTER TABLE pharos.otel_metrics_sum MATERIALIZE PROJECTION names_by_day;
@@ -351,7 +361,7 @@ ALTER TABLE pharos.otel_metrics_histogram
     (
         SELECT
             EnvironmentId, toDate(TimeUnix), MetricName, ServiceName,
-            min(TimeUnix), max(TimeUnix), anyLast(MetricUnit), anyLast(MetricDescription)
+            min(TimeUnix), max(TimeUnix), anyLast(MetricUnit), anyLast(MetricDescription), anyLast(AggregationTemporality)
         GROUP BY EnvironmentId, toDate(TimeUnix), MetricName, ServiceName
     );
 ALTER TABLE pharos.otel_metrics_histogram MATERIALIZE PROJECTION names_by_day;
@@ -362,7 +372,7 @@ ALTER TABLE pharos.otel_metrics_exponential_histogram
     (
         SELECT
             EnvironmentId, toDate(TimeUnix), MetricName, ServiceName,
-            min(TimeUnix), max(TimeUnix), anyLast(MetricUnit), anyLast(MetricDescription)
+            min(TimeUnix), max(TimeUnix), anyLast(MetricUnit), anyLast(MetricDescription), anyLast(AggregationTemporality)
         GROUP BY EnvironmentId, toDate(TimeUnix), MetricName, ServiceName
     );
 ALTER TABLE pharos.otel_metrics_exponential_histogram MATERIALIZE PROJECTION names_by_day;

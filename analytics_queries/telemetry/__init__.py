@@ -1,0 +1,4 @@
+"""Reads of the telemetry of one environment: events, logs, traces, exceptions, metrics, services.
+
+Each query is bound to one environment and a time range, and limited in time and memory (`limited_sql.py`).
+"""

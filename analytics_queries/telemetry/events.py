@@ -1,0 +1,78 @@
+"""Which telemetry events of an environment occurred in a time range, the newest first?"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from analytics_queries.telemetry.limited_sql import read_limited_sql
+from analytics_queries.telemetry.time_range import TimeRange, microseconds_from
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = read_limited_sql(__file__)
+LONGEST_TEXT = 10_000
+"""Characters of a text that a list shows."""
+LONGEST_JSON = 16_384
+"""Bytes of attributes or a payload that a list shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Empty texts match every event."""
+
+    type: str = ""
+    service: str = ""
+    severity: str = ""
+    name: str = ""
+    route: str = ""
+    trace: str = ""
+
+
+class EventKey(NamedTuple):
+    """The place of an event in the order of the list: no other event has the same."""
+
+    time_ns: int
+    log_offset: int
+    log_id: int
+    """A hash of the log's name."""
+    position: int
+
+
+async def newest_events(
+    store: ColumnStore,
+    environment_id: str,
+    within: TimeRange,
+    filters: EventFilter,
+    after: EventKey | None,
+    limit: int,
+) -> list[dict[str, Any]]:
+    """Return at most `limit` events after `after` in descending order of their keys; the columns of `events.sql`.
+
+    Raises `StorageUnavailable`.
+    """
+    if after is not None:
+        within = TimeRange(within.start, min(within.end, after.time_ns + 1))
+    found: list[dict[str, Any]] = []
+    for window in within.newest_windows():
+        key = after or EventKey(0, 0, 0, 0)
+        parameters = {
+            "environment": environment_id,
+            "begin_us": microseconds_from(window.start),
+            "end_us": microseconds_from(window.end),
+            **asdict(filters),
+            "has_after": after is not None,
+            "after_ns": key.time_ns,
+            "after_offset": key.log_offset,
+            "after_log": key.log_id,
+            "after_position": key.position,
+            "longest_text": LONGEST_TEXT,
+            "longest_json": LONGEST_JSON,
+            "limit": limit - len(found),
+        }
+        found += (await store.query(_SQL, parameters)).records()
+        if len(found) >= limit:
+            break
+    return found
+
+
+def event_key(row: dict[str, Any]) -> EventKey:
+    """Return the key of a row of `newest_events`."""
+    return EventKey(row["time_ns"], row["log_offset"], row["log_id"], row["position"])

@@ -1,0 +1,120 @@
+"""Which groups of exceptions were seen in an environment?"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from analytics_queries.telemetry.limited_sql import read_limited_statements
+from analytics_queries.telemetry.time_range import TimeRange
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = read_limited_statements(__file__)
+_MAX_RELEASES = 20_000
+
+
+class GroupKey(NamedTuple):
+    """The place of a group in the order of the list."""
+
+    last_seen_ns: int
+    group: int
+
+
+class GroupTimes(NamedTuple):
+    """When a group was seen first and last, in nanoseconds since 1970."""
+
+    first_seen_ns: int
+    last_seen_ns: int
+
+
+class SeenRelease(NamedTuple):
+    """A version and an interval between two deployments in which a group was seen."""
+
+    group: int
+    service: str
+    version: str
+    """The version that the exceptions name; empty if they name none."""
+    since_ms: int
+    """When the interval began; 0 before the first deployment."""
+    first_ns: int
+    """The first exception of this service, version and interval."""
+
+
+async def seen_groups(
+    store: ColumnStore,
+    environment_id: str,
+    within: TimeRange,
+    *,
+    snapshot_ms: int,
+    service: str = "",
+    only: Sequence[int] | None = None,
+    without: Sequence[int] = (),
+    after: GroupKey | None = None,
+    limit: int,
+) -> list[dict[str, Any]]:
+    """Return at most `limit` groups that were seen in this range, after `after` in descending order of their keys; the
+    columns of the statement `page` in `exception_groups.sql`.
+
+    Rows that were stored after `snapshot_ms` (the store's clock) do not count. `only` and `without` are IDs of groups.
+    Raises `StorageUnavailable`.
+    """
+    if only is not None and not only:
+        return []
+    parameters = {
+        "environment": environment_id,
+        "begin_ns": within.start,
+        "end_ns": within.end,
+        "snapshot_ms": snapshot_ms,
+        "service": service,
+        "only": list(only or ()),
+        "except": list(without),
+        "has_after": after is not None,
+        "after_ns": after.last_seen_ns if after else 0,
+        "after_group": after.group if after else 0,
+        "limit": limit,
+    }
+    return (await store.query(_SQL["page"], parameters)).records()
+
+
+async def group_times(
+    store: ColumnStore, environment_id: str, groups: Sequence[int]
+) -> Mapping[int, GroupTimes]:
+    """Return when these groups were seen first and last, as far back as exceptions are kept. Unknown groups are left
+    out. Raises `StorageUnavailable`."""
+    if not groups:
+        return {}
+    parameters = {"environment": environment_id, "groups": list(groups)}
+    rows = (await store.query(_SQL["times"], parameters)).rows
+    return {group: GroupTimes(first, last) for group, first, last in rows}
+
+
+async def newest_samples(
+    store: ColumnStore, environment_id: str, last_seen: Mapping[int, int]
+) -> Mapping[int, dict[str, Any]]:
+    """Return the exception of each group at the time at which it was last seen: kind, message, frame, stack, service,
+    version, trace_id, span_id. Raises `StorageUnavailable`."""
+    if not last_seen:
+        return {}
+    parameters = {
+        "environment": environment_id,
+        "groups": list(last_seen),
+        "times_ns": list(last_seen.values()),
+    }
+    return {row["group_id"]: row for row in (await store.query(_SQL["samples"], parameters)).records()}
+
+
+async def releases_after(
+    store: ColumnStore, environment_id: str, after_ms: Mapping[int, int], bounds_ms: Sequence[int]
+) -> Sequence[SeenRelease]:
+    """Return the releases of which groups were seen after a time of each, the first seen first.
+
+    `bounds_ms` are the times of deployments, ascending. Times are milliseconds since 1970. Raises `StorageUnavailable`.
+    """
+    if not after_ms:
+        return []
+    parameters = {
+        "environment": environment_id,
+        "groups": list(after_ms),
+        "after_ms": list(after_ms.values()),
+        "bounds_ms": [0, *bounds_ms],
+        "limit": _MAX_RELEASES,
+    }
+    return [SeenRelease(*row) for row in (await store.query(_SQL["releases"], parameters)).rows]

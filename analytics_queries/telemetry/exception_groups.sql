@@ -1,0 +1,66 @@
+-- Statements of `exception_groups.py`. An exception is counted by its identity: several rows may report it.
+
+-- name: page
+-- Which groups of exceptions were seen in this time range, the last seen first, after this one? Only rows that were stored by
+-- `snapshot_ms` count: while a list is turned, new exceptions move no group.
+SELECT
+    group_id,
+    toUnixTimestamp64Nano(max(timestamp)) AS last_seen_ns,
+    uniqExact(identity) AS count,
+    greatest(max(reported_users), uniqExactIf(user, user != '')) AS affected_users,
+    arraySort(groupUniqArray(20)(toString(service))) AS services
+FROM pharos.exceptions
+WHERE environment_id = {environment:String}
+    AND toDate(timestamp) >= toDate(fromUnixTimestamp64Nano({begin_ns:Int64}, 'UTC'))
+    AND toDate(timestamp) <= toDate(fromUnixTimestamp64Nano({end_ns:Int64}, 'UTC'))
+    AND timestamp >= fromUnixTimestamp64Nano({begin_ns:Int64}, 'UTC')
+    AND timestamp < fromUnixTimestamp64Nano({end_ns:Int64}, 'UTC')
+    AND stored_at <= fromUnixTimestamp64Milli({snapshot_ms:Int64}, 'UTC')
+    AND ({service:String} = '' OR service = {service:String})
+    AND (empty({only:Array(UInt64)}) OR group_id IN {only:Array(UInt64)})
+    AND (empty({except:Array(UInt64)}) OR group_id NOT IN {except:Array(UInt64)})
+GROUP BY group_id
+HAVING NOT {has_after:Bool} OR (last_seen_ns, group_id) < ({after_ns:Int64}, {after_group:UInt64})
+ORDER BY last_seen_ns DESC, group_id DESC
+LIMIT {limit:UInt32};
+
+-- name: times
+-- When were these groups seen first and last, as far back as exceptions are kept?
+SELECT
+    group_id,
+    toUnixTimestamp64Nano(min(timestamp)) AS first_seen_ns,
+    toUnixTimestamp64Nano(max(timestamp)) AS last_seen_ns
+FROM pharos.exceptions
+WHERE environment_id = {environment:String} AND group_id IN {groups:Array(UInt64)}
+GROUP BY group_id;
+
+-- name: samples
+-- What was the last exception of each of these groups? `times_ns` are those at which they were seen last.
+SELECT group_id, kind, message, frame, stack, service, version, trace_id, span_id
+FROM pharos.exceptions
+WHERE environment_id = {environment:String}
+    AND (toDate(timestamp), group_id, timestamp) IN
+    (
+        SELECT toDate(time) AS day, seen.1, fromUnixTimestamp64Nano(seen.2, 'UTC') AS time
+        FROM (SELECT arrayJoin(arrayZip({groups:Array(UInt64)}, {times_ns:Array(Int64)})) AS seen)
+    )
+ORDER BY group_id, identity
+LIMIT 1 BY group_id;
+
+-- name: releases
+-- Of which versions and between which deployments were these groups seen after these times? `bounds_ms` are the times of
+-- deployments, ascending, after 0.
+SELECT
+    group_id,
+    toString(service) AS service_name,
+    toString(version) AS version_name,
+    roundDown(toUnixTimestamp64Milli(timestamp), {bounds_ms:Array(Int64)}) AS since_ms,
+    toUnixTimestamp64Nano(min(timestamp)) AS first_ns
+FROM pharos.exceptions
+WHERE environment_id = {environment:String}
+    AND toDate(timestamp) >= toDate(fromUnixTimestamp64Milli(arrayMin({after_ms:Array(Int64)}), 'UTC'))
+    AND group_id IN {groups:Array(UInt64)}
+    AND toUnixTimestamp64Milli(timestamp) > transform(group_id, {groups:Array(UInt64)}, {after_ms:Array(Int64)}, 0)
+GROUP BY group_id, service_name, version_name, since_ms
+ORDER BY first_ns
+LIMIT {limit:UInt32};

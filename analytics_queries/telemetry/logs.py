@@ -1,0 +1,116 @@
+"""What was logged in a time range, over OTLP or as telemetry events, the newest first?"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from analytics_queries.telemetry.events import LONGEST_JSON, LONGEST_TEXT
+from analytics_queries.telemetry.limited_sql import read_limited_statements
+from analytics_queries.telemetry.time_range import TimeRange, microseconds_from
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = read_limited_statements(__file__)
+_MAX_UINT32 = 2**32 - 1
+_MAX_UINT64 = 2**64 - 1
+# As the index of the column store splits texts: at every ASCII character that is no letter and no digit.
+_WORD = re.compile(r"[0-9A-Za-z\u0080-\U0010ffff]+")
+_UPPER = re.compile("[A-Z]+")
+
+
+@dataclass(frozen=True, slots=True)
+class LogFilter:
+    """Empty texts match every record."""
+
+    service: str = ""
+    trace: str = ""
+    least_severity: int = 0
+    """OpenTelemetry's number: 5 debug, 9 info, 13 warning, 17 error, 21 fatal."""
+    words: Sequence[str] = ()
+    """Words that the text contains, from `search_words`."""
+
+
+class LogKey(NamedTuple):
+    """Where a page ends. Records that were logged by one request at one time are in the order of their contents."""
+
+    time_ns: int
+    log_offset: int
+    log_id: int
+    """A hash of the log's name."""
+    shown: int
+    """How many of the records with this time and place in the log were shown."""
+
+
+def search_words(text: str) -> Sequence[str]:
+    """Return the words of a search, in lower case and each once."""
+    return tuple(
+        dict.fromkeys(_UPPER.sub(lambda upper: upper[0].lower(), word) for word in _WORD.findall(text))
+    )
+
+
+async def newest_logs(
+    store: ColumnStore,
+    environment_id: str,
+    within: TimeRange,
+    filters: LogFilter,
+    after: LogKey | None,
+    limit: int,
+) -> tuple[list[dict[str, Any]], LogKey | None]:
+    """Return at most `limit` records after `after`, and the key of the last one if more records follow: the columns of
+    the statement `page` in `logs.sql`.
+
+    Raises `StorageUnavailable`.
+    """
+    after = after or LogKey(within.end - 1, _MAX_UINT64, _MAX_UINT32, 0)
+    within = TimeRange(within.start, min(within.end, after.time_ns + 1))
+    shared = {
+        "environment": environment_id,
+        **asdict(filters),
+        "words": list(filters.words),
+        "after_ns": after.time_ns,
+        "after_offset": after.log_offset,
+        "after_log": after.log_id,
+    }
+    wanted = after.shown + limit + 1
+    last = await _find_page_end(store, within, shared, wanted)
+    parameters = {
+        **shared,
+        "last_ns": last.time_ns,
+        "last_offset": last.log_offset,
+        "last_log": last.log_id,
+        "longest_text": LONGEST_TEXT,
+        "longest_json": LONGEST_JSON,
+        "rows": wanted,
+    }
+    rows = (await store.query(_SQL["page"], parameters)).records()[after.shown :]
+    page = rows[:limit]
+    return page, _page_key(page, after) if len(rows) > limit else None
+
+
+async def _find_page_end(
+    store: ColumnStore, within: TimeRange, shared: dict[str, Any], wanted: int
+) -> LogKey:
+    """Return the key of the last of `wanted` records, or that of the beginning of the range."""
+    for window in within.newest_windows(has_index=bool(shared["words"])):
+        parameters = {
+            **shared,
+            "begin_ns": window.start,
+            "end_ns": within.end,
+            "begin_us": microseconds_from(window.start),
+            "end_us": microseconds_from(within.end),
+            "rows": wanted,
+            "rows_before": wanted - 1,
+        }
+        rows = (await store.query(_SQL["page_end"], parameters)).rows
+        if rows:
+            return LogKey(rows[0][0], rows[0][1], rows[0][2], 0)
+    return LogKey(within.start, 0, 0, 0)
+
+
+def _page_key(page: Sequence[dict[str, Any]], after: LogKey) -> LogKey:
+    def place(row: dict[str, Any]) -> tuple[int, int, int]:
+        return row["time_ns"], row["offset"], row["log_id"]
+
+    last = place(page[-1])
+    shown = sum(place(row) == last for row in page)
+    return LogKey(*last, shown + (after.shown if last == after[:3] else 0))

@@ -1,0 +1,89 @@
+"""Which metrics were reported in a time range?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from analytics_queries.telemetry.limited_sql import read_limited_sql
+from analytics_queries.telemetry.time_range import TimeRange
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = read_limited_sql(__file__)
+LONGEST_NAME = 255
+"""OpenTelemetry's limit, in bytes. Longer names are not listed."""
+
+MetricKind = Literal["gauge", "counter", "up_down_counter", "histogram", "exponential_histogram", "summary"]
+_DELTA = 1
+
+
+class NameKey(NamedTuple):
+    """The place of a metric in the order of the list: a name may have points in several tables."""
+
+    name: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamedMetric:
+    """A metric, as its newest points describe it."""
+
+    name: str
+    table: str
+    """gauge, sum, histogram, exponential_histogram, summary, or event: telemetry events of the type metric."""
+    last_seen_ns: int
+    unit: str
+    description: str
+    is_delta: bool
+    """True if its points are increases, False if they are totals."""
+    is_monotonic: bool
+    services: Sequence[str]
+    """Up to 20."""
+
+    @property
+    def key(self) -> NameKey:
+        return NameKey(self.name, self.table)
+
+    @property
+    def kind(self) -> MetricKind:
+        match self.table:
+            case "sum":
+                return "counter" if self.is_monotonic else "up_down_counter"
+            case "histogram" | "exponential_histogram" | "summary" as kind:
+                return kind
+        return "gauge"
+
+
+async def metric_names(
+    store: ColumnStore,
+    environment_id: str,
+    within: TimeRange,
+    *,
+    name: str = "",
+    search: str = "",
+    service: str = "",
+    after: NameKey | None = None,
+    limit: int,
+) -> list[NamedMetric]:
+    """Return at most `limit` metrics after `after`, in ascending order of their keys.
+
+    Empty texts match every metric: `name` is the whole name, `search` a part in any case. Raises `StorageUnavailable`.
+    """
+    after = after or NameKey("", "")
+    parameters = {
+        "environment": environment_id,
+        "begin_ns": within.start,
+        "end_ns": within.end,
+        "name": name,
+        "search": search,
+        "service": service,
+        "longest_name": LONGEST_NAME,
+        "after_name": after.name,
+        "after_table": after.table,
+        "limit": limit,
+    }
+    return [
+        NamedMetric(found, table, last_seen, unit, description, temporality == _DELTA, is_monotonic, services)
+        for found, table, last_seen, unit, description, temporality, is_monotonic, services in (
+            await store.query(_SQL, parameters)
+        ).rows
+    ]

@@ -1,0 +1,165 @@
+"""What are the values of a metric in each step of a time range?"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from analytics_queries.telemetry.bucket_quantiles import bucket_quantile
+from analytics_queries.telemetry.limited_sql import LIMITS
+from analytics_queries.telemetry.metric_names import MetricKind, NamedMetric
+from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange
+from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_statements
+
+_SQL = read_statements(__file__)
+
+Aggregation = Literal["avg", "min", "max", "sum", "count", "rate", "p50", "p95", "p99"]
+_QUANTILES: Mapping[Aggregation, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+_VALUES: Sequence[Aggregation] = ("avg", "min", "max", "sum", "count", "p50", "p95", "p99")
+_AGGREGATIONS: Mapping[MetricKind, Sequence[Aggregation]] = {
+    "gauge": _VALUES,
+    "up_down_counter": _VALUES,
+    "counter": ("rate", "sum", "count"),
+    "histogram": ("p95", "p50", "p99", "avg", "sum", "count", "rate"),
+    "exponential_histogram": ("p95", "p50", "p99", "avg", "sum", "count", "rate"),
+    "summary": ("avg", "sum", "count", "rate"),
+}
+MAX_STEPS = 1000
+MAX_GROUPS = 50
+# A cumulative series needs its last point before the range. Few are reported more rarely than this.
+_LOOK_BACK_NS = 15 * 60 * SECOND_NS
+
+
+def fitting_aggregations(metric: NamedMetric) -> Sequence[Aggregation]:
+    """Return what can be asked about the metric, the default first."""
+    return _AGGREGATIONS["counter" if _has_increases(metric) else metric.kind]
+
+
+def _has_increases(metric: NamedMetric) -> bool:
+    """Return True if the points of a sum are only meaningful as increases."""
+    return metric.kind == "counter" or (metric.kind == "up_down_counter" and metric.is_delta)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesRequest:
+    """What is asked about a metric."""
+
+    within: TimeRange
+    step_ms: int
+    aggregation: Aggregation
+    group_by: str = ""
+    """`service` or the name of an attribute; empty: one series of all points."""
+    groups: int = 10
+    """The most groups that are returned: those with the largest points."""
+    service: str = ""
+    attribute: str = ""
+    """Only points with this attribute (if it is not empty) and value."""
+    value: str = ""
+
+
+@dataclass(slots=True)
+class GroupSeries:
+    """The values of one group: time of the step in milliseconds since 1970, and value. Steps without points are left
+    out."""
+
+    group: str
+    points: list[tuple[int, float]] = field(default_factory=list)
+
+
+async def metric_series(
+    store: ColumnStore, environment_id: str, metric: NamedMetric, request: SeriesRequest
+) -> tuple[Sequence[GroupSeries], int]:
+    """Return the series of the groups with the largest points, and how many groups there are. The
+    aggregation must be one of `fitting_aggregations`. Raises `StorageUnavailable`."""
+    source, question, read = _choose(metric, request)
+    is_total = question.endswith("increases") and not metric.is_delta
+    parameters: dict[str, Any] = {
+        "environment": environment_id,
+        "table": "telemetry_events" if metric.table == "event" else f"otel_metrics_{metric.table}",
+        "name": metric.name,
+        "first_ns": request.within.start - (_LOOK_BACK_NS if is_total else 0),
+        "begin_ns": request.within.start,
+        "end_ns": request.within.end,
+        "step_ms": request.step_ms,
+        "is_delta": metric.is_delta,
+        "group_by": request.group_by,
+        "service": request.service,
+        "attribute": request.attribute,
+        "value": request.value,
+        "rows": (MAX_STEPS + 2) * MAX_GROUPS,
+    }
+    groups, all_groups = [""], 1
+    if request.group_by:
+        rows = await _ask(store, source, "top_groups", {**parameters, "limit": request.groups})
+        groups, all_groups = [row["group_name"] for row in rows], rows[0]["all_groups"] if rows else 0
+        if not groups:
+            return [], 0
+    series = {group: GroupSeries(group) for group in groups}
+    for row in await _ask(store, source, question, {**parameters, "groups": groups}):
+        value = read(row)
+        if value is not None and math.isfinite(value):
+            series[row["group_name"]].points.append((row["step"] * request.step_ms, value))
+    return list(series.values()), all_groups
+
+
+async def _ask(
+    store: ColumnStore, source: str, question: str, parameters: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    sql = f"WITH points AS\n(\n{_SQL[source]}\n)\n{_SQL[question]}{LIMITS}"
+    return (await store.query(sql, parameters)).records()
+
+
+_Read = Callable[[dict[str, Any]], float | None]
+
+
+def _choose(metric: NamedMetric, request: SeriesRequest) -> tuple[str, str, _Read]:
+    """Return the source of the points, the question about them, and what reads the value from a row of its answer."""
+    aggregation = request.aggregation
+    quantile = _QUANTILES.get(aggregation)
+    if metric.kind in ("histogram", "exponential_histogram", "summary"):
+        if quantile is not None:
+            is_exponential = metric.kind == "exponential_histogram"
+            source = "exponential_bucket_points" if is_exponential else "bucket_points"
+            return (
+                source,
+                "bucket_increases",
+                lambda row: bucket_quantile(row["buckets"][0], row["buckets"][1], quantile),
+            )
+        return "total_points", "increases", _read_total(request)
+    source = "event_points" if metric.table == "event" else "number_points"
+    if _has_increases(metric):
+        return source, "increases", _read_increase(request)
+    if quantile is not None:
+        position = list(_QUANTILES).index(aggregation)
+        return source, "quantiles", lambda row: row["quantiles"][position]
+    column = {"avg": "average", "min": "minimum", "max": "maximum", "sum": "total", "count": "points"}
+    return source, "values", lambda row: row[column[aggregation]]
+
+
+def _read_increase(request: SeriesRequest) -> _Read:
+    match request.aggregation:
+        case "rate":
+            return lambda row: row["total"] / _seconds_of_step(request, row["step"])
+        case "count":
+            return lambda row: row["points"]
+    return lambda row: row["total"]
+
+
+def _read_total(request: SeriesRequest) -> _Read:
+    match request.aggregation:
+        case "rate":
+            return lambda row: row["total"] / _seconds_of_step(request, row["step"])
+        case "sum":
+            return lambda row: row["other_total"]
+        case "avg":
+            return lambda row: row["other_total"] / row["total"] if row["total"] else None
+    return lambda row: row["total"]
+
+
+def _seconds_of_step(request: SeriesRequest, step: int) -> float:
+    """Return how much of the step is in the range: the first and the last one may be cut."""
+    step_ns = request.step_ms * 1_000_000
+    begin = max(request.within.start, step * step_ns)
+    end = min(request.within.end, (step + 1) * step_ns)
+    return max(end - begin, 1) / SECOND_NS

@@ -1,0 +1,54 @@
+"""The time range of a read, and the windows in which the newest rows of it are looked for."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+SECOND_NS = 1_000_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+# Rows are not in the order of time: a query sorts all that its window holds. The first window fills most pages.
+_WINDOWS_NS = tuple(seconds * SECOND_NS for seconds in (15 * 60, 4 * 3600, 2 * 86_400))
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """Times from `start` up to `end`, without it: nanoseconds since 1970."""
+
+    start: int
+    end: int
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.start) / SECOND_NS
+
+    def newest_windows(self, *, has_index: bool = False) -> Iterator["TimeRange"]:
+        """Yield consecutive parts of the range, the newest first; each is longer than the one before.
+
+        All of them begin at a whole second, except for the last one. `has_index`: what the first window does not
+        contain often enough is found by an index, however long the next one is.
+        """
+        end = self.end
+        for width in _WINDOWS_NS[:1] if has_index else _WINDOWS_NS:
+            begin = max(self.start, (end - width) // SECOND_NS * SECOND_NS)
+            if begin < end:
+                yield TimeRange(begin, end)
+            end = begin
+        if self.start < end:
+            yield TimeRange(self.start, end)
+
+
+def to_nanoseconds(moment: datetime) -> int:
+    """Return nanoseconds since 1970."""
+    return (moment - _EPOCH) // _MICROSECOND * 1000
+
+
+def from_nanoseconds(nanoseconds: int) -> datetime:
+    """Return the UTC time, cut to microseconds."""
+    return _EPOCH + nanoseconds // 1000 * _MICROSECOND
+
+
+def microseconds_from(nanoseconds: int) -> int:
+    """Return the first microsecond since 1970 that is not before this time: a row of a column in microseconds is before
+    both or before none of them."""
+    return -(-nanoseconds // 1000)

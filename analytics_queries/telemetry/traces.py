@@ -1,0 +1,104 @@
+"""Which traces of an environment began in a time range, the newest first?"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from analytics_queries.telemetry.limited_sql import read_limited_statements
+from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = read_limited_statements(__file__)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFilter:
+    """Traces with a span that meets all of it. Empty texts match every span."""
+
+    service: str = ""
+    name: str = ""
+    only_errors: bool = False
+    least_ns: int = 0
+    """The least duration of the span."""
+
+
+class TraceKey(NamedTuple):
+    """The place of a trace in the order of the list."""
+
+    started_ns: int
+    trace_id: str
+
+
+async def newest_traces(
+    store: ColumnStore,
+    environment_id: str,
+    within: TimeRange,
+    filters: TraceFilter,
+    after: TraceKey | None,
+    limit: int,
+) -> list[dict[str, Any]]:
+    """Return at most `limit` traces after `after` in descending order of their keys; the columns of the statement
+    `page` in `traces.sql`.
+
+    A trace that lasts for more than a day is listed once a day. One whose spans are still being received may move to an
+    earlier start, and is then listed again. Raises `StorageUnavailable`.
+    """
+    if after is not None:
+        within = TimeRange(within.start, min(within.end, after.started_ns + 1))
+    found: list[dict[str, Any]] = []
+    for window in within.newest_windows():
+        is_complete = False
+        while not is_complete and len(found) < limit:
+            wanted = limit - len(found)
+            rows = await _read_window(store, environment_id, within, window, filters, after, wanted)
+            is_complete = len(rows) < wanted
+            if rows:
+                after = TraceKey(rows[-1]["started_ns"], rows[-1]["trace_id"])
+            found += await _without_earlier(store, environment_id, window, rows)
+        if len(found) >= limit:
+            break
+    return found
+
+
+async def _read_window(
+    store: ColumnStore,
+    environment_id: str,
+    within: TimeRange,
+    window: TimeRange,
+    filters: TraceFilter,
+    after: TraceKey | None,
+    limit: int,
+) -> list[dict[str, Any]]:
+    begin_s = window.start // SECOND_NS
+    parameters = {
+        "environment": environment_id,
+        "begin_s": begin_s,
+        "begin_ns": begin_s * SECOND_NS,
+        "end_s": -(-window.end // SECOND_NS),
+        "end_ns": window.end,
+        "from_ns": within.start,
+        "has_filter": filters != TraceFilter(),
+        **asdict(filters),
+        "has_after": after is not None,
+        "after_ns": after.started_ns if after is not None else 0,
+        "after_trace": after.trace_id if after is not None else "",
+        "limit": limit,
+    }
+    return (await store.query(_SQL["page"], parameters)).records()
+
+
+async def _without_earlier(
+    store: ColumnStore, environment_id: str, window: TimeRange, rows: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the traces that began in the window. Others have only later spans in it, which do not begin with the root
+    span."""
+    doubtful = [row["trace_id"] for row in rows if not row["begins_with_root"]]
+    if not doubtful:
+        return list(rows)
+    parameters = {
+        "environment": environment_id,
+        "begin_s": window.start // SECOND_NS,
+        "traces": doubtful,
+    }
+    earlier = {row[0] for row in (await store.query(_SQL["started_before"], parameters)).rows}
+    return [row for row in rows if row["trace_id"] not in earlier]
