@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from analytics_queries.telemetry.bucket_quantiles import bucket_quantile
@@ -27,6 +28,7 @@ _AGGREGATIONS: Mapping[MetricKind, Sequence[Aggregation]] = {
 }
 MAX_STEPS = 1000
 MAX_GROUPS = 50
+_SERVICE = "service"
 # A cumulative series needs its last point before the range. Few are reported more rarely than this.
 _LOOK_BACK_NS = 15 * 60 * SECOND_NS
 
@@ -106,7 +108,9 @@ async def metric_series(
 async def _ask(
     store: ColumnStore, source: str, question: str, parameters: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    sql = f"WITH points AS\n(\n{_SQL[source]}\n)\n{_SQL[question]}{LIMITS}"
+    group_by = parameters["group_by"]
+    grouping = "by_attribute" if group_by not in ("", _SERVICE) else "by_service" if group_by else "ungrouped"
+    sql = f"WITH points AS\n(\n{_SQL[source]}\n),\ngrouped_points AS\n(\n{_SQL[grouping]}\n)\n{_SQL[question]}{LIMITS}"
     return (await store.query(sql, parameters)).records()
 
 
@@ -121,11 +125,7 @@ def _choose(metric: NamedMetric, request: SeriesRequest) -> tuple[str, str, _Rea
         if quantile is not None:
             is_exponential = metric.kind == "exponential_histogram"
             source = "exponential_bucket_points" if is_exponential else "bucket_points"
-            return (
-                source,
-                "bucket_increases",
-                lambda row: bucket_quantile(row["buckets"][0], row["buckets"][1], quantile),
-            )
+            return source, "bucket_increases", partial(_read_quantile, quantile)
         return "total_points", "increases", _read_total(request)
     source = "event_points" if metric.table == "event" else "number_points"
     if _has_increases(metric):
@@ -135,6 +135,11 @@ def _choose(metric: NamedMetric, request: SeriesRequest) -> tuple[str, str, _Rea
         return source, "quantiles", lambda row: row["quantiles"][position]
     column = {"avg": "average", "min": "minimum", "max": "maximum", "sum": "total", "count": "points"}
     return source, "values", lambda row: row[column[aggregation]]
+
+
+def _read_quantile(quantile: float, row: dict[str, Any]) -> float | None:
+    bounds, counts = row["buckets"]
+    return bucket_quantile(bounds, counts, quantile)
 
 
 def _read_increase(request: SeriesRequest) -> _Read:

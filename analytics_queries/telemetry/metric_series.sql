@@ -1,13 +1,13 @@
--- Statements of `metric_series.py`: each question is asked about the `points` of one source. Points that are no numbers, or say
--- that nothing was recorded (bit 1 of the flags), do not count. Steps are multiples of `step_ms` since 1970, so that two reads
--- have the same. `if` with a constant condition is decided before columns are read, `multiIf` is not.
+-- Statements of `metric_series.py`, which it puts together: a question about the grouped points of a source. Points that are no
+-- numbers, or say that nothing was recorded (bit 1 of the flags), do not count. Steps are multiples of `step_ms` since 1970, so
+-- that all reads have the same.
 
 -- name: number_points
 -- The data points of a gauge or a sum.
 SELECT
-    if({group_by:String} = '', '', if({group_by:String} = 'service', toString(ServiceName),
-        if(mapContains(Attributes, {group_by:String}), Attributes[{group_by:String}], ResourceAttributes[{group_by:String}])
-    )) AS group_name,
+    toString(ServiceName) AS service_name,
+    if(mapContains(Attributes, {group_by:String}), Attributes[{group_by:String}], ResourceAttributes[{group_by:String}])
+        AS attribute_value,
     Series AS series, toUnixTimestamp64Nano(TimeUnix) AS at_ns, toUnixTimestamp64Nano(StartTimeUnix) AS start_ns,
     Value AS measured, 0. AS other
 FROM pharos.{table:Identifier}
@@ -24,9 +24,9 @@ WHERE EnvironmentId = {environment:String} AND MetricName = {name:String}
 -- name: total_points
 -- The counts and sums of a histogram or a summary.
 SELECT
-    if({group_by:String} = '', '', if({group_by:String} = 'service', toString(ServiceName),
-        if(mapContains(Attributes, {group_by:String}), Attributes[{group_by:String}], ResourceAttributes[{group_by:String}])
-    )) AS group_name,
+    toString(ServiceName) AS service_name,
+    if(mapContains(Attributes, {group_by:String}), Attributes[{group_by:String}], ResourceAttributes[{group_by:String}])
+        AS attribute_value,
     Series AS series, toUnixTimestamp64Nano(TimeUnix) AS at_ns, toUnixTimestamp64Nano(StartTimeUnix) AS start_ns,
     toFloat64(Count) AS measured, if(isFinite(Sum), Sum, 0.) AS other
 FROM pharos.{table:Identifier}
@@ -43,9 +43,9 @@ WHERE EnvironmentId = {environment:String} AND MetricName = {name:String}
 -- name: bucket_points
 -- The buckets of a histogram. A bucket is named by its upper bound.
 SELECT
-    if({group_by:String} = '', '', if({group_by:String} = 'service', toString(ServiceName),
-        if(mapContains(Attributes, {group_by:String}), Attributes[{group_by:String}], ResourceAttributes[{group_by:String}])
-    )) AS group_name,
+    toString(ServiceName) AS service_name,
+    if(mapContains(Attributes, {group_by:String}), Attributes[{group_by:String}], ResourceAttributes[{group_by:String}])
+        AS attribute_value,
     Series AS series, toUnixTimestamp64Nano(TimeUnix) AS at_ns, toUnixTimestamp64Nano(StartTimeUnix) AS start_ns,
     toFloat64(Count) AS measured,
     arrayResize(arrayConcat(ExplicitBounds, [inf]), length(BucketCounts), inf) AS bounds,
@@ -64,9 +64,9 @@ WHERE EnvironmentId = {environment:String} AND MetricName = {name:String}
 -- name: exponential_bucket_points
 -- The same of an exponential histogram, whose bucket i of scale s ends at 2^((i + 1) / 2^s).
 SELECT
-    if({group_by:String} = '', '', if({group_by:String} = 'service', toString(ServiceName),
-        if(mapContains(Attributes, {group_by:String}), Attributes[{group_by:String}], ResourceAttributes[{group_by:String}])
-    )) AS group_name,
+    toString(ServiceName) AS service_name,
+    if(mapContains(Attributes, {group_by:String}), Attributes[{group_by:String}], ResourceAttributes[{group_by:String}])
+        AS attribute_value,
     Series AS series, toUnixTimestamp64Nano(TimeUnix) AS at_ns, toUnixTimestamp64Nano(StartTimeUnix) AS start_ns,
     toFloat64(Count) AS measured,
     arrayConcat(
@@ -89,10 +89,9 @@ WHERE EnvironmentId = {environment:String} AND MetricName = {name:String}
 -- name: event_points
 -- The values of telemetry events of the type metric: the member `value` of their payload. A service is a series.
 SELECT
-    if({group_by:String} = '', '', if({group_by:String} = 'service', toString(service),
-        if(JSONType(attributes, {group_by:String}) = 'String', JSONExtractString(attributes, {group_by:String}),
-            JSONExtractRaw(attributes, {group_by:String}))
-    )) AS group_name,
+    toString(service) AS service_name,
+    if(JSONType(attributes, {group_by:String}) = 'String', JSONExtractString(attributes, {group_by:String}),
+        JSONExtractRaw(attributes, {group_by:String})) AS attribute_value,
     cityHash64(service) AS series, toUnixTimestamp64Micro(timestamp) * 1000 AS at_ns, 0 AS start_ns,
     JSONExtractFloat(payload, 'value') AS measured, 0. AS other
 FROM pharos.{table:Identifier}
@@ -106,10 +105,22 @@ WHERE environment_id = {environment:String} AND type = 'metric' AND name = {name
         OR JSONExtractRaw(attributes, {attribute:String}) = {value:String})
     AND JSONType(payload, 'value') IN ('Int64', 'UInt64', 'Double');
 
+-- name: ungrouped
+-- All points are one group. Columns that are not needed are not read.
+SELECT *, '' AS group_name FROM points;
+
+-- name: by_service
+-- The points of a service are a group.
+SELECT *, service_name AS group_name FROM points;
+
+-- name: by_attribute
+-- The points with one value of the attribute are a group.
+SELECT *, attribute_value AS group_name FROM points;
+
 -- name: top_groups
 -- Which groups have the largest points, and how many are there?
 SELECT group_name, count() OVER () AS all_groups
-FROM points
+FROM grouped_points
 GROUP BY group_name
 ORDER BY max(abs(measured)) DESC, group_name
 LIMIT {limit:UInt32};
@@ -124,7 +135,7 @@ FROM
     SELECT
         group_name, intDiv(at_ns, {step_ms:Int64} * 1000000) AS step,
         sum(measured) AS series_sum, count() AS series_count, min(measured) AS least_value, max(measured) AS largest_value
-    FROM points
+    FROM grouped_points
     WHERE {group_by:String} = '' OR group_name IN {groups:Array(String)}
     GROUP BY group_name, step, series
 )
@@ -135,7 +146,7 @@ LIMIT {rows:UInt32};
 -- name: quantiles
 -- What are the 50th, 95th and 99th percentile of the values of each step and group?
 SELECT group_name, intDiv(at_ns, {step_ms:Int64} * 1000000) AS step, quantilesTDigest(0.5, 0.95, 0.99)(measured) AS quantiles
-FROM points
+FROM grouped_points
 WHERE {group_by:String} = '' OR group_name IN {groups:Array(String)}
 GROUP BY group_name, step
 ORDER BY group_name, step
@@ -167,7 +178,7 @@ FROM
             lagInFrame(start_ns) OVER of_series AS start_before,
             lagInFrame(measured) OVER of_series AS measured_before,
             lagInFrame(other) OVER of_series AS other_before
-        FROM points
+        FROM grouped_points
         WHERE {group_by:String} = '' OR group_name IN {groups:Array(String)}
         WINDOW of_series AS (PARTITION BY series ORDER BY at_ns, measured ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
     )
@@ -203,7 +214,7 @@ FROM
             lagInFrame(measured) OVER of_series AS measured_before,
             lagInFrame(bounds) OVER of_series AS bounds_before,
             lagInFrame(counts) OVER of_series AS counts_before
-        FROM points
+        FROM grouped_points
         WHERE {group_by:String} = '' OR group_name IN {groups:Array(String)}
         WINDOW of_series AS (PARTITION BY series ORDER BY at_ns, measured ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
     )

@@ -1,0 +1,43 @@
+"""The order of the spans of a trace: each after its parent, with its depth."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class PlacedSpan(NamedTuple):
+    """A span in the tree."""
+
+    place: int
+    """The position of the span among the given ones."""
+    depth: int
+    """0 for a span without a parent in the trace."""
+
+
+def span_tree(spans: Sequence[tuple[str, str]]) -> list[PlacedSpan]:
+    """Return the spans in depth-first order; siblings stay in the given order. `spans` are pairs of ID and parent's ID, in
+    the order of their start; IDs are unique.
+
+    A span whose parent is not among them has depth 0. Of spans that name each other as parents, the first has.
+    """
+    places = {span_id: place for place, (span_id, _) in enumerate(spans)}
+    children: dict[int, list[int]] = {}
+    roots: list[int] = []
+    for place, (_, parent_id) in enumerate(spans):
+        parent = places.get(parent_id)
+        if parent is None or parent == place:
+            roots.append(place)
+        else:
+            children.setdefault(parent, []).append(place)
+    placed: list[PlacedSpan] = []
+    seen = [False] * len(spans)
+    # What the roots do not reach lies on a circle, or below one.
+    for root in (*roots, *range(len(spans))):
+        waiting = [] if seen[root] else [(root, 0)]
+        while waiting:
+            place, depth = waiting.pop()
+            if seen[place]:
+                continue
+            seen[place] = True
+            placed.append(PlacedSpan(place, depth))
+            waiting += ((child, depth + 1) for child in reversed(children.get(place, ())))
+    return placed

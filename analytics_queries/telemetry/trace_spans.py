@@ -1,0 +1,30 @@
+"""What are the spans of a trace?"""
+
+from typing import Any
+
+from analytics_queries.telemetry.events import LONGEST_TEXT
+from analytics_queries.telemetry.limited_sql import read_limited_sql
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = read_limited_sql(__file__)
+# Of each span: a trace of 5,000 spans must stay an answer that a browser can show.
+_LONGEST_JSON = 4096
+_MAX_EVENTS = 20
+
+
+async def trace_spans(
+    store: ColumnStore, environment_id: str, trace_id: str, limit: int
+) -> list[dict[str, Any]]:
+    """Return at most `limit` spans in the order of their start; the columns of `trace_spans.sql`.
+
+    `trace_id` is in lower case. A span has its first 20 events. Raises `StorageUnavailable`.
+    """
+    parameters = {
+        "environment": environment_id,
+        "trace": trace_id,
+        "longest_text": LONGEST_TEXT,
+        "longest_json": _LONGEST_JSON,
+        "events": _MAX_EVENTS,
+        "limit": limit,
+    }
+    return (await store.query(_SQL, parameters)).records()
