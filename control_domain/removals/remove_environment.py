@@ -15,6 +15,7 @@ from control_domain.environments.operations import lock_deployer_lease, lock_env
 from control_domain.monitors.remove_monitors import remove_monitors
 from control_domain.projects.find import DeployTarget
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
+from control_domain.tables.exceptions import ExceptionStatus
 from control_domain.tables.projects import Environment, EnvironmentLock, IngestKey
 from control_domain.tables.recorded_deployments import RecordedDeployment
 from control_domain.tables.runtime import EnvironmentLease, Instance
@@ -133,7 +134,14 @@ def _deploy_deletes(environment_id: int) -> list[Any]:
     """Return the DELETE statements of the rows of Deploy, ordered by their foreign keys."""
     tables = (
         *(Instance, EnvironmentLease, LiveRelease, Release, VariableChange, VariableSet),
-        *(RecordedDeployment, EnvironmentLock, ProtectedVariable, WaitingPush, ClosingPreview),
+        *(
+            RecordedDeployment,
+            EnvironmentLock,
+            ProtectedVariable,
+            WaitingPush,
+            ClosingPreview,
+            ExceptionStatus,
+        ),
     )
     return [
         delete(table)
