@@ -18,7 +18,7 @@ MAX_LIMIT = 100
 _LIMIT = re.compile("[0-9]{1,3}")
 _SEAL_BYTES = 12
 _ID_BYTES = 8
-_CURSOR = re.compile("[A-Za-z0-9_-]{18,200}")
+_CURSOR = re.compile("[A-Za-z0-9_-]{18,600}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Cursors:
         return int.from_bytes(position) if position is not None and len(position) == _ID_BYTES else None
 
     def write_key(self, last_key: str) -> str:
-        """Return the cursor of the page after this sort key (1 to 100 bytes), of a list that is not ordered by ID."""
+        """Return the cursor of the page after this sort key (1 to 400 bytes), of a list that is not ordered by ID."""
         return self._write(last_key.encode())
 
     def read_key(self, cursor: str) -> str | None:

@@ -32,7 +32,7 @@ class SeenRelease(NamedTuple):
     service: str
     version: str
     """The version that the exceptions name; empty if they name none."""
-    since_ms: int
+    since_us: int
     """When the interval began; 0 before the first deployment."""
     first_ns: int
     """The first exception of this service, version and interval."""
@@ -102,19 +102,19 @@ async def newest_samples(
 
 
 async def releases_after(
-    store: ColumnStore, environment_id: str, after_ms: Mapping[int, int], bounds_ms: Sequence[int]
+    store: ColumnStore, environment_id: str, after_us: Mapping[int, int], bounds_us: Sequence[int]
 ) -> Sequence[SeenRelease]:
     """Return the releases of which groups were seen after a time of each, the first seen first.
 
-    `bounds_ms` are the times of deployments, ascending. Times are milliseconds since 1970. Raises `StorageUnavailable`.
+    `bounds_us` are the times of deployments, ascending. Times are microseconds since 1970. Raises `StorageUnavailable`.
     """
-    if not after_ms:
+    if not after_us:
         return []
     parameters = {
         "environment": environment_id,
-        "groups": list(after_ms),
-        "after_ms": list(after_ms.values()),
-        "bounds_ms": [0, *bounds_ms],
+        "groups": list(after_us),
+        "after_us": list(after_us.values()),
+        "bounds_us": [0, *bounds_us],
         "limit": _MAX_RELEASES,
     }
     return [SeenRelease(*row) for row in (await store.query(_SQL["releases"], parameters)).rows]

@@ -48,19 +48,19 @@ ORDER BY group_id, identity
 LIMIT 1 BY group_id;
 
 -- name: releases
--- Of which versions and between which deployments were these groups seen after these times? `bounds_ms` are the times of
+-- Of which versions and between which deployments were these groups seen after these times? `bounds_us` are the times of
 -- deployments, ascending, after 0.
 SELECT
     group_id,
     toString(service) AS service_name,
     toString(version) AS version_name,
-    roundDown(toUnixTimestamp64Milli(timestamp), {bounds_ms:Array(Int64)}) AS since_ms,
+    roundDown(toUnixTimestamp64Micro(timestamp), {bounds_us:Array(Int64)}) AS since_us,
     toUnixTimestamp64Nano(min(timestamp)) AS first_ns
 FROM pharos.exceptions
 WHERE environment_id = {environment:String}
-    AND toDate(timestamp) >= toDate(fromUnixTimestamp64Milli(arrayMin({after_ms:Array(Int64)}), 'UTC'))
+    AND toDate(timestamp) >= toDate(fromUnixTimestamp64Micro(arrayMin({after_us:Array(Int64)}), 'UTC'))
     AND group_id IN {groups:Array(UInt64)}
-    AND toUnixTimestamp64Milli(timestamp) > transform(group_id, {groups:Array(UInt64)}, {after_ms:Array(Int64)}, 0)
-GROUP BY group_id, service_name, version_name, since_ms
+    AND toUnixTimestamp64Micro(timestamp) > transform(group_id, {groups:Array(UInt64)}, {after_us:Array(Int64)}, 0)
+GROUP BY group_id, service_name, version_name, since_us
 ORDER BY first_ns
 LIMIT {limit:UInt32};

@@ -56,7 +56,7 @@ FROM
         AND (Timestamp < toDateTime64({hours_begin_s:UInt32}, 9, 'UTC') OR Timestamp >= toDateTime64({hours_end_s:UInt32}, 9, 'UTC'))
     GROUP BY service, bucket
 )
-WHERE (NOT {has_after:Bool} OR service > {after:String})
+WHERE length(service) <= 255 AND (NOT {has_after:Bool} OR service > {after:String})
 GROUP BY service
 ORDER BY service
 LIMIT {limit:UInt32}

@@ -14,10 +14,10 @@ class PlacedSpan(NamedTuple):
 
 
 def span_tree(spans: Sequence[tuple[str, str]]) -> list[PlacedSpan]:
-    """Return the spans in depth-first order; siblings stay in the given order. `spans` are pairs of ID and parent's ID, in
-    the order of their start; IDs are unique.
+    """Return the spans in depth-first order; siblings stay in the given order. `spans` are pairs of ID and parent's ID;
+    IDs are unique.
 
-    A span whose parent is not among them has depth 0. Of spans that name each other as parents, the first has.
+    A span whose parent is not among them has depth 0, and so has the first span of a cycle.
     """
     places = {span_id: place for place, (span_id, _) in enumerate(spans)}
     children: dict[int, list[int]] = {}
@@ -30,7 +30,7 @@ def span_tree(spans: Sequence[tuple[str, str]]) -> list[PlacedSpan]:
             children.setdefault(parent, []).append(place)
     placed: list[PlacedSpan] = []
     seen = [False] * len(spans)
-    # What the roots do not reach lies on a circle, or below one.
+    # Spans that no root leads to are in a cycle, or below one.
     for root in (*roots, *range(len(spans))):
         waiting = [] if seen[root] else [(root, 0)]
         while waiting:

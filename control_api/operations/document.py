@@ -29,6 +29,9 @@ _PATH_PARAMETERS: Mapping[str, tuple[str, str]] = {
     "build": ("integer", "The deployment's ID."),
     "run": ("string", "The run's ID, a UUID."),
     "variable": ("string", "The variable's name."),
+    "group": ("string", "The ID of the group, 16 hexadecimal digits."),
+    "trace": ("string", "The ID of the trace, 32 hexadecimal digits."),
+    "name": ("string", "The metric's name."),
     "key_id": ("integer", "The ID of the key, which is not its secret."),
 }
 """Type and description of the parameters in paths; others are integers with the name of their object."""

@@ -1,0 +1,127 @@
+"""Documents of metrics, their series, and services."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, TypedDict, cast
+
+from msgspec import Meta
+
+from analytics_queries.telemetry.metric_names import MetricKind, NamedMetric
+from analytics_queries.telemetry.metric_series import (
+    Aggregation,
+    GroupSeries,
+    SeriesRequest,
+    fitting_aggregations,
+)
+from analytics_queries.telemetry.services import ServiceFigures
+from control_domain.telemetry.time_ranges import format_nanoseconds
+from pipeline_contracts.times import format_time, from_epoch_ms
+
+
+class MetricDocument(TypedDict):
+    """A metric. A name that is reported as several kinds is listed as often."""
+
+    name: str
+    kind: Annotated[
+        MetricKind, Meta(description="A telemetry event of the type `metric` is a point of a gauge.")
+    ]
+    unit: str | None
+    description: str | None
+    aggregations: Annotated[
+        list[Aggregation], Meta(description="What fits the kind; the first one is the default of series.")
+    ]
+    services: Annotated[list[str], Meta(description="Up to 20 that report it.")]
+    last_seen: str
+
+
+class PointDocument(TypedDict):
+    """The value of one step."""
+
+    at: Annotated[str, Meta(description="When the step begins.")]
+    value: float
+
+
+class SeriesDocument(TypedDict):
+    """The values of one group. Steps without a value are left out."""
+
+    group: Annotated[str | None, Meta(description="The value of `group_by`; null without it.")]
+    points: list[PointDocument]
+
+
+class MetricSeriesDocument(TypedDict):
+    """The series of a metric."""
+
+    name: str
+    kind: MetricKind
+    unit: str | None
+    aggregation: Aggregation
+    step_seconds: int
+    group_by: str | None
+    series: Annotated[list[SeriesDocument], Meta(description="The groups with the largest values first.")]
+    other_groups: Annotated[int, Meta(description="How many groups are left out.")]
+
+
+class LatencyDocument(TypedDict):
+    """Percentiles of the durations of requests, in milliseconds, with an error below 5 %. Null without durations."""
+
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+
+
+class ServiceDocument(TypedDict):
+    """The requests that a service served: telemetry events of the types `request` and `job`, and spans of the kinds
+    Server and Consumer."""
+
+    service: Annotated[str | None, Meta(description="Null: requests that name no service.")]
+    requests: int
+    rate: Annotated[float, Meta(description="Requests a second.")]
+    errors: Annotated[
+        int,
+        Meta(description="With a status from 500 on, the severity error or critical, or the status Error."),
+    ]
+    error_rate: Annotated[float, Meta(description="The share of the requests, from 0 to 1.")]
+    latency: LatencyDocument
+
+
+def describe_metric(metric: NamedMetric) -> MetricDocument:
+    return {
+        "name": metric.name,
+        "kind": metric.kind,
+        "unit": metric.unit or None,
+        "description": metric.description or None,
+        "aggregations": list(fitting_aggregations(metric)),
+        "services": [service for service in metric.services if service],
+        "last_seen": format_nanoseconds(metric.last_seen_ns),
+    }
+
+
+def describe_series(
+    metric: NamedMetric, request: SeriesRequest, series: Sequence[GroupSeries], all_groups: int
+) -> MetricSeriesDocument:
+    return {
+        "name": metric.name,
+        "kind": metric.kind,
+        "unit": metric.unit or None,
+        "aggregation": request.aggregation,
+        "step_seconds": request.step_ms // 1000,
+        "group_by": request.group_by or None,
+        "series": [_describe_group(each, request) for each in series],
+        "other_groups": max(0, all_groups - len(series)),
+    }
+
+
+def _describe_group(series: GroupSeries, request: SeriesRequest) -> SeriesDocument:
+    points = [{"at": format_time(from_epoch_ms(at)), "value": value} for at, value in series.points]
+    return {"group": series.group if request.group_by else None, "points": cast(Any, points)}
+
+
+def describe_service(figures: ServiceFigures, seconds: float) -> ServiceDocument:
+    """`seconds`: the length of the time range."""
+    return {
+        "service": figures.service or None,
+        "requests": figures.requests,
+        "rate": figures.requests / seconds,
+        "errors": figures.errors,
+        "error_rate": figures.errors / figures.requests,
+        "latency": {"p50_ms": figures.p50, "p95_ms": figures.p95, "p99_ms": figures.p99},
+    }

@@ -1,0 +1,229 @@
+"""Groups of exceptions: what the column store counts, combined with what people decided."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from analytics_queries.store_clock import store_time_ms
+from analytics_queries.telemetry.exception_groups import (
+    GroupKey,
+    GroupTimes,
+    group_times,
+    newest_samples,
+    releases_after,
+    seen_groups,
+)
+from analytics_queries.telemetry.time_range import TimeRange, from_nanoseconds, to_nanoseconds
+from control_domain.telemetry.describe_exceptions import (
+    ExceptionGroupDetails,
+    ExceptionGroupDocument,
+    describe_group,
+    describe_group_details,
+)
+from control_domain.telemetry.regressions import Seen, can_have_regressed, find_regression
+from control_domain.telemetry.releases import Deployed
+from control_domain.telemetry.statuses import OPEN, GroupStatus, Status
+from pipeline_contracts.errors import NotFound
+from storage_backends.column_store.interface import ColumnStore
+
+UNASSIGNED = "none"
+_ID_DIGITS = 16
+_UNKNOWN = "The environment has no such exceptions, or they are no longer stored."
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What the database knows about the exceptions of an environment."""
+
+    environment_id: str
+    """The public ID."""
+    statuses: Mapping[str, GroupStatus]
+    deployed: Sequence[Deployed]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFilter:
+    """None and empty texts match every group."""
+
+    status: Status | None = None
+    assignee: str = ""
+    """The ID of a person, or `none`."""
+    service: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlace:
+    """Where a page begins, and the moment by the store's clock of which all pages are."""
+
+    snapshot_ms: int
+    after: GroupKey | None
+
+
+def parse_group(text: str) -> int:
+    """Return the number of a group's ID. Raises `NotFound` for what cannot be one."""
+    if len(text) != _ID_DIGITS or not all(character in "0123456789abcdef" for character in text):
+        raise NotFound(_UNKNOWN)
+    return int(text, 16)
+
+
+def format_group(group: int) -> str:
+    """Return the ID of a group: 16 hexadecimal digits."""
+    return f"{group:0{_ID_DIGITS}x}"
+
+
+async def list_groups(
+    store: ColumnStore,
+    decisions: Decisions,
+    within: TimeRange,
+    filters: GroupFilter,
+    place: GroupPlace | None,
+    limit: int,
+) -> tuple[Sequence[ExceptionGroupDocument], GroupPlace | None]:
+    """Return a page of the groups that were seen in the range, the last seen first, and where the next page begins.
+
+    Raises `StorageUnavailable`.
+    """
+    place = place or GroupPlace(await store_time_ms(store), None)
+    regressed: Mapping[str, datetime] = {}
+    if filters.status is not None:
+        regressed = await _find_regressions(store, decisions, decisions.statuses)
+    only, without = _select_groups(decisions.statuses, regressed, filters)
+    rows = await seen_groups(
+        store,
+        decisions.environment_id,
+        within,
+        snapshot_ms=place.snapshot_ms,
+        service=filters.service,
+        only=only,
+        without=without,
+        after=place.after,
+        limit=limit + 1,
+    )
+    page = rows[:limit]
+    groups = [row["group_id"] for row in page]
+    if filters.status is None:
+        regressed = await _find_regressions(store, decisions, map(format_group, groups))
+    times = await group_times(store, decisions.environment_id, groups)
+    samples = await newest_samples(
+        store, decisions.environment_id, {row["group_id"]: row["last_seen_ns"] for row in page}
+    )
+    documents = [
+        describe_group(
+            format_group(row["group_id"]),
+            row,
+            times.get(row["group_id"], GroupTimes(row["last_seen_ns"], row["last_seen_ns"])),
+            samples.get(row["group_id"], {}),
+            decisions.statuses.get(format_group(row["group_id"]), OPEN),
+            regressed.get(format_group(row["group_id"])),
+            decisions.deployed,
+        )
+        for row in page
+    ]
+    if len(rows) <= limit:
+        return documents, None
+    return documents, GroupPlace(place.snapshot_ms, GroupKey(page[-1]["last_seen_ns"], page[-1]["group_id"]))
+
+
+async def read_group(
+    store: ColumnStore, decisions: Decisions, group: int, within: TimeRange
+) -> ExceptionGroupDetails:
+    """Return a group, counted in the range. Raises `NotFound` and `StorageUnavailable`."""
+    times = await require_group(store, decisions.environment_id, group)
+    counted = await seen_groups(
+        store, decisions.environment_id, within, snapshot_ms=await store_time_ms(store), only=[group], limit=1
+    )
+    name = format_group(group)
+    samples = await newest_samples(store, decisions.environment_id, {group: times.last_seen_ns})
+    regressed = await _find_regressions(store, decisions, [name])
+    return describe_group_details(
+        name,
+        counted[0] if counted else {},
+        times,
+        samples.get(group, {}),
+        decisions.statuses.get(name, OPEN),
+        regressed.get(name),
+        decisions.deployed,
+    )
+
+
+async def require_group(store: ColumnStore, environment_id: str, group: int) -> GroupTimes:
+    """Return when the group was seen first and last. Raises `NotFound` and `StorageUnavailable`."""
+    times = (await group_times(store, environment_id, [group])).get(group)
+    if times is None:
+        raise NotFound(_UNKNOWN)
+    return times
+
+
+async def find_group_regression(store: ColumnStore, decisions: Decisions, group: int) -> datetime | None:
+    """Return when a resolved group regressed, or None. Raises `StorageUnavailable`."""
+    name = format_group(group)
+    return (await _find_regressions(store, decisions, [name])).get(name)
+
+
+async def find_known_groups(
+    store: ColumnStore, environment_id: str, groups: Iterable[str]
+) -> Collection[str]:
+    """Return those of these groups whose exceptions are stored. Raises `StorageUnavailable`."""
+    found = await group_times(store, environment_id, [int(group, 16) for group in groups])
+    return {format_group(group) for group in found}
+
+
+def shown_status(status: GroupStatus, regressed_at: datetime | None) -> Status:
+    """Return the status that people see: a resolved group that has regressed is open."""
+    return "open" if status.status == "resolved" and regressed_at is not None else status.status
+
+
+def _select_groups(
+    statuses: Mapping[str, GroupStatus], regressed: Mapping[str, datetime], filters: GroupFilter
+) -> tuple[Sequence[int] | None, Sequence[int]]:
+    """Return the groups that the list is limited to (None: all), and those that it leaves out."""
+    only: set[str] | None = None
+    without: set[str] = set()
+    if filters.assignee == UNASSIGNED:
+        without = {group for group, status in statuses.items() if status.assignee is not None}
+    elif filters.assignee:
+        only = {
+            group
+            for group, status in statuses.items()
+            if status.assignee is not None and status.assignee["id"] == filters.assignee
+        }
+    shown = {group: shown_status(status, regressed.get(group)) for group, status in statuses.items()}
+    if filters.status == "open":
+        without |= {group for group, status in shown.items() if status != "open"}
+    elif filters.status is not None:
+        having = {group for group, status in shown.items() if status == filters.status}
+        only = having if only is None else only & having
+    if only is not None:
+        return [int(group, 16) for group in only - without], []
+    return None, [int(group, 16) for group in without]
+
+
+async def _find_regressions(
+    store: ColumnStore, decisions: Decisions, groups: Iterable[str]
+) -> Mapping[str, datetime]:
+    """Return when each of these groups regressed; groups that are not resolved, or have not regressed, are left out."""
+    resolved = {
+        group: status.resolved_at
+        for group in groups
+        if (status := decisions.statuses.get(group)) is not None
+        and status.resolved_at is not None
+        and can_have_regressed(status.resolved_at, decisions.deployed)
+    }
+    if not resolved:
+        return {}
+    earliest = min(resolved.values())
+    bounds = {_microseconds(each.deployed_at) for each in decisions.deployed if each.deployed_at > earliest}
+    after_us = {int(group, 16): _microseconds(at) for group, at in resolved.items()}
+    seen: dict[str, list[Seen]] = {}
+    for found in await releases_after(store, decisions.environment_id, after_us, sorted(bounds)):
+        exception = Seen(found.service, found.version, from_nanoseconds(found.first_ns))
+        seen.setdefault(format_group(found.group), []).append(exception)
+    regressions = {
+        group: find_regression(resolved[group], decisions.deployed, exceptions)
+        for group, exceptions in seen.items()
+    }
+    return {group: at for group, at in regressions.items() if at is not None}
+
+
+def _microseconds(moment: datetime) -> int:
+    return to_nanoseconds(moment) // 1000

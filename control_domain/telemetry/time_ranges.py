@@ -1,0 +1,83 @@
+"""Time ranges of reads: `since` (`1h`, `7d`), or `from` and `to`; and the steps of series."""
+
+import re
+from datetime import datetime, timedelta
+
+from analytics_queries.telemetry.metric_series import MAX_STEPS
+from analytics_queries.telemetry.time_range import TimeRange, from_nanoseconds, to_nanoseconds
+from pipeline_contracts.errors import FieldError, InvalidInput
+from pipeline_contracts.times import EARLIEST, format_time
+
+MAX_RANGE = timedelta(days=90)
+"""As long as telemetry is kept by default."""
+DURATION = "[1-9][0-9]{0,5}[smhdw]"
+_DURATION = re.compile("([1-9][0-9]{0,5})([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DETAIL = "Correct the query parameters below and send the request again."
+_TOO_LONG = f"makes a range of more than {MAX_RANGE.days} days"
+# Steps that people read off a clock. A series has at most so many of them if the caller names none.
+_STEP_SECONDS = (10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
+_DEFAULT_STEPS = 120
+
+
+def read_duration(text: str) -> timedelta | None:
+    """Return a duration such as `90s`, `15m`, `1h`, `7d` or `2w`; None for any other text."""
+    found = _DURATION.fullmatch(text)
+    return None if found is None else timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
+
+
+def read_range(
+    since: str | None, start: datetime | None, end: datetime | None, default: timedelta, now: datetime
+) -> TimeRange:
+    """Return the range of a read: the last `since`, or from `start` (`from`) up to `end` (`to`).
+
+    `end` is now, and `start` is `default` before `end`, unless they are given. Raises `InvalidInput`.
+    """
+    if since is not None:
+        if start is not None or end is not None:
+            raise _invalid("since", "must be given without from and to")
+        length = read_duration(since)
+        if length is None:
+            raise _invalid("since", "must be a duration like 15m, 1h or 7d")
+        if length > MAX_RANGE:
+            raise _invalid("since", _TOO_LONG)
+        return _range(now - length, now)
+    for field, moment in (("from", start), ("to", end)):
+        if moment is not None and not EARLIEST <= moment <= now + MAX_RANGE:
+            raise _invalid(field, "is too far from now")
+    end = end or now
+    start = start or end - default
+    if start >= end:
+        raise _invalid("from", "must be before to, which is now unless it is given")
+    if end - start > MAX_RANGE:
+        raise _invalid("from", _TOO_LONG)
+    return _range(start, end)
+
+
+def read_step(step: str | None, within: TimeRange) -> int:
+    """Return the step of a series in milliseconds: `step`, or one that makes about a hundred of them. Raises
+    `InvalidInput`."""
+    if step is None:
+        fitting = (seconds for seconds in _STEP_SECONDS if within.seconds / seconds <= _DEFAULT_STEPS)
+        return next(fitting, _STEP_SECONDS[-1]) * 1000
+    length = read_duration(step)
+    if length is None:
+        raise _invalid("step", "must be a duration like 30s, 5m or 1h")
+    seconds = length // timedelta(seconds=1)
+    if within.seconds / seconds > MAX_STEPS:
+        least = -(-int(within.seconds) // MAX_STEPS)
+        raise _invalid("step", f"must be at least {least}s: a series has up to {MAX_STEPS:,} steps")
+    return seconds * 1000
+
+
+def format_nanoseconds(nanoseconds: int) -> str:
+    """Write a time in UTC, as in all responses."""
+    return format_time(from_nanoseconds(nanoseconds))
+
+
+def _range(start: datetime, end: datetime) -> TimeRange:
+    return TimeRange(to_nanoseconds(start), to_nanoseconds(end))
+
+
+def _invalid(field: str, message: str) -> InvalidInput:
+    return InvalidInput(_DETAIL, errors=[FieldError(field, message)])
