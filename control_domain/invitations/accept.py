@@ -116,7 +116,8 @@ async def _add_person(
         Membership.account_id == account.id, Membership.person_id == person.id
     )
     if (await session.execute(member)).first() is not None:
-        # An operator has added the person meanwhile. A token would let its holder act in the person's name.
+        # Members are not invited. If one holds an invitation all the same, a token for it would let whoever has the
+        # secret act in the member's name.
         raise NotFound(_UNUSABLE)
     await add_membership(session, account, person, invitation.role)
     return person

@@ -13,17 +13,17 @@ from control_domain.accounts.describe import (
     summarize_account,
     summarize_person,
 )
-from control_domain.accounts.operations import create_api_token, lock_account_row
+from control_domain.accounts.operations import add_api_token, lock_account_row
 from control_domain.accounts.roles import SCOPES
-from control_domain.audit import Actor, record_audit_entry
+from control_domain.accounts.tokens import record_token_creation
+from control_domain.audit import Actor
 from control_domain.database.public_ids import matches_id
 from control_domain.keys import check_expiry
 from control_domain.operators.accounts import resolve_account
 from control_domain.slugs import check_name
-from control_domain.tables.accounts import Account, ApiToken, Membership, Person
-from pipeline_contracts.credentials import digest_credential
+from control_domain.tables.accounts import Account, Membership, Person
 from pipeline_contracts.errors import Conflict, NotFound, invalid_field
-from pipeline_contracts.times import format_time
+from pipeline_contracts.times import format_optional_time
 
 
 class CreatedToken(TypedDict):
@@ -60,19 +60,14 @@ async def create_first_token(
     expires_at = None if lifetime is None else now + lifetime
     check_expiry(expires_at, now)
     called = check_name(name) if name is not None else f"made {now:%Y-%m-%d} by the operator"
-    secret = await create_api_token(session, found, member, called, chosen, now, expires_at)
-    # Account scope: the token was just created.
-    number = (
-        await session.execute(select(ApiToken.id).where(ApiToken.digest == digest_credential(secret)))
-    ).scalar_one()
-    details = {"person": member.public_id, "scopes": chosen}
-    record_audit_entry(session, actor, found.id, "token.create", f"token {number}", now, details)
+    token, secret = await add_api_token(session, found, member, called, chosen, now, expires_at)
+    record_token_creation(session, token, member, actor, now)
     return {
-        "id": number,
+        "id": token.id,
         "account": summarize_account(found),
         "person": summarize_person(member),
         "scopes": chosen,
-        "expires_at": None if expires_at is None else format_time(expires_at),
+        "expires_at": format_optional_time(expires_at),
         "api_token": secret,
     }
 
@@ -92,7 +87,8 @@ async def _find_member(session: AsyncSession, account: Account, name_or_id: str 
         query = query.where(or_(of_id, Person.email == name_or_id.lower()))
     people = (await session.execute(query)).scalars().all()
     if not people:
-        raise NotFound(f"The account {account.slug} has no member {name_or_id}.")
+        who = "owner" if name_or_id is None else f"member {name_or_id}"
+        raise NotFound(f"The account {account.slug} has no {who}.")
     if len(people) > 1:
         emails = ", ".join(person.email for person in people)
         raise Conflict(f"The account {account.slug} has several owners. Name one of them: {emails}.")

@@ -1,18 +1,22 @@
-"""The keys that a control plane publishes when it starts, on both databases."""
+"""The keys that a control plane publishes: when it starts, and after a change of an account."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import update
 
+from control_domain.accounts.operations import create_account, set_ingest_limit
 from control_domain.database.engine import Sessions
 from control_domain.monitors.operations import live_monitor_keys
-from control_domain.published_keys import publish_keys
+from control_domain.projects.operations import create_project
+from control_domain.published_keys import publish_keys, republish_account
 from control_domain.sealing import SealingKeys
 from control_domain.tables.monitors import MonitorKey
 from pipeline_contracts.credentials import CredentialKind, digest_credential
+from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from storage_backends.key_directory.interface import KeyEntry
 from tests.support.accounts import make_acme
 from tests.support.added_objects import ObjectAdder
 
@@ -57,3 +61,61 @@ async def test_every_live_key_is_published_at_a_start(sessions: Sessions) -> Non
     async with sessions() as session:
         later = await live_monitor_keys(session, NOW + MINUTE)
     assert digest_credential(expiring.secret) not in {entry.digest for entry in later}
+
+
+@pytest.mark.both_databases
+async def test_a_changed_account_is_published_again(sessions: Sessions) -> None:
+    """Every live key and site of the account, and nothing of another one."""
+    async with sessions() as session, session.begin():
+        acme = await make_acme(session, NOW)
+        beta = await create_account(session, "Beta", "beta", RateLimit(1, 1), NOW)
+        blog = await create_project(session, beta, "Blog", "blog", NOW)
+    directory = InProcessKeyDirectory()
+    objects = ObjectAdder(sessions, directory, SealingKeys([b"k" * 32]))
+    ingest_key, heartbeat, queue = (
+        await objects.add_ingest_key(),
+        await objects.add_heartbeat(),
+        await objects.add_queue(),
+    )
+    site = await objects.add_site("shop.example", "https://shop.example", project="shop")
+    others = await objects.add_site("blog.example", "https://blog.example", project=blog.public_id)
+    revoked = await objects.add_ingest_key()
+    await objects.revoke_ingest_key(revoked.id)
+    async with sessions() as session, session.begin():
+        for account in (acme.account, beta):
+            await set_ingest_limit(session, account.public_id, RateLimit(0.5, 7))
+    await republish_account(sessions, directory, acme.account.id, NOW)
+    for secret in (ingest_key.secret, *heartbeat.secrets, *queue.secrets, site.public_id):
+        entry = await directory.find(digest_credential(secret))
+        assert entry is not None
+        assert (entry.limit, entry.account_id) == (RateLimit(0.5, 7), acme.account.public_id)
+    of_other = await directory.find(digest_credential(others.public_id))
+    assert of_other is not None
+    assert (of_other.limit, of_other.account_id) == (RateLimit(1, 1), beta.public_id)
+    assert await directory.find(digest_credential(revoked.secret)) is None
+
+
+class RevokingDirectory(InProcessKeyDirectory):
+    """A key is revoked after it was read as a live one, and before it is published."""
+
+    objects: ObjectAdder
+    key_id: int | None = None
+
+    async def publish(self, entry: KeyEntry) -> None:
+        if self.key_id is not None:
+            number, self.key_id = self.key_id, None
+            await self.objects.revoke_ingest_key(number)
+        await super().publish(entry)
+
+
+@pytest.mark.both_databases
+async def test_a_key_that_is_revoked_meanwhile_is_not_published_again(sessions: Sessions) -> None:
+    directory = RevokingDirectory()
+    directory.objects = objects = ObjectAdder(sessions, directory)
+    async with sessions() as session, session.begin():
+        acme = await make_acme(session, NOW)
+    key = await objects.add_ingest_key()
+    directory.key_id = key.id
+    await republish_account(sessions, directory, acme.account.id, NOW)
+    assert directory.key_id is None
+    assert await directory.find(digest_credential(key.secret)) is None

@@ -269,7 +269,7 @@ async def test_members_are_not_invited(api: Api) -> None:
     assert f"invitation {first['id']}" in again.json()["detail"]
     await api.call("DELETE", f"{INVITATIONS}/{first['id']}")
     second = await invite(api)
-    # An operator adds the person meanwhile.
+    # The person joins in another way meanwhile.
     platform = api.platform
     async with platform.sessions() as session, session.begin():
         await create_person(session, platform.acme.account, "Eve", EVE, "member", datetime.now(UTC))

@@ -1,13 +1,17 @@
 """The people in the account, and the rights to change them."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select, update
 
-from control_domain.tables.accounts import ApiToken
+from control_domain.accounts.operations import create_person
+from control_domain.tables.accounts import ApiToken, Membership
 from control_domain.tables.audit import AuditEntry
+from control_domain.tables.projects import ProjectRole
 from pipeline_contracts.credentials import digest_credential
 from tests.control_api.management.conftest import Api
 from tests.support.deploy_platform import ALL_SCOPES, PEOPLE, add_token
@@ -155,6 +159,82 @@ async def test_removal_ends_invitations(api: Api) -> None:
     assert (await api.call("DELETE", path_of(api, "admin"))).status == 200
     body = {"invitation": invited["secret"], "name": "X"}
     await api.expect((404, "not-found"), "POST", "/v1/invitations/accept", body)
+
+
+async def test_access_to_other_accounts_stays(api: Api) -> None:
+    """Expired tokens were none any more, so they are not counted."""
+    platform = api.platform
+    admin, shop = platform.other.people["admin"], platform.other.projects["shop"]
+    roles = [{"project": platform.acme.projects["shop"].public_id, "role": "viewer"}]
+    body = {"email": admin.email, "project_roles": roles}
+    invited = (await api.call("POST", "/v1/invitations", body)).data
+    accepted = {"invitation": invited["secret"]}
+    token = (await platform.call("POST", "/v1/invitations/accept", accepted)).data["api_token"]
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    async with platform.sessions() as session, session.begin():
+        await add_token(session, platform.acme, admin, ALL_SCOPES, expires_at=past)
+        session.add(ProjectRole(project_id=shop.id, person_id=admin.id, role="viewer"))
+    removed = (await api.call("DELETE", f"/v1/people/{admin.public_id}")).data
+    assert (removed["project_roles"], removed["tokens"]) == (1, 1)
+    assert (await platform.call("GET", "/v1/account", token=token)).problem == (401, "invalid-credential")
+    of_other = platform.other.token("admin")
+    assert (await platform.call("GET", "/v1/account", token=of_other)).data["slug"] == "other"
+    members = await platform.call("GET", f"/v1/projects/{shop.public_id}/members", token=of_other)
+    assert admin.public_id in {each["person"]["id"] for each in members.data}
+
+
+_ROUNDS = 5
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("second", ["DELETE", "PATCH"])
+async def test_two_owners_who_go_at_once_leave_one(api: Api, second: str) -> None:
+    platform, account = api.platform, api.platform.acme.account
+    of_account = Membership.account_id == account.id
+    for number in range(_ROUNDS):
+        tokens, paths = [], []
+        async with platform.sessions() as session, session.begin():
+            await session.execute(update(Membership).where(of_account).values(role="member"))
+            for name in "ab":
+                email = f"{name}{number}@acme.example"
+                owner = await create_person(session, account, name, email, "owner", datetime.now(UTC))
+                tokens.append(await add_token(session, platform.acme, owner, ALL_SCOPES))
+                paths.append(f"/v1/people/{owner.public_id}")
+        body = {"role": "member"} if second == "PATCH" else None
+        answers = await asyncio.gather(
+            platform.call("DELETE", paths[0], token=tokens[0]),
+            platform.call(second, paths[1], body, token=tokens[1]),
+        )
+        assert sorted(each.status for each in answers) == [200, 409]
+        owners = select(func.count()).where(of_account, Membership.role == "owner")
+        async with platform.sessions() as session:
+            assert (await session.execute(owners)).scalar_one() == 1
+
+
+@pytest.mark.both_databases
+async def test_a_person_who_is_being_removed_gets_no_new_access(api: Api) -> None:
+    """Neither a token that works nor a role is left."""
+    platform, account = api.platform, api.platform.acme.account
+    shop = platform.acme.projects["shop"].public_id
+    people = []
+    for number in range(_ROUNDS):
+        async with platform.sessions() as session, session.begin():
+            email = f"eve{number}@acme.example"
+            eve = await create_person(session, account, "Eve", email, "member", datetime.now(UTC))
+            token = await add_token(session, platform.acme, eve, ALL_SCOPES)
+        people.append(eve.id)
+        made = {"name": "x", "scopes": ["account:read"]}
+        created, granted, removed = await asyncio.gather(
+            platform.call("POST", "/v1/tokens", made, token=token),
+            api.call("PUT", f"/v1/projects/{shop}/members/{eve.public_id}", {"role": "viewer"}),
+            api.call("DELETE", f"/v1/people/{eve.public_id}"),
+        )
+        assert removed.status == 200
+        assert (created.status, granted.status) in itertools.product((201, 401), (200, 404))
+    async with platform.sessions() as session:
+        live = select(ApiToken.id).where(ApiToken.person_id.in_(people), ApiToken.revoked_at.is_(None))
+        roles = select(ProjectRole.project_id).where(ProjectRole.person_id.in_(people))
+        assert (await session.execute(live)).all() == (await session.execute(roles)).all() == []
 
 
 Meanwhile = Callable[[Api], Awaitable[object]]

@@ -107,13 +107,20 @@ async def test_members(api: Api) -> None:
     ]
 
     granted = await api.call("PUT", f"{members}/{stranger.public_id}", {"role": "viewer"}, by="maintainer")
-    assert granted.data["role"] == "viewer"
+    assert granted.data == {
+        "person": {"id": stranger.public_id, "name": stranger.name, "email": stranger.email},
+        "account_role": "member",
+        "role": "viewer",
+    }
     assert await api.read(f"/v1/projects/{shop}", by="stranger")
     # The same role again changes nothing.
     assert (await api.call("PUT", f"{members}/{stranger.id}", {"role": "viewer"})).status == 200
     assert (await api.call("DELETE", f"{members}/{stranger.public_id}")).data["role"] is None
     await api.expect((404, "not-found"), "DELETE", f"{members}/{stranger.public_id}")
-    assert await api.audit(2) == [("project.revoke", f"project {shop}"), ("project.grant", f"project {shop}")]
+    revoked, given = await api.read(f"/v1/audit?subject={shop}&limit=2")
+    assert (revoked["action"], given["action"]) == ("project.revoke", "project.grant")
+    assert revoked["details"] == {"person": stranger.public_id, "from": "viewer"}
+    assert given["details"] == {"person": stranger.public_id, "from": None, "to": "viewer"}
     outsider = api.platform.other.people["owner"].public_id
     await api.expect((404, "not-found"), "PUT", f"{members}/{outsider}", {"role": "viewer"})
     refused = await api.expect(
