@@ -8,30 +8,25 @@ import pytest
 from sqlalchemy import delete, select, update
 
 from control_domain.audit import Actor
-from control_domain.refusals import Refused
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.webhooks import WaitingPush, WebhookDelivery
 from control_domain.webhooks import deliveries
 from control_domain.webhooks.deliveries import RETENTION, Delivery, delete_old_deliveries, read_body
-from control_domain.webhooks.replay_delivery import replay_delivery
-from operator_actions.actions.engines import Engines
-from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from control_domain.webhooks.replay_delivery import replay
+from pipeline_contracts.errors import Conflict
 from tests.support.serve_control import VARIABLE_KEYS
 from tests.support.webhooks import WebhookRepository, WebhookRequest, pull, push
 
 OPERATOR = Actor("operator kim")
 
 
-def _engines(webhook: WebhookRepository) -> Engines:
-    return Engines(webhook.platform.sessions, InProcessKeyDirectory(), variable_keys=VARIABLE_KEYS)
-
-
 async def _replay(webhook: WebhookRepository, number: int) -> WebhookDelivery:
-    engines = _engines(webhook)
-    return await replay_delivery(
-        engines.sessions, engines.directory, engines.sealing_keys, number, OPERATOR, datetime.now(UTC)
-    )
+    async with webhook.platform.sessions() as session, session.begin():
+        original = await session.get_one(WebhookDelivery, number)
+        account_id = webhook.platform.acme.account.id
+        replayed = await replay(session, VARIABLE_KEYS, original, account_id, OPERATOR, datetime.now(UTC))
+    return replayed.delivery
 
 
 async def _age(webhook: WebhookRepository, age: timedelta) -> None:
@@ -157,7 +152,7 @@ async def test_a_refused_delivery_is_replayed_once_possible(webhook: WebhookRepo
     await webhook.platform.change("shop/production", state="hibernated")
     await webhook.deliver(push(webhook.kind))
     (kept,) = await webhook.deliveries()
-    with pytest.raises(Refused, match="hibernated"):
+    with pytest.raises(Conflict, match="hibernated"):
         await _replay(webhook, kept.id)
     assert len(await webhook.deliveries()) == 1
     await webhook.platform.change("shop/production", state="running")
@@ -179,10 +174,5 @@ async def test_no_replay_for_a_disconnected_repository(
     await github.deliver(push("github"))
     (kept,) = await github.deliveries()
     await github.change(**values)
-    with pytest.raises(Refused, match="turned off"):
+    with pytest.raises(Conflict, match="turned off"):
         await _replay(github, kept.id)
-
-
-async def test_replaying_an_unknown_delivery_is_refused(github: WebhookRepository) -> None:
-    with pytest.raises(Refused, match="No delivery 5"):
-        await _replay(github, 5)
