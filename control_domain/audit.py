@@ -25,10 +25,10 @@ class Actor:
     request_id: str | None = None
 
 
-def make_operator(params: Mapping[str, Any], person_id: int | None = None) -> Actor:
-    """Return the actor for a command of the operator; `params["operator"]` is the user's name on that machine."""
-    user = "".join(c for c in str(params.get("operator") or "") if c.isprintable())
-    return Actor(source=f"operator {user}".strip()[:100], person_id=person_id)
+def make_operator(user: str) -> Actor:
+    """Return the actor for a command of the operator; `user` is their name on the machine."""
+    name = "".join(c for c in user if c.isprintable())
+    return Actor(source=f"operator {name}".strip()[:100])
 
 
 def record_audit_entry(

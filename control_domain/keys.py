@@ -1,7 +1,6 @@
 """Ingest, monitor and API keys: whether a key is live, and its entry in the key directory."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Protocol
 
@@ -72,18 +71,6 @@ def make_key_entry(
     )
 
 
-@contextmanager
-def warn_if_unpublished(response: dict[str, Any]) -> Iterator[None]:
-    """Add a `warning` to `response` if the body cannot reach the key directory. Use it after the commit."""
-    try:
-        yield
-    except StorageUnavailable as error:
-        response["warning"] = (
-            f"The edges could not be informed: {error} They go on as before until a control plane publishes all "
-            "keys again, within a minute after Redis is back."
-        )
-
-
 async def revoke_published_keys(
     directory: KeyDirectory, digests: Sequence[bytes], response: dict[str, Any]
 ) -> None:
@@ -91,6 +78,11 @@ async def revoke_published_keys(
 
     Adds a `warning` to `response` if the key directory cannot be reached.
     """
-    with warn_if_unpublished(response):
+    try:
         for digest in digests:
             await directory.revoke(digest)
+    except StorageUnavailable as error:
+        response["warning"] = (
+            f"The edges could not be informed: {error} They go on as before until a control plane publishes all "
+            "keys again, within a minute after Redis is back."
+        )

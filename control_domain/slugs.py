@@ -2,11 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Mapping
-from typing import Any
 
-from control_domain import next_steps
-from control_domain.refusals import Refused
 from pipeline_contracts.errors import invalid_field
 
 MAX_NAME_LENGTH = 100
@@ -56,28 +52,6 @@ def check_reason(reason: str, field: str = "reason") -> str:
 def is_slug(text: str) -> bool:
     """Return True if the text is a valid slug. One of digits alone would be read as a numeric ID."""
     return _SLUG.fullmatch(text) is not None and len(text) <= MAX_SLUG_LENGTH and not text.isdigit()
-
-
-def read_name(params: Mapping[str, Any], name: str = "name") -> str:
-    """Return the name in `params[name]`. Raises `Refused`."""
-    given = str(params.get(name) or "").strip()
-    if not is_name(given):
-        raise Refused(f"A name has 1 to {MAX_NAME_LENGTH} printable characters: give another.")
-    return given
-
-
-def read_slug(params: Mapping[str, Any], name: str) -> str:
-    """Return `params["slug"]`, or a slug made from the name if it is left out. Raises `Refused`."""
-    given = str(params.get("slug") or "").strip()
-    slug = given or make_slug(name)
-    # A slug of digits alone would be read as a numeric ID.
-    if _SLUG.fullmatch(slug) is None or len(slug) > MAX_SLUG_LENGTH or slug.isdigit():
-        fault = f"{given!r} is no slug" if given else f"No slug can be made from {name!r}"
-        raise Refused(
-            f"{fault}: give one of 1 to {MAX_SLUG_LENGTH} of a-z, 0-9 and single hyphens, with a letter, "
-            f"{next_steps.EXAMPLE_SLUG}"
-        )
-    return slug
 
 
 def make_slug(name: str) -> str:

@@ -19,7 +19,6 @@ from control_domain.environments.operations import lock_deployer_lease, lock_env
 from control_domain.keys import revoke_published_keys
 from control_domain.previews.operations import close_preview
 from control_domain.projects.find import DeployTarget
-from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.webhooks import ClosingPreview, WaitingPush
@@ -101,7 +100,7 @@ class WaitingPushWorker:
                 if not await _claim_closing(session, target):
                     return
                 removed = await close_preview(session, target, actor, now)
-        except (Refused, Problem, ForbiddenTransition) as error:
+        except (Problem, ForbiddenTransition) as error:
             logger.info("a preview cannot be removed yet: %s", error)
             return
         await revoke_published_keys(self._directory, removed.digests, {})

@@ -83,7 +83,7 @@ def _command_errors() -> Iterator[None]:
     """Raise errors of engines and actions as `CommandFailed`."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from control_domain.refusals import Refused
+    from operator_actions.refusals import Refused
 
     try:
         yield

@@ -53,7 +53,7 @@ async def answer_operator_call(engines: OperatorEngines, body: bytes, now: datet
         call = msgspec.json.decode(body, type=OperatorCall)
     except msgspec.DecodeError as error:
         return _problem(InvalidInput(f"This version does not understand the request: {error}"))
-    actor = make_operator({"operator": call.operator})
+    actor = make_operator(call.operator)
     try:
         if isinstance(call.request, LimitAccount):
             document = await _limit_account(engines, call.request, actor, now)

@@ -10,8 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from control_domain.refusals import Refused
-from pipeline_contracts.errors import Conflict, FieldError, InvalidInput, MethodNotAllowed, NotFound, Problem
+from pipeline_contracts.errors import FieldError, InvalidInput, MethodNotAllowed, NotFound, Problem
 
 logger = logging.getLogger(__name__)
 
@@ -28,10 +27,6 @@ def problem_response(problem: Problem) -> JSONResponse:
 async def _on_problem(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Problem)
     return problem_response(error)
-
-
-async def _on_refused(_request: Request, error: Exception) -> JSONResponse:
-    return problem_response(Conflict(str(error)))
 
 
 async def _on_validation(_request: Request, error: Exception) -> JSONResponse:
@@ -80,7 +75,6 @@ def _allowed_methods(request: Request) -> str:
 
 EXCEPTION_HANDLERS: dict[Any, Any] = {
     Problem: _on_problem,
-    Refused: _on_refused,
     RequestValidationError: _on_validation,
     HTTPException: _on_http,
     Exception: _on_unexpected,

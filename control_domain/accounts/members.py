@@ -4,19 +4,15 @@ Every change locks the row of the account first (`lock_account_row`). Of two own
 the second one is therefore refused as the last owner.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, delete, func, or_, select, update
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain import next_steps
-from control_domain.accounts.operations import add_membership, create_person, lock_account_row
+from control_domain.accounts.operations import lock_account_row
 from control_domain.accounts.roles import AccountRight, has_account_right
 from control_domain.database.public_ids import matches_id
-from control_domain.refusals import Refused
 from control_domain.tables.accounts import Account, ApiToken, Membership, Person
 from control_domain.tables.invitations import Invitation
 from control_domain.tables.projects import Project, ProjectRole
@@ -38,78 +34,6 @@ class RemovedAccess(NamedTuple):
     project_roles: int
     tokens: int
     """Number of tokens that were live until then."""
-
-
-async def resolve_person(session: AsyncSession, name_or_id: str) -> Person:
-    """Return the person with this e-mail address, number or ID. Raises `Refused`."""
-    # Addresses are stored in lower case.
-    query = select(Person).where(
-        or_(matches_id(Person.id, Person.public_id, name_or_id), Person.email == name_or_id.lower())
-    )
-    person = (await session.execute(query)).scalars().first()
-    if person is None:
-        raise Refused(f"There is no person {name_or_id!r}; {next_steps.LIST_PEOPLE}")
-    return person
-
-
-async def list_members(session: AsyncSession, account: Account | None = None) -> Sequence[Member]:
-    """Return the members of the account, or of all accounts, in the order in which they were added."""
-    query = (
-        select(Person, Account, Membership.role)
-        .join(Membership, Membership.person_id == Person.id)
-        .join(Account, Account.id == Membership.account_id)
-        .order_by(Membership.id)
-    )
-    if account is not None:
-        query = query.where(Membership.account_id == account.id)
-    return [Member(*row) for row in await session.execute(query)]
-
-
-async def add_member(
-    session: AsyncSession, account: Account, email: str, name: str | None, role: str, now: datetime
-) -> Person:
-    """Add the person with this address (in lower case) to the account. A known person keeps the present name.
-
-    Raises `Refused` if the person is a member already, and for a new person without a name.
-    """
-    await lock_account_row(session, account)
-    person = (await session.execute(select(Person).where(Person.email == email))).scalar_one_or_none()
-    if person is not None and await _find_role(session, account, person) is not None:
-        raise Refused(f"{email} is in the account {account.slug} already: {next_steps.CHANGE_ROLE}")
-    if person is None and name is None:
-        raise Refused(f"Nobody has the address {email} yet: {next_steps.GIVE_NAME_OF_PERSON}")
-    try:
-        if person is None:
-            return await create_person(session, account, name or "", email, role, now)
-        await add_membership(session, account, person, role)
-    except IntegrityError:
-        # Somebody added the person to another account; the row of this account is locked.
-        raise Refused(f"Somebody else has added {email} meanwhile: run the command again.") from None
-    return person
-
-
-async def _find_role(session: AsyncSession, account: Account, person: Person) -> str | None:
-    """Return the role of the person in the account, or None if the person is no member."""
-    role = select(Membership.role).where(
-        Membership.account_id == account.id, Membership.person_id == person.id
-    )
-    return (await session.execute(role)).scalar_one_or_none()
-
-
-async def lock_member(session: AsyncSession, account: Account, name_or_id: str) -> Member:
-    """Return the member with this e-mail address, number or ID, locked until the end of the transaction.
-
-    Raises `Refused` if the person does not exist or is no member.
-    """
-    await lock_account_row(session, account)
-    person = await resolve_person(session, name_or_id)
-    role = await _find_role(session, account, person)
-    if role is None:
-        raise Refused(
-            f"{person.email} is not in the account {account.slug}: "
-            f"{next_steps.add_to_account(person.email, account.slug)}"
-        )
-    return Member(person, account, role)
 
 
 async def find_member(

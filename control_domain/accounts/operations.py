@@ -94,18 +94,6 @@ async def add_api_token(
     return token, secret
 
 
-async def revoke_api_token(session: AsyncSession, token_id: int, now: datetime) -> bool:
-    """Revoke the token. Return False if it does not exist or is revoked already."""
-    # Account scope: the operator's command names the token of any account.
-    revoked = (
-        update(ApiToken)
-        .where(ApiToken.id == token_id, ApiToken.revoked_at.is_(None))
-        .values(revoked_at=now)
-        .returning(ApiToken.id)
-    )
-    return (await session.execute(revoked)).scalar_one_or_none() is not None
-
-
 async def lock_account_row(session: AsyncSession, account: Account) -> None:
     """Lock the account and its memberships until the end of the transaction, and refresh `account`.
 

@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain.accounts.second_person import check_second_person
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.deployments.inputs import (
     DeploymentInputs,
@@ -17,7 +18,6 @@ from control_domain.deployments.inputs import (
 from control_domain.deployments.queue_deployment import deploy_running_error
 from control_domain.deployments.transitions import add_log_line, transition_deployment
 from control_domain.environments.gates import check_accepts_deployments
-from control_domain.projects.resolve import check_second_person
 from control_domain.repositories.operations import is_disconnected
 from control_domain.tables.accounts import Person
 from control_domain.tables.deployments import Deployment

@@ -14,8 +14,7 @@ from control_domain.documents.faults import (
     format_path,
 )
 from control_domain.documents.strict_yaml import Node, Unreadable
-from control_domain.refusals import Refused
-from control_domain.slugs import MAX_SLUG_LENGTH, read_slug
+from control_domain.slugs import MAX_SLUG_LENGTH, is_slug
 
 # Escapes can make them. PyYAML without libyaml accepts half a surrogate pair, which UTF-8 cannot encode.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -163,14 +162,6 @@ class Field:
         if self.node.bound:
             advice = ", which is all that a binding can give"
         self.refuse(f"must be {expected}, not {_KINDS[type(value)]}{advice}")
-
-
-def is_slug(text: str) -> bool:
-    """True for a slug that an environment may have."""
-    try:
-        return read_slug({"slug": text}, text) == text
-    except Refused:
-        return False
 
 
 def _describe_unknown(key: str, known: Collection[str]) -> str:

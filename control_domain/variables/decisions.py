@@ -9,12 +9,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import Right
+from control_domain.accounts.second_person import check_second_person
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.public_ids import parse_number
 from control_domain.environments.gates import UNPROTECTED
 from control_domain.environments.operations import lock_environment_row
 from control_domain.projects.find import DeployTarget, is_callers_role, require_right
-from control_domain.projects.resolve import check_second_person
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.accounts import Person
 from control_domain.tables.projects import Environment, Project, ProjectRole

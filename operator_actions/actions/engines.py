@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from control_domain.database.engine import Sessions
-from control_domain.refusals import Refused
 from control_domain.sealing import SealingKeys
+from operator_actions.refusals import Refused
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.key_directory.interface import KeyDirectory
 
@@ -39,11 +39,3 @@ class Engines:
 Params = dict[str, Any]
 Action = Callable[[Engines, Params, datetime], Awaitable[Any]]
 """Gets the parameters as they came, gives a document. Raises `Refused`, `ValueError` and `KeyError` for bad ones."""
-
-
-def read_id(params: Params, name: str) -> int:
-    """An ID. Raises `Refused` for one that no column holds."""
-    number = int(params[name])
-    if not 0 < number < 2**31:
-        raise Refused(f"{number} is no ID.")
-    return number

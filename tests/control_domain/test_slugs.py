@@ -2,8 +2,8 @@
 
 import pytest
 
-from control_domain.refusals import Refused
-from control_domain.slugs import make_slug, read_slug
+from control_domain.slugs import choose_slug, make_slug
+from pipeline_contracts.errors import InvalidInput
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,9 @@ def test_a_slug_of_a_name(name: str, slug: str) -> None:
 
 
 def test_a_slug_that_is_given_counts() -> None:
-    assert read_slug({"slug": "shop-2"}, "日本") == "shop-2"
-    assert read_slug({"slug": None}, "Shop 2") == "shop-2"
-    with pytest.raises(Refused, match="give one of 1 to 60 of a-z, 0-9 and single hyphens"):
-        read_slug({"slug": ""}, "…")
+    assert choose_slug("shop-2", "日本") == "shop-2"
+    assert choose_slug(None, "Shop 2") == "shop-2"
+    for slug, fault in ((None, "is required, because none can be made"), ("", "must be 1 to 60 of a-z")):
+        with pytest.raises(InvalidInput) as refused:
+            choose_slug(slug, "…")
+        assert refused.value.errors[0].message.startswith(fault)

@@ -12,8 +12,8 @@ import orjson
 from aiohttp import web
 
 from analytics_queries.newest_events import EventCursor, newest_events
-from control_domain.refusals import Refused
 from operator_actions.door import ACTIONS, Engines
+from operator_actions.refusals import Refused
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.interface import QueryRefused

@@ -14,7 +14,8 @@ from control_domain.configurations.addresses import (
 )
 from control_domain.configurations.documents.read_settings import is_trimmed_name
 from control_domain.configurations.resources import FIELDS, WITHOUT_DEFAULT, DesiredResource
-from control_domain.documents.field import Field, is_slug
+from control_domain.documents.field import Field
+from control_domain.slugs import is_slug
 from control_domain.variables.dotenv import NAME
 
 MOST_DELETED = 1000

@@ -14,11 +14,12 @@ from control_domain.configurations.documents.read_settings import (
     read_timezone,
 )
 from control_domain.configurations.resources import DesiredResource, Keep, Secret, Value
-from control_domain.documents.field import Field, is_slug
+from control_domain.documents.field import Field
 from control_domain.environments import windows
 from control_domain.environments.change import MAX_ORDER
 from control_domain.environments.operations import MAX_REPLICAS
 from control_domain.environments.windows import DAYS
+from control_domain.slugs import is_slug
 from control_domain.variables.dotenv import (
     BAD_NAME,
     MAX_VARIABLE_BYTES,

@@ -1,4 +1,4 @@
-"""Read settings of a configuration document by the rules of the operator's commands."""
+"""Read settings of a configuration document by the rules of the API."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
@@ -6,7 +6,6 @@ from typing import TypeVar
 from control_domain.configurations.documents.bindings import has_binding
 from control_domain.configurations.resources import Value
 from control_domain.documents.field import Field
-from control_domain.refusals import Refused
 from control_domain.sites.site_rules import is_timezone
 from control_domain.slugs import MAX_NAME_LENGTH, is_name
 
@@ -32,13 +31,13 @@ def find_bound_fields(members: Mapping[str, Field], readers: Iterable[str]) -> f
 def apply_rule(
     field: Field, rule: Callable[[V], T], value: V, message_if_bound: str = "is not what can be taken here"
 ) -> T | None:
-    """Return the result of the rule; if the rule raises `Refused` or `ValueError`, refuse the field and return None.
+    """Return the result of the rule; if the rule raises `ValueError`, refuse the field and return None.
 
     The error's message may contain the value: if a binding gave the value, `message_if_bound` replaces the message.
     """
     try:
         return rule(value)
-    except (Refused, ValueError) as error:
+    except ValueError as error:
         message = str(error).removesuffix(".")
     # Outside the except block: an error raised inside would carry the rule's error and thereby the value.
     field.refuse(message_if_bound if has_binding(field.node) else f"{message[:1].lower()}{message[1:]}")
@@ -46,7 +45,7 @@ def apply_rule(
 
 
 def read_name(field: Field) -> str | None:
-    """Return the name without surrounding blanks, as the command line does."""
+    """Return the name without surrounding blanks, as the API does."""
     name = field.text(MAX_NAME_LENGTH)
     if name is None or is_name(name.strip()):
         return name and name.strip()

@@ -21,7 +21,6 @@ from control_domain.configurations.steps.step_context import (
     find_remaining_changes,
 )
 from control_domain.projects.operations import lock_project_row
-from control_domain.refusals import Refused
 from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.tables.projects import Project
 from pipeline_contracts.deploy_states import ForbiddenTransition
@@ -80,7 +79,7 @@ async def apply_step(
             context,
             "something of that name was made, or what it is in was removed, meanwhile; make a new review.",
         ) from None
-    except (Refused, CannotOpen, ForbiddenTransition) as error:
+    except (CannotOpen, ForbiddenTransition) as error:
         raise _fail(context, str(error)) from error
     except Problem as error:
         raise _fail(context, error.detail) from error
