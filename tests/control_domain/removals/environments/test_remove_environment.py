@@ -15,6 +15,7 @@ from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import live_ingest_keys
 from control_domain.removals.remove_environment import RemovedEnvironment, remove_environment
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
+from control_domain.tables.exceptions import ExceptionStatus
 from control_domain.tables.monitors import (
     Heartbeat,
     HeartbeatRun,
@@ -38,6 +39,7 @@ OF_ENVIRONMENTS = {
     ClosingPreview,
     EnvironmentLease,
     EnvironmentLock,
+    ExceptionStatus,
     Heartbeat,
     HeartbeatRun,
     HeartbeatState,
@@ -136,6 +138,7 @@ def _make_states(environment: int, release: Release, heartbeat: int, queue: int)
     yield RecordedDeployment(
         environment_id=environment, deployment_id="d1", version="1", deployed_at=NOW, recorded_at=NOW
     )
+    yield ExceptionStatus(environment_id=environment, group_id="0" * 16, status="ignored", changed_at=NOW)
     yield HeartbeatRun(heartbeat_id=heartbeat, run_id="r1", first_ms=1, started_ms=1)
     yield QueueState(queue_id=queue, snapshot_id="s1", observed_us=1, received_ms=1, pending=1)
     yield QueueWorker(queue_id=queue, worker_id="w1", sequence=1, status="idle", received_ms=1)
