@@ -31,6 +31,11 @@ def format_duration(seconds: float | None) -> str:
     return " ".join(parts[:2])
 
 
+def encode_duration(seconds: int) -> str:
+    """Return the duration as the API takes it, `90s` or `20000m`: a number of at most six digits."""
+    return f"{seconds}s" if seconds < 1_000_000 else f"{-(-seconds // 60)}m"
+
+
 def format_elapsed(seconds: float) -> str:
     """Return `3.2 s`, from a minute on `1m 4s`."""
     return f"{seconds:.1f} s" if seconds < 60 else format_duration(seconds)

@@ -61,7 +61,7 @@ def _imported(arguments: list[str], folder: Path, **environment: str) -> set[str
         (["heartbeats", "--data", "."], _HEAVY | {"asyncio", "rich"}),
         (["report", "--data", "."], _HEAVY | {"asyncio", "rich"}),
         (["ps", "--data", "."], _HEAVY),
-        (["tail", "--data", "."], _HEAVY),
+        (["tail", "--data", "."], _HEAVY | {"asyncio", "rich"}),
         (["query", "--data", ".", "SELECT 1"], _HEAVY),
         (["config", "plan", "--data", ".", str(_SAMPLE)], _HEAVY),
         (["workflow", "check", str(_SAMPLE)], _HEAVY),

@@ -1,124 +1,219 @@
-"""`pharos tail` against an operator's socket."""
+"""`pharos tail` against a server that answers as a test wants it."""
 
 import argparse
-import asyncio
-from pathlib import Path
+import json
+import time
+from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
-import orjson
 import pytest
-from aiohttp import web
 
+from operator_cli.api.client import Api
 from operator_cli.errors import CommandFailed
-from operator_cli.telemetry.tail import UnshownEvents, _tail, format_event, register_tail
+from operator_cli.telemetry import follow_newest, tail
+from operator_cli.telemetry.event_line import format_event
+from operator_cli.telemetry.follow_newest import UnshownRows
+from operator_cli.telemetry.tail import register_tail
+from tests.support.fake_api import Answer, FakeApi, page, problem, running_fake_api
 
 
-def event(offset: int, position: int = 0, *, ms: int = 0, **fields: Any) -> dict[str, Any]:
-    moment = f"2026-01-31T12:00:{ms // 1000:02d}.{ms % 1000:03d}000+00:00"
+def event(number: int, *, ms: int = 0, **fields: Any) -> dict[str, Any]:
     return {
-        "environment_id": "env_1",
-        "received_at": moment,
-        "timestamp": moment,
+        "id": f"e{number}",
+        "timestamp": f"2026-01-31T12:00:{ms // 1000:02d}.{ms % 1000:03d}Z",
         "type": "log",
-        "severity": "",
-        "name": "",
-        "title": f"event {offset}",
-        "service": "",
-        "route": "",
-        "url": "",
+        "severity": None,
+        "name": None,
+        "title": f"event {number}",
+        "service": None,
+        "route": None,
+        "url": None,
         "status_code": None,
         "duration_ms": None,
-        "position": position,
-        "log_offset": offset,
         **fields,
     }
 
 
-class FakeOperator:
-    """Sends one response after the other, then repeats the last."""
-
-    def __init__(self, folder: Path, *answers: list[dict[str, Any]]) -> None:
-        self.answers = list(answers)
-        self.asked: list[dict[str, str]] = []
-        self.all_asked = asyncio.Event()
-        self._socket = folder / "operator.sock"
-
-    async def __aenter__(self) -> "FakeOperator":
-        app = web.Application()
-        app.router.add_get("/events", self._events)
-        self._runner = web.AppRunner(app)
-        await self._runner.setup()
-        await web.UnixSite(self._runner, str(self._socket)).start()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._runner.cleanup()
-
-    async def _events(self, request: web.Request) -> web.StreamResponse:
-        self.asked.append(dict(request.query))
-        if len(self.asked) > len(self.answers):
-            self.all_asked.set()
-        # Newest first, like the socket.
-        rows = self.answers[min(len(self.asked), len(self.answers)) - 1][::-1]
-        return web.Response(body=orjson.dumps(rows), content_type="application/json")
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
+    """A server with one environment, which commands use."""
+    with running_fake_api() as running, Api(running.target) as api:
+        environment = {"id": "env_1", "slug": "production", "name": "Production"}
+        project = {"id": "prj_1", "slug": "shop", "name": "Shop", "environments": [environment]}
+        running.by_path["/api/v1/projects"] = page([project])
+        monkeypatch.setattr(tail, "open_api", lambda _arguments: api)
+        yield running
 
 
-def parse(folder: Path, *arguments: str) -> argparse.Namespace:
+def parse(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     register_tail(parser.add_subparsers())
-    return parser.parse_args(["tail", "--data", str(folder), *arguments])
+    return parser.parse_args(["tail", *arguments])
 
 
-async def test_the_newest_events_are_shown_oldest_first(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def run(*arguments: str) -> int:
+    parsed = parse(*arguments)
+    status: int = parsed.run(parsed)
+    return status
+
+
+def queries(server: FakeApi) -> list[dict[str, str]]:
+    """Return the queries of the requests for events."""
+    urls = [urlsplit(request.path) for request in server.requests]
+    assert {url.path for url in urls} == {"/api/v1/projects", "/api/v1/environments/env_1/events"}
+    found = [parse_qs(url.query) for url in urls if url.path.endswith("/events")]
+    return [{name: value for name, (value,) in query.items()} for query in found]
+
+
+def test_the_newest_events_are_shown_oldest_first(
+    server: FakeApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [
-        event(1, severity="error", type="request", name="GET /", status_code=500, duration_ms=12.34),
-        event(2, ms=1500, title="two\n\x1b[2Jlines", service="shop"),
-    ]
-    async with FakeOperator(tmp_path, rows) as operator:
-        await _tail(parse(tmp_path, "-n", "5", "--environment", "env_1"))
+    first = event(1, severity="error", type="request", name="GET /", status_code=500, duration_ms=12.34)
+    server.answers.append(page([event(2, ms=1500, title="two\n\x1b[2Jlines", service="shop"), first]))
+    assert run("-n", "5", "--environment", "shop/production", "--service", "shop") == 0
     assert capsys.readouterr().out.splitlines() == [
         "2026-01-31 12:00:00.000  request    error     GET / event 1  500  12.3 ms",
         "2026-01-31 12:00:01.500  log                  shop  two  [2Jlines",
     ]
-    assert operator.asked == [{"environment": "env_1", "limit": "5"}]
+    assert queries(server) == [{"service": "shop", "since": "604800s", "limit": "5"}]
 
 
-async def test_json_is_one_event_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [event(1), event(2)]
-    async with FakeOperator(tmp_path, rows):
-        await _tail(parse(tmp_path, "--json"))
-    assert [orjson.loads(line) for line in capsys.readouterr().out.splitlines()] == rows
+def test_nothing_came_in(server: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    server.answers.append(page([]))
+    assert run("--since", "30d") == 0
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == (
+        "",
+        "No events of shop/production in the last 30d; --since looks further back.\n",
+    )
+    assert queries(server)[0]["since"] == "43200m"
 
 
-async def test_following_shows_each_event_once_even_if_stored_late(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_json_is_one_event_a_line(server: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [event(2), event(1)]
+    server.answers.append(page(rows))
+    run("--json")
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == rows[::-1]
+
+
+class Stopped(BaseException):
+    """The test ends the command."""
+
+
+class Clock:
+    """Ends `--follow` after some pauses, which take no time."""
+
+    def __init__(self) -> None:
+        self.left = 0
+
+    def sleep(self, _seconds: float) -> None:
+        if not self.left:
+            raise Stopped
+        self.left -= 1
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(follow_newest, "time", made)
+    return made
+
+
+def follow(clock: Clock, count: int, *arguments: str) -> None:
+    """Run the command until it has read `count` times after its start."""
+    clock.left = count
+    with pytest.raises(Stopped):
+        run("--follow", "--json", *arguments)
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()]
+
+
+def test_following_shows_each_event_once_also_a_late_one(
+    server: FakeApi, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def do_not_wait(seconds: float) -> None:
-        await sleep(0)
-
-    sleep = asyncio.sleep
-    monkeypatch.setattr("operator_cli.telemetry.tail.asyncio.sleep", do_not_wait)
-    old, new = event(1, ms=7000), event(2, ms=9000)
-    late = event(3, ms=8000)
-    async with FakeOperator(tmp_path, [old], [old, new], [old, late, new]) as operator:
-        following = asyncio.create_task(_tail(parse(tmp_path, "--follow", "--json")))
-        await operator.all_asked.wait()
-        following.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await following
-    shown = [orjson.loads(line)["log_offset"] for line in capsys.readouterr().out.splitlines()]
-    assert shown == [1, 2, 3]
-    # From the newest event shown at the start: older ones were not requested.
-    assert {asked["since_ms"] for asked in operator.asked[1:]} == {"1769860806999"}
+    before, old, new, late = event(0, ms=7000), event(1, ms=7000), event(2, ms=9000), event(3, ms=8000)
+    same = event(2, ms=9000)
+    for rows in ([old, before], [new, old, before], [new, late, old, before], [new, same, late, old]):
+        server.answers.append(page(rows))
+    follow(clock, 3, "-n", "1")
+    # An event that is equal to one that was shown is another event.
+    assert shown(capsys) == ["e1", "e2", "e3", "e2"]
+    assert [query["since"] for query in queries(server)] == ["604800s", "60s", "60s", "60s"]
 
 
-def test_shown_events_are_forgotten_after_the_overlap() -> None:
-    unshown = UnshownEvents(0, [])
-    for n in range(50):
-        assert len(unshown.take([event(n, ms=1000 * n)])) == 1
-    assert len(unshown._seen) <= 7
+def test_events_before_the_known_ones_are_not_new() -> None:
+    unshown = UnshownRows([event(2, ms=2), event(1, ms=1)], is_full=True, now=0.0)
+    new, _ = unshown.take(iter([[event(3, ms=3), event(2, ms=2), event(1, ms=1), event(0, ms=0)]]), 1.0)
+    assert [row["id"] for row in new] == ["e3"]
+
+
+def test_following_reads_on_while_a_page_has_new_events(
+    server: FakeApi, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.answers += [
+        page([event(1, ms=1), event(0)]),
+        page([event(4, ms=4), event(3, ms=3)], "next"),
+        page([event(2, ms=2), event(1, ms=1)], "further"),
+        page([event(0)], "unread"),
+        page([event(4, ms=4)], "unread"),
+    ]
+    follow(clock, 2)
+    assert shown(capsys) == ["e0", "e1", "e2", "e3", "e4"]
+    assert [query.get("cursor") for query in queries(server)] == [None, None, "next", "further", None]
+
+
+def test_following_waits_for_an_installation_that_is_away(
+    server: FakeApi, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is lost that was read before the outage."""
+    away = Answer(status=503, content=b"", headers={"Retry-After": "100"})
+    busy = problem(429, "rate-limited", "Too many requests.")
+    busy = Answer(busy.status, busy.content, {**busy.headers, "Retry-After": "100"})
+    second = event(2, ms=2)
+    server.answers += [
+        page([event(1)]),
+        page([second], "next"),
+        away,
+        busy,
+        page([second, event(1)]),
+    ]
+    follow(clock, 3)
+    captured = capsys.readouterr()
+    assert [json.loads(line)["id"] for line in captured.out.splitlines()] == ["e1", "e2"]
+    assert captured.err.count("Still waiting.") == 1
+
+
+def test_a_refusal_ends_the_command(server: FakeApi, clock: Clock) -> None:
+    server.answers += [page([]), problem(403, "missing-scope", "It lacks telemetry:read.")]
+    clock.left = 5
+    with pytest.raises(CommandFailed, match="telemetry:read"):
+        run("--follow")
+
+
+def test_too_many_events_are_cut(server: FakeApi, clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    server.answers.append(page([]))
+    for number in range(10):
+        rows = [event(1000 - number * 100 - row, ms=row) for row in range(100)]
+        server.answers.append(page(rows, f"c{number}"))
+    follow(clock, 1)
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 1000
+    assert "More came in than can be shown." in captured.err
+
+
+def test_seen_events_are_forgotten() -> None:
+    unshown = UnshownRows([], is_full=False, now=0.0)
+    for number in range(50):
+        new, _ = unshown.take(iter([[event(number)]]), float(number))
+        assert len(new) == 1
+        unshown.forget(before=number - 5.0)
+    assert len(unshown._seen) == len(unshown._seen_at) == 6
 
 
 def test_colours_follow_severity() -> None:
@@ -126,12 +221,7 @@ def test_colours_follow_severity() -> None:
     assert format_event(event(1, severity="info")).style == ""
 
 
-def test_nothing_runs(tmp_path: Path) -> None:
-    with pytest.raises(CommandFailed, match="Nothing runs on"):
-        asyncio.run(_tail(parse(tmp_path)))
-
-
-@pytest.mark.parametrize("count", ["0", "1001", "many"])
-def test_the_number_of_lines_is_limited(tmp_path: Path, count: str) -> None:
+@pytest.mark.parametrize("arguments", [["-n", "0"], ["-n", "1001"], ["-n", "many"], ["--type", "trace"]])
+def test_wrong_arguments_are_refused(arguments: list[str]) -> None:
     with pytest.raises(SystemExit):
-        parse(tmp_path, "-n", count)
+        parse(*arguments)

@@ -11,7 +11,6 @@ from pathlib import Path
 import orjson
 from aiohttp import web
 
-from analytics_queries.newest_events import EventCursor, newest_events
 from operator_actions.door import ACTIONS, Engines
 from operator_actions.refusals import Refused
 from pipeline_contracts.errors import StorageUnavailable
@@ -21,29 +20,9 @@ from wiring.operator_door import OperatorEngines, answer_operator_call
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-_MAX_EVENTS = 1000
-# A dotenv text or bindings of 256 KiB, in which JSON writes each character as \u00XX, and a document of 50,000
-# characters beyond U+FFFF, each written as two of \uXXXX.
-_MAX_BODY_BYTES = 6 * 256 * 1024 + 12 * 50_000 + 4096
-
 
 def build_operator_app(store: ChdbColumnStore, engines: Engines) -> web.Application:
     """Return the application of the socket."""
-
-    async def events(request: web.Request) -> web.StreamResponse:
-        query = request.query
-        rows = await newest_events(
-            store,
-            environment_id=query.get("environment", ""),
-            since_ms=int(query.get("since_ms", "0")),
-            after=EventCursor(
-                int(query.get("after_ms", "0")),
-                int(query.get("after_offset", "0")),
-                int(query.get("after_position", "0")),
-            ),
-            limit=min(int(query.get("limit", "20")), _MAX_EVENTS),
-        )
-        return _json(rows)
 
     async def query(request: web.Request) -> web.StreamResponse:
         lines = await store.query_json_lines(await request.text())
@@ -71,8 +50,7 @@ def build_operator_app(store: ChdbColumnStore, engines: Engines) -> web.Applicat
         except StorageUnavailable as error:
             return web.Response(status=503, text=str(error))
 
-    app = web.Application(middlewares=[explain_errors], client_max_size=_MAX_BODY_BYTES)
-    app.router.add_get("/events", events)
+    app = web.Application(middlewares=[explain_errors])
     app.router.add_post("/query", query)
     app.router.add_post("/calls", answer_call)
     app.router.add_post("/actions/{name:.+}", run_action)

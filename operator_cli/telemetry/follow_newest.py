@@ -1,0 +1,115 @@
+"""Shows rows of telemetry as they come in, by reading the newest ones again and again.
+
+The API lists them by the time of their sender, who may buffer them before they are sent: a row can appear before rows
+that were read already. Each read therefore overlaps the reads of the last minute.
+"""
+
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NoReturn
+
+from operator_cli.api.client import Api, Query
+from operator_cli.api.problems import ApiRefused
+from operator_cli.durations import encode_duration
+from operator_cli.errors import InstallationUnreachable
+from operator_cli.messages import OutageNotice
+
+_POLL_SECONDS: Final = 1.0
+_OVERLAP_SECONDS: Final = 60
+_PAGE_ROWS: Final = 100
+MAX_ROWS: Final = 1000
+"""Rows that one read shows at most."""
+_TOO_MANY_REQUESTS: Final = 429
+
+Row = dict[str, Any]
+"""Has a `timestamp`. Different rows may be equal in every member."""
+
+
+def follow_newest(
+    api: Api, path: Sequence[str], query: Query, unshown: "UnshownRows", show: Callable[[list[Row]], None]
+) -> NoReturn:
+    """Show the rows of a list that come in, the oldest first, until the process is interrupted.
+
+    Raises `CommandFailed` if the installation refuses the request. An installation that does not answer is waited for.
+    """
+    outage = OutageNotice()
+    read_at, pause = time.monotonic(), _POLL_SECONDS
+    while True:
+        time.sleep(pause)
+        began = time.monotonic()
+        since = encode_duration(int(began - read_at) + _OVERLAP_SECONDS)
+        try:
+            new, is_complete = unshown.take(_read_pages(api, path, {**query, "since": since}), began)
+        except InstallationUnreachable as error:
+            outage.report(error)
+            continue
+        except ApiRefused as error:
+            if error.status != _TOO_MANY_REQUESTS:
+                raise
+            outage.report(error)
+            continue
+        outage.end()
+        unshown.forget(before=read_at - _OVERLAP_SECONDS)
+        # At most half of the time is spent on reads.
+        read_at, pause = began, max(_POLL_SECONDS, time.monotonic() - began)
+        if not is_complete:
+            print("pharos: More came in than can be shown.", file=sys.stderr)
+        show(new)
+
+
+def _read_pages(api: Api, path: Sequence[str], query: Query) -> Iterator[list[Row]]:
+    """Yield the pages of a list, the newest rows first."""
+    cursor = None
+    while True:
+        response = api.request("GET", *path, query={**query, "limit": _PAGE_ROWS, "cursor": cursor})
+        yield response.data
+        cursor = response.document["next_cursor"]
+        if cursor is None:
+            return
+
+
+class UnshownRows:
+    """Finds the new rows in overlapping reads."""
+
+    def __init__(self, known: Sequence[Row], *, is_full: bool, now: float) -> None:
+        """`known`: the rows that were read at first, the newest one first. `is_full`: older ones were left out."""
+        self._oldest = str(known[-1]["timestamp"]) if is_full else ""
+        self._seen = Counter(map(_key, known))
+        self._seen_at = dict.fromkeys(self._seen, now)
+
+    def take(self, pages: Iterator[list[Row]], now: float) -> tuple[list[Row], bool]:
+        """Return the rows that no earlier call returned, the oldest first, and False if there are too many to read.
+
+        Stops at a page without new rows. After an error of `pages`, the rows count as not returned.
+        """
+        found = Counter[str]()
+        new: list[Row] = []
+        is_complete = True
+        for page in pages:
+            count = len(new)
+            for row in page:
+                key = _key(row)
+                found[key] += 1
+                if found[key] > self._seen[key] and str(row["timestamp"]) >= self._oldest:
+                    new.append(row)
+            if len(new) == count:
+                break
+            if len(new) >= MAX_ROWS:
+                is_complete = False
+                break
+        self._seen |= found
+        for key in found:
+            self._seen_at.setdefault(key, now)
+        return new[::-1], is_complete
+
+    def forget(self, *, before: float) -> None:
+        """Forget the rows that were seen before this time, and that no later read contains."""
+        for key in [key for key, at in self._seen_at.items() if at < before]:
+            del self._seen[key], self._seen_at[key]
+
+
+def _key(row: Row) -> str:
+    return json.dumps(row, sort_keys=True)
