@@ -10,7 +10,6 @@ from control_api.http.client_address import client_address
 from control_api.limits.request_limits import RequestLimiter
 from control_api.request_session import Session, end_transaction
 from control_domain.accounts.operations import Caller, find_caller, record_token_use
-from control_domain.accounts.rights import UNKNOWN_TOKEN
 from control_domain.audit import Actor
 from control_domain.projects.operations import UNKNOWN_KEY, KeyEnvironment, find_environment_by_key
 from pipeline_contracts.client_address import ClientAddresses
@@ -21,6 +20,8 @@ from pipeline_contracts.credentials import (
     parse_bearer,
 )
 from pipeline_contracts.errors import InvalidCredential, MissingScope
+
+_UNKNOWN_TOKEN = "This token is not known, has expired, or was revoked."
 
 
 def _credential_digest(request: Request, kind: CredentialKind, name: str) -> bytes:
@@ -43,7 +44,7 @@ def api_token(scope: str) -> Callable[[Request, Session], Awaitable[Caller]]:
         caller = await find_caller(session, digest, now)
         if caller is None:
             _forget_owner(request, digest)
-            raise InvalidCredential(UNKNOWN_TOKEN)
+            raise InvalidCredential(_UNKNOWN_TOKEN)
         _remember_owner(request, digest, f"account {caller.account.id}")
         if await record_token_use(session, caller, now):
             # Commit now: while a slow body arrives, an open write transaction would block all other writers on SQLite.

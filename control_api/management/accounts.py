@@ -9,7 +9,6 @@ from control_api.operations.bodies import json_body
 from control_api.operations.router import OperationRouter
 from control_domain.accounts.change_account import rename_account
 from control_domain.accounts.describe import AccountSummary, summarize_account
-from control_domain.accounts.rights import lock_caller
 from control_domain.accounts.roles import AccountRight
 from control_domain.tables.accounts import Account
 
@@ -39,7 +38,7 @@ async def update_account(
 
     The slug stays, because commands and documents refer to it.
     """
-    await lock_caller(at.session, at.caller, AccountRight.MANAGE, at.now)
+    await at.lock_rights()
     at.check_if_match({"name": at.account.name})
     if body.name is not None:
         await rename_account(at.session, at.account, body.name, at.actor, at.now)

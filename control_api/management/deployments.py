@@ -141,11 +141,6 @@ def _refusing(deployment: Deployment, rule: str) -> Iterator[None]:
         raise Conflict(f"Deployment {deployment.id} is {status}: {rule}") from error
 
 
-async def _find_again(at: At[FoundDeployment], right: Right) -> FoundDeployment:
-    """Return the deployment as it is in this transaction: it may have changed while the body arrived."""
-    return await find_deployment_of_caller(at.session, at.caller, at.text("build"), right)
-
-
 @operations.post(
     "/v1/deployments/{build}/approve",
     problems=[
@@ -169,19 +164,18 @@ async def approve_deployment(
     workflow since.
     """
     revision, digest = _read_reviewed(body)
-    found = await _find_again(at, Right.DECIDE)
-    with _refusing(found.deployment, "only one that waits can be approved."):
+    with _refusing(at.found.deployment, "only one that waits can be approved."):
         await decisions.approve_deployment(
             at.session,
-            found.deployment,
-            get_environment(found),
+            at.found.deployment,
+            get_environment(at.found),
             at.caller.person,
             revision,
             at.actor,
             at.now,
             digest,
         )
-    return await read_details(at.session, found.deployment)
+    return await read_details(at.session, at.found.deployment)
 
 
 def _read_reviewed(body: ApproveDeployment) -> tuple[str | None, str | None]:
@@ -204,12 +198,11 @@ async def reject_deployment(
     Ends a deployment that waits for approval. Who asked for it cancels it instead.
     """
     reason = check_reason(body.reason)
-    found = await _find_again(at, Right.DECIDE)
-    with _refusing(found.deployment, "only one that waits can be rejected."):
+    with _refusing(at.found.deployment, "only one that waits can be rejected."):
         await decisions.reject_deployment(
-            at.session, found.deployment, at.caller.person, reason, at.actor, at.now
+            at.session, at.found.deployment, at.caller.person, reason, at.actor, at.now
         )
-    return await read_details(at.session, found.deployment)
+    return await read_details(at.session, at.found.deployment)
 
 
 @operations.post("/v1/deployments/{build}/cancel", problems=[Conflict])

@@ -10,7 +10,6 @@ from control_api.operations.bodies import json_body
 from control_api.operations.pages import PageOf, PageQuery, read_pages
 from control_api.operations.queries import query
 from control_api.operations.router import OperationRouter
-from control_domain.accounts.rights import lock_caller
 from control_domain.accounts.roles import AccountRight, AccountRole
 from control_domain.invitations import accept, manage
 from control_domain.invitations.describe import (
@@ -112,15 +111,15 @@ async def create_invitation(
     invite owners. The person's first API token has the scopes of the calling token, and no others. 409 if the person is
     in the account or invited already.
     """
-    caller = await lock_caller(at.session, at.caller, AccountRight.MANAGE, at.now)
+    await at.lock_rights()
     request = InvitationRequest(
         body.email,
         body.role,
         [(each.project, each.role) for each in body.project_roles],
         timedelta(seconds=body.expires_in),
     )
-    invitation, secret = await manage.invite(at.session, caller, request, at.actor, at.now)
-    found = InvitationWithPerson(invitation, caller.person)
+    invitation, secret = await manage.invite(at.session, at.caller, request, at.actor, at.now)
+    found = InvitationWithPerson(invitation, at.caller.person)
     (document,) = await describe_invitations(at.session, at.account, [found], at.now)
     return {**document, "secret": secret}
 
@@ -131,7 +130,7 @@ async def revoke_invitation(at: _Revoke) -> InvitationDocument:
 
     It cannot be accepted any more. A revoked invitation stays as it is. 409 if the person has accepted it.
     """
-    await lock_caller(at.session, at.caller, AccountRight.MANAGE, at.now)
+    await at.lock_rights()
     await manage.revoke_invitation(at.session, at.found.invitation, at.actor, at.now)
     (document,) = await describe_invitations(at.session, at.account, [at.found], at.now)
     return document

@@ -10,9 +10,8 @@ from control_api.operations.pages import PageOf, PageQuery, read_pages
 from control_api.operations.queries import query
 from control_api.operations.router import OperationRouter
 from control_domain.accounts import people
-from control_domain.accounts.members import Member, find_member
+from control_domain.accounts.members import Member
 from control_domain.accounts.people import PersonDocument, RemovedPerson, describe_person, find_person
-from control_domain.accounts.rights import lock_caller
 from control_domain.accounts.roles import AccountRight, AccountRole
 from control_domain.tables.accounts import Account
 from pipeline_contracts.errors import LastOwner
@@ -76,11 +75,11 @@ async def update_person(
     Only an owner makes somebody an owner, or changes the role of one. The last owner stays: 409. Pending invitations
     that the person may not make any more are revoked.
     """
-    caller = await lock_caller(at.session, at.caller, AccountRight.MANAGE, at.now)
-    member = await find_member(at.session, at.account, at.text("person"))
+    await at.lock_rights()
+    member = at.found
     at.check_if_match(_settings(describe_person(member)))
     if body.role is not None:
-        member = await people.change_person_role(at.session, caller, member, body.role, at.actor, at.now)
+        member = await people.change_person_role(at.session, at.caller, member, body.role, at.actor, at.now)
     return describe_person(member)
 
 
@@ -91,6 +90,5 @@ async def remove_person(at: _Remove) -> RemovedPerson:
     Removes the person's roles in projects, and revokes the person's API tokens and pending invitations. Owners and
     admins remove others, only owners remove owners, and everybody may remove themselves. The last owner stays: 409.
     """
-    caller = await lock_caller(at.session, at.caller, AccountRight.READ, at.now)
-    member = await find_member(at.session, at.account, at.text("person"))
-    return await people.remove_person(at.session, caller, member, at.actor, at.now)
+    await at.lock_rights()
+    return await people.remove_person(at.session, at.caller, at.found, at.actor, at.now)

@@ -134,6 +134,7 @@ async def set_member_role(at: _Manage, body: Annotated[SetRole, json_body(SetRol
 
     Gives a member of the account a role in the project, in place of the former one.
     """
+    await at.lock_rights()
     member = await set_project_role(
         at.session, at.account, at.found, at.text("person"), body.role, at.actor, at.now
     )

@@ -11,8 +11,7 @@ from control_api.operations.pages import PageOf, PageQuery, read_pages
 from control_api.operations.queries import query
 from control_api.operations.router import OperationRouter
 from control_domain.accounts import tokens
-from control_domain.accounts.rights import lock_caller
-from control_domain.accounts.roles import AccountRight, Scope
+from control_domain.accounts.roles import Scope
 from control_domain.accounts.tokens import (
     CreatedApiToken,
     TokenDocument,
@@ -86,13 +85,13 @@ async def create_token(at: _Create, body: Annotated[CreateToken, json_body(Creat
     The token is yours, in this account. It has no scope that the calling token lacks (403), and does not outlive it.
     The answer has the secret, which is not shown again. 409 if you have 1,000 live tokens.
     """
-    caller = await lock_caller(at.session, at.caller, AccountRight.READ, at.now)
+    await at.lock_rights()
     lifetime = None if body.expires_in is None else timedelta(seconds=body.expires_in)
     token, secret = await tokens.create_token(
-        at.session, caller, body.name, body.scopes, body.expires_at, lifetime, at.actor, at.now
+        at.session, at.caller, body.name, body.scopes, body.expires_at, lifetime, at.actor, at.now
     )
-    found = TokenWithPerson(token, caller.person)
-    return {**describe_api_token(found, caller, at.now), "api_token": secret}
+    found = TokenWithPerson(token, at.caller.person)
+    return {**describe_api_token(found, at.caller, at.now), "api_token": secret}
 
 
 @operations.get("/v1/tokens/{token}")
@@ -111,6 +110,6 @@ async def revoke_token(at: _Revoke) -> TokenDocument:
     One of your own, such as the one of this request; for owners and admins, of anybody in the account. No request is
     accepted with it any more. Tokens that were created with it keep working; the audit log names them.
     """
-    await lock_caller(at.session, at.caller, AccountRight.READ, at.now)
+    await at.lock_rights()
     found = await tokens.revoke_token(at.session, at.found, at.actor, at.now)
     return describe_api_token(found, at.caller, at.now)

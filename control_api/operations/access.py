@@ -20,7 +20,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_api.authentication import actor_of, api_token, unknown_actor
 from control_api.operations.versions import check_if_match
 from control_api.request_session import Session, end_transaction
-from control_domain.accounts.operations import Caller
+from control_api.requests.json_body import check_after_body
+from control_domain.accounts.operations import Caller, lock_account_row
 from control_domain.accounts.rights import require_account_right
 from control_domain.accounts.roles import AccountRight, Right
 from control_domain.audit import Actor
@@ -32,6 +33,7 @@ from storage_backends.column_store.interface import ColumnStore
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
 
 T = TypeVar("T")
+B = TypeVar("B")
 
 Find = Callable[[AsyncSession, Caller, str, Right], Awaitable[T]]
 """Returns the object of the caller's account with this ID. Raises `NotFound` and `DeployNotAllowed`."""
@@ -49,6 +51,8 @@ class At(Generic[T]):
     found: T
     """The object that the path names; for a path that names none, the account."""
     now: datetime
+    find_again: "Callable[[Request, AsyncSession], Awaitable[At[T]]]"
+    """Authenticates the caller, and finds the object, as at the beginning of the request."""
     after_commit: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     """Called after the transaction is committed, such as to publish a key. If one raises `StorageUnavailable`, the
     response has a `warning`."""
@@ -117,6 +121,27 @@ class At(Generic[T]):
         """Commit before a slow operation; loaded objects stay readable."""
         await end_transaction(self.session)
 
+    async def check_again(self) -> None:
+        """Check token, scope, object and right again, after something slow.
+
+        A body may take 30 s, in which the caller may have been removed or demoted, or the token revoked.
+        """
+        present = await self.find_again(self.request, self.session)
+        self.caller, self.found, self.now = present.caller, present.found, present.now
+
+    async def read_body(self, read: Callable[[Request], Awaitable[B]]) -> B:
+        """Return what `read` makes of the body, with no open transaction while it arrives."""
+        await self.end_transaction()
+        return await read(self.request)
+
+    async def lock_rights(self) -> None:
+        """Lock the account with its people and roles until the end of the transaction, and check the caller again.
+
+        For a change that gives somebody access: nobody takes the caller's right between this check and the commit.
+        """
+        await lock_account_row(self.session, self.account)
+        await self.check_again()
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -136,28 +161,21 @@ def at(find: Find[T], parameter: str, scope: str, right: Right) -> Any:
 
     401 without a valid token, 403 without the scope or the right, 404 for an object of another account.
     """
-    authenticate = api_token(scope)
 
-    async def find_object(request: Request, session: Session) -> At[T]:
-        caller = await authenticate(request, session)
-        found = await find(session, caller, str(request.path_params[parameter]), right)
-        return At(request, session, caller, found, datetime.now(UTC))
+    async def find_object(session: AsyncSession, caller: Caller, request: Request) -> T:
+        return await find(session, caller, str(request.path_params[parameter]), right)
 
-    setattr(find_object, ACCESS_ATTRIBUTE, Access(scope, right))
-    return Depends(find_object)
+    return _yield_at(find_object, scope, right)
 
 
 def at_account(scope: str, right: AccountRight = AccountRight.READ) -> Any:
     """Return the dependency that yields `At` the account of the token: 403 without the scope or the right."""
-    authenticate = api_token(scope)
 
-    async def find_account(request: Request, session: Session) -> At[Account]:
-        caller = await authenticate(request, session)
+    async def find_account(session: AsyncSession, caller: Caller, request: Request) -> Account:
         require_account_right(caller, right)
-        return At(request, session, caller, caller.account, datetime.now(UTC))
+        return caller.account
 
-    setattr(find_account, ACCESS_ATTRIBUTE, Access(scope, right))
-    return Depends(find_account)
+    return _yield_at(find_account, scope, right)
 
 
 def at_account_object(
@@ -167,16 +185,31 @@ def at_account_object(
 
     401 without a valid token, 403 without the scope or the right, 404 for an object of another account.
     """
+
+    async def find_object(session: AsyncSession, caller: Caller, request: Request) -> T:
+        require_account_right(caller, right)
+        return await find(session, caller, str(request.path_params[parameter]))
+
+    return _yield_at(find_object, scope, right)
+
+
+def _yield_at(
+    find: Callable[[AsyncSession, Caller, Request], Awaitable[T]], scope: str, right: IntEnum
+) -> Any:
     authenticate = api_token(scope)
 
-    async def find_object(request: Request, session: Session) -> At[T]:
+    async def find_at(request: Request, session: AsyncSession) -> At[T]:
         caller = await authenticate(request, session)
-        require_account_right(caller, right)
-        found = await find(session, caller, str(request.path_params[parameter]))
-        return At(request, session, caller, found, datetime.now(UTC))
+        found = await find(session, caller, request)
+        return At(request, session, caller, found, datetime.now(UTC), find_at)
 
-    setattr(find_object, ACCESS_ATTRIBUTE, Access(scope, right))
-    return Depends(find_object)
+    async def yield_at(request: Request, session: Session) -> At[T]:
+        found = await find_at(request, session)
+        check_after_body(request, found.check_again)
+        return found
+
+    setattr(yield_at, ACCESS_ATTRIBUTE, Access(scope, right))
+    return Depends(yield_at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Reads JSON bodies within limits of size and time, and lists every invalid field."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from fastapi import Request
@@ -25,6 +25,7 @@ async def read_json_body(request: Request, max_bytes: int = _MAX_BYTES) -> bytes
 
     Raises `UnsupportedMediaType` unless the content type is JSON, `PayloadTooLarge` at the first byte over the limit,
     `RequestTimeout` if the body does not arrive within 30 s, and `InvalidInput` if an object has a key twice.
+    What `check_after_body` was given runs as soon as the body is there.
     """
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
@@ -32,12 +33,19 @@ async def read_json_body(request: Request, max_bytes: int = _MAX_BYTES) -> bytes
     if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise UnsupportedMediaType("This operation takes no Content-Encoding.")
     body = await _read_body(request, max_bytes)
+    if (check := getattr(request.state, "check_after_body", None)) is not None:
+        await check()
     try:
         check_keys(body)
     except BadKeys as fault:
         subject = f"The body's key {fault.field!r}" if fault.field else "The body"
         raise InvalidInput(f"{subject} {fault}.", errors=[FieldError(fault.field, str(fault))]) from fault
     return body
+
+
+def check_after_body(request: Request, check: Callable[[], Awaitable[object]]) -> None:
+    """Run `check` after the body of this request: it may take 30 s, and its sender may lose the right meanwhile."""
+    request.state.check_after_body = check
 
 
 async def _read_body(request: Request, max_bytes: int) -> bytes:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from control_api.authentication import actor_of, api_token
 from control_api.document_errors import converting_configuration_faults
 from control_api.idempotency import RouteResponse, respond_idempotently
+from control_api.operations.access import At, at
 from control_api.request_session import Session, end_transaction
 from control_api.requests.deploy_bodies import read_configuration_request
 from control_domain.accounts.operations import Caller
@@ -33,43 +34,39 @@ from control_domain.configurations.runs import (
 from control_domain.configurations.start_run import start_run
 from control_domain.database.public_ids import parse_number
 from control_domain.projects.find import find_project
+from control_domain.tables.projects import Project
 from pipeline_contracts.errors import DeployNotAllowed, FieldError, InvalidInput
 
 router = APIRouter(prefix="/v1/projects/{project}/configuration", tags=["Deploy"])
 
 _Reader = Annotated[Caller, Depends(api_token("deploy:read"))]
 _Writer = Annotated[Caller, Depends(api_token("deploy:write"))]
+_Deploy = Annotated[At[Project], at(find_project, "project", "deploy:write", Right.DEPLOY)]
 
 
 @router.post("/plan")
-async def plan(project: str, request: Request, caller: _Writer, session: Session) -> dict[str, Any]:
+async def plan(at: _Deploy) -> dict[str, Any]:
     """Plan what a document would change, without changing anything."""
-    found = await find_project(session, caller, project, Right.DEPLOY)
-    await end_transaction(session)
-    _, text, bindings = await read_configuration_request(request)
+    _, text, bindings = await at.read_body(read_configuration_request)
     with converting_configuration_faults():
-        planned = await plan_project(session, request.app.state.variable_keys, found, text, bindings)
+        planned = await plan_project(at.session, at.sealing_keys, at.found, text, bindings)
     return {"data": planned.to_json()}
 
 
 @router.post("/reviews", status_code=201)
-async def review(project: str, request: Request, caller: _Writer, session: Session) -> Response:
+async def review(at: _Deploy) -> Response:
     """Freeze a plan for 15 minutes."""
-    found = await find_project(session, caller, project, Right.DEPLOY)
-    await end_transaction(session)
-    body, text, bindings = await read_configuration_request(request)
-    keys = request.app.state.variable_keys
+    body, text, bindings = await at.read_body(read_configuration_request)
 
     async def make() -> RouteResponse:
-        now = datetime.now(UTC)
         with converting_configuration_faults():
-            planned = await plan_project(session, keys, found, text, bindings)
-        created = await create_review(session, keys, found, planned, actor_of(request, caller), now)
-        return 201, {"data": describe_review(created, now)}
+            planned = await plan_project(at.session, at.sealing_keys, at.found, text, bindings)
+        created = await create_review(at.session, at.sealing_keys, at.found, planned, at.actor, at.now)
+        return 201, {"data": describe_review(created, at.now)}
 
     # Keyed: the body contains secrets, and a plain digest of it could be used to check guesses.
-    body_digest = hmac.digest(request.app.state.cursor_key, body, "sha256")
-    return await respond_idempotently(request, session, caller.key, body_digest, make)
+    body_digest = hmac.digest(at.request.app.state.cursor_key, body, "sha256")
+    return await respond_idempotently(at.request, at.session, at.caller.key, body_digest, make)
 
 
 @router.post("/reviews/{review}/apply")

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from control_api.authentication import actor_of, api_token
 from control_api.idempotency import RouteResponse, respond_idempotently
 from control_api.live_logs.stream_log import accepts_event_stream, stream_log
+from control_api.operations.access import At, at
 from control_api.request_session import Session, end_transaction
 from control_api.requests.deploy_bodies import read_promote
 from control_domain.accounts.operations import Caller
@@ -16,6 +17,7 @@ from control_domain.accounts.roles import Right
 from control_domain.database.public_ids import parse_number
 from control_domain.deployments import operations
 from control_domain.deployments.describe import describe_deployment, describe_log
+from control_domain.deployments.find import FoundDeployment, find_deployment_of_caller
 from control_domain.deployments.listing import list_deployments
 from control_domain.paging import DEFAULT_LIMIT, Cursors, Page, read_page
 
@@ -23,6 +25,7 @@ router = APIRouter(tags=["Deploy"])
 
 _Reader = Annotated[Caller, Depends(api_token("deploy:read"))]
 _Writer = Annotated[Caller, Depends(api_token("deploy:write"))]
+_Deploy = Annotated[At[FoundDeployment], at(find_deployment_of_caller, "build", "deploy:write", Right.DEPLOY)]
 
 
 @router.get("/v1/deployments")
@@ -74,17 +77,14 @@ async def roll_back(build: str, request: Request, caller: _Writer, session: Sess
 
 
 @router.post("/v1/deployments/{build}/promote", status_code=202)
-async def promote(build: str, request: Request, caller: _Writer, session: Session) -> Response:
+async def promote(at: _Deploy) -> Response:
     """Queue a deployment of the same build to a later environment."""
-    number = parse_number(build)
-    await operations.find_deployment(session, caller, number, Right.DEPLOY)
-    await end_transaction(session)
-    body, target, note = await read_promote(request)
+    body, target, note = await at.read_body(read_promote)
 
     async def queue() -> RouteResponse:
         queued = await operations.promote(
-            session, caller, number, target, note, actor_of(request, caller), datetime.now(UTC)
+            at.session, at.caller, at.number("build"), target, note, at.actor, at.now
         )
         return 202, {"data": describe_deployment(*queued)}
 
-    return await respond_idempotently(request, session, caller.key, body, queue)
+    return await respond_idempotently(at.request, at.session, at.caller.key, body, queue)

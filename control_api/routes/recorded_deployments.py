@@ -1,6 +1,7 @@
 """`POST /v1/deployments` with an ingest key."""
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -9,7 +10,7 @@ from control_api.authentication import ingest_key
 from control_api.idempotency import RouteResponse, respond_idempotently
 from control_api.request_session import Session, end_transaction
 from control_api.requests.deployment_report import read_report
-from control_api.requests.json_body import read_json_body
+from control_api.requests.json_body import check_after_body, read_json_body
 from control_domain.projects.operations import KeyEnvironment
 from control_domain.recorded_deployments.operations import describe_recorded, record_deployment
 
@@ -23,6 +24,7 @@ async def record(
     """Record a deployment on the environment's timeline: 201 if it is new; 200 if its ID was reported before, with the
     first report unchanged."""
     await end_transaction(session)
+    check_after_body(request, partial(ingest_key, request, session))
     body = await read_json_body(request)
     report = read_report(body)
 

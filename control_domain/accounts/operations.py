@@ -149,6 +149,8 @@ _CALLER = (
         (Membership.account_id == ApiToken.account_id) & (Membership.person_id == ApiToken.person_id),
     )
     .where(ApiToken.digest == bindparam("digest"))
+    # A request that reads its caller a second time has loaded these rows before.
+    .execution_options(populate_existing=True)
 )
 
 
