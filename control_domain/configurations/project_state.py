@@ -92,8 +92,8 @@ _FRESH = {"populate_existing": True}
 async def read_project_state(session: AsyncSession, keys: SealingKeys, project: Project) -> ProjectState:
     """Read the project as far as a configuration document can describe it. The caller has checked the account.
 
-    Changes of variables that wait for a second person's approval are included as if they were approved. Variables have
-    digests only. Raises `CannotOpen`, and `NotFound` if the project was removed in the meantime.
+    Changes of variables that wait in an environment that requires approval are included as if they were approved.
+    Variables have digests only. Raises `CannotOpen`, and `NotFound` if the project was removed in the meantime.
     """
     project, serial = await _read_project(session, project)
     environments = await _read_environments(session, project)
@@ -103,7 +103,7 @@ async def read_project_state(session: AsyncSession, keys: SealingKeys, project: 
         if environment.type == PREVIEW:
             continue
         current, pending = variables.get(environment.id, _Variables(None, ()))
-        values = merge_pending(keys, current, pending, environment.public_id)
+        values = merge_pending(keys, environment, current, pending)
         fields = build_environment_fields(environment, is_locked)
         fields |= build_variable_fields(values, lambda value: keys.digest(value, project.public_id))
         resources.append(CurrentResource(_address(environment.slug), fields))
@@ -115,7 +115,9 @@ async def read_project_state(session: AsyncSession, keys: SealingKeys, project: 
         awaiting_approval=frozenset(
             _address(environment.slug)
             for environment, _ in environments
-            if environment.id in variables and variables[environment.id].pending
+            if environment.variables_need_approval
+            and environment.id in variables
+            and variables[environment.id].pending
         ),
         previews=frozenset(
             environment.slug for environment, _ in environments if environment.type == PREVIEW

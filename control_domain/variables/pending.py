@@ -118,17 +118,23 @@ async def supersede(
 
 
 def merge_pending(
-    keys: SealingKeys, current: VariableSet | None, pending: Iterable[VariableChange], environment_id: str
+    keys: SealingKeys,
+    environment: Environment,
+    current: VariableSet | None,
+    pending: Iterable[VariableChange],
 ) -> dict[str, str]:
     """Return the variables as they will be if every change that waits is approved, in the order of `pending`.
 
-    Raises `CannotOpen`.
+    In an environment that requires no approval any more, these are the current variables: changes that still wait are
+    superseded by the next change. Raises `CannotOpen`.
     """
-    values = open_variables(keys, current, environment_id)
+    values = open_variables(keys, current, environment.public_id)
+    if not environment.variables_need_approval:
+        return values
     for change in pending:
         if change.kind == ChangeKind.REPLACE:
-            values = open_variables(keys, change, environment_id)
+            values = open_variables(keys, change, environment.public_id)
         elif change.kind == ChangeKind.UPDATE:
             removed = frozenset(read_changed_names(change).unset)
-            values = merge_update(values, open_variables(keys, change, environment_id), removed)
+            values = merge_update(values, open_variables(keys, change, environment.public_id), removed)
     return values

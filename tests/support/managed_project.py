@@ -1,6 +1,6 @@
 """A project with people of every role and a repository, which tests change as people do."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +13,7 @@ from control_domain.audit import Actor, list_newest_entries
 from control_domain.database.engine import Sessions
 from control_domain.deployments.decisions import approve_deployment, cancel_deployment, reject_deployment
 from control_domain.deployments.find import FoundDeployment, get_environment
+from control_domain.deployments.inputs import read_deployment_inputs
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.environments.change import (
     NewEnvironment,
@@ -36,7 +37,7 @@ from control_domain.tables.repositories import Repository
 from control_domain.tables.variables import VariableChange
 from control_domain.variables.decisions import decide_variable_change
 from control_domain.variables.dotenv import read_dotenv
-from control_domain.variables.operations import replace_variables
+from control_domain.variables.operations import replace_variables, update_variables
 from control_domain.variables.protection import protect_variables, request_unprotection
 from control_domain.workflows.operations import set_workflow
 from pipeline_contracts.deploy_states import ChangeState
@@ -137,6 +138,19 @@ class ManagedProject:
                 session, self.engines.sealing_keys, target, read_dotenv(text), self.actor(by), NOW
             )
         assert waiting is None
+
+    async def update_variables(
+        self,
+        values: Mapping[str, str],
+        environment: str = "production",
+        by: str = "owner",
+        removed: Sequence[str] = (),
+    ) -> int | None:
+        """Set or remove some variables; return the number of the change if that needs approval."""
+        async with self.engines.sessions() as session, session.begin():
+            target = await self.read_target(session, environment)
+            keys, actor = self.engines.sealing_keys, self.actor(by)
+            return await update_variables(session, keys, target, values, removed, actor, NOW)
 
     async def protect_variables(self, *names: str, environment: str = "production") -> None:
         """Give previews no copies of these variables."""
@@ -244,6 +258,14 @@ class ManagedProject:
             await approve_deployment(
                 session, deployment, get_environment(found), person, revision, actor, NOW, digest
             )
+
+    async def read_digest(self, number: int) -> str:
+        """Return the digest of what the deployment would run now."""
+        async with self.engines.sessions() as session:
+            deployment = await session.get_one(Deployment, number)
+            environment = (await self.read_target(session)).environment
+            inputs = await read_deployment_inputs(session, deployment, environment, deployment.revision)
+        return inputs.digest()
 
     async def reject(self, number: int, by: str = "maintainer") -> None:
         """Reject a deployment that waits."""

@@ -10,7 +10,7 @@ from control_domain.configurations.steps.step_context import StepContext, StepFa
 from control_domain.projects.find import DeployTarget
 from control_domain.tables.projects import Environment
 from control_domain.variables.dotenv import MAX_VARIABLES
-from control_domain.variables.operations import replace_variables, update_variables
+from control_domain.variables.operations import update_variables
 from control_domain.variables.pending import OF_VALUES, find_pending_changes, merge_pending
 from control_domain.variables.versions import find_newest_variables, merge_update
 
@@ -20,11 +20,11 @@ def is_variable(change: Change) -> bool:
 
 
 async def read_newest_variables(context: StepContext, environment: Environment) -> dict[str, str]:
-    """Return the locked environment's variables with the changes that wait for a second person's approval.
+    """Return the locked environment's variables, if it requires approval with the changes that wait for it.
     Raises `CannotOpen`."""
     pending = await find_pending_changes(context.session, environment, OF_VALUES)
     newest = await find_newest_variables(context.session, environment)
-    return merge_pending(context.keys, newest, pending, environment.public_id)
+    return merge_pending(context.keys, environment, newest, pending)
 
 
 def digest_variables(context: StepContext, values: Mapping[str, str]) -> dict[str, Value]:
@@ -51,13 +51,11 @@ async def set_variables(
             f"{context.resource_name} would have {len(merged)} variables, and may have {MAX_VARIABLES}: delete some "
             "that are there already, and make a new review."
         )
-    if target.environment.variables_need_approval:
-        # Only the changes of this configuration: an approval of them covers nothing that others have proposed.
-        await update_variables(
-            context.session, context.keys, target, values_set, removed, context.actor, context.now
-        )
-    else:
-        await replace_variables(context.session, context.keys, target, merged, context.actor, context.now)
+    # Only the changes of this configuration: an approval covers nothing that others have proposed, and the authors of
+    # all other variables stay known.
+    await update_variables(
+        context.session, context.keys, target, values_set, removed, context.actor, context.now
+    )
 
 
 def _value(context: StepContext, change: Change) -> str:

@@ -68,6 +68,16 @@ async def _make_project(configured: ChangedProject) -> _NewProject:
     return _NewProject(configured, project)
 
 
+def _leaves_variables_waiting(plan: Plan) -> bool:
+    """Return True if the plan turns the approval of variables off that its own variables wait for."""
+    return any(
+        any(change.field == "approval.variables" and change.before is True for change in action.changes)
+        and any(change.field.startswith("variables.") for change in action.changes)
+        for action in plan.actions
+        if action.verb == "update"
+    )
+
+
 @given(data=st.data())
 @settings(max_examples=EXAMPLES // 3, deadline=None, suppress_health_check=list(HealthCheck))
 async def test_random_projects_become_what_the_document_describes(
@@ -80,6 +90,10 @@ async def test_random_projects_become_what_the_document_describes(
         plan = project.plan(document, state)
         await project.apply_step(plan)
         after = await project.read()
+        if _leaves_variables_waiting(plan):
+            # Without the gate that they wait for, the next application sets them.
+            await project.apply_step(project.plan(document, after))
+            after = await project.read()
         # The same document once more changes nothing, and nobody has touched what it leaves out.
         assert project.plan(document, after).actions == []
         wanted = apply_in_memory(state, plan).resources

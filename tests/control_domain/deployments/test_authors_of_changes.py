@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import pytest
 
-from control_domain.deployments.inputs import read_deployment_inputs
 from control_domain.tables.deployments import Deployment
 from pipeline_contracts.errors import SecondPersonRequired
 from tests.support.managed_project import NOW, REVISION, ManagedProject
@@ -17,17 +16,8 @@ async def _wait(managed: ManagedProject) -> int:
     return await managed.queue("deployer", revision=REVISION)
 
 
-async def _read_digest(managed: ManagedProject, number: int) -> str:
-    """Return the digest of what the deployment would run now."""
-    async with managed.engines.sessions() as session:
-        deployment = await session.get_one(Deployment, number)
-        environment = (await managed.read_target(session)).environment
-        inputs = await read_deployment_inputs(session, deployment, environment, deployment.revision)
-    return inputs.digest()
-
-
 async def _approve(managed: ManagedProject, number: int, by: str = "maintainer") -> None:
-    await managed.approve(number, by, digest=await _read_digest(managed, number))
+    await managed.approve(number, by, digest=await managed.read_digest(number))
 
 
 async def test_who_set_the_workflow(managed: ManagedProject) -> None:

@@ -52,7 +52,7 @@ async def test_an_environment_is_created_with_all_fields(configured: ChangedProj
     settings = {name: value for name, value in said.items() if name not in ("locked", "variables.A")}
     assert await configured.audited() == [
         ("environment.create", {"project": configured.project.public_id, "slug": "staging", **settings}),
-        ("variables.replace", {"names": ["A"]}),
+        ("variables.update", {"names": ["A"], "removed": []}),
         ("environment.lock", {"reason": "Locked by the configuration."}),
     ]
     (_, subject, person, source, _), *_ = await configured.managed.read_audit_log()

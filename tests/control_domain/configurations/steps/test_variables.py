@@ -13,8 +13,9 @@ from control_domain.variables.dotenv import MAX_VARIABLES
 from control_domain.variables.operations import replace_variables
 from control_domain.variables.versions import find_newest_variables, open_variables
 from pipeline_contracts.deploy_states import ChangeState
+from pipeline_contracts.errors import SecondPersonRequired
 from tests.support.changed_project import PRODUCTION, STAGING, ChangedProject
-from tests.support.managed_project import NOW
+from tests.support.managed_project import NOW, REVISION
 
 A, B, C = (("environments", "production", "variables", name) for name in "ABC")
 
@@ -51,7 +52,7 @@ async def test_setting_variables_keeps_the_omitted_ones(configured: ChangedProje
     action = await configured.plan_one(PRODUCTION, said)
     assert await configured.apply_step(action) == Publications()
     assert list((await _values(configured)).items()) == [("B", "1"), ("A", "two"), ("D", "1"), ("C", "")]
-    assert await configured.audited() == [("variables.replace", {"names": ["A", "B", "C", "D"]})]
+    assert await configured.audited() == [("variables.update", {"names": ["A", "C"], "removed": []})]
     async with configured.managed.engines.sessions() as session:
         newest = (
             (await session.execute(select(VariableSet).order_by(VariableSet.id.desc()))).scalars().first()
@@ -60,6 +61,19 @@ async def test_setting_variables_keeps_the_omitted_ones(configured: ChangedProje
     deployer = configured.managed.people["deployer"].id
     assert (newest.version, newest.count, newest.set_by_id) == (2, 4, deployer)
     await configured.repeated(action)
+
+
+async def test_authors_of_the_omitted_variables_stay_authors(configured: ChangedProject) -> None:
+    managed = configured.managed
+    await managed.change_environment(deploys_need_approval=True)
+    number = await managed.queue("deployer", revision=REVISION)
+    await managed.update_variables({"KEPT": "1"}, by="maintainer")
+    await configured.plan_and_apply(PRODUCTION, {"variables.A": configured.secret("1")})
+    assert await _values(configured) == {"KEPT": "1", "A": "1"}
+    digest = await managed.read_digest(number)
+    with pytest.raises(SecondPersonRequired, match="Maintainer has changed the variables"):
+        await managed.approve(number, "maintainer", digest=digest)
+    await managed.approve(number, "owner", digest=digest)
 
 
 async def test_variables_are_removed(configured: ChangedProject) -> None:
@@ -193,6 +207,29 @@ async def test_new_variables_wait_beside_those_awaiting_approval(configured: Cha
     digests = {name: configured.secret(value) for name, value in (("A", "2"), ("C", "2"), ("D", "3"))}
     planned = await configured.fields(PRODUCTION) or {}
     assert {name: planned.get(f"variables.{name}") for name in "ABCD"} == {**digests, "B": None}
+
+
+@pytest.mark.both_databases
+async def test_changes_that_wait_without_a_gate_never_go_live(configured: ChangedProject) -> None:
+    await _set(configured, "A=1")
+    await configured.plan_and_apply(PRODUCTION, {"approval.variables": True})
+    await configured.managed.propose_variables("A=2\nC=2")
+    await configured.plan_and_apply(PRODUCTION, {"approval.variables": False})
+    fields = await configured.fields(PRODUCTION) or {}
+    assert fields["variables.A"] == configured.secret("1")
+    assert "variables.C" not in fields
+    await configured.plan_and_apply(PRODUCTION, {"variables.D": configured.secret("3")})
+    assert await _values(configured) == {"A": "1", "D": "3"}
+    assert [state for state, _, _ in await _waiting(configured)] == ["superseded"]
+
+
+async def test_a_gate_turned_off_since_the_plan_fails_the_step(configured: ChangedProject) -> None:
+    await _set(configured, "A=1")
+    await configured.plan_and_apply(PRODUCTION, {"approval.variables": True})
+    await configured.managed.propose_variables("A=2")
+    action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("3")})
+    await configured.managed.change_environment(variables_need_approval=False)
+    assert "variables.A" in await configured.refused(action)
 
 
 async def test_a_change_rejected_since_the_plan_fails_the_step(configured: ChangedProject) -> None:
