@@ -5,12 +5,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import orjson
 from fastapi import Request, Response
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.statements import insert_if_absent
+from control_domain.published_keys import ChangedKeys
 from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.tables.idempotency import RETENTION, IdempotentResponse
 from pipeline_contracts.errors import FieldError, InvalidInput, Unavailable
@@ -31,6 +33,7 @@ async def respond_idempotently(
     make: Callable[[], Awaitable[RouteResponse]],
     *,
     seal: SealingKeys | None = None,
+    changed_keys: ChangedKeys | None = None,
 ) -> Response:
     """Return the response of `make`, or the stored response of the first request with the same `Idempotency-Key`.
 
@@ -39,8 +42,9 @@ async def respond_idempotently(
     stored. Without a key `make` is called each time.
 
     `caller` identifies who chose the key; keys of different callers are independent. With `seal`, the response is
-    stored sealed, because it contains a secret. Raises `InvalidInput` for an invalid key or one that was used for
-    another request, and the exceptions of `make`.
+    stored sealed, because it contains a secret. `make` adds to `changed_keys` what the edges have to learn after the
+    commit; a stored response adds it again, because it is unknown whether they did. Raises `InvalidInput` for an
+    invalid key or one that was used for another request, and the exceptions of `make`.
     """
     keys = request.headers.getlist(_HEADER)
     if not keys:
@@ -50,12 +54,15 @@ async def respond_idempotently(
     now = datetime.now(UTC)
     digest = hashlib.sha256(f"{request.method} {request.url.path}\0".encode() + body).digest()
     if not await _claim_key(session, caller, key, digest, now):
-        return await _stored_response(session, caller, key, digest, seal)
+        return await _stored_response(session, caller, key, digest, seal, changed_keys)
     status, document = await make()
     content = orjson.dumps(document)
     stored = content if seal is None else _seal(content, seal, caller, key)
     row = (IdempotentResponse.caller == caller) & (IdempotentResponse.key == key)
-    await session.execute(update(IdempotentResponse).where(row).values(status=status, body=stored))
+    changed = msgspec.json.encode(changed_keys) if changed_keys else None
+    await session.execute(
+        update(IdempotentResponse).where(row).values(status=status, body=stored, changed_keys=changed)
+    )
     return _json_response(status, content)
 
 
@@ -107,7 +114,12 @@ async def _claim_key(session: AsyncSession, caller: str, key: str, digest: bytes
 
 
 async def _stored_response(
-    session: AsyncSession, caller: str, key: str, digest: bytes, seal: SealingKeys | None
+    session: AsyncSession,
+    caller: str,
+    key: str,
+    digest: bytes,
+    seal: SealingKeys | None,
+    changed_keys: ChangedKeys | None,
 ) -> Response:
     query = select(IdempotentResponse).where(
         IdempotentResponse.caller == caller, IdempotentResponse.key == key
@@ -121,6 +133,8 @@ async def _stored_response(
     content = row.body or b""
     if seal is not None:
         content = _open(content, seal, caller, key)
+    if changed_keys is not None and row.changed_keys is not None:
+        changed_keys.add(msgspec.json.decode(row.changed_keys, type=ChangedKeys))
     response = _json_response(row.status or 200, content)
     response.headers["Idempotent-Replayed"] = "true"
     return response

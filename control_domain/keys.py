@@ -1,5 +1,6 @@
 """Ingest, monitor and API keys: whether a key is live, and its entry in the key directory."""
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Protocol
@@ -12,6 +13,8 @@ from pipeline_contracts.errors import StorageUnavailable, invalid_field
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
+
+logger = logging.getLogger(__name__)
 
 _LONGEST_LIFE = timedelta(days=3650)
 
@@ -71,18 +74,21 @@ def make_key_entry(
     )
 
 
-async def revoke_published_keys(
-    directory: KeyDirectory, digests: Sequence[bytes], response: dict[str, Any]
-) -> None:
+async def revoke_published_keys(directory: KeyDirectory, digests: Sequence[bytes]) -> None:
     """Revoke the keys in the key directory; no edge accepts them after 5 s. Call this after the commit.
 
-    Adds a `warning` to `response` if the key directory cannot be reached.
+    If the key directory cannot be reached, the edges learn it from the next publication of all keys.
     """
     try:
         for digest in digests:
             await directory.revoke(digest)
     except StorageUnavailable as error:
-        response["warning"] = (
-            f"The edges could not be informed: {error} They go on as before until a control plane publishes all "
-            "keys again, within a minute after Redis is back."
-        )
+        logger.warning("%s", describe_uninformed_edges(str(error)))
+
+
+def describe_uninformed_edges(cause: str) -> str:
+    """Say that a change was made, but has not reached the edges yet. `cause`: a sentence that says why."""
+    return (
+        f"The edges could not be informed: {cause} They go on as before until a control plane publishes all keys "
+        "again, within a minute after Redis and the database answer again."
+    )

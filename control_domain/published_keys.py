@@ -1,13 +1,61 @@
 """Publishes keys and sites to the key directory, from which the edges read them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from control_domain.database.engine import Sessions
 from control_domain.monitors.operations import live_monitor_keys
 from control_domain.projects.operations import live_ingest_keys
 from control_domain.sites.operations import live_sites
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry, ReadEntries
+
+
+class ChangedKeys(Struct):
+    """What a transaction has changed that the edges have to learn after its commit."""
+
+    keys: list[bytes] = field(default_factory=list)
+    """Digests of keys and tracker IDs that were created or changed."""
+    sites: list[int] = field(default_factory=list)
+    """IDs of the sites among them."""
+    revoked: list[bytes] = field(default_factory=list)
+    """Digests of keys and tracker IDs that were revoked or removed: none becomes valid again."""
+
+    def __bool__(self) -> bool:
+        return bool(self.keys or self.sites or self.revoked)
+
+    def add(self, other: "ChangedKeys") -> None:
+        """Add the keys of `other`."""
+        self.keys += other.keys
+        self.sites += other.sites
+        self.revoked += other.revoked
+
+
+async def publish_changes(
+    sessions: Sessions, directory: KeyDirectory, changed: ChangedKeys, now: datetime
+) -> None:
+    """Bring the entries of these keys in the key directory to what the database has now.
+
+    What was committed last is valid, also if other changes of the same keys are published at the same time. Raises
+    `StorageUnavailable` and what the database raises.
+    """
+    # Without the database, which may be away now.
+    for digest in changed.revoked:
+        await directory.revoke(digest)
+
+    async def read() -> Sequence[KeyEntry]:
+        async with sessions() as session:
+            entries: list[KeyEntry] = []
+            if changed.keys:
+                entries += await live_ingest_keys(session, now, changed.keys)
+                entries += await live_monitor_keys(session, now, changed.keys)
+            for site in changed.sites:
+                entries += await live_sites(session, site)
+            return entries
+
+    if changed.keys or changed.sites:
+        await _publish_until_current(directory, read, changed.keys)
 
 
 async def publish_keys(sessions: Sessions, directory: KeyDirectory, now: datetime) -> int:
@@ -37,32 +85,29 @@ async def republish_account(
     await _publish_until_current(directory, lambda: _read_entries(sessions, now, account_id))
 
 
-async def republish_site(sessions: Sessions, directory: KeyDirectory, site_id: int) -> None:
-    """Publish a site again, after its domains were changed.
+async def _publish_until_current(
+    directory: KeyDirectory, read: ReadEntries, digests: Collection[bytes] = ()
+) -> None:
+    """Publish what `read` returns, and revoke those of `digests` that it does not return, until nothing changes.
 
     Two changes may be published in the other order than they were committed, so the last one to publish has to read
-    what is current. Raises `StorageUnavailable` and what the database raises.
+    what is current.
     """
-
-    async def read() -> Sequence[KeyEntry]:
-        async with sessions() as session:
-            return await live_sites(session, site_id)
-
-    await _publish_until_current(directory, read)
-
-
-async def _publish_until_current(directory: KeyDirectory, read: ReadEntries) -> None:
-    """Publish what `read` returns, until it returns what was published."""
-    published: dict[bytes, KeyEntry] = {}
+    published: dict[bytes, KeyEntry | None] = {}
     while True:
-        entries = {entry.digest: entry for entry in await read()}
         # A key that was revoked after the read may have been published again, so read once more after each pass.
-        revoked = published.keys() - entries.keys()
-        changed = [entry for entry in entries.values() if published.get(entry.digest) != entry]
-        if not revoked and not changed:
+        entries: dict[bytes, KeyEntry | None] = dict.fromkeys([*published, *digests])
+        entries.update((entry.digest, entry) for entry in await read())
+        changed = {
+            digest: entry
+            for digest, entry in entries.items()
+            if digest not in published or published[digest] != entry
+        }
+        if not changed:
             return
-        for entry in changed:
-            await directory.publish(entry)
-        for digest in revoked:
-            await directory.revoke(digest)
+        for digest, entry in changed.items():
+            if entry is None:
+                await directory.revoke(digest)
+            else:
+                await directory.publish(entry)
         published = entries

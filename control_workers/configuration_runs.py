@@ -27,8 +27,8 @@ from control_domain.configurations.steps.step_context import Publications, StepF
 from control_domain.database.engine import Sessions
 from control_domain.database.errors import DatabaseUnavailable, is_schema_outdated
 from control_domain.projects.operations import lock_project_row
+from control_domain.published_keys import ChangedKeys, publish_changes
 from control_domain.sealing import CannotOpen, Sealed, SealingKeys
-from control_domain.sites.operations import live_sites
 from control_domain.tables.configuration import RunStep
 from control_domain.tables.projects import Project
 from control_workers.configuration_leases import LeaseHolder, LeaseLost, release_all_leases
@@ -225,12 +225,8 @@ class ConfigurationRunWorker:
 
     async def _publish(self, publications: Publications) -> None:
         """Publish the keys that one step has changed, each alone: a list of all keys would cost far more."""
-        async with self._sessions() as session:
-            entries = [entry for site in publications.sites for entry in await live_sites(session, site)]
-        for entry in entries:
-            await self._directory.publish(entry)
-        for digest in publications.revoke:
-            await self._directory.revoke(digest)
+        changed = ChangedKeys(sites=[*publications.sites], revoked=[*publications.revoke])
+        await publish_changes(self._sessions, self._directory, changed, datetime.now(UTC))
 
     async def _finish_step(
         self, run_id: int, started: _StartedStep, to: StepStatus, error: str | None

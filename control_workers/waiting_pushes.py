@@ -103,7 +103,7 @@ class WaitingPushWorker:
         except (Problem, ForbiddenTransition) as error:
             logger.info("a preview cannot be removed yet: %s", error)
             return
-        await revoke_published_keys(self._directory, removed.digests, {})
+        await revoke_published_keys(self._directory, removed.digests)
 
     async def _delete_old_deliveries(self) -> None:
         async with self._sessions() as session, session.begin():

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from control_domain.audit import Actor
-from control_domain.published_keys import republish_site
+from control_domain.published_keys import ChangedKeys, publish_changes
 from control_domain.sites.manage_goals import add_goal
 from control_domain.sites.manage_sites import lock_site, update_site
 from control_domain.sites.operations import find_sites, list_goals
@@ -77,7 +77,8 @@ async def _prepare_site(engines: Engines, site_id: int, origin: str) -> None:
         for name, event in _GOALS.items():
             if name not in known:
                 await add_goal(session, site, name, event, None, _ACTOR, now)
-    await republish_site(engines.sessions, engines.directory, site_id)
+    changed = ChangedKeys(sites=[site_id])
+    await publish_changes(engines.sessions, engines.directory, changed, datetime.now(UTC))
 
 
 async def _append_past_visits(log: EventLog, site_id: int) -> None:

@@ -33,7 +33,7 @@ from control_domain.monitors.describe_keys import (
 )
 from control_domain.monitors.find import FoundHeartbeat, find_heartbeat
 from control_domain.monitors.monitor_keys import add_monitor_key
-from control_domain.monitors.operations import HeartbeatSettings, get_settings, live_monitor_keys
+from control_domain.monitors.operations import HeartbeatSettings, get_settings
 from control_domain.monitors.ping_keys import add_ping_key
 from control_domain.monitors.settings import (
     Cron,
@@ -129,8 +129,7 @@ async def create_heartbeat(
     found = await manage_heartbeats.add_heartbeat(at.session, at.found, settings, at.actor, at.now)
     key, secret = await add_monitor_key(at.session, found, None, at.actor, at.now)
     ping_key = await add_ping_key(at.session, found, at.sealing_keys, at.actor, at.now)
-    for key_id in (key.id, ping_key.row.id):
-        at.publish_after_commit(await live_monitor_keys(at.session, at.now, key_id))
+    at.publish_after_commit([key.digest, ping_key.row.digest])
     return {
         **describe_heartbeat(found),
         "key": describe_new_monitor_key(key, secret, at.now),

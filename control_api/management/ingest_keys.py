@@ -14,7 +14,6 @@ from control_domain.keys import ExpiresAt
 from control_domain.projects import ingest_keys
 from control_domain.projects.find import DeployTarget, find_environment
 from control_domain.projects.ingest_keys import CreatedIngestKey, IngestKeyDocument, describe_ingest_key
-from control_domain.projects.operations import live_ingest_keys
 from pipeline_contracts.errors import Conflict
 
 operations = OperationRouter("Monitoring")
@@ -55,7 +54,7 @@ async def create_ingest_key(
     answer has the secret, which is not shown again.
     """
     key, secret = await ingest_keys.add_ingest_key(at.session, at.found, body.expires_at, at.actor, at.now)
-    at.publish_after_commit(await live_ingest_keys(at.session, at.now, key.id))
+    at.publish_after_commit([key.digest])
     return {**describe_ingest_key(key, at.found.environment.public_id, at.now), "key": secret}
 
 

@@ -21,7 +21,6 @@ from control_domain.monitors.describe_keys import (
     describe_ping_key,
 )
 from control_domain.monitors.find import FoundHeartbeat, FoundQueue, find_heartbeat, find_queue
-from control_domain.monitors.operations import live_monitor_keys
 from pipeline_contracts.errors import Conflict
 
 operations = OperationRouter("Monitoring")
@@ -122,7 +121,7 @@ async def create_ping_key(at: _ChangeHeartbeat) -> PingKeyDocument:
     The other keys keep working.
     """
     key = await ping_keys.add_ping_key(at.session, at.found, at.sealing_keys, at.actor, at.now)
-    at.publish_after_commit(await live_monitor_keys(at.session, at.now, key.row.id))
+    at.publish_after_commit([key.row.digest])
     return describe_ping_key(key, at.now)
 
 
@@ -149,7 +148,7 @@ async def _list_keys(
 
 async def _create_key(at: At[FoundHeartbeat] | At[FoundQueue], body: CreateMonitorKey) -> CreatedMonitorKey:
     key, secret = await monitor_keys.add_monitor_key(at.session, at.found, body.expires_at, at.actor, at.now)
-    at.publish_after_commit(await live_monitor_keys(at.session, at.now, key.id))
+    at.publish_after_commit([key.digest])
     return describe_new_monitor_key(key, secret, at.now)
 
 

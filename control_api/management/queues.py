@@ -23,7 +23,6 @@ from control_domain.monitors.describe import (
 from control_domain.monitors.describe_keys import CreatedQueue, describe_new_monitor_key
 from control_domain.monitors.find import FoundQueue, find_queue
 from control_domain.monitors.monitor_keys import add_monitor_key
-from control_domain.monitors.operations import live_monitor_keys
 from control_domain.monitors.settings import MonitorName
 from control_domain.projects.find import DeployTarget, find_environment
 from control_domain.tables.accounts import Account
@@ -84,7 +83,7 @@ async def create_queue(
     """
     found = await manage_queues.add_queue(at.session, at.found, body.name, at.actor, at.now)
     key, secret = await add_monitor_key(at.session, found, None, at.actor, at.now)
-    at.publish_after_commit(await live_monitor_keys(at.session, at.now, key.id))
+    at.publish_after_commit([key.digest])
     return {**describe_queue(found, {}), "key": describe_new_monitor_key(key, secret, at.now)}
 
 

@@ -1,7 +1,6 @@
 """Settings of sites: `/v1/analytics/sites/{site}`. The list of sites and the reports are in `control_api/routes/`."""
 
 from datetime import timedelta
-from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -15,7 +14,6 @@ from control_api.operations.bodies import json_body
 from control_api.operations.router import OperationRouter
 from control_domain.accounts.roles import Right
 from control_domain.projects.find import find_project
-from control_domain.published_keys import republish_site
 from control_domain.sites import manage_sites
 from control_domain.sites.describe import (
     Received,
@@ -27,9 +25,11 @@ from control_domain.sites.describe import (
     describe_site_settings,
 )
 from control_domain.sites.manage_sites import find_site, lock_site
-from control_domain.sites.operations import SiteWithProject, live_sites, remove_site
+from control_domain.sites.operations import SiteWithProject, remove_site
 from control_domain.sites.settings import Domains, SiteChanges, SiteName, Timezone
 from control_domain.tables.projects import Project
+from control_domain.tables.sites import Site
+from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.errors import Conflict, NameTaken, StorageUnavailable
 
 operations = OperationRouter("Analytics")
@@ -71,7 +71,7 @@ async def create_site(
     found = await manage_sites.add_site(
         at.session, at.found, body.name, body.domains, body.timezone, at.actor, at.now
     )
-    at.publish_after_commit(await live_sites(at.session, found.site.id))
+    _publish_after_commit(at, found.site)
     return describe_site_settings(found)
 
 
@@ -110,8 +110,7 @@ async def update_site(
     await manage_sites.update_site(at.session, at.found, changes, at.actor, at.now)
     if body.domains is not None:
         # Also if they are the same: the edges may not have been informed the first time.
-        sessions = at.request.app.state.sessions
-        at.after_commit.append(partial(republish_site, sessions, at.directory, at.found.site.id))
+        _publish_after_commit(at, at.found.site)
     return describe_site_settings(at.found)
 
 
@@ -124,3 +123,7 @@ async def delete_site(at: _Change) -> RemovedSite:
     """
     at.revoke_after_commit(await remove_site(at.session, at.found, at.actor, at.now))
     return describe_removed_site(at.found)
+
+
+def _publish_after_commit(at: At[Any], site: Site) -> None:
+    at.publish_after_commit([digest_credential(site.public_id)], [site.id])

@@ -27,10 +27,11 @@ from control_domain.accounts.roles import AccountRight, Right
 from control_domain.audit import Actor
 from control_domain.database.public_ids import parse_number
 from control_domain.paging import Cursors
+from control_domain.published_keys import ChangedKeys, publish_changes
 from control_domain.sealing import SealingKeys
 from control_domain.tables.accounts import Account
 from storage_backends.column_store.interface import ColumnStore
-from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
+from storage_backends.key_directory.interface import KeyDirectory
 
 T = TypeVar("T")
 B = TypeVar("B")
@@ -53,9 +54,8 @@ class At(Generic[T]):
     now: datetime
     find_again: "Callable[[Request, AsyncSession], Awaitable[At[T]]]"
     """Authenticates the caller, and finds the object, as at the beginning of the request."""
-    after_commit: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
-    """Called after the transaction is committed, such as to publish a key. If one raises `StorageUnavailable`, the
-    response has a `warning`."""
+    changed_keys: ChangedKeys = field(default_factory=ChangedKeys)
+    """What the edges learn after the commit. If they cannot be informed, the response has a `warning`."""
 
     @property
     def account(self) -> Account:
@@ -98,24 +98,19 @@ class At(Generic[T]):
         """Raise `PreconditionFailed` if `If-Match` names other settings than these, which are locked."""
         check_if_match(self.request, settings)
 
-    def publish_after_commit(self, entries: Sequence[KeyEntry]) -> None:
-        """Publish these keys to the edges after the commit."""
-
-        async def publish() -> None:
-            for entry in entries:
-                await self.directory.publish(entry)
-
-        self.after_commit.append(publish)
+    def publish_after_commit(self, digests: Sequence[bytes], sites: Sequence[int] = ()) -> None:
+        """Publish these keys to the edges after the commit. `sites`: the IDs of the sites whose trackers they are."""
+        self.changed_keys.add(ChangedKeys([*digests], [*sites]))
 
     def revoke_after_commit(self, digests: Sequence[bytes]) -> None:
         """Revoke these keys at the edges, which accept none of them 5 s after the commit."""
+        self.changed_keys.add(ChangedKeys(revoked=[*digests]))
 
-        async def revoke() -> None:
-            for digest in digests:
-                await self.directory.revoke(digest)
-
-        if digests:
-            self.after_commit.append(revoke)
+    async def publish_changes(self) -> None:
+        """Inform the edges of the keys that were changed. Raises `StorageUnavailable` and what the database raises."""
+        if self.changed_keys:
+            sessions = self.request.app.state.sessions
+            await publish_changes(sessions, self.directory, self.changed_keys, self.now)
 
     async def end_transaction(self) -> None:
         """Commit before a slow operation; loaded objects stay readable."""

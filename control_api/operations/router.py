@@ -3,6 +3,7 @@ envelope, `ETag`, `Idempotency-Key` and what the OpenAPI document says about the
 
 import hmac
 import inspect
+import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any, Generic, TypeVar, get_args, get_origin
 import msgspec
 import orjson
 from fastapi import APIRouter, Request, Response
+from sqlalchemy.exc import SQLAlchemyError
 
 from control_api.idempotency import RouteResponse, respond_idempotently
 from control_api.operations.access import ACCESS_ATTRIBUTE, Access, At
@@ -19,7 +21,10 @@ from control_api.operations.pages import PageOf
 from control_api.operations.queries import QUERY_ATTRIBUTE, NoQuery, read_query
 from control_api.operations.versions import make_etag
 from control_api.request_session import end_transaction
+from control_domain.keys import describe_uninformed_edges
 from pipeline_contracts.errors import Problem, StorageUnavailable
+
+logger = logging.getLogger(__name__)
 
 D = TypeVar("D")
 H = TypeVar("H", bound=Callable[..., Awaitable[Any]])
@@ -237,6 +242,7 @@ def _make_endpoint(
             _body_digest(request),
             make,
             seal=at.sealing_keys if is_secret else None,
+            changed_keys=at.changed_keys,
         )
         return await _finish(at, response, headers)
 
@@ -263,20 +269,20 @@ def _body_digest(request: Request) -> bytes:
 
 
 async def _finish(at: At[Any] | None, response: Response, headers: Mapping[str, str]) -> Response:
-    """Commit, run what follows the commit, and add to the response a `warning` if that failed."""
+    """Commit, inform the edges of changed keys, and add to the response a `warning` if they could not be informed."""
     response.headers.update(headers)
-    if at is None or not at.after_commit:
+    if at is None or not at.changed_keys:
         return response
     await end_transaction(at.session)
     try:
-        for callback in at.after_commit:
-            await callback()
-    except StorageUnavailable as error:
-        warning = (
-            f"The edges could not be informed: {error} They go on as before until a control plane publishes all keys "
-            "again, within a minute after Redis is back."
-        )
-        return _json(response.status_code, {**orjson.loads(response.body), "warning": warning}, headers)
+        await at.publish_changes()
+    except (StorageUnavailable, SQLAlchemyError) as error:
+        # It is committed: no failure may be answered as one of the request.
+        logger.warning("the edges could not be informed: %s", type(error).__name__)
+        cause = str(error) if isinstance(error, StorageUnavailable) else "The database does not answer now."
+        document = {**orjson.loads(response.body), "warning": describe_uninformed_edges(cause)}
+        response.body = orjson.dumps(document)
+        response.headers["Content-Length"] = str(len(response.body))
     return response
 
 

@@ -144,7 +144,7 @@ async def _handle_delivery(request: Request, session: AsyncSession, hook: _Hook)
         outcome = await receive_delivery(session, delivery, request.app.state.variable_keys, actor, now)
     if outcome.removed_key_digests and request.app.state.key_directory is not None:
         # If this fails, the edges learn it from the next publication of all keys.
-        await revoke_published_keys(request.app.state.key_directory, outcome.removed_key_digests, {})
+        await revoke_published_keys(request.app.state.key_directory, outcome.removed_key_digests)
     body = orjson.dumps(outcome.to_document())
     return Response(body, outcome.http_status, media_type="application/json")
 

@@ -1,6 +1,6 @@
 """Creates heartbeats, queues and their keys."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -105,9 +105,13 @@ async def create_monitor_key(
 
 
 async def live_monitor_keys(
-    session: AsyncSession, now: datetime, key_id: int | None = None, *, account_id: int | None = None
+    session: AsyncSession,
+    now: datetime,
+    digests: Collection[bytes] | None = None,
+    *,
+    account_id: int | None = None,
 ) -> Sequence[KeyEntry]:
-    """Return the valid monitor keys, all, of this ID or of an account, as entries for the edges."""
+    """Return the valid monitor keys, all, of these digests or of an account, as entries for the edges."""
     # Account scope: the edges need the keys of every account.
     environment_id = func.coalesce(Heartbeat.environment_id, Queue.environment_id)
     query = (
@@ -119,8 +123,8 @@ async def live_monitor_keys(
         .join(Account, Account.id == Project.account_id)
         .where(MonitorKey.revoked_at.is_(None))
     )
-    if key_id is not None:
-        query = query.where(MonitorKey.id == key_id)
+    if digests is not None:
+        query = query.where(MonitorKey.digest.in_(digests))
     if account_id is not None:
         query = query.where(Account.id == account_id)
     return [

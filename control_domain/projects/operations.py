@@ -1,6 +1,6 @@
 """Operations on projects, their roles, environments and ingest keys."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -112,9 +112,13 @@ async def find_environment_by_key(
 
 
 async def live_ingest_keys(
-    session: AsyncSession, now: datetime, key_id: int | None = None, *, account_id: int | None = None
+    session: AsyncSession,
+    now: datetime,
+    digests: Collection[bytes] | None = None,
+    *,
+    account_id: int | None = None,
 ) -> Sequence[KeyEntry]:
-    """Return the directory entries of all live ingest keys, or only of one key or account."""
+    """Return the directory entries of all live ingest keys, or only of these digests or of an account."""
     # Account scope: the edges need the keys of every account.
     query = (
         select(IngestKey, Environment.public_id, Project.public_id, Account)
@@ -123,8 +127,8 @@ async def live_ingest_keys(
         .join(Account, Account.id == Project.account_id)
         .where(IngestKey.revoked_at.is_(None))
     )
-    if key_id is not None:
-        query = query.where(IngestKey.id == key_id)
+    if digests is not None:
+        query = query.where(IngestKey.digest.in_(digests))
     if account_id is not None:
         query = query.where(Account.id == account_id)
     return [

@@ -65,7 +65,7 @@ class ObjectAdder:
             number = (
                 await session.execute(select(IngestKey.id).where(IngestKey.digest == digest))
             ).scalar_one()
-            entries = await live_ingest_keys(session, now, number)
+            entries = await live_ingest_keys(session, now, [digest])
         await self._publish(entries)
         return AddedKey(number, secret)
 
@@ -98,7 +98,7 @@ class ObjectAdder:
         owner = {f"{kind}_id": number}
         async with self.sessions() as session, session.begin():
             key = AddedKey(*await create_monitor_key(session, now, **owner))
-            entries = await live_monitor_keys(session, now, key.id)
+            entries = await live_monitor_keys(session, now, [digest_credential(key.secret)])
         await self._publish(entries)
         return key
 
@@ -116,7 +116,7 @@ class ObjectAdder:
         async with self.sessions() as session, session.begin():
             session.add(key)
             await session.flush()
-            entries = await live_monitor_keys(session, now, key.id)
+            entries = await live_monitor_keys(session, now, [key.digest])
         await self._publish(entries)
         return AddedKey(key.id, secret)
 
