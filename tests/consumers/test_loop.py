@@ -58,7 +58,7 @@ class FaultyStore:
         return await self._store.query(sql, parameters)
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
-        await self._store.command(sql)
+        await self._store.command(sql, parameters)
 
     async def close(self) -> None:
         return None

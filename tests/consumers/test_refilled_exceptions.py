@@ -2,6 +2,7 @@
 
 import json
 import secrets
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -10,7 +11,10 @@ from analytics_queries.refill_exceptions import TABLES, refill_exceptions
 from consumers.assemble import TRANSFORMS
 from consumers.chunk import Chunk, RecordRows
 from consumers.insert_chunk import insert_chunk
+from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
+from storage_backends.column_store.clickhouse_server import open_clickhouse_server
+from storage_backends.column_store.interface import ColumnStore
 
 AT = "2099-11-20T21:31:54Z"
 _TRANSFORMS = {"telemetry_events": "telemetry", "otel_traces": "traces", "otel_logs": "logs"}
@@ -36,14 +40,25 @@ def record(log: str, offset: int, title: str) -> dict[str, Any]:
     return {**row, "LogAttributes": {"exception.type": "KeyError"}, "log": log, "log_offset": offset}
 
 
+@pytest.fixture(params=["embedded", "server"])
+async def store(
+    request: pytest.FixtureRequest, column_store: ChdbColumnStore, clickhouse_url: str
+) -> AsyncIterator[ColumnStore]:
+    if request.param == "embedded":
+        yield column_store
+        return
+    server = await open_clickhouse_server(clickhouse_url)
+    await apply_schema(server)
+    yield server
+    await server.close()
+
+
 async def _on_step(step: str) -> None:
     """Do nothing between the steps."""
 
 
 @pytest.mark.parametrize(("table", "make"), list(zip(TABLES, (event, span, record), strict=True)))
-async def test_a_retried_chunk_completes_the_exceptions(
-    column_store: ChdbColumnStore, table: str, make: Any
-) -> None:
+async def test_a_retried_chunk_completes_the_exceptions(store: ColumnStore, table: str, make: Any) -> None:
     log = secrets.token_hex(8)
     titles = ("lost", "kept")
     rows = [make(log, offset, title) for offset, title in enumerate(titles)]
@@ -52,7 +67,7 @@ async def test_a_retried_chunk_completes_the_exceptions(
 
     async def insert(*, tried_before: bool) -> list[str]:
         await insert_chunk(
-            column_store,
+            store,
             Chunk(log, 0, 2, ()),
             {table: parts},
             transform,
@@ -63,12 +78,12 @@ async def test_a_retried_chunk_completes_the_exceptions(
 
     async def messages() -> list[str]:
         sql = "SELECT message FROM pharos.exceptions WHERE log = {log:String}"
-        return sorted(row[0] for row in (await column_store.query(sql, {"log": log})).rows)
+        return sorted(row[0] for row in (await store.query(sql, {"log": log})).rows)
 
     assert await insert(tried_before=False) == ["kept", "lost"]
     assert await insert(tried_before=True) == ["kept", "lost"]
     # The state after a kill between the part of the table and the part of its view.
-    await column_store.command(
+    await store.command(
         "ALTER TABLE pharos.exceptions DELETE WHERE log = {log:String} AND message = 'lost' "
         "SETTINGS mutations_sync = 1",
         {"log": log},
@@ -77,7 +92,7 @@ async def test_a_retried_chunk_completes_the_exceptions(
     for _ in range(2):
         assert await insert(tried_before=True) == ["kept", "lost"]
     # It ignores other records.
-    await refill_exceptions(column_store, table, log, 2, 9)
+    await refill_exceptions(store, table, log, 2, 9)
     assert await messages() == ["kept", "lost"]
 
 

@@ -67,7 +67,8 @@ SETTINGS
     fsync_after_insert = 1,
     fsync_part_directory = 1,
     ttl_only_drop_parts = 1,
-    min_parts_to_merge_at_once = 8;
+    min_parts_to_merge_at_once = 8,
+    lightweight_mutation_projection_mode = 'rebuild';
 
 -- The exceptions in each table, for rows that the materialized views have missed: older ones, and after a crash. The
 -- materialized views have the same queries.
@@ -283,6 +284,16 @@ SELECT
     environment_id, timestamp, received_at, source, service, version, fingerprint, kind, message, stack, identity, trace_id,
     span_id, user, reported_users, log, log_offset
 FROM pharos.exceptions_of_logs;
+
+-- An operator may still delete rows (DELETE FROM): the engine refuses that for tables with projections unless it may rebuild them.
+ALTER TABLE pharos.telemetry_events MODIFY SETTING lightweight_mutation_projection_mode = 'rebuild';
+ALTER TABLE pharos.otel_traces MODIFY SETTING lightweight_mutation_projection_mode = 'rebuild';
+ALTER TABLE pharos.otel_traces_trace_id_ts MODIFY SETTING lightweight_mutation_projection_mode = 'rebuild';
+ALTER TABLE pharos.otel_metrics_gauge MODIFY SETTING lightweight_mutation_projection_mode = 'rebuild';
+ALTER TABLE pharos.otel_metrics_sum MODIFY SETTING lightweight_mutation_projection_mode = 'rebuild';
+ALTER TABLE pharos.otel_metrics_histogram MODIFY SETTING lightweight_mutation_projection_mode = 'rebuild';
+ALTER TABLE pharos.otel_metrics_exponential_histogram MODIFY SETTING lightweight_mutation_projection_mode = 'rebuild';
+ALTER TABLE pharos.otel_metrics_summary MODIFY SETTING lightweight_mutation_projection_mode = 'rebuild';
 
 -- Requests and errors of each service, hour and bucket of durations. Bucket b holds durations up to 2^(b/8) ms and above those
 -- of bucket b - 1; bucket -1000 holds requests without a duration.
