@@ -4,10 +4,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Mapped
 
 from control_domain.tables.accounts import Account, Person
 from control_domain.tables.audit import AuditEntry
@@ -23,6 +24,30 @@ class Actor:
     person_id: int | None = None
     token_id: int | None = None
     request_id: str | None = None
+
+
+class _StoredActor(Protocol):
+    """A row with the actor of a change that is made later."""
+
+    source: Mapped[str]
+    person_id: Mapped[int | None]
+    token_id: Mapped[int | None]
+    request_id: Mapped[str | None]
+
+
+def write_actor(actor: Actor) -> dict[str, Any]:
+    """Return the columns of a row that stores the actor, which `read_actor` reads."""
+    return {
+        "source": actor.source[:100],
+        "person_id": actor.person_id,
+        "token_id": actor.token_id,
+        "request_id": actor.request_id,
+    }
+
+
+def read_actor(row: _StoredActor) -> Actor:
+    """Return the actor that is stored in the row."""
+    return Actor(row.source, row.person_id, row.token_id, row.request_id)
 
 
 def make_operator(user: str) -> Actor:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from sqlalchemy import delete, exists, literal, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import Actor
+from control_domain.audit import Actor, read_actor
 from control_domain.database.engine import Sessions
 from control_domain.environments.operations import lock_deployer_lease, lock_environment_row
 from control_domain.keys import revoke_published_keys
@@ -144,13 +144,13 @@ async def _claim_closing(session: AsyncSession, target: DeployTarget) -> bool:
 async def _find_preview(session: AsyncSession, environment_id: int) -> tuple[DeployTarget, Actor] | None:
     row = (
         await session.execute(
-            select(Environment, Project, ClosingPreview.source)
+            select(Environment, Project, ClosingPreview)
             .join(Project, Project.id == Environment.project_id)
             .join(ClosingPreview, ClosingPreview.environment_id == Environment.id)
             .where(Environment.id == environment_id)
         )
     ).one_or_none()
-    return None if row is None else (DeployTarget(row[0], row[1]), Actor(row[2]))
+    return None if row is None else (DeployTarget(row[0], row[1]), read_actor(row[2]))
 
 
 @asynccontextmanager

@@ -53,8 +53,9 @@ class OpenPreview(Struct, kw_only=True):
     variables_from: Annotated[
         str | None,
         Meta(
-            description="An environment of the project, by its string ID or its number, whose variables the preview "
-            "gets, except protected ones. If its deploys need approvals, those of the preview do from then on."
+            description="An environment of the project that is no preview, by its string ID or its number, whose "
+            "variables the preview gets, except protected ones. If its deploys need approvals, those of the preview do "
+            "from then on."
         ),
     ] = None
 
@@ -82,7 +83,8 @@ async def open_preview(at: _Deploy, body: Annotated[OpenPreview, json_body(OpenP
     """Open a preview of a branch.
 
     Creates the preview of the branch, unless there is one, and queues a deployment of it. A deployment of the branch
-    that is queued already serves. 409 while another deployment of the preview is active.
+    that is queued already serves. 409 while another deployment of the preview is active, and if variables would be
+    copied to a preview whose variables need approvals.
     """
     target, deployment = await open_requested_preview(
         at.session, at.sealing_keys, at.found, body.branch, body.variables_from, at.actor, at.now

@@ -113,17 +113,11 @@ async def require_approval_of_copies(
 ) -> Sequence[str]:
     """Turn approvals on in every environment that has a copy of the variables of `source`, or whose source is unknown;
     return their slugs. The caller has locked `source` and turned its gate on."""
-    gated: list[str] = []
-    sources = [source]
-    while sources:
-        target = sources.pop()
-        for copy in await _find_copies(session, target.environment):
-            require_approval(session, DeployTarget(copy, target.project), target, actor, now)
-            gated.append(copy.slug)
-            # A preview can be opened with the variables of another preview.
-            sources.append(DeployTarget(copy, target.project))
-        await session.flush()
-    return sorted(gated)
+    copies = await _find_copies(session, source.environment)
+    for copy in copies:
+        require_approval(session, DeployTarget(copy, source.project), source, actor, now)
+    await session.flush()
+    return sorted(copy.slug for copy in copies)
 
 
 async def _find_copies(session: AsyncSession, source: Environment) -> Sequence[Environment]:

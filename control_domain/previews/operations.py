@@ -89,6 +89,11 @@ async def open_pull_request_preview(
         except NotFound:
             # It was closed meanwhile. Forget the object, because the new row may get the same ID.
             session.expunge(found)
+    if source.environment.type == PREVIEW:
+        raise RepositoryNotReady(
+            f"The workflow's triggers copy variables from {source.environment.slug}, which is a preview: name another "
+            "environment."
+        )
     values = await _open_for_pull_request(session, keys, source)
     made = await _create(session, project, f"Pull request {number}", slug, ref, actor, now)
     if made is None:
@@ -214,9 +219,17 @@ async def copy_variables(
 ) -> int:
     """Copy the current variables of `source`, except protected ones, to the next release of `target`; return how many.
 
-    The copy decrypts and encrypts each variable again: a sealed variable opens only for its own environment. Call
-    `lock_variables_source` before creating or locking `target`. Raises `CannotOpen`.
+    The copy decrypts and encrypts each variable again: a sealed variable opens only for its own environment. `source` is
+    no preview: a copy of a copy would hide which variables are protected, and whose gate counts. Call
+    `lock_variables_source` before creating or locking `target`. Raises `CannotOpen`, and `Conflict` if a second person
+    has to approve variables of the preview, because it would be deployed with others than the caller asks for.
     """
+    assert source.environment.type != PREVIEW
+    if target.environment.variables_need_approval:
+        raise Conflict(
+            f"Variables of {target.environment.slug} need the approval of a second person: open it without copying "
+            "any, or change its variables first."
+        )
     values = await open_for_preview(session, keys, source.environment)
     await replace_variables(session, keys, target, values, actor, now)
     await _record_variables_source(session, target, values, source, actor, now)

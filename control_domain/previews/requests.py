@@ -11,7 +11,13 @@ from control_domain.audit import Actor
 from control_domain.database.public_ids import matches_id
 from control_domain.environments.gates import find_lowered, lock_variables_source, read_gate
 from control_domain.environments.operations import lock_deployer_lease, lock_environment_row
-from control_domain.previews.operations import close_preview, copy_variables, deploy_preview, open_preview
+from control_domain.previews.operations import (
+    PREVIEW,
+    close_preview,
+    copy_variables,
+    deploy_preview,
+    open_preview,
+)
 from control_domain.projects.find import DeployTarget, find_project
 from control_domain.removals.remove_environment import RemovedEnvironment
 from control_domain.sealing import CannotOpen, SealingKeys
@@ -33,9 +39,10 @@ async def open_requested_preview(
 ) -> tuple[DeployTarget, Deployment]:
     """Create the preview of the branch, unless it exists, and queue a deployment of it.
 
-    `variables_from`: the number or ID of an environment whose variables, except protected ones, are copied. Raises
-    `InvalidInput`, `Conflict` if another request creates the same preview at this moment, `Unavailable` if the
-    variables cannot be opened, and the errors of `queue_deployment`.
+    `variables_from`: the number or ID of an environment, no preview, whose variables, except protected ones, are copied.
+    Raises `InvalidInput`, `Conflict` if another request creates the same preview at this moment or a second person has
+    to approve variables of the preview, `Unavailable` if the variables cannot be opened, and the errors of
+    `queue_deployment`.
     """
     if not is_ref(branch):
         raise invalid_field("branch", "must be the name of a branch that Git allows, such as main")
@@ -64,6 +71,8 @@ async def _find_source(session: AsyncSession, project: Project, number_or_id: st
     found = (await session.execute(query)).scalar_one_or_none()
     if found is None:
         raise invalid_field("variables_from", "must be the ID of an environment of the project")
+    if found.type == PREVIEW:
+        raise invalid_field("variables_from", "must be the ID of an environment that is no preview")
     return DeployTarget(found, project)
 
 

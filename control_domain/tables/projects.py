@@ -66,7 +66,8 @@ class Environment(Base):
     wake_on_request: Mapped[bool] = mapped_column(server_default=false())
     """True if a request wakes the environment from hibernation."""
     variables_of_id: Mapped[int | None]
-    """The environment whose variables were last copied here; `UNKNOWN_SOURCE_ID` if an earlier version copied them."""
+    """The environment, no preview, whose variables were last copied here; `UNKNOWN_SOURCE_ID` if an earlier version
+    copied them."""
 
 
 class EnvironmentLock(Base):

@@ -88,6 +88,11 @@ class WaitingPush(Base):
     note: Mapped[str | None] = mapped_column(String(500))
     source: Mapped[str] = mapped_column(String(100))
     """The source for the audit log."""
+    person_id: Mapped[int | None]
+    """Who replayed the delivery; null: the Git host sent it. Without a foreign key: SQLite would copy the table to add
+    one."""
+    token_id: Mapped[int | None]
+    request_id: Mapped[str | None] = mapped_column(String(128))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
@@ -101,6 +106,10 @@ class ClosingPreview(Base):
         ForeignKey("environments.id"), primary_key=True, autoincrement=False
     )
     source: Mapped[str] = mapped_column(String(100))
+    person_id: Mapped[int | None]
+    """Who replayed the delivery; null: the Git host sent it."""
+    token_id: Mapped[int | None]
+    request_id: Mapped[str | None] = mapped_column(String(128))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 

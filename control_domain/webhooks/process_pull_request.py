@@ -5,7 +5,8 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import Actor
+from control_domain.accounts.operations import Caller
+from control_domain.audit import Actor, write_actor
 from control_domain.database.statements import insert_if_absent
 from control_domain.deployments.queue_deployment import DeploymentRequest
 from control_domain.previews.operations import (
@@ -15,6 +16,7 @@ from control_domain.previews.operations import (
     find_pull_request_preview,
     open_pull_request_preview,
 )
+from control_domain.previews.requests import close_requested_preview
 from control_domain.projects.find import DeployTarget
 from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment
@@ -31,11 +33,21 @@ from pipeline_contracts.git_refs import is_commit
 
 
 async def process_pull_request(
-    session: AsyncSession, target: Target, pull: PullRequest, keys: SealingKeys, actor: Actor, now: datetime
+    session: AsyncSession,
+    target: Target,
+    pull: PullRequest,
+    keys: SealingKeys,
+    actor: Actor,
+    now: datetime,
+    caller: Caller | None = None,
 ) -> Outcome:
-    """Create, deploy or remove the preview of the pull request. Raises `RepositoryNotReady`."""
+    """Create, deploy or remove the preview of the pull request.
+
+    `caller`: the person who replays the delivery. Raises `RepositoryNotReady`, and `DeployNotAllowed` if the caller may
+    not remove the preview.
+    """
     if pull.action == "closed":
-        return await _close(session, target, pull, actor, now)
+        return await _close(session, target, pull, actor, now, caller)
     triggers = await find_triggers(session, target.project)
     if triggers.pull_requests is None:
         return ignored("The workflow makes no previews of pull requests.")
@@ -114,7 +126,12 @@ async def _find_deployment_of(
 
 
 async def _close(
-    session: AsyncSession, target: Target, pull: PullRequest, actor: Actor, now: datetime
+    session: AsyncSession,
+    target: Target,
+    pull: PullRequest,
+    actor: Actor,
+    now: datetime,
+    caller: Caller | None,
 ) -> Outcome:
     environment = await find_pull_request_preview(session, target.project, pull.number)
     if environment is None:
@@ -123,7 +140,10 @@ async def _close(
         return ignored("The workflow keeps previews of closed pull requests.")
     deploy_target = DeployTarget(environment, target.project)
     try:
-        removed = await close_preview(session, deploy_target, actor, now)
+        if caller is None:
+            removed = await close_preview(session, deploy_target, actor, now)
+        else:
+            removed = await close_requested_preview(session, caller, deploy_target, actor, now)
     except (StillStarting, ForbiddenTransition):
         await _close_later(session, environment, actor, now)
         reason = "A deployment of it is being started; it is removed behind that."
@@ -144,5 +164,5 @@ async def _keeps_closed_previews(session: AsyncSession, target: Target) -> bool:
 
 async def _close_later(session: AsyncSession, environment: Environment, actor: Actor, now: datetime) -> None:
     await drop_waiting_pushes(session, environment)
-    values = {"environment_id": environment.id, "source": actor.source[:100], "created_at": now}
+    values = {"environment_id": environment.id, **write_actor(actor), "created_at": now}
     await session.execute(insert_if_absent(session, ClosingPreview, values))

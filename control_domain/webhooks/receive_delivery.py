@@ -5,6 +5,7 @@ from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain.accounts.operations import Caller
 from control_domain.audit import Actor
 from control_domain.sealing import SealingKeys
 from control_domain.webhooks.deliveries import Delivery, claim_delivery, store_outcome, store_refused_delivery
@@ -48,9 +49,18 @@ async def _process_once(
 
 
 async def process_delivery(
-    session: AsyncSession, delivery: Delivery, keys: SealingKeys, actor: Actor, now: datetime
+    session: AsyncSession,
+    delivery: Delivery,
+    keys: SealingKeys,
+    actor: Actor,
+    now: datetime,
+    caller: Caller | None = None,
 ) -> Outcome:
-    """Process the delivery, even if it was received before. Raises the errors of `receive_delivery`."""
+    """Process the delivery, even if it was received before.
+
+    `caller`: the person who replays it. Raises the errors of `receive_delivery`, and `DeployNotAllowed` if the caller
+    may not do what the delivery leads to.
+    """
     event = HOSTS[delivery.kind].webhooks.parse_event(delivery.event, delivery.body, delivery.headers)
     match event:
         case Ping():
@@ -70,9 +80,9 @@ async def process_delivery(
         if reason is not None:
             # Not final: the host may send it again after an operator has set the host's ID of the repository.
             return Outcome("ignored", reason=reason, is_final=False)
-        return await _process_event(session, target, event, keys, actor, now)
+        return await _process_event(session, target, event, keys, actor, now, caller)
     targets = await find_installed_targets(session, event.installation, event.repository)
-    return await _process_for_each(session, targets, event, keys, actor, now)
+    return await _process_for_each(session, targets, event, keys, actor, now, caller)
 
 
 async def _match_ping(session: AsyncSession, delivery: Delivery, ping: Ping) -> None:
@@ -89,10 +99,11 @@ async def _process_event(
     keys: SealingKeys,
     actor: Actor,
     now: datetime,
+    caller: Caller | None,
 ) -> Outcome:
     if isinstance(event, Push):
         return await process_push(session, target, event, actor, now)
-    return await process_pull_request(session, target, event, keys, actor, now)
+    return await process_pull_request(session, target, event, keys, actor, now, caller)
 
 
 async def _process_for_each(
@@ -102,13 +113,14 @@ async def _process_for_each(
     keys: SealingKeys,
     actor: Actor,
     now: datetime,
+    caller: Caller | None,
 ) -> Outcome:
     """Process the event for each project of the repository. A project that is not ready does not block the others."""
     outcomes = []
     for target in targets:
         try:
             async with session.begin_nested():
-                outcomes.append(await _process_event(session, target, event, keys, actor, now))
+                outcomes.append(await _process_event(session, target, event, keys, actor, now, caller))
         except (RepositoryNotReady, NotFound) as error:
             outcomes.append(ignored(f"{target.project.slug}: {error.detail}"))
     return merge_outcomes(outcomes)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain.accounts.operations import Caller
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.sealing import SealingKeys
 from control_domain.tables.webhooks import WebhookDelivery
@@ -31,13 +32,15 @@ async def replay(
     session: AsyncSession,
     keys: SealingKeys,
     original: WebhookDelivery,
-    account_id: int | None,
+    caller: Caller,
     actor: Actor,
     now: datetime,
 ) -> Replay:
-    """Process the delivery again. The replay does not count for duplicates. `account_id`: that of its repository.
+    """Process the delivery again for the caller, of whose account its repository is. The replay does not count for
+    duplicates.
 
-    Raises `Conflict` if its body is no longer stored, or if it cannot be processed now.
+    Raises `Conflict` if its body is no longer stored, or if it cannot be processed now, and `DeployNotAllowed` if it
+    would remove a preview with a gate and the caller may not.
     """
     body = read_body(original)
     if body is None:
@@ -55,10 +58,12 @@ async def replay(
         replay_of=original.id,
     )
     try:
-        outcome = await process_delivery(session, delivery, keys, actor, now)
+        outcome = await process_delivery(session, delivery, keys, actor, now, caller)
     except (NotFound, PayloadNotUsable, RepositoryNotReady) as error:
         raise Conflict(f"The delivery cannot be processed now: {error.detail}") from error
     row = await store_replayed_delivery(session, delivery, outcome, now)
     details = {"delivery": original.id, "status": outcome.status}
-    record_audit_entry(session, actor, account_id, "webhook.replay", f"delivery {row.id}", now, details)
+    record_audit_entry(
+        session, actor, caller.account.id, "webhook.replay", f"delivery {row.id}", now, details
+    )
     return Replay(row, outcome.removed_key_digests)

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import delete, exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import Actor, record_audit_entry
+from control_domain.audit import Actor, read_actor, record_audit_entry, write_actor
 from control_domain.database.statements import dialect_insert
 from control_domain.deployments.queue_deployment import DeploymentRequest, Trigger, queue_deployment
 from control_domain.deployments.transitions import add_log_line, transition_deployment
@@ -41,7 +41,7 @@ async def store_waiting_push(
         "pushed_revision": request.pushed_revision,
         "pushed_from": request.pushed_from,
         "note": request.note,
-        "source": actor.source[:100],
+        **write_actor(actor),
         "created_at": now,
     }
     newest = dialect_insert(session, WaitingPush).values(values)
@@ -104,7 +104,7 @@ async def queue_waiting_push(session: AsyncSession, number: int, now: datetime) 
         return None
     if not await _claim_push(session, waiting):
         return None
-    actor = Actor(waiting.source)
+    actor = read_actor(waiting)
     reason = await _find_obstacle(session, target, repository)
     if reason is not None:
         branch = waiting.branch

@@ -3,13 +3,16 @@
 import json
 import zlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from sqlalchemy import select, update
 
 from control_domain.tables.audit import AuditEntry
+from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, IngestKey
 from control_domain.tables.webhooks import WebhookDelivery
+from control_workers.waiting_pushes import WaitingPushWorker
 from pipeline_contracts.errors import StorageUnavailable
 from tests.control_api.management.conftest import Api
 from tests.support.webhooks import WebhookRepository, connect_webhook, pull, push
@@ -148,6 +151,88 @@ async def test_replay_that_closes_a_preview(
         assert replayed.data["status"] == "preview_closed"
         assert revoked == ([b"d" * 32] if is_reachable else [])
         assert ("warning" in replayed.json()) is not is_reachable
+
+
+async def _find_preview(api: Api) -> Environment | None:
+    async with api.platform.sessions() as session:
+        return (await session.scalars(select(Environment).where(Environment.slug == "pr-7"))).one_or_none()
+
+
+async def _read_entry(api: Api, action: str) -> tuple[AuditEntry, dict[str, Any]]:
+    """Return the newest audit entry of this action, and its details."""
+    query = select(AuditEntry).where(AuditEntry.action == action).order_by(AuditEntry.id.desc()).limit(1)
+    async with api.platform.sessions() as session:
+        entry = (await session.scalars(query)).one()
+    return entry, json.loads(entry.details)
+
+
+async def _process_waiting(api: Api) -> None:
+    await WaitingPushWorker(api.platform.sessions, api.platform.directory).process_waiting()
+
+
+async def test_replay_that_waits_is_asked_for_by_its_author(api: Api, webhook: WebhookRepository) -> None:
+    platform = api.platform
+    await webhook.deliver(push("github"))
+    [row] = await webhook.deliveries()
+    await platform.change("shop/production", deploys_need_approval=True)
+    async with platform.sessions() as session, session.begin():
+        # Another deployment, such as a rollback.
+        await session.execute(update(Deployment).values(trigger="rollback"))
+    replayed = await api.call("POST", _path(webhook, f"/{row.id}/replay"), by="maintainer")
+    assert replayed.data["status"] == "waiting"
+    await platform.settle()
+    await _process_waiting(api)
+    [waiting] = await api.read("/v1/approvals", by="owner")
+    deployment = waiting["deployment"]["deployment"]
+    assert deployment["asked_by"]["email"] == "maintainer@acme.example"
+    entry, _ = await _read_entry(api, "deployment.queue")
+    assert entry.person_id == platform.acme.people["maintainer"].id
+    assert entry.token_id is not None and entry.request_id is not None
+    approval = f"/v1/deployments/{deployment['id']}/approve"
+    await api.expect((409, "second-person-required"), "POST", approval, by="maintainer")
+    # Whatever the host sends again names nobody.
+    await webhook.deliver(push("github", after="b" * 40))
+    await platform.settle()
+    await _process_waiting(api)
+    entry, _ = await _read_entry(api, "deployment.queue")
+    assert entry.person_id is None
+
+
+async def test_replay_that_closes_a_preview_later(api: Api, webhook: WebhookRepository) -> None:
+    await webhook.deliver(pull("github", "closed"), "closed")
+    [row] = await webhook.deliveries()
+    await webhook.deliver(pull("github", "opened"), "opened")
+    async with api.platform.sessions() as session, session.begin():
+        await session.execute(update(Deployment).values(status="running"))
+    replayed = await api.call("POST", _path(webhook, f"/{row.id}/replay"), by="deployer")
+    assert replayed.data["status"] == "preview_closed"
+    assert await _find_preview(api) is not None
+    await api.platform.settle()
+    await _process_waiting(api)
+    assert await _find_preview(api) is None
+    entry, _ = await _read_entry(api, "environment.remove")
+    assert entry.person_id == api.platform.acme.people["deployer"].id
+
+
+@pytest.mark.parametrize("gate", ["deploys_need_approval", "variables_need_approval"])
+@pytest.mark.parametrize("status", ["queued", "running"])
+async def test_replay_that_closes_a_preview_with_a_gate(
+    api: Api, webhook: WebhookRepository, gate: str, status: str
+) -> None:
+    """It takes the role that removing the preview takes."""
+    await webhook.deliver(pull("github", "closed"), "closed")
+    [row] = await webhook.deliveries()
+    await webhook.deliver(pull("github", "opened"), "opened")
+    async with api.platform.sessions() as session, session.begin():
+        await session.execute(update(Environment).where(Environment.slug == "pr-7").values({gate: True}))
+        await session.execute(update(Deployment).values(status=status))
+    path = _path(webhook, f"/{row.id}/replay")
+    await api.expect((403, "deploy-not-allowed"), "POST", path, by="deployer")
+    replayed = await api.call("POST", path, by="maintainer")
+    assert replayed.data["status"] == "preview_closed"
+    if status == "queued":
+        _, details = await _read_entry(api, "environment.remove")
+        assert details["lowered"] == ["the environment itself"]
 
 
 async def test_waiting_pushes(api: Api, webhook: WebhookRepository) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select, update
 
+from control_domain.accounts.operations import Caller
 from control_domain.audit import Actor
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment
@@ -24,8 +25,9 @@ OPERATOR = Actor("operator kim")
 async def _replay(webhook: WebhookRepository, number: int) -> WebhookDelivery:
     async with webhook.platform.sessions() as session, session.begin():
         original = await session.get_one(WebhookDelivery, number)
-        account_id = webhook.platform.acme.account.id
-        replayed = await replay(session, VARIABLE_KEYS, original, account_id, OPERATOR, datetime.now(UTC))
+        acme = webhook.platform.acme
+        caller = Caller(acme.account, acme.people["owner"], "owner", frozenset(), 1, None, None)
+        replayed = await replay(session, VARIABLE_KEYS, original, caller, OPERATOR, datetime.now(UTC))
     return replayed.delivery
 
 

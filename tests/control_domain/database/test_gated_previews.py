@@ -43,13 +43,16 @@ def _variables(number: int, environment: int, count: int) -> str:
     )
 
 
-_ROWS = [
+_PROJECT = [
     f"INSERT INTO accounts VALUES (1, 'acc_1', 'Acme', 'acme', 'free', 1, 2, {_AT})",
     *(
         f"INSERT INTO projects (id, public_id, account_id, name, slug, created_at) "
         f"VALUES ({number}, 'prj_{number}', 1, 'P', 'p{number}', {_AT})"
         for number in (1, 2)
     ),
+]
+_ROWS = [
+    *_PROJECT,
     _environment(1, 1, "production", gated=True),
     _environment(2, 1, "preview"),
     _environment(3, 1, "preview"),
@@ -89,4 +92,38 @@ async def test_old_copies_may_be_of_any_environment(database_url: str) -> None:
         await connection.run_sync(_upgrade_to, "0014")
         copied = text("SELECT id FROM environments WHERE variables_of_id = 0 ORDER BY id")
         assert (await connection.execute(copied)).scalars().all() == [2, 7]
+    await engine.dispose()
+
+
+@pytest.mark.both_databases
+async def test_copies_of_previews_and_of_removed_environments_may_be_of_any(database_url: str) -> None:
+    sources = {3: 1, 4: 3, 5: 99, 6: 4, 7: 2, 9: 8, 10: 9}
+    rows = [
+        *_PROJECT,
+        _environment(1, 1, "production", gated=True),
+        _environment(2, 1, "staging"),
+        *(_environment(number, 1, "preview") for number in range(3, 8)),
+        _environment(8, 2, "production"),
+        _environment(9, 2, "preview"),
+        _environment(10, 2, "preview"),
+        *(
+            f"UPDATE environments SET variables_of_id = {source} WHERE id = {number}"
+            for number, source in sources.items()
+        ),
+        # The copy of staging may have waited for an approval.
+        "UPDATE environments SET variables_need_approval = true WHERE id = 7",
+        # The gate of production has reached its copy.
+        "UPDATE environments SET deploys_need_approval = true WHERE id = 3",
+    ]
+    engine = open_engine(database_url)
+    async with engine.begin() as connection:
+        await connection.run_sync(_upgrade_to, "0020")
+        for row in rows:
+            await connection.execute(text(row))
+    async with engine.begin() as connection:
+        await connection.run_sync(_upgrade_to, "0021")
+        unknown = text("SELECT id FROM environments WHERE variables_of_id = 0 ORDER BY id")
+        assert (await connection.execute(unknown)).scalars().all() == [4, 5, 6, 7, 10]
+        gated = text("SELECT id FROM environments WHERE deploys_need_approval ORDER BY id")
+        assert (await connection.execute(gated)).scalars().all() == [1, 3, 4, 5, 6, 7]
     await engine.dispose()

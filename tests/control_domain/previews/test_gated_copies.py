@@ -6,6 +6,7 @@ import pytest
 
 from control_domain.environments.gates import lock_variables_source
 from control_domain.tables.projects import UNKNOWN_SOURCE_ID, Environment
+from pipeline_contracts.errors import Conflict, InvalidInput
 from tests.support.managed_project import ManagedProject
 
 
@@ -18,12 +19,12 @@ async def _open(managed: ManagedProject, branch: str, source: str | None) -> Env
 async def test_previews_with_copies_are_gated_and_named(managed: ManagedProject) -> None:
     await managed.set_variables("SECRET=1")
     copy = await _open(managed, "feature", "production")
-    copy_of_copy = await _open(managed, "second", copy.slug)
+    second = await _open(managed, "second", "production")
     other = await _open(managed, "third", None)
-    assert await managed.change_settings(deploys_need_approval=True) == [copy.slug, copy_of_copy.slug]
+    assert await managed.change_settings(deploys_need_approval=True) == [copy.slug, second.slug]
     gated = [
         (await managed.find(preview.slug)).environment.deploys_need_approval
-        for preview in (copy, copy_of_copy, other)
+        for preview in (copy, second, other)
     ]
     assert gated == [True, True, False]
     # Variables of its own are no copy.
@@ -44,6 +45,32 @@ async def test_environments_without_copies_are_not_gated(managed: ManagedProject
     """There are no variables to copy."""
     await _open(managed, "feature", "production")
     assert await managed.change_settings(deploys_need_approval=True) == []
+
+
+async def test_previews_are_no_source(managed: ManagedProject) -> None:
+    """A copy of a copy would have variables that were protected since, and hide whose gate counts."""
+    await managed.set_variables("SECRET=1")
+    first = await _open(managed, "feature", "production")
+    await managed.protect_variables("SECRET")
+    before = await managed.read_audit_log()
+    with pytest.raises(InvalidInput) as refused:
+        await _open(managed, "second", first.slug)
+    assert [(error.field, error.message) for error in refused.value.errors] == [
+        ("variables_from", "must be the ID of an environment that is no preview")
+    ]
+    assert await managed.read_audit_log() == before
+
+
+async def test_a_copy_that_would_wait_for_approval_is_refused(managed: ManagedProject) -> None:
+    await managed.set_variables("SECRET=1")
+    await managed.add_environment()
+    preview = await _open(managed, "feature", "production")
+    await managed.change_settings(preview.slug, variables_need_approval=True)
+    before = await managed.read_audit_log()
+    with pytest.raises(Conflict, match="preview-feature need the approval of a second person"):
+        await _open(managed, "feature", "staging")
+    assert await managed.read_audit_log() == before
+    assert await managed.change_settings(deploys_need_approval=True) == [preview.slug]
 
 
 # SQLite lets one transaction write at a time.

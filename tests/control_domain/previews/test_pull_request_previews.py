@@ -52,7 +52,7 @@ async def _not_ready(managed: ManagedProject, **given: Any) -> str:
     async with managed.engines.sessions() as session, session.begin():
         with pytest.raises(RepositoryNotReady) as caught:
             await open_pull_request_preview(
-                session, managed.project, 7, "login", managed.target, keys, ACTOR, NOW
+                session, managed.project, 7, "login", given.get("source", managed.target), keys, ACTOR, NOW
             )
     after = (
         await managed.read_audit_log(),
@@ -187,6 +187,13 @@ async def test_no_preview_is_created_if_variables_cannot_be_opened(managed: Mana
     line = await _not_ready(managed, keys=SealingKeys([b"n" * 32]))
     assert line == (
         "The variables of shop/production cannot be opened with the keys of this installation: set them again."
+    )
+
+
+async def test_variables_of_a_preview_are_not_copied(managed: ManagedProject) -> None:
+    source, _ = await managed.open_preview("feature")
+    assert await _not_ready(managed, source=source) == (
+        "The workflow's triggers copy variables from preview-feature, which is a preview: name another environment."
     )
 
 
