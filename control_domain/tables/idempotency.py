@@ -24,6 +24,6 @@ class IdempotentResponse(Base):
     status: Mapped[int | None]
     """Null only within the transaction of the first request."""
     body: Mapped[bytes | None] = mapped_column(LargeBinary)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     changed_keys: Mapped[bytes | None] = mapped_column(LargeBinary)
     """What the edges are told again with each repeated response, a `ChangedKeys`; null: the request changed no key."""
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
