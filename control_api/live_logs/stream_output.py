@@ -132,7 +132,8 @@ class _OutputReader:
         self._is_first = True
         self._holder: str | None = None
         self._running: Running = {}
-        self._listed: Running = {}
+        self._listed: Running = _list_outputs(offsets or {})
+        """The processes that are read, besides those that run: at first those that the stream before has read."""
         self._listed_at = float("-inf")
 
     async def read(self) -> Sequence[OutputPart]:
@@ -168,6 +169,15 @@ class _OutputReader:
         events = [_event("output", {**each}) for each in lines if each["lines"] or each["truncated"]]
         position = ",".join(f"{key}={offset}" for key, offset in self._offsets.items())
         return b"".join([*events, _event("position", {"processes": [part.name for part in parts]}, position)])
+
+
+def _list_outputs(offsets: Mapping[str, int]) -> Running:
+    """Return the processes that have these offsets."""
+    listed: dict[int, frozenset[str]] = {}
+    for key in offsets:
+        number, _, name = key.partition("/")
+        listed[int(number)] = listed.get(int(number), frozenset()) | {name}
+    return listed
 
 
 async def _events(reader: _OutputReader, streams: LogStreams, stream: OpenStream) -> AsyncGenerator[bytes]:

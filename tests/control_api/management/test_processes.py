@@ -310,6 +310,28 @@ async def test_stream_follows_the_next_deployment(api: Api, outputs: Outputs) ->
         assert sorted(found) == [("web.1", "last words"), ("web.1", "second")]
 
 
+async def test_a_continued_stream_has_the_last_lines_of_ended_processes(api: Api, outputs: Outputs) -> None:
+    """Those that the stream before had not read when it ended."""
+    first = await _run(api, "web.1", "web.2", holder=outputs.holder)
+    for name in ("web.1", "web.2"):
+        outputs.write(first, name, "first\n")
+    async with _follow(api) as stream:
+        await stream.lines()
+    second = await _run(api, "web.1", holder=outputs.holder)
+    for name in ("web.1", "web.2"):
+        outputs.write(first, name, "last words\n")
+    outputs.write(second, "web.1", "second\n")
+    async with _follow(api, headers={"Last-Event-ID": stream.position}) as again:
+        found = await again.lines()
+        assert sorted(found) == [("web.1", "last words"), ("web.1", "second"), ("web.2", "last words")]
+        outputs.write(second, "web.1", "third\n")
+        assert await again.lines() == [("web.1", "third")]
+    # Their offsets are forgotten.
+    async with _follow(api, headers={"Last-Event-ID": again.position}) as again:
+        assert await again.lines() == []
+    assert again.position.split(",") == [f"{second}/web.1={len('second_third_')}"]
+
+
 async def test_stream_sends_comments_while_nothing_is_new(
     api: Api, outputs: Outputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
