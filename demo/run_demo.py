@@ -18,7 +18,6 @@ from demo.live_visits import post_live_visits
 from demo.past_visits import past_visit_records
 from demo.site import running_demo_site
 from demo.telemetry import send_demo_telemetry
-from operator_actions.door import Engines
 from pipeline_contracts import topics
 from storage_backends.end_task import end_task
 from storage_backends.event_log.interface import EventLog
@@ -43,7 +42,7 @@ async def running_demo(platform: Platform, data: Path) -> AsyncIterator[str]:
     site = platform.credentials["site"]
     host = platform.base_url.removesuffix("/api")
     async with running_demo_site(f"{host}/tracker/v1.js", site["tracker_id"]) as origin:
-        await _prepare_site(platform.engines, site["id"], origin)
+        await _prepare_site(platform, site["id"], origin)
         marker = data / "demo-visits"
         if not marker.exists():
             await _append_past_visits(platform.log, site["id"])
@@ -59,10 +58,10 @@ async def running_demo(platform: Platform, data: Path) -> AsyncIterator[str]:
                 await end_task(task)
 
 
-async def _prepare_site(engines: Engines, site_id: int, origin: str) -> None:
+async def _prepare_site(platform: Platform, site_id: int, origin: str) -> None:
     """Allow the demo shop's origins on the site, and add its goals. Raises `DemoSiteRemoved`."""
     now = datetime.now(UTC)
-    async with engines.sessions() as session, session.begin():
+    async with platform.sessions() as session, session.begin():
         # Account scope: the demo has no caller; it runs in the process of `pharos up`, on its first site.
         found = await find_sites(session, site_id)
         if not found:
@@ -78,7 +77,7 @@ async def _prepare_site(engines: Engines, site_id: int, origin: str) -> None:
             if name not in known:
                 await add_goal(session, site, name, event, None, _ACTOR, now)
     changed = ChangedKeys(sites=[site_id])
-    await publish_changes(engines.sessions, engines.directory, changed, datetime.now(UTC))
+    await publish_changes(platform.sessions, platform.directory, changed, datetime.now(UTC))
 
 
 async def _append_past_visits(log: EventLog, site_id: int) -> None:

@@ -1,6 +1,5 @@
-"""Stores, lists and describes recorded deployments."""
+"""Stores and describes recorded deployments."""
 
-from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -72,22 +71,6 @@ async def record_deployment(
         )
     )
     return stored.scalar_one(), is_new
-
-
-async def list_recorded(
-    session: AsyncSession, environment_public_ids: Sequence[str]
-) -> Mapping[str, Sequence[RecordedDeployment]]:
-    """Return the recorded deployments of each of these environments, oldest first."""
-    rows = await session.execute(
-        select(Environment.public_id, RecordedDeployment)
-        .join(Environment, Environment.id == RecordedDeployment.environment_id)
-        .where(Environment.public_id.in_(environment_public_ids))
-        .order_by(RecordedDeployment.deployed_at, RecordedDeployment.id)
-    )
-    recorded: dict[str, list[RecordedDeployment]] = {}
-    for environment, deployment in rows:
-        recorded.setdefault(environment, []).append(deployment)
-    return recorded
 
 
 def describe_recorded(deployment: RecordedDeployment, environment_id: str) -> dict[str, Any]:

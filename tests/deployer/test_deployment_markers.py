@@ -10,16 +10,18 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import select
 
-from control_domain.recorded_deployments.markers import version_at
+from analytics_queries.telemetry.time_range import TimeRange, to_nanoseconds
 from control_domain.recorded_deployments.operations import DeploymentReport, record_deployment
 from control_domain.tables.deployments import Deployment, Release
+from control_domain.tables.projects import Environment
 from control_domain.tables.recorded_deployments import RecordedDeployment
+from control_domain.telemetry.exceptions import Decisions, GroupFilter, list_groups
+from control_domain.telemetry.releases import Deployed, Releases, read_deployed
 from deployer.deployments.run_deployment import DeployContext, run_deployment
 from deployer.drivers.interface import DeployFailed, Tenancy
 from deployer.identity import Identity
 from deployer.leases import Lease, take_lease
 from deployer.metrics import DeployerMetrics
-from operator_actions.actions.telemetry import list_issues
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.deployer.test_run_deployment import RecordingDriver
 from tests.support.deploy_platform import Platform
@@ -31,12 +33,11 @@ _COMMIT = "0123456789abcdef0123456789abcdef01234567"
 _NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-def _row(deployment_id: str, minute: int, version: str, commit: str | None = None) -> RecordedDeployment:
-    at = _NOON + timedelta(minutes=minute)
-    return RecordedDeployment(deployment_id=deployment_id, version=version, commit_sha=commit, deployed_at=at)
+def _row(minute: int, version: str, commit: str | None = None) -> Deployed:
+    return Deployed(version, _NOON + timedelta(minutes=minute), commit)
 
 
-_OWN = _row("pharos/7", 10, _COMMIT[:12], _COMMIT)
+_OWN = _row(10, _COMMIT[:12], _COMMIT)
 
 
 @pytest.mark.parametrize(
@@ -45,25 +46,25 @@ _OWN = _row("pharos/7", 10, _COMMIT[:12], _COMMIT)
         ([], {0: None}),
         ([_OWN], {9: None, 10: _COMMIT[:12], 99: _COMMIT[:12]}),
         # Both rows describe one deployment, in either order: it counts once, with its reported name.
-        ([_OWN, _row("a", 12, "1.4.0", _COMMIT)], {9: None, 10: "1.4.0", 11: "1.4.0", 12: "1.4.0"}),
-        ([_row("a", 8, "1.4.0", _COMMIT[:7].upper()), _OWN], {7: None, 8: "1.4.0", 10: "1.4.0"}),
-        ([_OWN, _row("a", 12, _COMMIT[:8])], {10: _COMMIT[:8], 12: _COMMIT[:8]}),
+        ([_OWN, _row(12, "1.4.0", _COMMIT)], {9: None, 10: "1.4.0", 11: "1.4.0", 12: "1.4.0"}),
+        ([_row(8, "1.4.0", _COMMIT[:7].upper()), _OWN], {7: None, 8: "1.4.0", 10: "1.4.0"}),
+        ([_OWN, _row(12, _COMMIT[:8])], {10: _COMMIT[:8], 12: _COMMIT[:8]}),
         # Another commit, or none, is another deployment.
-        ([_OWN, _row("a", 12, "1.4.0", "f" * 40)], {11: _COMMIT[:12], 12: "1.4.0"}),
-        ([_OWN, _row("a", 12, "1.4.0")], {11: _COMMIT[:12], 12: "1.4.0"}),
+        ([_OWN, _row(12, "1.4.0", "f" * 40)], {11: _COMMIT[:12], 12: "1.4.0"}),
+        ([_OWN, _row(12, "1.4.0")], {11: _COMMIT[:12], 12: "1.4.0"}),
         # Too short to name a commit.
-        ([_OWN, _row("a", 12, "0", "0")], {11: _COMMIT[:12], 12: "0"}),
+        ([_OWN, _row(12, "0", "0")], {11: _COMMIT[:12], 12: "0"}),
         # A rollback brings the reported name back.
         (
-            [_row("a", 1, "1.4.0", _COMMIT), _row("b", 5, "1.5.0", "f" * 40), _OWN],
+            [_row(1, "1.4.0", _COMMIT), _row(5, "1.5.0", "f" * 40), _OWN],
             {1: "1.4.0", 5: "1.5.0", 10: "1.4.0"},
         ),
     ],
 )
-def test_the_live_version_at_each_moment(
-    recorded: list[RecordedDeployment], versions: dict[int, str | None]
-) -> None:
-    found = {minute: version_at(recorded, _NOON + timedelta(minutes=minute)) for minute in versions}
+def test_the_live_version_at_each_moment(recorded: list[Deployed], versions: dict[int, str | None]) -> None:
+    releases = Releases(recorded)
+    live = {minute: releases.live_at(_NOON + timedelta(minutes=minute)) for minute in versions}
+    found = {minute: None if deployed is None else deployed.version for minute, deployed in live.items()}
     assert found == versions
 
 
@@ -131,9 +132,13 @@ async def test_promotions_and_rollbacks_mark_telemetry_at_their_switch(
         "after the failure": datetime.now(UTC),
     }
     await _store_exceptions(column_store, environment.public_id, moments)
-    wanted = {"environment_id": environment.public_id, "since_seconds": 3600}
-    issues = await list_issues(column_store, platform.sessions, wanted, datetime.now(UTC))
-    assert {issue["newest_message"]: issue["first_deployment"] for issue in issues} == {
+    async with platform.sessions() as session:
+        deployed = await read_deployed(session, await session.get_one(Environment, environment.id))
+    decisions = Decisions(environment.public_id, {}, deployed)
+    within = TimeRange(to_nanoseconds(first - timedelta(hours=1)), to_nanoseconds(datetime.now(UTC)))
+    groups, _ = await list_groups(column_store, decisions, within, GroupFilter(), None, 100)
+    versions = {group["message"]: group["first_deployment"] for group in groups}
+    assert {message: deployed and deployed["version"] for message, deployed in versions.items()} == {
         "before": None,
         "promoted": "1.4.0",
         "rolled back": "b" * 12,

@@ -8,11 +8,8 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
-import orjson
 from aiohttp import web
 
-from operator_actions.door import ACTIONS, Engines
-from operator_actions.refusals import Refused
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.interface import QueryRefused
@@ -21,7 +18,7 @@ from wiring.operator_door import OperatorEngines, answer_operator_call
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def build_operator_app(store: ChdbColumnStore, engines: Engines) -> web.Application:
+def build_operator_app(store: ChdbColumnStore, engines: OperatorEngines) -> web.Application:
     """Return the application of the socket."""
 
     async def query(request: web.Request) -> web.StreamResponse:
@@ -29,23 +26,14 @@ def build_operator_app(store: ChdbColumnStore, engines: Engines) -> web.Applicat
         return web.Response(body=lines, content_type="application/x-ndjson")
 
     async def answer_call(request: web.Request) -> web.StreamResponse:
-        operator_engines = OperatorEngines(engines.sessions, engines.directory, engines.variable_keys)
-        status, document = await answer_operator_call(
-            operator_engines, await request.read(), datetime.now(UTC)
-        )
+        status, document = await answer_operator_call(engines, await request.read(), datetime.now(UTC))
         return web.Response(status=status, body=document, content_type="application/json")
-
-    async def run_action(request: web.Request) -> web.StreamResponse:
-        action = ACTIONS.get(request.match_info["name"])
-        if action is None:
-            raise web.HTTPNotFound(text="This version has no such action.")
-        return _json(await action(engines, await request.json(), datetime.now(UTC)))
 
     @web.middleware
     async def explain_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             return await handler(request)
-        except (QueryRefused, Refused, ValueError) as error:
+        except (QueryRefused, ValueError) as error:
             return web.Response(status=400, text=str(error))
         except StorageUnavailable as error:
             return web.Response(status=503, text=str(error))
@@ -53,7 +41,6 @@ def build_operator_app(store: ChdbColumnStore, engines: Engines) -> web.Applicat
     app = web.Application(middlewares=[explain_errors])
     app.router.add_post("/query", query)
     app.router.add_post("/calls", answer_call)
-    app.router.add_post("/actions/{name:.+}", run_action)
     return app
 
 
@@ -67,7 +54,3 @@ async def serve_operator_socket(stack: AsyncExitStack, app: web.Application, pat
         await web.UnixSite(runner, str(path)).start()
     finally:
         os.umask(before)
-
-
-def _json(document: object) -> web.Response:
-    return web.Response(body=orjson.dumps(document), content_type="application/json")

@@ -30,13 +30,13 @@ from ingest_edge.health import Readiness
 from ingest_edge.http_server import ServerLimits
 from ingest_edge.metrics import new_registry
 from ingest_edge.serve_metrics import serve_metrics
-from operator_actions.door import Engines
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
 from storage_backends.event_log.interface import EventLog
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from storage_backends.key_directory.interface import KeyDirectory
 from storage_backends.monitor_states.interface import MonitorStates
 from storage_backends.monitor_states.sqlite import open_sqlite_monitor_states
 from storage_backends.rate_counter.in_process import InProcessRateCounter
@@ -49,6 +49,7 @@ from wiring.embedded.listeners import bound_listeners, listen
 from wiring.embedded.log_metrics import LogMetrics, log_bounds
 from wiring.embedded.operator_socket import build_operator_app, serve_operator_socket
 from wiring.embedded.sample_repository import ensure_sample_repository
+from wiring.operator_door import OperatorEngines
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +60,8 @@ class Platform:
 
     base_url: str
     credentials: dict[str, Any]
-    engines: Engines
+    sessions: Sessions
+    directory: KeyDirectory
     log: EventLog
     apps_port: int
     """The port on which deployed applications are served."""
@@ -129,7 +131,6 @@ async def run_platform(
         # Separate handles: neither receipts nor the queries of the consumers wait for reports.
         report_store = await storage.store.own_handles(readers=settings.max_reports_at_once)
         output = open_process_output(data / "deployer")
-        engines = Engines(storage.sessions, directory, report_store, storage.sealing_keys)
         control = assemble_control_plane(
             settings,
             sessions=storage.sessions,
@@ -161,6 +162,7 @@ async def run_platform(
         )
         await _start_deployer(stack, settings, data, listeners.apps, storage, registry, readiness)
         with explain_file_errors(data / "operator.sock"):
+            engines = OperatorEngines(storage.sessions, directory, storage.sealing_keys)
             await serve_operator_socket(
                 stack, build_operator_app(storage.store, engines), data / "operator.sock"
             )
@@ -168,7 +170,8 @@ async def run_platform(
         await _serve(stack, edge, listeners.main, readiness, ServerLimits.from_settings(settings))
         # Called before the server stops: an open log stream would delay it.
         stack.callback(control.app.state.log_streams.stop)
-        yield Platform(base_url, credentials, engines, storage.log, int(listeners.apps.getsockname()[1]))
+        apps_port = int(listeners.apps.getsockname()[1])
+        yield Platform(base_url, credentials, storage.sessions, directory, storage.log, apps_port)
 
 
 async def _open_storage(stack: AsyncExitStack, data: Path, settings: Settings) -> _Storage:

@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.sealing import read_sealing_keys
-from operator_actions.door import Engines
 from pipeline_contracts.settings import Settings
 from storage_backends.key_directory.redis import open_redis_key_directory
 from wiring.operator_door import OperatorEngines
@@ -30,28 +29,3 @@ async def open_operator_engines(settings: Settings) -> AsyncIterator[OperatorEng
             stack.push_async_callback(directory.close)
         keys = None if settings.variables_key is None else read_sealing_keys(settings.variables_key)
         yield OperatorEngines(open_sessions(engine), directory, keys)
-
-
-@asynccontextmanager
-async def operator_engines(settings: Settings) -> AsyncIterator[Engines]:
-    """Open the database, the key directory and, if it is set, ClickHouse. Raises `BadSettings` and
-    `StorageUnavailable`."""
-    database_url, redis_url = require_settings(settings, "database_url", "redis_url")
-    async with AsyncExitStack() as stack:
-        engine = open_engine(database_url)
-        stack.push_async_callback(engine.dispose)
-        directory = await open_redis_key_directory(redis_url, follow=False, seconds=_REDIS_SECONDS)
-        stack.push_async_callback(directory.close)
-        store = None
-        if settings.clickhouse_url is not None:
-            # Imported only here: the client takes a fifth of the start time of most commands, which do not need it.
-            from storage_backends.column_store.clickhouse_server import open_clickhouse_server
-
-            store = await open_clickhouse_server(
-                settings.clickhouse_url,
-                cluster=settings.clickhouse_cluster,
-                statement_seconds=settings.clickhouse_timeout_seconds,
-            )
-            stack.push_async_callback(store.close)
-        keys = None if settings.variables_key is None else read_sealing_keys(settings.variables_key)
-        yield Engines(open_sessions(engine), directory, store, keys)

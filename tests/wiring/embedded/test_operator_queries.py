@@ -10,11 +10,11 @@ from aiohttp.test_utils import TestClient, TestServer
 from analytics_queries.visits.report_request import Goals, ReportRequest, VisitFilters
 from analytics_queries.visits.site_report import site_report
 from control_domain.sites.describe_report import ReportedSite, describe_report
-from operator_actions.actions.engines import Engines
 from storage_backends.column_store import chdb_operator_queries
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.support.stored_visits import sent_event, store_visits
 from wiring.embedded.operator_socket import build_operator_app
+from wiring.operator_door import OperatorEngines
 
 _NOW = datetime(2026, 11, 20, 14, 30, tzinfo=UTC)
 _SITE = 31_000
@@ -103,7 +103,7 @@ async def test_operator_queries_affect_no_reports_or_inserts(
     sooner = {"max_execution_time": 0.2, "max_memory_usage": 2**26, "max_result_bytes": 2**22}
     monkeypatch.setattr(chdb_operator_queries, "_LIMITS", {**chdb_operator_queries._LIMITS, **sooner})
     written = tmp_path / "written"
-    client = TestClient(TestServer(build_operator_app(column_store, cast(Engines, None))))
+    client = TestClient(TestServer(build_operator_app(column_store, cast(OperatorEngines, None))))
     views = 0
 
     async def check_platform(after: str) -> None:
