@@ -22,12 +22,16 @@ def add_verbs(
     run: Callable[[argparse.Namespace], int],
     add_arguments: Callable[[argparse.ArgumentParser, str], None],
     descriptions: Mapping[str, str] | None = None,
+    default: str | None = None,
 ) -> None:
     """Add a subcommand for each verb in `summaries`, with what `add_arguments(parser, verb)` and
     `add_client_arguments` add.
 
-    `run` finds the verb in `arguments.verb`. `descriptions` has more sentences for the help of a verb.
+    `run` finds the verb in `arguments.verb`. `descriptions` has more sentences for the help of a verb. The verb
+    `default` may be left out: `pharos traces -n 5` is `pharos traces list -n 5`.
     """
+    # An attribute of `CommandParser`.
+    parser.default_verb = default  # type: ignore[attr-defined]
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True, dest="verb")
     for verb, summary in summaries.items():
         more = (descriptions or {}).get(verb, "")

@@ -1,7 +1,7 @@
 """Parse and format durations (90s, 30m, 2h, 14d), and format times."""
 
 import argparse
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from pipeline_contracts import durations
 from pipeline_contracts.durations import UNITS, BadDuration
@@ -13,6 +13,21 @@ def parse_duration(text: str) -> int:
         return durations.parse_duration(text.strip())
     except BadDuration as error:
         raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
+
+
+def parse_moment(text: str) -> datetime:
+    """Return a time: `2026-11-20`, `2026-11-20T09:30Z` (in UTC without a time zone), or `2d` for two days ago. Raises
+    `argparse.ArgumentTypeError`."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            moment = datetime.now(UTC) - timedelta(seconds=parse_duration(text))
+        except (argparse.ArgumentTypeError, OverflowError):
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is neither a time (2026-11-20, 2026-11-20T09:30Z) nor a duration (90m, 2d)"
+            ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def format_duration(seconds: float | None) -> str:

@@ -159,4 +159,4 @@ def shorten_ids(ids: Sequence[str]) -> list[str]:
 
 def _shorten(identifier: str, length: int) -> str:
     prefix, separator, rest = identifier.partition("_")
-    return f"{prefix}_{rest[:length]}" if separator else identifier
+    return f"{prefix}_{rest[:length]}" if separator else identifier[:length]

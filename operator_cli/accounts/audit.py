@@ -2,17 +2,16 @@
 
 import argparse
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from datetime import datetime
+from typing import Any
 
 from operator_cli.accounts.find_person import find_person
 from operator_cli.api.client import Api, open_api
 from operator_cli.api.names import resolve_environment, resolve_project
 from operator_cli.arguments import add_client_arguments, complete
-from operator_cli.durations import parse_duration
+from operator_cli.counts import add_limit_argument
+from operator_cli.durations import parse_moment
 from operator_cli.messages import print_result
-
-_MAX_COUNT: Final = 1000
 
 
 def register_audit(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -31,13 +30,11 @@ def register_audit(commands: "argparse._SubParsersAction[argparse.ArgumentParser
     for flag, which in (("--since", "at this time or later"), ("--until", "before this time")):
         parser.add_argument(
             flag,
-            type=_parse_time,
+            type=parse_moment,
             metavar="TIME",
             help=f"only changes {which}: 2026-11-20, 2026-11-20T09:30Z, or 2d for two days ago",
         )
-    parser.add_argument(
-        "-n", "--limit", type=_parse_count, default=50, metavar="N", help=f"how many (50; 1 to {_MAX_COUNT})"
-    )
+    add_limit_argument(parser, 50)
     add_client_arguments(parser)
     parser.set_defaults(run=_run)
 
@@ -57,37 +54,21 @@ def _add_subject_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _parse_count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= _MAX_COUNT:
-        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {_MAX_COUNT}")
-    return int(text)
-
-
-def _parse_time(text: str) -> str:
-    """Return the time as the API takes it. Without a time zone it is UTC. Raises `argparse.ArgumentTypeError`."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        try:
-            time = datetime.now(UTC) - timedelta(seconds=parse_duration(text))
-        except (argparse.ArgumentTypeError, OverflowError):
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is neither a time (2026-11-20, 2026-11-20T09:30Z) nor a duration (90m, 2d)"
-            ) from None
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).isoformat()
-
-
 def _run(arguments: argparse.Namespace) -> int:
     api = open_api(arguments)
     query = {
         "subject": _find_subject(api, arguments),
         "person": None if arguments.person is None else str(find_person(api, arguments.person)["id"]),
         "action": arguments.action,
-        "since": arguments.since,
-        "until": arguments.until,
+        "since": _format(arguments.since),
+        "until": _format(arguments.until),
     }
     entries = api.get_all("audit", query=query, limit=arguments.limit)
     return print_result(arguments, entries, lambda entries: _show(arguments, entries))
+
+
+def _format(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
 
 
 def _find_subject(api: Api, arguments: argparse.Namespace) -> str | None:

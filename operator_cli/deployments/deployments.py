@@ -1,7 +1,7 @@
 """`pharos deployments` and `cancel`."""
 
 import argparse
-from typing import Any, Final
+from typing import Any
 
 from operator_cli.api.client import Api, open_api
 from operator_cli.api.names import list_projects, resolve_environment
@@ -12,10 +12,9 @@ from operator_cli.arguments import (
     complete,
     confirm,
 )
+from operator_cli.counts import add_limit_argument
 from operator_cli.deployments.numbers import explaining_deployment
 from operator_cli.messages import print_result
-
-_MAX_COUNT: Final = 1000
 
 
 def register_deployments(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -31,17 +30,9 @@ def register_deployments(commands: "argparse._SubParsersAction[argparse.Argument
     )
     complete(environment, "environment")
     add_project_argument(parser, "of this project only", dest="project")
-    parser.add_argument(
-        "-n", "--limit", type=_parse_count, default=20, metavar="N", help=f"how many (20; 1 to {_MAX_COUNT})"
-    )
+    add_limit_argument(parser, 20)
     add_client_arguments(parser)
     parser.set_defaults(run=_list)
-
-
-def _parse_count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= _MAX_COUNT:
-        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {_MAX_COUNT}")
-    return int(text)
 
 
 def _list(arguments: argparse.Namespace) -> int:

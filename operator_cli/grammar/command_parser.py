@@ -16,6 +16,8 @@ class CommandParser(argparse.ArgumentParser):
     """The parser of a command and, because argparse makes them of the same class, of its verbs."""
 
     usage_status = USAGE
+    default_verb: str | None = None
+    """The verb that is meant where none is given."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         # An abbreviated flag means another one as soon as a flag with the same beginning is added.
@@ -28,6 +30,8 @@ class CommandParser(argparse.ArgumentParser):
         """Parse all arguments: report unknown ones here, where argparse would report them with the usage of
         `pharos` itself."""
         words = sys.argv[1:] if args is None else list(args)
+        if self.default_verb is not None and self._lacks_verb(words):
+            words.insert(0, self.default_verb)
         if not words and not self._is_intermixed and (verbs := self.verbs()) is not None:
             self.print_help(sys.stderr)
             self.exit(
@@ -40,6 +44,10 @@ class CommandParser(argparse.ArgumentParser):
         if (intermixed := self._parse_intermixed(words, unknown)) is not None:
             return intermixed, []
         self.error(self._describe_unknown(unknown))
+
+    def _lacks_verb(self, words: Sequence[str]) -> bool:
+        """Return True if the words are flags of a verb that is left out."""
+        return not words or (words[0].startswith("-") and words[0] not in self._option_string_actions)
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)

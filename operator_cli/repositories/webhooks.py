@@ -7,11 +7,11 @@ from typing import Any
 from operator_cli.api.client import Api, open_api
 from operator_cli.api.names import Row, list_projects, request_first
 from operator_cli.arguments import add_project_argument, add_verbs
+from operator_cli.counts import add_limit_argument
 from operator_cli.errors import NoSuchName
 from operator_cli.messages import print_result
 from operator_cli.repositories.find import HELP, resolve_repository
 
-_MAX_COUNT = 1000
 _VERBS = {
     "list": "list the newest deliveries with the response to each and its reason",
     "show": "show one with its headers and its body",
@@ -40,22 +40,9 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
         help=f"of this one only: {HELP}. A disconnected one is named by its number",
     )
     if verb == "list":
-        parser.add_argument(
-            "-n",
-            "--limit",
-            type=_parse_count,
-            default=20,
-            metavar="N",
-            help=f"how many (20; 1 to {_MAX_COUNT})",
-        )
+        add_limit_argument(parser, 20)
     else:
         parser.add_argument("id", type=int, metavar="ID", help="ID as `list` shows it")
-
-
-def _parse_count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= _MAX_COUNT:
-        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {_MAX_COUNT}")
-    return int(text)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -20,8 +20,7 @@ from operator_cli.messages import OutageNotice
 _POLL_SECONDS: Final = 1.0
 _OVERLAP_SECONDS: Final = 60
 _PAGE_ROWS: Final = 100
-MAX_ROWS: Final = 1000
-"""Rows that one read shows at most."""
+_MAX_ROWS: Final = 1000
 _TOO_MANY_REQUESTS: Final = 429
 
 Row = dict[str, Any]
@@ -29,12 +28,22 @@ Row = dict[str, Any]
 
 
 def follow_newest(
-    api: Api, path: Sequence[str], query: Query, unshown: "UnshownRows", show: Callable[[list[Row]], None]
+    api: Api,
+    path: Sequence[str],
+    filters: Query,
+    within: Query,
+    count: int,
+    show: Callable[[Sequence[Row]], None],
 ) -> NoReturn:
-    """Show the rows of a list that come in, the oldest first, until the process is interrupted.
+    """Show the newest `count` rows of a list in the time range `within`, then those that come in, until the process is
+    interrupted. `show` gets rows in the order of their times.
 
     Raises `CommandFailed` if the installation refuses the request. An installation that does not answer is waited for.
     """
+    # Many rows have the same time, so those before the first shown one are read as well: they are no new ones.
+    known = api.get_all(*path, query={**filters, **within}, limit=_MAX_ROWS)
+    show(known[:count][::-1])
+    unshown = UnshownRows(known, is_full=len(known) == _MAX_ROWS, now=time.monotonic())
     outage = OutageNotice()
     read_at, pause = time.monotonic(), _POLL_SECONDS
     while True:
@@ -42,7 +51,7 @@ def follow_newest(
         began = time.monotonic()
         since = encode_duration(int(began - read_at) + _OVERLAP_SECONDS)
         try:
-            new, is_complete = unshown.take(_read_pages(api, path, {**query, "since": since}), began)
+            new, is_complete = unshown.take(_read_pages(api, path, {**filters, "since": since}), began)
         except InstallationUnreachable as error:
             outage.report(error)
             continue
@@ -97,7 +106,7 @@ class UnshownRows:
                     new.append(row)
             if len(new) == count:
                 break
-            if len(new) >= MAX_ROWS:
+            if len(new) >= _MAX_ROWS:
                 is_complete = False
                 break
         self._seen |= found

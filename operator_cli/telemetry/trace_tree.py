@@ -1,7 +1,7 @@
 """Print a trace as a tree: each span below its parent, with a bar for its part of the trace's duration."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
@@ -11,69 +11,43 @@ from operator_cli.durations import format_duration
 from operator_cli.terminal_text import sanitize
 
 Span = dict[str, Any]
+"""A span of `tree` as the API returns it."""
 
-_BAR_WIDTH = 32
-_MAX_ROWS = 500
-
-
-def walk_spans(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
-    """Yield (depth, span), parents before their children.
-
-    A span without a stored parent starts a tree of its own, and so does one span of each cycle of parents.
-    """
-    by_id = {span["span_id"]: span for span in spans}
-    children: dict[str, list[Span]] = {}
-    roots = []
-    for span in spans:
-        if span["parent_span_id"] in by_id and span["parent_span_id"] != span["span_id"]:
-            children.setdefault(span["parent_span_id"], []).append(span)
-        else:
-            roots.append(span)
-    seen: set[int] = set()
-    # Spans that no root reaches are on a cycle, or below one.
-    for root in (*roots, *spans):
-        pending = [(0, root)]
-        while pending:
-            depth, span = pending.pop()
-            if id(span) in seen:
-                continue
-            seen.add(id(span))
-            yield depth, span
-            pending += [(depth + 1, child) for child in reversed(children.get(span["span_id"], []))]
+_BAR_WIDTH: Final = 24
+_MAX_ROWS: Final = 500
+_MAX_DEPTH: Final = 20
 
 
-def show_trace(spans: Sequence[Span]) -> None:
-    start = min(span["started_ns"] for span in spans)
-    end = max(span["started_ns"] + span["duration_ns"] for span in spans)
-    table = Table("Span", "Service", box=None, pad_edge=False)
-    table.add_column("Took", justify="right")
-    table.add_column("", no_wrap=True)
-    for row, (depth, span) in enumerate(walk_spans(spans)):
-        if row == _MAX_ROWS:
-            table.add_row(f"… {len(spans) - _MAX_ROWS} more spans; --json has all")
-            break
+def show_trace(trace: dict[str, Any]) -> None:
+    """Print a trace of `GET …/traces/{trace}`."""
+    spans = trace["tree"]
+    table = Table("Span", box=None, pad_edge=False)
+    table.add_column("Service", max_width=20, overflow="ellipsis", no_wrap=True)
+    table.add_column("Took", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True, min_width=_BAR_WIDTH)
+    for span in spans[:_MAX_ROWS]:
         failed = span["status"] == "Error"
+        indent = "  " * min(span["depth"], _MAX_DEPTH)
         table.add_row(
-            Text(
-                "  " * min(depth, 20) + sanitize(span["name"], max_length=80),
-                style="bold red" if failed else "",
-            ),
-            sanitize(span["service"], max_length=30),
-            format_duration(span["duration_ns"] / 1e9),
-            Text(_draw_bar(span, start, end), style="red" if failed else "cyan"),
+            Text(indent + sanitize(span["name"], max_length=80), style="bold red" if failed else ""),
+            sanitize(span["service"] or "-", max_length=100),
+            format_duration(span["duration_ms"] / 1000),
+            Text(_draw_bar(span, trace["duration_ms"]), style="red" if failed else "cyan"),
         )
         for line in _describe_events(span):
-            table.add_row(Text("  " * (min(depth, 20) + 1) + line, style="dim"))
-    console = Console()
-    console.print(f"{len(spans)} spans, {format_duration((end - start) / 1e9)}", highlight=False)
+            table.add_row(Text(f"{indent}  {line}", style="dim"))
+    if len(spans) > _MAX_ROWS:
+        table.add_row(f"… {len(spans) - _MAX_ROWS} more spans; --json has all")
+    console = Console(highlight=False)
+    count = f"The first {len(spans):,} spans" if trace["truncated"] else f"{len(spans):,} spans"
+    console.print(f"{trace['id']}\n{count}, {format_duration(trace['duration_ms'] / 1000)}", soft_wrap=True)
     console.print(table)
 
 
-def _draw_bar(span: Span, start: int, end: int) -> str:
-    whole = max(1, end - start)
-    begin: int = _BAR_WIDTH * (span["started_ns"] - start) // whole
-    length: int = max(1, round(_BAR_WIDTH * span["duration_ns"] / whole))
-    begin = min(begin, _BAR_WIDTH - 1)
+def _draw_bar(span: Span, whole_ms: float) -> str:
+    whole = max(whole_ms, 1e-6)
+    begin: int = min(int(_BAR_WIDTH * span["offset_ms"] / whole), _BAR_WIDTH - 1)
+    length: int = max(1, round(_BAR_WIDTH * span["duration_ms"] / whole))
     return " " * begin + "━" * min(length, _BAR_WIDTH - begin)
 
 
@@ -81,9 +55,10 @@ def _describe_events(span: Span) -> Iterator[str]:
     """Yield the status message and the events of a span."""
     if span["status_message"]:
         yield sanitize(span["status_message"], max_length=120)
-    for name, attributes in zip(span["event_names"], span["event_attributes"], strict=True):
-        if name == "exception":
+    for event in span["events"]:
+        if event["name"] == "exception":
+            attributes = event["attributes"]
             kind, message = attributes.get("exception.type", ""), attributes.get("exception.message", "")
             yield sanitize(f"✗ {kind}: {message}", max_length=120)
         else:
-            yield sanitize(f"• {name}", max_length=120)
+            yield sanitize(f"• {event['name']}", max_length=120)

@@ -1,103 +1,120 @@
-"""Command `pharos traces`: the newest traces as a table, or one as a tree."""
+"""`pharos traces list|show`."""
 
 import argparse
-import json
 import re
-from typing import Any
+from typing import Any, Final
 
-from operator_cli.control_client import WHICH_INSTALLATION_AND_STORE, request_action
-from operator_cli.durations import format_duration
-from operator_cli.errors import CommandFailed
-from operator_cli.telemetry.reading_arguments import add_reading_arguments, describe_no_results
+from operator_cli.api.client import open_api
+from operator_cli.api.names import resolve_environment
+from operator_cli.arguments import add_verbs
+from operator_cli.counts import add_limit_argument
+from operator_cli.messages import print_result
+from operator_cli.telemetry.find_trace import find_trace
+from operator_cli.telemetry.time_range import (
+    add_environment_option,
+    add_range_arguments,
+    describe_no_results,
+    encode_range,
+)
 
-_MILLISECONDS = re.compile(r"(\d{1,9})(?:\.\d+)?(ms|s|m)?")
-_UNITS = {"ms": 1.0, "s": 1000.0, "m": 60_000.0}
-_TRACE_ID = re.compile(r"[0-9a-fA-F]{32}")
+_VERBS = {
+    "list": "list the newest traces",
+    "show": "show one as a tree of its spans",
+}
+_DESCRIPTIONS = {
+    "list": "A trace is listed if one of its spans has everything that is asked for.",
+    "show": "A bar shows when a span ran within the trace.",
+}
+_DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)(ms|s|m)?")
+_MILLISECONDS: Final = {"ms": 1.0, "s": 1000.0, "m": 60_000.0}
 
 
 def register_traces(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "traces",
-        help="show the newest traces, or one of them as a tree",
-        description=f"Traces that were received over OTLP. {WHICH_INSTALLATION_AND_STORE}",
+        help="traces, with their spans as a tree",
+        description="Traces that were received over OTLP. `pharos traces` alone lists them.",
     )
-    parser.add_argument("trace", nargs="?", metavar="TRACE_ID", help="show this one as a tree")
-    parser.add_argument("--service", default="", metavar="NAME", help="with a span of this service")
+    add_verbs(parser, _VERBS, _run, _add_arguments, _DESCRIPTIONS, default="list")
+
+
+def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
+    add_environment_option(parser)
+    if verb == "show":
+        parser.add_argument("trace", metavar="TRACE", help="its ID, or the beginning that `list` shows")
+        return
+    parser.add_argument("--service", metavar="NAME", help="with a span of this service")
+    parser.add_argument("--name", metavar="NAME", help="with a span of this name")
     parser.add_argument("--errors", action="store_true", help="with a span that failed")
     parser.add_argument(
-        "--slower-than", type=_parse_milliseconds, default=0.0, metavar="TIME", help="500ms, 2s"
+        "--slower-than",
+        type=_parse_milliseconds,
+        metavar="TIME",
+        help="with a span that took 500ms, 2s or more",
     )
-    add_reading_arguments(parser, since="1h", lines=20)
-    parser.set_defaults(run=_run)
+    add_range_arguments(parser, "1h")
+    add_limit_argument(parser, 20)
 
 
 def _parse_milliseconds(text: str) -> float:
-    found = _MILLISECONDS.fullmatch(text)
+    found = _DURATION.fullmatch(text)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no time; write 500ms or 2s")
-    return float(text.removesuffix(found[2] or "")) * _UNITS[found[2] or "ms"]
+    return float(found[1]) * _MILLISECONDS[found[2] or "ms"]
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.trace is not None:
-        return _show_one(arguments)
-    traces = request_action(
-        arguments,
-        "traces/list",
-        {
-            "environment_id": arguments.environment,
-            "since_seconds": arguments.since,
-            "service": arguments.service,
-            "only_errors": arguments.errors,
-            "least_ms": arguments.slower_than,
-            "limit": arguments.lines,
-        },
-    )
-    if arguments.json:
-        print(json.dumps(traces))
-    elif not traces:
-        print(describe_no_results("traces", arguments))
-    else:
-        _show_table(traces)
-    return 0
+    api = open_api(arguments)
+    environment = resolve_environment(api, arguments.environment)
+    path = ("environments", environment.id, "traces")
+    if arguments.verb == "show":
+        trace = api.get(*path, find_trace(api, environment, arguments.trace))
+        return print_result(arguments, trace, _show_one)
+    query = {
+        "service": arguments.service,
+        "name": arguments.name,
+        "only_errors": arguments.errors or None,
+        "min_duration_ms": arguments.slower_than,
+        **encode_range(arguments),
+    }
+    traces = api.get_all(*path, query=query, limit=arguments.limit)
+    return print_result(arguments, traces, lambda rows: _show_list(arguments, rows, environment.path))
 
 
-def _show_table(traces: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
+def _show_list(arguments: argparse.Namespace, traces: list[dict[str, Any]], path: str) -> None:
+    # Imported here and below: rich is slow to import, and --json needs none of it.
+    from operator_cli.durations import format_duration, format_second
+    from operator_cli.tables import Column, print_table
     from operator_cli.terminal_text import make_cell
 
-    table = Table("Began", "Service", "Name", box=None, pad_edge=False)
-    table.columns[0].no_wrap = True
-    table.add_column("Took", justify="right", no_wrap=True)
-    table.add_column("Spans", justify="right")
-    table.add_column("Errors", justify="right")
-    table.add_column("Trace", no_wrap=True)
-    for trace in traces:
-        table.add_row(
-            trace["started_at"][11:19],
-            make_cell(trace["service"], max_length=40),
-            make_cell(trace["name"], max_length=60),
-            format_duration(trace["duration_ms"] / 1000),
-            str(trace["spans"]),
-            make_cell(str(trace["errors"] or "-"), "bold red" if trace["errors"] else ""),
-            trace["trace_id"],
-        )
-    Console().print(table)
+    print_table(
+        arguments,
+        [
+            Column("Began", wraps=False),
+            Column("Service"),
+            Column("Name"),
+            Column("Took", is_number=True),
+            Column("Errors", is_number=True),
+            Column("ID", is_id=True),
+            Column("Spans", is_number=True, is_optional=True),
+        ],
+        [
+            (
+                format_second(trace["started_at"]),
+                trace["service"],
+                trace["name"],
+                format_duration(trace["duration_ms"] / 1000),
+                make_cell(str(trace["errors"]), "bold red") if trace["errors"] else None,
+                trace["id"],
+                trace["spans"],
+            )
+            for trace in traces
+        ],
+        empty=describe_no_results("traces", path, arguments),
+    )
 
 
-def _show_one(arguments: argparse.Namespace) -> int:
-    if not _TRACE_ID.fullmatch(arguments.trace):
-        raise CommandFailed(f"{arguments.trace!r} is no trace ID: it has 32 hexadecimal digits.")
-    params = {"trace_id": arguments.trace, "environment_id": arguments.environment}
-    spans = request_action(arguments, "traces/show", params)
-    if arguments.json:
-        print(json.dumps(spans))
-    elif not spans:
-        print("No spans of this trace are stored.")
-    else:
-        from operator_cli.telemetry.trace_tree import show_trace
+def _show_one(trace: dict[str, Any]) -> None:
+    from operator_cli.telemetry.trace_tree import show_trace
 
-        show_trace(spans)
-    return 0
+    show_trace(trace)

@@ -1,4 +1,4 @@
-"""`pharos traces`, `logs` and `issues` on a running platform."""
+"""`pharos traces`, `logs`, `issues`, `services` and `metrics` on a running platform."""
 
 import json
 import time
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from operator_cli.telemetry.trace_tree import walk_spans
 from tests.otlp.requests import attribute, logs, span, traces
+from tests.support.commands import expect_refusal
 from tests.support.platform_process import PlatformProcess, platform_process
 
 TRACE = uuid.uuid4().hex
@@ -85,6 +85,10 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProce
                 "affected_users": 4,
             },
             {"type": "exception", "title": "no row 2", "details": "at a (b.js:9:9)"},
+            *(
+                {"type": "metric", "name": "queue.depth", "service": "shop", "payload": {"value": value}}
+                for value in (3, 7)
+            ),
         ]
         post("/ingest", {"batch_id": uuid.uuid4().hex, "events": events})
         running.wait_until_consumed()
@@ -106,64 +110,114 @@ def show(platform: PlatformProcess, *command: str) -> str:
 
 def test_traces_are_listed_and_filtered(platform: PlatformProcess) -> None:
     (trace,) = run_json(platform, "traces")
-    assert (trace["trace_id"], trace["name"], trace["service"]) == (TRACE, "GET /orders", "shop")
+    assert (trace["id"], trace["name"], trace["service"]) == (TRACE, "GET /orders", "shop")
     assert (trace["spans"], trace["errors"], round(trace["duration_ms"])) == (4, 1, 53)
-    assert TRACE in show(platform, "traces", "--errors", "--service", "shop", "--slower-than", "50ms")
-    for other in (("--slower-than", "1s"), ("--service", "nobody"), ("--environment", "env_nobody")):
-        assert show(platform, "traces", *other).startswith("Found no traces in the last 1h")
+    table = show(platform, "traces", "list", "--errors", "--service", "shop", "--slower-than", "50ms")
+    assert TRACE[:12] in table and TRACE not in table
+    assert TRACE in show(platform, "trace", "list", "--name", "ship", "--wide")
+    for other in (("--slower-than", "1s"), ("--service", "nobody"), ("--until", "2026-01-01")):
+        assert show(platform, "traces", *other).startswith("No traces of my-project/production in th")
 
 
 def test_a_trace_is_printed_as_a_tree(platform: PlatformProcess) -> None:
-    shown = show(platform, "traces", TRACE)
+    shown = show(platform, "traces", "show", TRACE)
+    assert show(platform, "traces", "show", TRACE[:12].upper()) == shown
     lines = [line.rstrip() for line in shown.splitlines()]
-    assert lines[0] == "4 spans, 53ms"
-    assert [line.split()[0] for line in lines[2:5]] == ["GET", "charge", "ship"]
-    assert lines[3].startswith("  charge")
+    assert lines[:2] == [TRACE, "4 spans, 53ms"]
+    assert [line.split()[0] for line in lines[3:6]] == ["GET", "charge", "ship"]
+    assert lines[4].startswith("  charge")
     assert "✗ LorryError: no lorry" in shown and "no lorry" in shown and "━" in shown
-    assert show(platform, "traces", "0" * 31 + "1") == "No spans of this trace are stored.\n"
-    done = platform.run("traces", "nonsense")
-    assert (done.returncode, "is no trace ID" in done.stderr) == (1, True)
-
-
-def test_cycles_of_parent_spans_terminate() -> None:
-    spans = [
-        {"span_id": one, "parent_span_id": parent}
-        for one, parent in (("a", "b"), ("b", "a"), ("c", "c"), ("d", "gone"), ("e", "d"), ("f", "b"))
-    ]
-    found = [(depth, one["span_id"]) for depth, one in walk_spans(spans)]
-    assert sorted(one for _, one in found) == ["a", "b", "c", "d", "e", "f"]
-    assert (1, "e") in found and (0, "d") in found
+    unknown = "0" * 31 + "1"
+    message = expect_refusal(platform.run, "traces", "show", unknown, status=5)
+    assert message == "The environment has no such trace, or it is no longer stored."
+    message = expect_refusal(platform.run, "traces", "show", "00000000", status=5)
+    assert message.startswith(
+        "No trace of my-project/production begins with '00000000' among the newest 1,000"
+    )
+    assert "is no trace ID" in expect_refusal(platform.run, "traces", "show", "nonsense", status=5)
 
 
 def test_log_records_are_listed_and_filtered(platform: PlatformProcess) -> None:
     records = run_json(platform, "logs")
     assert {record["text"].split()[0] for record in records} == {"order", "cart"}
-    assert "order 17 failed" in show(platform, "logs", "--severity", "error", "--trace", TRACE)
-    assert "cart emptied" in show(platform, "logs", "--search", "EMPTIED", "--service", "cart")
-    assert show(platform, "logs", "--search", "nothing of this").startswith("Found no log records")
+    assert "order 17 failed" in show(platform, "logs", "--severity", "error", "--trace", TRACE[:12])
+    assert "cart emptied" in show(platform, "logs", "--search", "EMPTIED cart", "--service", "cart")
+    done = platform.run("logs", "--search", "nothing of this", "--since", "2h")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == (
+        "No log records of my-project/production in the last 2h; --since looks further back.\n"
+    )
 
 
 def test_issues_are_listed_and_shown(platform: PlatformProcess) -> None:
     by_count = {issue["count"]: issue for issue in run_json(platform, "issues")}
     assert set(by_count) == {1, 2}
     row, lorry = by_count[2], by_count[1]
-    assert (row["affected_users"], row["top_frame"], row["first_deployment"]) == (4, "a (b.js)", "1.0")
-    assert (lorry["exception_type"], lorry["newest_trace_id"]) == ("LorryError", TRACE)
-    table = show(platform, "issues")
+    assert (row["affected_users"], row["frame"], row["first_deployment"]["version"]) == (4, "a (b.js)", "1.0")
+    assert (lorry["type"], lorry["trace_id"]) == ("LorryError", TRACE)
+    table = show(platform, "issues", "list", "--wide")
     assert row["id"] in table and lorry["id"] in table and "1.0" in table
-    one = show(platform, "issues", row["id"])
-    assert "no row 2" in one and "at a (b.js:9:9)" in one
-    assert show(platform, "issues", "0" * 16).startswith("Found no exceptions in the last 14d")
+    one = show(platform, "issues", "show", row["id"][:12])
+    # The last stack, and both exceptions.
+    assert "at a (b.js:9:9)" in one and "no row 1" in one and "no row 2" in one
+    shown = run_json(platform, "issues", "show", row["id"], "-n", "1")
+    assert [event["message"] for event in shown["events"]] == ["no row 2"]
+
+
+def test_people_decide_about_issues(platform: PlatformProcess) -> None:
+    (issue,) = (one for one in run_json(platform, "issues") if one["count"] == 1)
+    email = run_json(platform, "whoami")["person"]["email"]
+    changed = show(platform, "issues", "assign", issue["id"], "me")
+    assert changed == f"Issue {issue['id']} is open, assigned to {email}.\n"
+    assert [one["id"] for one in run_json(platform, "issues", "--assignee", email)] == [issue["id"]]
+    assert [one["count"] for one in run_json(platform, "issues", "--assignee", "none")] == [2]
+    for verb, status in (("resolve", "resolved"), ("ignore", "ignored")):
+        assert run_json(platform, "issue", verb, issue["id"])["status"] == status
+        assert [one["count"] for one in run_json(platform, "issues")] == [2]
+        assert [one["id"] for one in run_json(platform, "issues", "--status", status)] == [issue["id"]]
+    assert "ignored" in show(platform, "issues", "--status", "all")
+    assert run_json(platform, "issues", "reopen", issue["id"])["status"] == "open"
+    assert show(platform, "issues", "assign", issue["id"], "none").endswith("assigned to nobody.\n")
+    message = expect_refusal(platform.run, "issues", "resolve", "0" * 16, status=5)
+    assert message.startswith("The environment has no such exceptions")
+
+
+def test_services_are_listed(platform: PlatformProcess) -> None:
+    (service,) = run_json(platform, "services", "list")
+    assert (service["service"], service["requests"], service["errors"]) == ("shop", 1, 0)
+    row = show(platform, "services").splitlines()[1].split()
+    assert row[:4] == ["shop", "1", "1/h", "-"]
+    # With an error below 5 %.
+    assert all(47.5 <= float(latency.removesuffix("ms")) <= 57.5 for latency in row[4:])
+
+
+def test_metrics_are_listed_and_shown_as_charts(platform: PlatformProcess) -> None:
+    (metric,) = run_json(platform, "metrics", "list", "--search", "DEPTH")
+    assert (metric["name"], metric["kind"]) == ("queue.depth", "gauge")
+    assert "queue.depth  gauge" in show(platform, "metrics")
+    series = run_json(platform, "metrics", "series", "queue.depth", "--aggregation", "max", "--step", "5m")
+    assert [point["value"] for point in series["series"][0]["points"]] == [7.0]
+    title, _, row = show(
+        platform, "metrics", "series", "queue.depth", "--aggregation", "sum", "--group-by", "service"
+    ).splitlines()
+    assert title == "queue.depth: sum of every 30s" and row.split() == ["shop", "█", "5", "5", "5"]
+    message = expect_refusal(platform.run, "metrics", "series", "none", status=5)
+    assert message == "The environment has no such metric in this time range."
 
 
 def test_bad_arguments_are_refused(platform: PlatformProcess) -> None:
     for command in (
         ("traces", "--since", "soon"),
         ("logs", "-n", "0"),
+        ("logs", "-f", "--until", "1h"),
         ("issues", "-n", "1001"),
         ("traces", "--slower-than", "x"),
+        ("traces", "--since", "999999999d", "--until", "1h"),
+        ("traces", TRACE),
     ):
         done = platform.run(*command)
-        assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False), command
     done = platform.run("logs", "--search", "x" * 501)
-    assert (done.returncode, "search has more than 500 characters" in done.stderr) == (1, True)
+    assert (done.returncode, "search: must be a string of 1 to 500 characters" in done.stderr) == (1, True), (
+        done.stderr
+    )

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from operator_cli.telemetry.logs import UnshownRecords
 from tests.support import deployment_rows
 from tests.support.command_deployments import (
     StartCommand,
@@ -158,15 +157,3 @@ def _log(platform: PlatformProcess, service: str, text: str, at: str | None = No
     answer = platform.ingest({"batch_id": str(uuid.uuid4()), "events": [event]})
     assert answer.status in (200, 202), answer
     platform.wait_until_consumed()
-
-
-def test_records_of_overlapping_results_are_shown_once() -> None:
-    def records(*texts: str) -> list[dict[str, str]]:
-        return [{"at": text[0], "text": text} for text in texts]
-
-    unshown = UnshownRecords(records("2a", "3a"), is_full=True)
-    # Records before the first shown one were not requested; late ones were.
-    assert unshown.take(records("1a", "2a", "2b", "3a", "3a")) == records("2b", "3a")
-    assert unshown.take(records("2a", "2b", "3a", "3a")) == []
-    assert unshown.take(records("3a", "3a", "4a")) == records("4a")
-    assert UnshownRecords([], is_full=False).take(records("1a")) == records("1a")

@@ -1,13 +1,8 @@
 """Commands above all accounts, over the operator socket of `pharos up` and straight on the engines."""
 
 import json
-import socket
-import threading
 from pathlib import Path
 
-import pytest
-
-from operator_cli.errors import InstallationUnreachable
 from operator_cli.local.operator_socket import post_to_socket
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.rate_limits import RateLimit
@@ -73,32 +68,6 @@ def test_arguments_are_checked_before_the_installation_is_looked_for(tmp_path: P
         assert (done.returncode, done.stdout) == (2, "")
         assert message in done.stderr
     assert "Nothing runs on .pharos. Start `pharos up" in expect_refusal(run, "account", "list")
-
-
-def _answer(folder: Path, content: bytes) -> threading.Thread:
-    """Serve one response on the socket of a data folder."""
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(folder / "operator.sock"))
-    listener.listen()
-
-    def run() -> None:
-        with listener, listener.accept()[0] as connection:
-            connection.recv(100_000)
-            connection.sendall(content)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nshor", b"220 mail.example ESMTP\r\n"]
-)
-def test_a_missing_or_truncated_response_means_unreachable(tmp_path: Path, content: bytes) -> None:
-    thread = _answer(tmp_path, content)
-    with pytest.raises(InstallationUnreachable, match="may have done what you asked"):
-        post_to_socket(tmp_path, "/calls", b"{}")
-    thread.join()
 
 
 def test_a_platform_of_another_version_says_so(on_socket: PlatformProcess) -> None:
