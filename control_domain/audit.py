@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import Mapped
 
 from control_domain.tables.accounts import Account, Person
 from control_domain.tables.audit import AuditEntry
@@ -29,10 +28,14 @@ class Actor:
 class _StoredActor(Protocol):
     """A row with the actor of a change that is made later."""
 
-    source: Mapped[str]
-    person_id: Mapped[int | None]
-    token_id: Mapped[int | None]
-    request_id: Mapped[str | None]
+    @property
+    def source(self) -> str: ...
+    @property
+    def person_id(self) -> int | None: ...
+    @property
+    def token_id(self) -> int | None: ...
+    @property
+    def request_id(self) -> str | None: ...
 
 
 def write_actor(actor: Actor) -> dict[str, Any]:

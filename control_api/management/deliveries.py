@@ -56,8 +56,8 @@ async def read_delivery(at: _Read) -> DeliveryWithPayload:
 async def replay_delivery(at: _Deploy) -> DeliveryDocument:
     """Process a delivery again.
 
-    Returns the new delivery. 409 if the body is no longer kept, or if the delivery cannot be processed now. If it removes
-    a preview whose deploys or variables need approvals, the caller needs the role maintainer.
+    Returns the new delivery. If it removes a preview whose deploys or variables need approvals, the caller needs the
+    role maintainer. 409 if the body is no longer kept, or if the delivery cannot be processed now.
     """
     original = await find_delivery(at.session, at.found.repository, at.number("delivery"))
     replayed = await replay(at.session, at.sealing_keys, original, at.caller, at.actor, at.now)

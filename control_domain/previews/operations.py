@@ -219,10 +219,10 @@ async def copy_variables(
 ) -> int:
     """Copy the current variables of `source`, except protected ones, to the next release of `target`; return how many.
 
-    The copy decrypts and encrypts each variable again: a sealed variable opens only for its own environment. `source` is
-    no preview: a copy of a copy would hide which variables are protected, and whose gate counts. Call
+    The copy decrypts and encrypts each variable again: a sealed variable opens only for its own environment. `source`
+    is no preview: a copy of a copy would hide which variables are protected, and whose gate counts. Call
     `lock_variables_source` before creating or locking `target`. Raises `CannotOpen`, and `Conflict` if a second person
-    has to approve variables of the preview, because it would be deployed with others than the caller asks for.
+    has to approve variables of the preview, because it would be deployed without the copies.
     """
     assert source.environment.type != PREVIEW
     if target.environment.variables_need_approval:

@@ -88,12 +88,12 @@ class WaitingPush(Base):
     note: Mapped[str | None] = mapped_column(String(500))
     source: Mapped[str] = mapped_column(String(100))
     """The source for the audit log."""
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    # Without foreign keys: SQLite would copy the table to add one.
     person_id: Mapped[int | None]
-    """Who replayed the delivery; null: the Git host sent it. Without a foreign key: SQLite would copy the table to add
-    one."""
+    """The person who replayed the delivery; null: the Git host sent it."""
     token_id: Mapped[int | None]
     request_id: Mapped[str | None] = mapped_column(String(128))
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class ClosingPreview(Base):
@@ -106,11 +106,11 @@ class ClosingPreview(Base):
         ForeignKey("environments.id"), primary_key=True, autoincrement=False
     )
     source: Mapped[str] = mapped_column(String(100))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     person_id: Mapped[int | None]
-    """Who replayed the delivery; null: the Git host sent it."""
+    """The person who replayed the delivery; null: the Git host sent it."""
     token_id: Mapped[int | None]
     request_id: Mapped[str | None] = mapped_column(String(128))
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class GitInstallation(Base):

@@ -17,8 +17,8 @@ def upgrade() -> None:
 
 
 def _forget_sources() -> None:
-    """Where the source is a preview or was removed, or the copy may have waited for an approval, the variables may be of
-    any environment of the project. Such a preview waits for approval if one of these does."""
+    """Mark copies as of any environment of the project if their source is a preview or was removed, or if the copy may
+    have waited for an approval. They wait for approval if one of the environments does."""
     op.execute(
         sa.text(
             "UPDATE environments SET variables_of_id = 0 WHERE variables_of_id IS NOT NULL AND type = 'preview' "
