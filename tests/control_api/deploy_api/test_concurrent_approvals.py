@@ -4,7 +4,6 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import text
 
 from control_domain.audit import Actor
 from control_domain.deployments.decisions import approve_deployment
@@ -16,6 +15,7 @@ from control_domain.webhooks.waiting_pushes import cancel_superseded
 from pipeline_contracts.deploy_states import ForbiddenTransition
 from pipeline_contracts.errors import DeployRunning
 from tests.support.deploy_platform import Platform, add_deployment
+from tests.support.lock_waits import ends_or_waits
 
 NOW = datetime.now(UTC) + timedelta(seconds=1)
 NAME = "shop/production"
@@ -46,22 +46,6 @@ async def _approve(platform: Platform, number: int) -> str:
     return "approved"
 
 
-async def _goes_on(platform: Platform, task: "asyncio.Task[str]") -> None:
-    """Wait until the task has ended or waits for a lock."""
-    waits = text(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    )
-    async with asyncio.timeout(60):
-        while not task.done():
-            if platform.engine.dialect.name == "sqlite":
-                # It waits for whoever writes.
-                return await asyncio.sleep(0.05)
-            async with platform.sessions() as session:
-                if (await session.execute(waits)).scalar_one():
-                    return
-            await asyncio.sleep(0.01)
-
-
 @pytest.mark.both_databases
 async def test_concurrent_approval_and_newer_push_do_not_deadlock(platform: Platform) -> None:
     number = await _waiting(platform)
@@ -72,7 +56,7 @@ async def test_concurrent_approval_and_newer_push_do_not_deadlock(platform: Plat
         )
         newest = await queue_deployment(session, target, _PUSH, Actor("a Git host"), NOW)
         approving = asyncio.create_task(_approve(platform, number))
-        await _goes_on(platform, approving)
+        await ends_or_waits(platform.sessions, approving)
         await cancel_superseded(session, newest, NOW)
     outcome = await approving
     async with platform.sessions() as session:

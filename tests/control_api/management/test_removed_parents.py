@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import select
 
 from control_domain.audit import Actor
 from control_domain.projects.find import DeployTarget
@@ -14,7 +14,7 @@ from control_domain.removals.remove_project import remove_project
 from control_domain.tables.accounts import Account
 from control_domain.tables.projects import Environment, Project
 from tests.control_api.management.conftest import Api
-from tests.support.deploy_platform import Response
+from tests.support.lock_waits import ends_or_waits
 
 _WORKFLOW = "version: 1\nprocesses:\n  web:\n    command: python app.py\n"
 _TO_ENVIRONMENT: dict[str, dict[str, Any]] = {
@@ -36,22 +36,6 @@ _TO_PROJECT: dict[str, dict[str, Any]] = {
 }
 
 
-async def _waits(api: Api, task: "asyncio.Task[Response]") -> None:
-    """Wait until the request has ended or waits for a lock."""
-    waiting = text(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    )
-    async with asyncio.timeout(60):
-        while not task.done():
-            async with api.platform.sessions() as session:
-                if session.get_bind().dialect.name == "sqlite":
-                    # SQLite has no such view: time for the request to read, or to wait.
-                    return await asyncio.sleep(0.05)
-                if (await session.execute(waiting)).scalar_one():
-                    return
-            await asyncio.sleep(0.01)
-
-
 @pytest.mark.both_databases
 @pytest.mark.parametrize("what", _TO_ENVIRONMENT)
 async def test_additions_to_a_removed_environment(api: Api, what: str) -> None:
@@ -63,7 +47,7 @@ async def test_additions_to_a_removed_environment(api: Api, what: str) -> None:
         await remove_environment(session, target, Actor("test"), datetime.now(UTC))
         path = f"/v1/environments/{found.public_id}/{path}"
         adding = asyncio.create_task(api.call(method, path, _TO_ENVIRONMENT[what]))
-        await _waits(api, adding)
+        await ends_or_waits(api.platform.sessions, adding)
     assert (await adding).problem == (404, "not-found")
 
 
@@ -79,5 +63,5 @@ async def test_additions_to_a_removed_project(api: Api, what: str) -> None:
         method, path = what.format(viewer=api.platform.acme.people["viewer"].public_id).split()
         path = f"/v1/projects/{made.data['id']}/{path}"
         adding = asyncio.create_task(api.call(method, path, _TO_PROJECT[what]))
-        await _waits(api, adding)
+        await ends_or_waits(api.platform.sessions, adding)
     assert (await adding).problem == (404, "not-found")

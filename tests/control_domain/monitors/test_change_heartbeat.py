@@ -19,6 +19,7 @@ from pipeline_contracts.monitors import Signal
 from pipeline_contracts.schedules import Schedule, next_due
 from pipeline_contracts.times import from_epoch_ms
 from storage_backends.monitor_states.interface import Change, Watched
+from tests.support.lock_waits import ends_or_waits
 from tests.support.monitored import HOUR, MINUTE, T0, Monitored
 
 NIGHTLY = Schedule(cron="0 3 * * *", timezone="Europe/Oslo")
@@ -218,7 +219,8 @@ async def test_a_signal_during_the_change_uses_the_new_settings(monitored: Monit
             asyncio.create_task(report(monitored, watched_heartbeat, "success", T0 + 5))
             for watched_heartbeat in (number, paused)
         ]
-        await asyncio.sleep(0.3)
+        for waiting in reports:
+            await ends_or_waits(open_sessions(monitored.engine), waiting)
         assert not any(watched_heartbeat.done() for watched_heartbeat in reports)
     await asyncio.gather(*reports)
     row = await monitored.state_of(number)
@@ -241,7 +243,7 @@ async def test_a_scan_during_the_change_uses_the_new_settings(
         new_settings = replace(get_settings(heartbeat), **settings)
         await change_heartbeat(session, heartbeat, new_settings, from_epoch_ms(clock_ms))
         scanning = asyncio.create_task(scan(monitored, clock_ms))
-        await asyncio.sleep(0.3)
+        await ends_or_waits(open_sessions(monitored.engine), scanning)
         assert not scanning.done()
     await scanning
     await scan(monitored, clock_ms)

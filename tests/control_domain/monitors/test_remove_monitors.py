@@ -29,6 +29,7 @@ from pipeline_contracts.heartbeat_states import apply_signal, update_state
 from storage_backends.monitor_states.interface import Progress, SeenQueue, SeenWorker
 from tests.support.changed_project import PreparedProject
 from tests.support.databases import copied_database
+from tests.support.lock_waits import ends_or_waits
 from tests.support.managed_project import NOW, ManagedProject
 from tests.support.monitored import open_states
 
@@ -132,7 +133,7 @@ async def test_a_concurrent_signal_waits_and_is_dropped(managed: ManagedProject,
             await remove_heartbeat(session, await session.get_one(Heartbeat, number))
             runs = {number: ["r2"], kept: ["r2"]}
             writing = asyncio.create_task(states.change(runs, apply, Progress("heartbeats", 0, 1)))
-            await asyncio.sleep(0.3)
+            await ends_or_waits(managed.engines.sessions, writing)
             assert not writing.done()
         await writing
     finally:
@@ -155,7 +156,7 @@ async def test_concurrent_reports_of_a_queue_wait_and_are_dropped(
         async with managed.engines.sessions() as session, session.begin():
             await remove_queue(session, await session.get_one(Queue, number))
             writing = asyncio.create_task(states.apply_queues(snapshots, workers, Progress("queues", 0, 1)))
-            await asyncio.sleep(0.3)
+            await ends_or_waits(managed.engines.sessions, writing)
             assert not writing.done()
         # If the row to change is removed meanwhile, the write fails as transient, and is repeated.
         (error,) = await asyncio.gather(writing, return_exceptions=True)

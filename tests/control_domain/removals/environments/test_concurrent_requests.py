@@ -20,6 +20,7 @@ from control_domain.variables.protection import protect_variables
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES, ForbiddenTransition
 from pipeline_contracts.errors import Conflict, DeployRunning, NotFound, StorageUnavailable
 from storage_backends.monitor_states.interface import Progress, SeenQueue
+from tests.support.lock_waits import ends_or_waits
 from tests.support.managed_project import NOW, REVISION, ManagedProject
 from tests.support.monitored import open_states
 
@@ -133,7 +134,7 @@ async def test_a_consumer_that_writes_during_the_removal_continues(
             target = await managed.read_target(session)
             await remove_environment(session, target, managed.actor(), NOW)
             writing = asyncio.create_task(write())
-            await asyncio.sleep(0.3)
+            await ends_or_waits(managed.engines.sessions, writing)
             # It waits for the end of the removal.
             assert not writing.done()
         await writing
