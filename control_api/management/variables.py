@@ -18,6 +18,7 @@ from control_domain.variables.check_values import check_is_set, check_new_name, 
 from control_domain.variables.decisions import (
     ChangeWithTarget,
     decide_variable_change,
+    find_change_to_reject,
     find_variable_change,
 )
 from control_domain.variables.describe import (
@@ -40,6 +41,7 @@ operations = OperationRouter("Deploy")
 _Read = Annotated[At[DeployTarget], at(find_environment, "environment", "deploy:read", Right.READ)]
 _Deploy = Annotated[At[DeployTarget], at(find_environment, "environment", "deploy:write", Right.DEPLOY)]
 _Decide = Annotated[At[ChangeWithTarget], at(find_variable_change, "change", "deploy:write", Right.DECIDE)]
+_Reject = Annotated[At[ChangeWithTarget], at(find_change_to_reject, "change", "deploy:write", Right.DEPLOY)]
 
 # JSON writes each character of a value as \u00XX at worst.
 _MAX_BODY_BYTES = 6 * MAX_TEXT_BYTES + 64 * 1024
@@ -179,18 +181,19 @@ async def approve_variable_change(at: _Decide) -> VariableChangeDocument:
 
     The next release has the variables. The approver must be somebody else than the person who asked. A change of some
     variables is merged with what is set then. 409 if the change is decided already, and for a change of some variables
-    while an older replacement of all of them waits.
+    while an older change of the same ones, or a replacement of all, waits.
     """
     return await _decide(at, ChangeState.APPLIED, None)
 
 
-@operations.post("/v1/variable-changes/{change}/reject", problems=[Conflict, SecondPersonRequired])
+@operations.post("/v1/variable-changes/{change}/reject", problems=[Conflict])
 async def reject_variable_change(
-    at: _Decide, body: Annotated[RejectChange, json_body(RejectChange)]
+    at: _Reject, body: Annotated[RejectChange, json_body(RejectChange)]
 ) -> VariableChangeDocument:
     """Reject a change of variables.
 
-    Its values are deleted. 409 if the change is decided already.
+    Its values are deleted. Besides maintainers, the person who asked for the change may reject it. 409 if the change is
+    decided already.
     """
     return await _decide(at, ChangeState.REJECTED, check_reason(body.reason))
 

@@ -20,7 +20,12 @@ from control_domain.tables.accounts import Person
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from control_domain.tables.variables import ChangeKind, VariableChange
 from control_domain.variables.check_values import check_total
-from control_domain.variables.pending import find_pending_changes, read_changed_names, supersede
+from control_domain.variables.pending import (
+    OF_VALUES,
+    find_pending_changes,
+    read_changed_names,
+    supersede,
+)
 from control_domain.variables.protection import unprotect_variables
 from control_domain.variables.versions import (
     add_version,
@@ -30,6 +35,9 @@ from control_domain.variables.versions import (
 )
 from pipeline_contracts.deploy_states import ChangeState, ForbiddenTransition, check_transition
 from pipeline_contracts.errors import Conflict, NotFound
+
+_MAX_NAMED = 3
+"""The number of variables that a message names."""
 
 
 class ChangeWithTarget(NamedTuple):
@@ -64,6 +72,17 @@ async def find_variable_change(
     return ChangeWithTarget(*row[:3])
 
 
+async def find_change_to_reject(
+    session: AsyncSession, caller: Caller, number: str, right: Right
+) -> ChangeWithTarget:
+    """Return the change with this ID if the caller may reject it: whoever has `right` and asked for it, or may decide.
+    Raises the errors of `find_variable_change`."""
+    found = await find_variable_change(session, caller, number, right)
+    if found.change.asked_by_id != caller.person.id:
+        return await find_variable_change(session, caller, number, Right.DECIDE)
+    return found
+
+
 async def decide_variable_change(
     session: AsyncSession,
     change: VariableChange,
@@ -77,15 +96,16 @@ async def decide_variable_change(
 ) -> None:
     """Apply a pending change, or reject it for a reason.
 
-    `keys`: needed to apply an update, which is merged with the newest version. Raises `SecondPersonRequired` for the
-    requester, `ForbiddenTransition` for a change that is no longer pending, `Conflict` for an update that is newer than
-    a replacement that waits, and `CannotOpen`.
+    `keys`: needed to apply an update, which is merged with the newest version. Raises `SecondPersonRequired` if the
+    requester would apply it, `ForbiddenTransition` for a change that is no longer pending, `Conflict` for an update
+    while an older change of the same variables waits, and `CannotOpen`.
     """
     environment, project = target
     await lock_environment_row(session, environment)
     # Lock the change: a key rotation must not seal it under another key meanwhile.
     await session.refresh(change, with_for_update=True)
-    check_second_person(change.asked_by_id, person)
+    if to is ChangeState.APPLIED:
+        check_second_person(change.asked_by_id, person)
     check_transition(ChangeState(change.state), to)
     if to is ChangeState.APPLIED:
         await _apply(session, change, target, person, actor, now, keys)
@@ -130,13 +150,7 @@ async def _merge(
     session: AsyncSession, change: VariableChange, environment: Environment, keys: SealingKeys | None
 ) -> tuple[Sealed, int]:
     """Return the environment's variables with those of an update, sealed, and their number."""
-    replacements = await find_pending_changes(session, environment, [ChangeKind.REPLACE])
-    older = [waiting.id for waiting in replacements if waiting.id < change.id]
-    if older:
-        # Approved later, the replacement would silently undo this update.
-        raise Conflict(
-            f"Change {older[0]} replaces all variables and was proposed before change {change.id}: decide on it first."
-        )
+    await _check_order(session, change, environment)
     if keys is None:
         raise Conflict("An update of variables can be approved only where variables can be opened.")
     current = open_variables(keys, await find_newest_variables(session, environment), environment.public_id)
@@ -144,6 +158,29 @@ async def _merge(
     merged = merge_update(current, values, frozenset(read_changed_names(change).unset))
     check_total(merged)
     return keys.seal(merged, environment.public_id), len(merged)
+
+
+async def _check_order(session: AsyncSession, change: VariableChange, environment: Environment) -> None:
+    """Raise `Conflict` while an older change of variables of this update waits: approved later, it would silently undo
+    the update."""
+    names = _list_names(change)
+    for older in await find_pending_changes(session, environment, OF_VALUES):
+        if older.id >= change.id:
+            return
+        if older.kind == ChangeKind.REPLACE:
+            reason = "replaces all variables"
+        elif shared := sorted(names & _list_names(older)):
+            reason = f"is of {', '.join(shared[:_MAX_NAMED])} too"
+        else:
+            continue
+        raise Conflict(
+            f"Change {older.id} {reason} and was proposed before change {change.id}: decide on it first."
+        )
+
+
+def _list_names(change: VariableChange) -> set[str]:
+    names = read_changed_names(change)
+    return {*names.set, *names.unset}
 
 
 async def _describe_agreement(

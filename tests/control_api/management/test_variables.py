@@ -231,16 +231,63 @@ async def test_reject(api: Api) -> None:
 
 async def test_requester_does_not_decide(api: Api) -> None:
     change = await _propose(api, {"set": {"A": "2"}}, by="maintainer")
+    path = f"/v1/variable-changes/{change}/approve"
+    refused = await api.expect((409, "second-person-required"), "POST", path, by="maintainer")
+    assert "somebody else has to decide" in refused.json()["detail"]
     for decision, body in (("approve", None), ("reject", {"reason": "no"})):
         path = f"/v1/variable-changes/{change}/{decision}"
-        refused = await api.expect((409, "second-person-required"), "POST", path, body, by="maintainer")
-        assert "somebody else has to decide" in refused.json()["detail"]
         # The right comes first; a change of another account does not exist.
         await api.expect((403, "deploy-not-allowed"), "POST", path, body, by="deployer")
         other = await api.platform.call("POST", path, body, token=api.platform.other.token())
         assert other.problem == (404, "not-found")
     await api.expect((404, "not-found"), "POST", "/v1/variable-changes/999999/approve")
     await api.expect((404, "not-found"), "POST", "/v1/variable-changes/x/approve")
+
+
+@pytest.mark.parametrize("by", ["deployer", "maintainer"])
+async def test_requester_withdraws(api: Api, by: str) -> None:
+    change = await _propose(api, {"set": {"A": "2"}}, by=by)
+    path = f"/v1/variable-changes/{change}/reject"
+    await api.expect((403, "deploy-not-allowed"), "POST", path, {"reason": "no"}, by="viewer")
+    withdrawn = await api.call("POST", path, {"reason": "wrong value"}, by=by)
+    assert withdrawn.data["status"] == "rejected"
+    assert withdrawn.data["asked_by"] == withdrawn.data["decided_by"]
+    assert (await api.read(_path(api)))["pending_changes"] == []
+    await api.expect((409, "conflict"), "POST", path, {"reason": "no"}, by=by)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"set": {"A": "wrong", "B": "1"}}, {"set": {"A": "right"}}),
+        ({"set": {"A": "wrong"}}, {"unset": ["A"]}),
+        ({"unset": ["A"]}, {"set": {"C": "1", "A": "right"}}),
+    ],
+)
+async def test_changes_of_one_variable_are_approved_in_their_order(
+    api: Api, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    """The older change, approved last, would undo the newer one."""
+    await _set(api, "A=0")
+    older, other, newer = [await _propose(api, body) for body in (first, {"set": {"X": "1"}}, second)]
+    refused = await api.expect((409, "conflict"), "POST", f"/v1/variable-changes/{newer}/approve")
+    assert f"Change {older} is of A too" in refused.json()["detail"]
+    await _decide(api, other)
+    await _decide(api, older)
+    await _decide(api, newer)
+    wanted = {**first.get("set", {}), "X": "1", **second.get("set", {})}
+    assert await _values(api) == {
+        name: value for name, value in wanted.items() if name not in second.get("unset", [])
+    }
+
+
+async def test_change_is_approved_after_an_older_one_is_withdrawn(api: Api) -> None:
+    older, newer = [await _propose(api, {"set": {"A": value}}) for value in ("wrong", "right")]
+    await api.expect((409, "conflict"), "POST", f"/v1/variable-changes/{newer}/approve")
+    path = f"/v1/variable-changes/{older}/reject"
+    assert (await api.call("POST", path, {"reason": "wrong"}, by="deployer")).status == 200
+    await _decide(api, newer)
+    assert await _values(api) == {"A": "right"}
 
 
 async def test_replacement_of_all_and_updates(api: Api) -> None:
