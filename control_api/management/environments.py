@@ -30,7 +30,7 @@ from control_domain.environments.describe import (
     read_details,
     select_settings,
 )
-from control_domain.environments.operations import lock_environment_row, resume_pushes
+from control_domain.environments.operations import lock_deployer_lease, lock_environment_row, resume_pushes
 from control_domain.projects.find import DeployTarget, find_environment, find_project
 from control_domain.removals.remove_environment import remove_ungated_environment
 from control_domain.tables.projects import Project
@@ -188,7 +188,9 @@ async def update_environment(
     return {**await read_details(at.session, at.found), "gated_previews": list(gated)}
 
 
-@operations.delete("/v1/environments/{environment}", problems=[DeployRunning, SecondPersonRequired])
+@operations.delete(
+    "/v1/environments/{environment}", problems=[DeployRunning, SecondPersonRequired], checks_if_match=True
+)
 async def delete_environment(at: _Manage) -> RemovedEnvironmentDocument:
     """Remove an environment.
 
@@ -196,6 +198,10 @@ async def delete_environment(at: _Manage) -> RemovedEnvironmentDocument:
     for approval is canceled. The edges refuse its keys within 5 s. 409 while a deployment of it is not finished, and if
     it requires a second person: then one person makes a configuration review, and another applies it.
     """
+    # The lease first, as the removal does.
+    await lock_deployer_lease(at.session, at.found.environment)
+    await lock_environment_row(at.session, at.found.environment)
+    at.check_if_match(cast(Any, describe_settings(at.found.environment)))
     removed = await remove_ungated_environment(at.session, at.found, at.actor, at.now)
     at.revoke_after_commit(removed.digests)
     environment = at.found.environment

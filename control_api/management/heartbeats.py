@@ -151,20 +151,19 @@ async def update_heartbeat(
 
     The state follows at once. The number of failures in a row stays, and only a success ends `down`.
     """
-    heartbeat = at.found.monitor
-    await lock_heartbeat(at.session, heartbeat)
-    at.check_if_match({"name": heartbeat.name, **get_settings(heartbeat).columns()})
+    await _lock_and_check(at)
     changes = HeartbeatChanges(**msgspec.structs.asdict(body))
     await manage_heartbeats.update_heartbeat(at.session, at.found, changes, at.actor, at.now)
     return describe_heartbeat(at.found)
 
 
-@operations.delete("/v1/monitors/heartbeats/{heartbeat}")
+@operations.delete("/v1/monitors/heartbeats/{heartbeat}", checks_if_match=True)
 async def delete_heartbeat(at: _Change) -> RemovedMonitor:
     """Remove a heartbeat.
 
     Removes it with its keys and runs. No edge accepts its keys after 5 seconds.
     """
+    await _lock_and_check(at)
     digests = await manage_heartbeats.delete_heartbeat(at.session, at.found, at.actor, at.now)
     at.revoke_after_commit(digests)
     return describe_removed(at.found, len(digests))
@@ -215,3 +214,9 @@ async def read_heartbeat_run(at: _Read) -> RunWithOutput:
     except ValueError:
         raise NotFound("The ID of a run is a UUID.") from None
     return describe_run_with_output(await listing.find_run(at.session, at.found.monitor, run_id))
+
+
+async def _lock_and_check(at: At[FoundHeartbeat]) -> None:
+    heartbeat = at.found.monitor
+    await lock_heartbeat(at.session, heartbeat)
+    at.check_if_match({"name": heartbeat.name, **get_settings(heartbeat).columns()})

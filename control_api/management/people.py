@@ -83,7 +83,7 @@ async def update_person(
     return describe_person(member)
 
 
-@operations.delete("/v1/people/{person}", problems=[LastOwner])
+@operations.delete("/v1/people/{person}", problems=[LastOwner], checks_if_match=True)
 async def remove_person(at: _Remove) -> RemovedPerson:
     """Remove a person from the account.
 
@@ -91,4 +91,5 @@ async def remove_person(at: _Remove) -> RemovedPerson:
     admins remove others, only owners remove owners, and everybody may remove themselves. The last owner stays: 409.
     """
     await at.lock_rights()
+    at.check_if_match(_settings(describe_person(at.found)))
     return await people.remove_person(at.session, at.caller, at.found, at.actor, at.now)

@@ -9,6 +9,7 @@ from control_api.operations.bodies import json_body
 from control_api.operations.pages import PageOf, PageQuery, read_pages
 from control_api.operations.queries import query
 from control_api.operations.router import OperationRouter
+from control_domain.accounts.operations import lock_account_row
 from control_domain.accounts.roles import AccountRight, Right
 from control_domain.projects.change import add_project, lock_project, rename_project
 from control_domain.projects.describe import (
@@ -100,7 +101,7 @@ async def update_project(
     return describe_project(*await read_project(at.session, at.found))
 
 
-@operations.delete("/v1/projects/{project}", problems=[Conflict])
+@operations.delete("/v1/projects/{project}", problems=[Conflict], checks_if_match=True)
 async def delete_project(
     at: Annotated[At[Project], at(find_project, "project", "projects:write", Right.MANAGE)],
 ) -> RemovedProject:
@@ -109,6 +110,10 @@ async def delete_project(
     Removes it with its deployments, repositories, workflow, configurations and roles. 409 while it has environments or
     sites.
     """
+    # The account first, as the removal does.
+    await lock_account_row(at.session, at.account)
+    await lock_project(at.session, at.found)
+    at.check_if_match({"name": at.found.name})
     count = await remove_project(at.session, at.account, at.found, at.actor, at.now)
     return {**summarize_project(at.found), "deployments": count}
 

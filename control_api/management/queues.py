@@ -107,12 +107,14 @@ async def update_queue(at: _Change, body: Annotated[UpdateQueue, json_body(Updat
     return await _describe(at)
 
 
-@operations.delete("/v1/monitors/queues/{queue}")
+@operations.delete("/v1/monitors/queues/{queue}", checks_if_match=True)
 async def delete_queue(at: _Change) -> RemovedMonitor:
     """Remove a queue.
 
     Removes it with its keys and workers. No edge accepts its keys after 5 seconds.
     """
+    await manage_queues.lock_queue(at.session, at.found.monitor)
+    at.check_if_match({"name": at.found.monitor.name})
     digests = await manage_queues.delete_queue(at.session, at.found, at.actor, at.now)
     at.revoke_after_commit(digests)
     return describe_removed(at.found, len(digests))

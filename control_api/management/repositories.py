@@ -209,7 +209,7 @@ async def update_repository(
     return describe_repository(found)
 
 
-@operations.delete("/v1/repositories/{repository}", problems=[Conflict])
+@operations.delete("/v1/repositories/{repository}", problems=[Conflict], checks_if_match=True)
 async def disconnect_repository(at: _Manage) -> RepositoryDocument:
     """Disconnect a repository from its project.
 
@@ -217,6 +217,7 @@ async def disconnect_repository(at: _Manage) -> RepositoryDocument:
     from it stay and can be rolled back to. 409 while a deployment of the project is active.
     """
     found = await lock_connected(at.session, at.found)
+    at.check_if_match(_settings(describe_repository(found)))
     await disconnect_and_cancel(at.session, found.project, found.repository, at.actor, at.now)
     return describe_repository(found._replace(secret_kind=None))
 

@@ -114,13 +114,15 @@ async def update_site(
     return describe_site_settings(at.found)
 
 
-@operations.delete("/v1/analytics/sites/{site}")
+@operations.delete("/v1/analytics/sites/{site}", checks_if_match=True)
 async def delete_site(at: _Change) -> RemovedSite:
     """Remove a site.
 
     Removes it with its goals. No edge accepts its events after 5 seconds. What was collected cannot be read any more,
     and stays stored until its retention ends.
     """
+    await lock_site(at.session, at.found.site)
+    at.check_if_match(_settings(describe_site_settings(at.found)))
     at.revoke_after_commit(await remove_site(at.session, at.found, at.actor, at.now))
     return describe_removed_site(at.found)
 

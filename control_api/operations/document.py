@@ -187,7 +187,7 @@ def _describe_parameters(operation: Operation, schemas: _Schemas) -> list[dict[s
         )
     if operation.method == "POST" and operation.access is not None:
         parameters.append({"$ref": "#/components/parameters/IdempotencyKey"})
-    if operation.has_etag and operation.method in ("PATCH", "PUT"):
+    if operation.checks_if_match and operation.method != "GET":
         parameters.append({"$ref": "#/components/parameters/IfMatch"})
     return parameters
 
@@ -228,6 +228,7 @@ def _describe_responses(operation: Operation, schemas: _Schemas) -> dict[str, An
 _SHARED_RESPONSES: Mapping[int, str] = {
     401: "ApiTokenInvalid",
     408: "BodyTooSlow",
+    412: "VersionDiffers",
     413: "BodyTooLarge",
     415: "BodyNotJson",
     429: "TooManyRequests",
@@ -238,7 +239,7 @@ _SHARED_RESPONSES: Mapping[int, str] = {
 
 def _describe_problems(operation: Operation) -> dict[str, Any]:
     """Return the responses for the problems of an operation."""
-    statuses = [429, 503]
+    statuses = [412, 429, 503]
     slugs: dict[int, list[str]] = {422: ["validation-failed"]}
     if operation.access is not None:
         statuses.append(401)
@@ -248,8 +249,6 @@ def _describe_problems(operation: Operation) -> dict[str, Any]:
         slugs[404] = ["not-found"]
     if operation.body is not None:
         statuses += [408, 413, 415]
-    if operation.has_etag and operation.method in ("PATCH", "PUT"):
-        slugs[412] = ["precondition-failed"]
     for problem in operation.problems:
         named = slugs.setdefault(problem.status, [])
         if problem.slug not in named:

@@ -19,7 +19,7 @@ from control_api.operations.access import ACCESS_ATTRIBUTE, Access, At
 from control_api.operations.bodies import BODY_ATTRIBUTE
 from control_api.operations.pages import PageOf
 from control_api.operations.queries import QUERY_ATTRIBUTE, NoQuery, read_query
-from control_api.operations.versions import make_etag
+from control_api.operations.versions import check_if_match, make_etag, refuse_if_match
 from control_api.request_session import end_transaction
 from control_domain.keys import describe_uninformed_edges
 from pipeline_contracts.errors import Problem, StorageUnavailable
@@ -65,6 +65,8 @@ class Operation:
     problems: Sequence[type[Problem]]
     """What it raises beside the problems of every operation."""
     has_etag: bool
+    checks_if_match: bool
+    """False: `If-Match` is refused, because the object has no `ETag`."""
     streams: bool
     """True if the operation also answers `text/event-stream`."""
     accepted: Any = None
@@ -129,9 +131,16 @@ class OperationRouter:
         return self._register("PATCH", path, status, problems, etag=etag)
 
     def delete(
-        self, path: str, *, status: int = 200, problems: Sequence[type[Problem]] = ()
+        self,
+        path: str,
+        *,
+        status: int = 200,
+        problems: Sequence[type[Problem]] = (),
+        checks_if_match: bool = False,
     ) -> Callable[[H], H]:
-        return self._register("DELETE", path, status, problems)
+        """Register a removal. With `checks_if_match`, the read of the path has an `ETag`, and the handler calls
+        `at.check_if_match`."""
+        return self._register("DELETE", path, status, problems, checks_if_match=checks_if_match)
 
     def _register(
         self,
@@ -144,6 +153,7 @@ class OperationRouter:
         secret: bool = False,
         streams: bool = False,
         answer: Any = None,
+        checks_if_match: bool = False,
     ) -> Callable[[H], H]:
         def register(handler: H) -> H:
             access, body, query = _read_parameters(handler)
@@ -162,6 +172,7 @@ class OperationRouter:
                 status,
                 problems,
                 etag is not None,
+                checks_if_match or (etag is not None and method != "POST"),
                 streams,
                 accepted,
             )
@@ -210,6 +221,8 @@ def _make_endpoint(
     async def endpoint(request: Request, **inputs: Any) -> Response:
         if checks_query:
             read_query(NoQuery, request)
+        if not operation.checks_if_match:
+            refuse_if_match(request)
         at: At[Any] | None = inputs.get("at")
         headers: dict[str, str] = {}
 
@@ -220,6 +233,8 @@ def _make_endpoint(
             if isinstance(document, Accepted):
                 return 202, _envelope(document.document)
             if etag is not None:
+                if operation.method == "GET":
+                    check_if_match(request, etag(document))
                 headers["ETag"] = make_etag(etag(document))
             return status, _envelope(document)
 

@@ -20,13 +20,26 @@ def make_etag(settings: Mapping[str, Any]) -> str:
 
 def check_if_match(request: Request, settings: Mapping[str, Any]) -> None:
     """Raise `PreconditionFailed` if the request has an `If-Match` that does not name these settings."""
-    header = ",".join(request.headers.getlist("if-match")).strip()
-    if not header or header == "*":
+    if (tags := _read_tags(request)) is None:
         return
     etag = make_etag(settings)
     # Weak tags never match (RFC 9110, 13.1.1).
-    if etag not in (tag.strip() for tag in header.split(",")):
+    if etag not in tags:
         raise PreconditionFailed(
             "Somebody has changed it since you read it. Read it again, and repeat the change with the new ETag.",
             headers={"ETag": etag},
         )
+
+
+def refuse_if_match(request: Request) -> None:
+    """Raise `PreconditionFailed` if the request has an `If-Match` that names a version: its object has none."""
+    if _read_tags(request) is not None:
+        raise PreconditionFailed(
+            "Nothing was done: what this operation is about has no ETag, so none can match. Leave If-Match out."
+        )
+
+
+def _read_tags(request: Request) -> list[str] | None:
+    """Return the tags in `If-Match`; None if the header allows every version."""
+    header = ",".join(request.headers.getlist("if-match")).strip()
+    return None if header in ("", "*") else [tag.strip() for tag in header.split(",")]

@@ -28,7 +28,7 @@ from tests.support.deploy_platform import (
 )
 from tests.support.prepared_platform import prepared
 
-__all__ = ["api", "prepared", "shared_api"]
+__all__ = ["api", "monitored", "prepared", "shared_api"]
 
 
 @dataclass(slots=True)
@@ -95,6 +95,13 @@ async def api(prepared: Prepared, tmp_path: Path, column_store: ChdbColumnStore)
     """Yield a platform for this test alone."""
     async with open_platform(prepared, tmp_path, column_store) as platform:
         yield Api(platform)
+
+
+@pytest.fixture
+async def monitored(api: Api) -> Api:
+    """Return a platform with monitors, for this test alone."""
+    await add_monitors(api.platform)
+    return api
 
 
 @pytest.fixture(scope="module")

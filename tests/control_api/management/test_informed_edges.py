@@ -16,7 +16,6 @@ from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.key_directory.interface import KeyEntry
 from tests.control_api.management.conftest import Api
-from tests.support.deploy_platform import add_monitors
 
 _CREATIONS: dict[str, dict[str, Any]] = {
     "environments/{environment}/ingest-keys": {},
@@ -27,12 +26,6 @@ _CREATIONS: dict[str, dict[str, Any]] = {
     "monitors/queues/{queue}/keys": {},
     "projects/{project}/sites": {"domains": ["docs.example"]},
 }
-
-
-@pytest.fixture
-async def monitored(api: Api) -> Api:
-    await add_monitors(api.platform)
-    return api
 
 
 def _path(api: Api, creation: str) -> str:
