@@ -60,7 +60,9 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     output = parser.add_argument_group("output")
     forms = output.add_mutually_exclusive_group()
     forms.add_argument("--json", action="store_true", help="print the data of the answer as JSON")
-    forms.add_argument("-q", "--quiet", action="store_true", help="print IDs only, one a line")
+    forms.add_argument(
+        "-q", "--quiet", action="store_true", help="print IDs only, one a line; of a new key, the key"
+    )
     forms.add_argument("--wide", action="store_true", help="print tables in full, however wide they become")
 
 

@@ -16,10 +16,15 @@ _NAME = "pharos"
 _QUOTED = re.compile(rf"`{_NAME}(?= )")
 
 
-def print_result(arguments: argparse.Namespace, result: Any, show: Callable[[Any], None]) -> int:
-    """Print the result as JSON with `--json`, only its IDs with `--quiet`, else through `show`, with its `warning`.
+def print_result(
+    arguments: argparse.Namespace, result: Any, show: Callable[[Any], None], *, quiet: str = "id"
+) -> int:
+    """Print the result as JSON with `--json`, one word for each of its rows with `--quiet`, else through `show`, with
+    its `warning`.
 
-    `result` is the `data` of an answer. Returns exit status 0.
+    `result` is the `data` of an answer. `quiet` is the member that `--quiet` prints: the ID, the secret that is shown
+    only now, or the name of rows without an ID; `person.id` is in an inner object. Rows without it have their ID
+    printed. Returns exit status 0.
     """
     if arguments.json:
         # Imported here: `pharos --help` does not need it.
@@ -29,13 +34,20 @@ def print_result(arguments: argparse.Namespace, result: Any, show: Callable[[Any
         return 0
     if getattr(arguments, "quiet", False):
         for row in result if isinstance(result, list) else [result]:
-            if isinstance(row, dict) and "id" in row:
-                print(row["id"])
+            if (word := _read_member(row, quiet) or _read_member(row, "id")) is not None:
+                print(word)
         return 0
     show(result)
     if isinstance(result, dict) and "warning" in result:
         print(qualify_commands(result["warning"]))
     return 0
+
+
+def _read_member(row: Any, path: str) -> Any:
+    """Return a member, `id` or `person.id`; None if there is none."""
+    for name in path.split("."):
+        row = row.get(name) if isinstance(row, dict) else None
+    return row
 
 
 class OutageNotice:

@@ -59,7 +59,7 @@ def invite(api: Api, arguments: argparse.Namespace) -> int:
     }
     invitation = api.post("invitations", body=body)
     url = api.target.base_url.removesuffix("/api")
-    return print_result(arguments, invitation, lambda made: _show(made, url))
+    return print_result(arguments, invitation, lambda made: _show(made, url), quiet="secret")
 
 
 def _show(invitation: dict[str, Any], url: str) -> None:

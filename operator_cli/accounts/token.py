@@ -124,7 +124,9 @@ def _create(arguments: argparse.Namespace) -> int:
         "scopes": arguments.scopes,
         "expires_in": arguments.expires_seconds,
     }
-    return print_result(arguments, open_api(arguments).post("tokens", body=body), _show_created)
+    return print_result(
+        arguments, open_api(arguments).post("tokens", body=body), _show_created, quiet="api_token"
+    )
 
 
 def _default_name() -> str:

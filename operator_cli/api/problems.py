@@ -93,8 +93,11 @@ def _detail(document: Mapping[str, Any]) -> str:
 def _describe_field(error: Any) -> str:
     if not isinstance(error, dict):
         return f"  {sanitize(str(error))}"
-    line = f" (line {error['line']})" if "line" in error else ""
-    return "  " + sanitize(f"{error.get('field')}{line}: {error.get('message')}")
+    field, message = error.get("field"), str(error.get("message"))
+    if "line" in error:
+        # Messages about documents may begin with the line as well.
+        field, message = f"{field} (line {error['line']})", message.removeprefix(f"line {error['line']}: ")
+    return "  " + sanitize(f"{field}: {message}")
 
 
 def _describe_redirect(target: Target, response: Response) -> str:

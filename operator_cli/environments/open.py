@@ -36,7 +36,9 @@ def _run(arguments: argparse.Namespace) -> int:
         import webbrowser
 
         webbrowser.open(address)
-    return print_result(arguments, {"environment": environment.path, "address": address}, _show)
+    return print_result(
+        arguments, {"environment": environment.path, "address": address}, _show, quiet="address"
+    )
 
 
 def _show(document: dict[str, str]) -> None:

@@ -46,7 +46,10 @@ def _run_ps(arguments: argparse.Namespace) -> int:
         if document is not None and (arguments.environment is not None or _runs_something(document))
     ]
     return print_result(
-        arguments, [document for _, document in shown], lambda _: _show_processes(arguments, shown)
+        arguments,
+        [document for _, document in shown],
+        lambda _: _show_processes(arguments, shown),
+        quiet="environment.id",
     )
 
 

@@ -51,7 +51,7 @@ def _deploys(environment: dict[str, Any]) -> Text:
     """Return the lock, or when the environment takes deployments."""
     if environment["lock"] is not None:
         return make_cell(describe_lock(environment["lock"]), "bold red", max_length=120)
-    conditions = [environment["window"] or "at any time"]
+    conditions = [environment["window"] or "any time"]
     if environment["approval"]["deploys"]:
         conditions.append("after approval")
     return Text(", ".join(conditions))

@@ -97,7 +97,8 @@ def _run(arguments: argparse.Namespace) -> int:
     api = open_api(arguments)
     environment = resolve_environment(api, arguments.environment)
     if arguments.verb == "show":
-        return print_result(arguments, _get(api, environment), _show)
+        found = _get(api, environment)
+        return print_result(arguments, found["variables"] if arguments.quiet else found, _show, quiet="name")
     if arguments.verb == "protect":
         return _protect(api, arguments, environment)
     return _unprotect(api, arguments, environment)
@@ -112,7 +113,7 @@ def _update(arguments: argparse.Namespace, body: dict[str, Any]) -> int:
     api = open_api(arguments)
     environment = resolve_environment(api, arguments.environment)
     result = api.patch("environments", environment.id, "variables", body=body)
-    print_result(arguments, result, lambda _: _show_updated(environment, result))
+    print_result(arguments, result, lambda _: _show_updated(environment, result), quiet="change_id")
     return _status(result)
 
 
@@ -121,7 +122,7 @@ def _replace(arguments: argparse.Namespace, file: str) -> int:
     api = open_api(arguments)
     environment = resolve_environment(api, arguments.environment)
     result = api.put("environments", environment.id, "variables", body={"variables": text})
-    print_result(arguments, result, lambda _: _show_replaced(environment, result))
+    print_result(arguments, result, lambda _: _show_replaced(environment, result), quiet="change_id")
     return _status(result)
 
 

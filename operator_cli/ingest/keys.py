@@ -60,7 +60,7 @@ def _run(arguments: argparse.Namespace) -> int:
             environment = resolve_environment(api, arguments.environment)
             body = {"expires_at": _expiry(arguments.expires)}
             created = api.post("environments", environment.id, "ingest-keys", body=body)
-            return print_result(arguments, created, lambda key: _show_created(environment, key))
+            return print_result(arguments, created, lambda key: _show_created(environment, key), quiet="key")
     environment = _find_environment(api, arguments.environment, arguments.id)
     consequence = f"revoke key {arguments.id} of {environment.path}, and refuse what is sent with it"
     if not confirm(arguments, consequence):

@@ -24,7 +24,7 @@ def create_token_locally(
     request = CreateToken(
         account=account, person=person, scopes=scopes, name=name, lifetime_seconds=lifetime_seconds
     )
-    return print_result(arguments, request_as_operator(arguments, request), _show)
+    return print_result(arguments, request_as_operator(arguments, request), _show, quiet="api_token")
 
 
 def _show(token: dict[str, Any]) -> None:

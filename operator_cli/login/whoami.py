@@ -28,7 +28,7 @@ def _run(arguments: argparse.Namespace) -> int:
         "account": allow_missing_scope(lambda: api.get("account")),
         "person": (allow_missing_scope(lambda: api.get("me")) or {}).get("person"),
     }
-    return print_result(arguments, document, _show)
+    return print_result(arguments, document, _show, quiet="person.id")
 
 
 def _show(document: dict[str, Any]) -> None:

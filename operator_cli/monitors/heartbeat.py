@@ -148,7 +148,9 @@ def _run(arguments: argparse.Namespace) -> int:
             return _run_list(arguments)
         case "create":
             created = create(arguments, api, "heartbeat", _read_settings(arguments))
-            return print_result(arguments, created, lambda created: _show_created(api, created))
+            return print_result(
+                arguments, created, lambda created: _show_created(api, created), quiet="key.key"
+            )
         case "rename" | "new-key" | "revoke-key" | "remove":
             return run_shared_verb(arguments, api, "heartbeat", _show_key)
     changes = _read_settings(arguments) if arguments.verb == "set" else {}
@@ -163,12 +165,14 @@ def _run(arguments: argparse.Namespace) -> int:
             return _show(arguments, api, heartbeat)
         case "runs":
             runs = api.get_all(*path, "runs", limit=arguments.limit)
-            return print_result(arguments, runs, lambda runs: _show_runs(arguments, heartbeat, runs))
+            return print_result(
+                arguments, runs, lambda runs: _show_runs(arguments, heartbeat, runs), quiet="run_id"
+            )
         case "output":
             return print_result(arguments, _read_output(api, heartbeat, arguments.run_id), _show_output)
         case "new-ping-key":
             key = api.post(*path, "ping-keys")
-            return print_result(arguments, key, lambda key: _show_ping_key(api, heartbeat, key))
+            return print_result(arguments, key, lambda key: _show_ping_key(api, heartbeat, key), quiet="key")
     # pause, resume
     return print_result(arguments, api.post(*path, arguments.verb), _show_state)
 

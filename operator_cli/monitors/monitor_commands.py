@@ -99,7 +99,7 @@ def run_shared_verb(arguments: argparse.Namespace, api: Api, kind: Kind, show_ke
             )
         case "new-key":
             key = api.post(*path, "keys")
-            return print_result(arguments, key, lambda key: show_key(api, monitor, key))
+            return print_result(arguments, key, lambda key: show_key(api, monitor, key), quiet="key")
         case "revoke-key":
             revoked = _revoke_key(api, kind, monitor, arguments.key_id)
             return print_result(

@@ -54,7 +54,9 @@ def _run(arguments: argparse.Namespace) -> int:
             return _run_list(arguments)
         case "create":
             created = create(arguments, api, "queue", {})
-            return print_result(arguments, created, lambda created: _show_key(api, created, created["key"]))
+            return print_result(
+                arguments, created, lambda created: _show_key(api, created, created["key"]), quiet="key.key"
+            )
         case "show":
             return _show(arguments, api, find_monitor(api, "queue", arguments.monitor))
     return run_shared_verb(arguments, api, "queue", _show_key)

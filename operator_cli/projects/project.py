@@ -83,13 +83,22 @@ def _run(arguments: argparse.Namespace) -> int:
             )
         case "members":
             members = api.get_all("projects", project.id, "members")
-            return print_result(arguments, members, lambda rows: _show_members(arguments, project.slug, rows))
+            return print_result(
+                arguments,
+                members,
+                lambda rows: _show_members(arguments, project.slug, rows),
+                quiet="person.id",
+            )
         case "grant":
             member = api.put(*_member_path(api, project, arguments.person), body={"role": arguments.role})
-            return print_result(arguments, member, lambda found: _show_role(found, project.slug))
+            return print_result(
+                arguments, member, lambda found: _show_role(found, project.slug), quiet="person.id"
+            )
         case "revoke":
             member = api.delete(*_member_path(api, project, arguments.person))
-            return print_result(arguments, member, lambda found: _show_role(found, project.slug))
+            return print_result(
+                arguments, member, lambda found: _show_role(found, project.slug), quiet="person.id"
+            )
     consequence = (
         f"remove the project {project.slug} with its deployments, their logs, its repositories and roles"
     )

@@ -110,13 +110,15 @@ def _run(arguments: argparse.Namespace) -> int:
                 arguments, api.get_all("repositories"), lambda rows: _show_list(arguments, rows)
             )
         case "connect":
-            return print_result(arguments, _connect(api, arguments), _show_connected)
+            return print_result(arguments, _connect(api, arguments), _show_connected, quiet="webhook.secret")
     repository = resolve_repository(api, arguments.repository)
     match arguments.verb:
         case "show":
             return print_result(arguments, api.get("repositories", repository["id"]), _show_one)
         case "new-secret":
-            return print_result(arguments, _renew_secret(api, arguments, repository), _show_new_secret)
+            return print_result(
+                arguments, _renew_secret(api, arguments, repository), _show_new_secret, quiet="webhook.secret"
+            )
         case "disconnect":
             return _disconnect(api, arguments, repository)
     changes = {"branch": arguments.branch} if arguments.verb == "set-branch" else _read_changes(arguments)

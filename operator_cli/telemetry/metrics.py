@@ -74,7 +74,9 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.verb == "list":
         query = {"search": arguments.search, "service": arguments.service, **within}
         metrics = api.get_all(*path, query=query, limit=arguments.limit)
-        return print_result(arguments, metrics, lambda rows: _show_list(arguments, rows, environment.path))
+        return print_result(
+            arguments, metrics, lambda rows: _show_list(arguments, rows, environment.path), quiet="name"
+        )
     query = {
         "step": arguments.step,
         "aggregation": arguments.aggregation,

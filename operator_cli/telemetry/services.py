@@ -42,7 +42,9 @@ def _run(arguments: argparse.Namespace) -> int:
     environment = resolve_environment(api, arguments.environment)
     path = ("environments", environment.id, "services")
     services = api.get_all(*path, query=encode_range(arguments), limit=arguments.limit)
-    return print_result(arguments, services, lambda rows: _show(arguments, rows, environment.path))
+    return print_result(
+        arguments, services, lambda rows: _show(arguments, rows, environment.path), quiet="service"
+    )
 
 
 def _show(arguments: argparse.Namespace, services: list[dict[str, Any]], path: str) -> None:

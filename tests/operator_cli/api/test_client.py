@@ -112,6 +112,8 @@ def test_a_refusal_has_the_fields_and_the_next_step_on_lines_of_their_own(server
     errors = [
         {"field": "name", "message": "is required"},
         {"field": "document", "message": "is bad", "line": 4},
+        # As the API describes faults of documents.
+        {"field": "document.stages", "message": "line 7: is bad", "line": 7},
     ]
     server.answers.append(problem(422, "validation-failed", "Nothing was changed.", errors=errors))
     with pytest.raises(ApiRefused) as refused:
@@ -120,6 +122,7 @@ def test_a_refusal_has_the_fields_and_the_next_step_on_lines_of_their_own(server
         "Nothing was changed.",
         "  name: is required",
         "  document (line 4): is bad",
+        "  document.stages (line 7): is bad",
     ]
     assert (refused.value.status, refused.value.slug, refused.value.exit_status) == (
         422,

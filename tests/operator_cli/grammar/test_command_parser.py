@@ -42,6 +42,18 @@ def test_a_noun_without_a_verb_shows_its_verbs(capsys: pytest.CaptureFixture[str
     assert output.endswith("the following arguments are required: VERB\n")
 
 
+def test_the_default_verb_may_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = build_parser("traces")
+    for words in ((), ("--errors",), ("-n", "5", "--errors")):
+        assert parser.parse_args(["traces", *words]) == parser.parse_args(["traces", "list", *words])
+    # Another word is a mistyped verb.
+    status, output = _fail(capsys, "traces", "shwo")
+    assert (status, "there is no verb 'shwo'. Did you mean 'show'?" in output) == (2, True)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["traces", "--help"])
+    assert "show one as a tree of its spans" in capsys.readouterr().out
+
+
 def test_a_command_that_uses_status_2_ends_with_another_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert _fail(capsys, "config", "plan", "--zz")[0] == 64
     assert _fail(capsys, "config")[0] == 64
