@@ -3,7 +3,7 @@
 The column store is read first, without a transaction: whether the group exists, and whether it has regressed.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -54,8 +54,9 @@ class PreparedChange:
     group_id: str
     decisions: Decisions
     regressed_at: datetime | None
-    known_groups: Collection[str] | None
-    """Groups of the environment with a status whose exceptions are still stored; None unless the limit is reached."""
+    forgotten: Sequence[str] | None
+    """Groups of the environment with a status whose exceptions are no longer stored; None unless the limit is
+    reached."""
 
 
 async def read_decisions(session: AsyncSession, account: Account, environment: Environment) -> Decisions:
@@ -71,10 +72,11 @@ async def prepare_change(store: ColumnStore, decisions: Decisions, group: int) -
     """Read what a change of the group needs. Raises `NotFound` and `StorageUnavailable`."""
     await require_group(store, decisions.environment_id, group)
     name = format_group(group)
-    known = None
+    forgotten = None
     if len(decisions.statuses) >= MAX_STATUSES and name not in decisions.statuses:
         known = await find_known_groups(store, decisions.environment_id, decisions.statuses)
-    return PreparedChange(name, decisions, await find_group_regression(store, decisions, group), known)
+        forgotten = [each for each in decisions.statuses if each not in known]
+    return PreparedChange(name, decisions, await find_group_regression(store, decisions, group), forgotten)
 
 
 async def apply_change(
@@ -88,7 +90,7 @@ async def apply_change(
     check_version: Callable[[Mapping[str, Any]], None],
 ) -> ExceptionStatusDocument:
     """Change the group and return its new state. `check_version` is called with the present status and the ID of the
-    assignee, which are locked.
+    assignee, which are locked. `now` is when the request began.
 
     Raises `NotFound`, `InvalidInput`, `Conflict`, and what `check_version` raises.
     """
@@ -96,8 +98,8 @@ async def apply_change(
     person = (
         None if assignee is None or assignee is UNSET else await find_assignee(session, account, assignee)
     )
-    if prepared.known_groups is not None:
-        await forget_statuses(session, target.environment, prepared.known_groups)
+    if prepared.forgotten is not None:
+        await forget_statuses(session, target.environment, prepared.forgotten, now)
     row = await lock_status(session, target, prepared.group_id, now)
     present = await _read_status(session, account, target, prepared.group_id)
     # Somebody may have resolved it again since the column store was read.

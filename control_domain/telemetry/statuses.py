@@ -84,15 +84,18 @@ async def lock_status(
         "resolved_at": None,
         "changed_at": now,
     }
-    try:
-        await session.execute(insert_if_absent(session, ExceptionStatus, values))
-    except BrokenReference:
-        raise NotFound("The account has no such environment.") from None
     is_group = (
         ExceptionStatus.environment_id == target.environment.id,
         ExceptionStatus.group_id == group,
     )
-    await lock_row(session, ExceptionStatus.changed_at, *is_group)
+    is_locked = False
+    while not is_locked:
+        try:
+            await session.execute(insert_if_absent(session, ExceptionStatus, values))
+        except BrokenReference:
+            raise NotFound("The account has no such environment.") from None
+        # Postgres: False if the transaction that held the lock has removed the row.
+        is_locked = await lock_row(session, ExceptionStatus.changed_at, *is_group)
     return (await session.execute(select(ExceptionStatus).where(*is_group))).scalar_one()
 
 
@@ -139,19 +142,19 @@ async def change_status(
 
 
 async def forget_statuses(
-    session: AsyncSession, environment: Environment, known_groups: Collection[str]
+    session: AsyncSession, environment: Environment, groups: Sequence[str], before: datetime
 ) -> None:
-    """Remove the rows of groups whose exceptions are no longer stored. Raises `Conflict` if too many are left."""
-    groups = select(ExceptionStatus.group_id).where(ExceptionStatus.environment_id == environment.id)
-    gone: Sequence[str] = [
-        group for group in (await session.execute(groups)).scalars() if group not in known_groups
-    ]
-    for first in range(0, len(gone), 500):
+    """Remove the rows of groups whose exceptions are no longer stored, if nobody has changed them since `before`.
+
+    Raises `Conflict` if too many are left.
+    """
+    for first in range(0, len(groups), 500):
         await session.execute(
             delete(ExceptionStatus)
             .where(
                 ExceptionStatus.environment_id == environment.id,
-                ExceptionStatus.group_id.in_(gone[first : first + 500]),
+                ExceptionStatus.group_id.in_(groups[first : first + 500]),
+                ExceptionStatus.changed_at < before,
             )
             .execution_options(synchronize_session=False)
         )
