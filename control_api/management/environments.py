@@ -153,7 +153,7 @@ async def list_project_environments(
     return pages.answer(await list_details(at.session, found.targets), found.last_key)
 
 
-@operations.post("/v1/projects/{project}/environments", status=201, problems=[NameTaken])
+@operations.post("/v1/projects/{project}/environments", status=201, problems=[NameTaken, Conflict])
 async def create_environment(
     at: _ManageProject, body: Annotated[CreateEnvironment, json_body(CreateEnvironment)]
 ) -> EnvironmentDetails:

@@ -73,7 +73,7 @@ def _settings(document: ProjectDocument) -> dict[str, str]:
     return {"name": document["name"]}
 
 
-@operations.post("/v1/projects", status=201, problems=[NameTaken])
+@operations.post("/v1/projects", status=201, problems=[NameTaken, Conflict])
 async def create_project(
     at: _Account, body: Annotated[CreateProject, json_body(CreateProject)]
 ) -> ProjectDocument:

@@ -62,7 +62,8 @@ async def add_environment(
 ) -> DeployTarget:
     """Create an environment without keys.
 
-    Raises `InvalidInput`, and `NameTaken` if the project has an environment with the slug already.
+    Raises `InvalidInput`, `NameTaken` if the project has an environment with the slug already, and `Conflict` if it has
+    too many.
     """
     name = check_name(new.name)
     slug = choose_slug(new.slug, name)

@@ -11,17 +11,20 @@ MAX_MONITORS = 10_000
 """Of one kind. The scan of heartbeats serves all accounts, within 10 s for 100,000 heartbeats."""
 
 
-async def check_number(session: AsyncSession, table: type[Heartbeat] | type[Queue], project: Project) -> None:
-    """Raise `Conflict` if the account of the project has no room for one more heartbeat or queue.
+async def check_number(
+    session: AsyncSession, table: type[Heartbeat] | type[Queue], environment: Environment
+) -> None:
+    """Raise `Conflict` if the account of the environment has no room for one more heartbeat or queue.
 
     Of concurrent requests, some may pass that should not: the limit need not be exact.
     """
+    account_id = select(Project.account_id).where(Project.id == environment.project_id).scalar_subquery()
     query = (
         select(func.count())
         .select_from(table)
         .join(Environment, Environment.id == table.environment_id)
         .join(Project, Project.id == Environment.project_id)
-        .where(Project.account_id == project.account_id)
+        .where(Project.account_id == account_id)
     )
     if (await session.execute(query)).scalar_one() >= MAX_MONITORS:
         kind = table.__tablename__

@@ -11,7 +11,6 @@ from control_domain.audit import Actor
 from control_domain.database.errors import BrokenReference
 from control_domain.monitors.change_heartbeat import change_heartbeat, lock_heartbeat, set_paused
 from control_domain.monitors.find import FoundHeartbeat
-from control_domain.monitors.limits import check_number
 from control_domain.monitors.operations import HeartbeatSettings, create_heartbeat, get_settings
 from control_domain.monitors.record import record_monitor_entry
 from control_domain.monitors.remove_monitors import remove_heartbeat
@@ -29,7 +28,6 @@ async def add_heartbeat(
     Raises `InvalidInput`, `NameTaken`, and `Conflict` if the account has too many heartbeats.
     """
     settings = check_heartbeat_settings(settings)
-    await check_number(session, Heartbeat, target.project)
     try:
         async with session.begin_nested():
             heartbeat = await create_heartbeat(session, target.environment, settings, now)

@@ -11,7 +11,6 @@ from control_domain.audit import Actor
 from control_domain.database.errors import BrokenReference
 from control_domain.database.statements import lock_row
 from control_domain.monitors.find import FoundQueue
-from control_domain.monitors.limits import check_number
 from control_domain.monitors.operations import create_queue
 from control_domain.monitors.record import record_monitor_entry
 from control_domain.monitors.remove_monitors import remove_queue
@@ -29,7 +28,6 @@ async def add_queue(
     Raises `InvalidInput`, `NameTaken`, and `Conflict` if the account has too many queues.
     """
     name = check_monitor_name(name)
-    await check_number(session, Queue, target.project)
     try:
         async with session.begin_nested():
             queue = await create_queue(session, target.environment, name, now)

@@ -9,6 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.keys import is_live, make_key_entry
+from control_domain.monitors.limits import check_number
 from control_domain.tables.accounts import Account
 from control_domain.tables.monitors import (
     Heartbeat,
@@ -60,7 +61,8 @@ def get_settings(heartbeat: Heartbeat) -> HeartbeatSettings:
 async def create_heartbeat(
     session: AsyncSession, environment: Environment, settings: HeartbeatSettings, now: datetime
 ) -> Heartbeat:
-    """Create a heartbeat that waits for its first signal."""
+    """Create a heartbeat that waits for its first signal. Raises `Conflict` if the account has too many."""
+    await check_number(session, Heartbeat, environment)
     heartbeat = Heartbeat(
         environment_id=environment.id,
         name=settings.name,
@@ -85,6 +87,8 @@ async def create_heartbeat(
 
 
 async def create_queue(session: AsyncSession, environment: Environment, name: str, now: datetime) -> Queue:
+    """Create a queue without a snapshot. Raises `Conflict` if the account has too many."""
+    await check_number(session, Queue, environment)
     queue = Queue(environment_id=environment.id, name=name, created_at=now)
     session.add(queue)
     await session.flush()

@@ -44,7 +44,7 @@ async def open_preview(
 ) -> DeployTarget:
     """Return the preview of the branch, running; create it if there is none. Deploys nothing.
 
-    Raises `Conflict` if another request creates the same preview at this moment.
+    Raises `Conflict` if another request creates the same preview at this moment, and if the project has too many.
     """
     # Choose the slug before searching. If another request opens a preview of this branch in between, the search finds
     # it or the unique slug refuses ours. In the other order we would pick a second slug and open a second preview.
@@ -73,8 +73,8 @@ async def open_pull_request_preview(
     """Return the preview `pr-<number>` of `ref`, running, and True if it was created. Deploys nothing.
 
     A new preview gets the variables of `source`, except protected ones. Raises `RepositoryNotReady`, and writes nothing
-    then, if an environment of that slug is no preview, if another request creates the same preview at this moment, and
-    if the variables cannot be opened.
+    then, if an environment of that slug or `source` is unsuitable, if another request creates the same preview at this
+    moment, if the project has too many previews, and if the variables cannot be opened.
     """
     slug = _pull_request_slug(number)
     found = await _find_by_slug(session, project, slug)
@@ -95,7 +95,10 @@ async def open_pull_request_preview(
             "environment."
         )
     values = await _open_for_pull_request(session, keys, source)
-    made = await _create(session, project, f"Pull request {number}", slug, ref, actor, now)
+    try:
+        made = await _create(session, project, f"Pull request {number}", slug, ref, actor, now)
+    except Conflict as error:
+        raise RepositoryNotReady(error.detail) from error
     if made is None:
         raise RepositoryNotReady(f"Somebody else has just made the environment {project.slug}/{slug}.")
     await replace_variables(session, keys, made, values, actor, now)

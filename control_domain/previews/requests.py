@@ -40,9 +40,8 @@ async def open_requested_preview(
     """Create the preview of the branch, unless it exists, and queue a deployment of it.
 
     `variables_from`: the number or ID of an environment whose variables, except protected ones, are copied. Raises
-    `InvalidInput`, also for a preview as the source, `Conflict` if another request creates the same preview at this
-    moment or a second person has to approve variables of the preview, `Unavailable` if the variables cannot be opened,
-    and the errors of `queue_deployment`.
+    `InvalidInput`, also for a preview as the source, `Conflict` if a second person has to approve variables of the
+    preview, `Unavailable` if the variables cannot be opened, and the errors of `open_preview` and `queue_deployment`.
     """
     if not is_ref(branch):
         raise invalid_field("branch", "must be the name of a branch that Git allows, such as main")

@@ -20,7 +20,7 @@ async def add_project(
 ) -> Project:
     """Create a project without environments. `slug` None: one made from the name.
 
-    Raises `InvalidInput`, and `NameTaken` if the account has a project with the slug.
+    Raises `InvalidInput`, `NameTaken` if the account has a project with the slug, and `Conflict` if it has too many.
     """
     name = check_name(name)
     slug = choose_slug(slug, name)

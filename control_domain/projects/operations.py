@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.statements import lock_row
 from control_domain.keys import is_live, make_key_entry
+from control_domain.projects.limits import check_number_of_environments, check_number_of_projects
 from control_domain.tables.accounts import Account, Person
 from control_domain.tables.projects import Environment, IngestKey, Project, ProjectRole
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
@@ -24,6 +25,8 @@ POSITIONS = {"preview": 0, "development": 1, "staging": 2, "production": 3}
 async def create_project(
     session: AsyncSession, account: Account, name: str, slug: str, now: datetime
 ) -> Project:
+    """Create a project without environments. Raises `Conflict` if the account has too many projects."""
+    await check_number_of_projects(session, account)
     project = Project(
         public_id=make_identifier("prj", to_epoch_ms(now)),
         account_id=account.id,
@@ -58,7 +61,8 @@ async def revoke_role(session: AsyncSession, project: Project, person: Person) -
 async def create_environment(
     session: AsyncSession, project: Project, name: str, slug: str, type_: str, now: datetime
 ) -> Environment:
-    """Create an environment at the position of its type."""
+    """Create an environment at the position of its type. Raises `Conflict` if the project has too many."""
+    await check_number_of_environments(session, project, type_)
     environment = Environment(
         public_id=make_identifier("env", to_epoch_ms(now)),
         project_id=project.id,

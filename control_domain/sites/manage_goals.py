@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -16,10 +16,7 @@ from control_domain.sites import operations
 from control_domain.sites.operations import SiteWithProject
 from control_domain.sites.settings import check_goal
 from control_domain.tables.sites import Goal
-from pipeline_contracts.errors import Conflict, NameTaken, NotFound
-
-MAX_GOALS = 100
-"""Of a site. A report counts all of them, and a configuration document takes no more."""
+from pipeline_contracts.errors import NameTaken, NotFound
 
 
 async def list_goals(
@@ -47,9 +44,6 @@ async def add_goal(
     Raises `InvalidInput`, `NameTaken`, and `Conflict` if the site has too many goals.
     """
     settings = check_goal(name, event, path)
-    count = select(func.count()).where(Goal.site_id == found.site.id)
-    if (await session.execute(count)).scalar_one() >= MAX_GOALS:
-        raise Conflict(f"The site has {MAX_GOALS} goals, which is the most: remove one first.")
     try:
         async with session.begin_nested():
             goal = await operations.add_goal(session, found.site, *settings, now)

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.projects.describe import summarize_project
+from control_domain.sites.limits import check_number_of_goals, check_number_of_sites
 from control_domain.tables.accounts import Account
 from control_domain.tables.projects import Project
 from control_domain.tables.sites import Goal, Site
@@ -44,7 +45,9 @@ def list_domains(site: Site) -> list[str]:
 async def create_site(
     session: AsyncSession, project_id: int, name: str, timezone: str, domains: Sequence[str], now: datetime
 ) -> Site:
-    """Create a site; `domains` are registered origins. Raises `IntegrityError` if the name is taken."""
+    """Create a site; `domains` are registered origins. Raises `IntegrityError` if the name is taken, and `Conflict` if
+    the account has too many sites."""
+    await check_number_of_sites(session, project_id)
     site = Site(
         public_id=make_identifier("sit", to_epoch_ms(now)),
         project_id=project_id,
@@ -135,7 +138,9 @@ async def remove_site(
 async def add_goal(
     session: AsyncSession, site: Site, name: str, event: str | None, path: str | None, now: datetime
 ) -> Goal:
-    """Create a goal: events of this name, or views of this path. Raises `IntegrityError` if the name is taken."""
+    """Create a goal: events of this name, or views of this path. Raises `IntegrityError` if the name is taken, and
+    `Conflict` if the site has too many goals."""
+    await check_number_of_goals(session, site)
     goal = Goal(site_id=site.id, name=name, event=event, path=path, created_at=now)
     session.add(goal)
     await session.flush()

@@ -123,9 +123,9 @@ async def _change(
 async def _change_goals(
     context: StepContext, site: Site, goals: Mapping[str, Goal], changes: Iterable[Change]
 ) -> None:
-    for change in changes:
-        if not change.field.startswith(GOALS):
-            continue
+    of_goals = [change for change in changes if change.field.startswith(GOALS)]
+    # Removals first: a site has only so many goals.
+    for change in sorted(of_goals, key=lambda change: change.after is not None):
         goal, desired = goals.get(change.field), change.after
         if not isinstance(desired, Mapping):
             if goal is not None:

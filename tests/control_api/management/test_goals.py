@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from control_domain.sites import manage_goals
+from control_domain.sites import limits
 from tests.control_api.management.conftest import Api
 from tests.control_api.management.test_sites import shop
 
@@ -79,5 +79,5 @@ async def test_refused_goals(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in (foreign.data["id"], "x", 0):
         await api.expect((404, "not-found"), "DELETE", f"{path}/{number}")
         await api.expect((404, "not-found"), "PATCH", f"{path}/{number}", {"name": "x"})
-    monkeypatch.setattr(manage_goals, "MAX_GOALS", 2)
+    monkeypatch.setattr(limits, "MAX_GOALS", 2)
     await api.expect((409, "conflict"), "POST", path, {"event": "Third"})

@@ -2,6 +2,7 @@
 
 import pytest
 
+from control_domain.projects import limits
 from tests.control_api.management.conftest import Api
 
 
@@ -62,6 +63,25 @@ async def test_project_that_is_not_empty(api: Api) -> None:
         (409, "conflict"), "DELETE", f"/v1/projects/{api.platform.acme.projects['shop'].id}"
     )
     assert "environments development, staging, production and the site Shop" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "path", "body"),
+    [
+        ("MAX_PROJECTS", "", {"name": "Third"}),
+        ("MAX_ENVIRONMENTS", "/{}/environments", {"name": "QA", "type": "staging"}),
+        ("MAX_PREVIEWS", "/{}/previews", {"branch": "login"}),
+    ],
+)
+async def test_limits_of_numbers(
+    api: Api, monkeypatch: pytest.MonkeyPatch, limit: str, path: str, body: dict[str, str]
+) -> None:
+    path = f"/v1/projects{path.format(api.platform.acme.projects['shop'].public_id)}"
+    monkeypatch.setattr(limits, limit, 2 if limit == "MAX_PROJECTS" else 0)
+    before = await api.platform.contents()
+    refused = await api.expect((409, "conflict"), "POST", path, body)
+    assert "which is the most" in refused.json()["detail"]
+    assert await api.platform.contents() == before
 
 
 async def test_unknown_query_parameter(shared_api: Api) -> None:

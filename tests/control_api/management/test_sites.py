@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from control_domain.sites import manage_sites
+from control_domain.sites import limits
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.sites import Goal, Site
 from pipeline_contracts.credentials import digest_credential
@@ -205,7 +205,7 @@ async def test_names(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await api.call("POST", sites_of(acme, "blog"), body)).status == 201
     other = await api.call("POST", sites_of(acme), {**body, "name": "Other"})
     await api.expect((409, "name-taken"), "PATCH", f"{SITES}/{other.data['id']}", {"name": "Shop"})
-    monkeypatch.setattr(manage_sites, "MAX_SITES", 3)
+    monkeypatch.setattr(limits, "MAX_SITES", 3)
     await api.expect((409, "conflict"), "POST", sites_of(acme), {**body, "name": "Fourth"})
 
 

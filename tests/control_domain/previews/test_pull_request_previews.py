@@ -16,6 +16,7 @@ from control_domain.previews.operations import (
     find_pull_request_preview,
     open_pull_request_preview,
 )
+from control_domain.projects import limits
 from control_domain.projects.find import DeployTarget
 from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment
@@ -188,6 +189,17 @@ async def test_no_preview_is_created_if_variables_cannot_be_opened(managed: Mana
     assert line == (
         "The variables of shop/production cannot be opened with the keys of this installation: set them again."
     )
+
+
+async def test_no_preview_is_created_beyond_the_limit(
+    managed: ManagedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _open(managed, 1, "first")
+    monkeypatch.setattr(limits, "MAX_PREVIEWS", 1)
+    assert await _not_ready(managed) == "The project has 1 previews, which is the most: remove one first."
+    # The preview that is there is used again.
+    _, is_new = await _open(managed, 1, "first")
+    assert not is_new
 
 
 async def test_variables_of_a_preview_are_not_copied(managed: ManagedProject) -> None:
