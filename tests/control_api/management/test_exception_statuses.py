@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from control_domain.audit import Actor
 from control_domain.tables.exceptions import ExceptionStatus
+from control_domain.database import statements
 from control_domain.telemetry import change_exception, statuses
 from control_domain.telemetry.change_exception import (
     PreparedChange,
@@ -30,7 +31,7 @@ async def test_a_row_that_is_removed_before_it_is_locked_is_inserted_again(
 ) -> None:
     """One person opens the group, which removes its row, while another one is about to lock the row."""
     await _change(api, "a" * 16, "ignored")
-    lock_row = statuses.lock_row
+    lock_row = statements.lock_row
 
     async def lock_late(*arguments: Any) -> bool:
         monkeypatch.setattr(statuses, "lock_row", lock_row)
