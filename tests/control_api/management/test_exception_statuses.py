@@ -8,8 +8,8 @@ from msgspec import UNSET
 from sqlalchemy import select
 
 from control_domain.audit import Actor
-from control_domain.tables.exceptions import ExceptionStatus
 from control_domain.database import statements
+from control_domain.tables.exceptions import ExceptionStatus
 from control_domain.telemetry import change_exception, statuses
 from control_domain.telemetry.change_exception import (
     PreparedChange,
