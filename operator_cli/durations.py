@@ -1,6 +1,7 @@
 """Parse and format durations (90s, 30m, 2h, 14d), and format times."""
 
 import argparse
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from pipeline_contracts import durations
@@ -69,6 +70,13 @@ def format_utc_minute(time: str) -> str:
 def format_second(time: str) -> str:
     """Return month, day, hour, minute and second of an ISO time."""
     return f"{time[5:10]} {time[11:19]}"
+
+
+def format_seconds(times: Sequence[str]) -> list[str]:
+    """Return hour, minute and second of ISO times, with month and day if not all are of one day."""
+    if len({time[:10] for time in times}) <= 1:
+        return [time[11:19] for time in times]
+    return [format_second(time) for time in times]
 
 
 def format_age(time: str) -> str:

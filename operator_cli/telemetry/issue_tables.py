@@ -97,7 +97,9 @@ def _format_title(issue: dict[str, Any]) -> str:
 
 
 def _format_summary(issue: dict[str, Any]) -> Text:
-    summary = make_cell(_format_title(issue), max_length=120)
+    """Return the title, with the type without its module, and the innermost frame."""
+    kind = (issue["type"] or "").rpartition(".")[2]
+    summary = make_cell(_format_title({**issue, "type": kind}), max_length=120)
     if issue["frame"]:
         summary.append("\n").append_text(make_cell(issue["frame"], "dim", max_length=100))
     return summary

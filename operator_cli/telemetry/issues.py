@@ -154,3 +154,5 @@ def _show_one(arguments: argparse.Namespace, issue: dict[str, Any]) -> None:
 def _show_changed(issue: dict[str, Any]) -> None:
     assignee = "nobody" if issue["assignee"] is None else issue["assignee"]["email"]
     print(f"Issue {issue['id']} is {issue['status']}, assigned to {assignee}.")
+    if issue["status"] == "resolved":
+        print("It opens again once a newer release raises it.")

@@ -51,7 +51,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     parser.add_argument(
         "--aggregation",
         choices=_AGGREGATIONS,
-        help="one that fits its kind, the first of `list --wide` if left out",
+        help="one that fits its kind, as `list --json` has them; the first one if left out",
     )
     parser.add_argument(
         "--step", metavar="TIME", help="30s, 5m: the length of a step (a hundredth of the time)"
@@ -103,7 +103,6 @@ def _show_list(arguments: argparse.Namespace, metrics: list[dict[str, Any]], pat
             Column("Unit", wraps=False),
             Column("Last seen", wraps=False),
             Column("Services", is_optional=True),
-            Column("Aggregations", is_optional=True),
         ],
         [
             (
@@ -112,7 +111,6 @@ def _show_list(arguments: argparse.Namespace, metrics: list[dict[str, Any]], pat
                 metric["unit"],
                 format_minute(metric["last_seen"]),
                 ", ".join(metric["services"]) or None,
-                ", ".join(metric["aggregations"]),
             )
             for metric in metrics
         ],

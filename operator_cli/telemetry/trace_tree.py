@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -35,7 +36,7 @@ def show_trace(trace: dict[str, Any]) -> None:
             Text(_draw_bar(span, trace["duration_ms"]), style="red" if failed else "cyan"),
         )
         for line in _describe_events(span):
-            table.add_row(Text(f"{indent}  {line}", style="dim"))
+            table.add_row(Padding(Text(line, style="dim"), (0, 0, 0, len(indent) + 2)))
     if len(spans) > _MAX_ROWS:
         table.add_row(f"… {len(spans) - _MAX_ROWS} more spans; --json has all")
     console = Console(highlight=False)
@@ -58,7 +59,8 @@ def _describe_events(span: Span) -> Iterator[str]:
     for event in span["events"]:
         if event["name"] == "exception":
             attributes = event["attributes"]
-            kind, message = attributes.get("exception.type", ""), attributes.get("exception.message", "")
-            yield sanitize(f"✗ {kind}: {message}", max_length=120)
+            # Without its module, which would be wrapped.
+            kind = attributes.get("exception.type", "").rpartition(".")[2]
+            yield sanitize(f"✗ {kind}: {attributes.get('exception.message', '')}", max_length=120)
         else:
             yield sanitize(f"• {event['name']}", max_length=120)

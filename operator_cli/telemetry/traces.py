@@ -83,10 +83,11 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _show_list(arguments: argparse.Namespace, traces: list[dict[str, Any]], path: str) -> None:
     # Imported here and below: rich is slow to import, and --json needs none of it.
-    from operator_cli.durations import format_duration, format_second
+    from operator_cli.durations import format_duration, format_seconds
     from operator_cli.tables import Column, print_table
     from operator_cli.terminal_text import make_cell
 
+    began = format_seconds([trace["started_at"] for trace in traces])
     print_table(
         arguments,
         [
@@ -100,7 +101,7 @@ def _show_list(arguments: argparse.Namespace, traces: list[dict[str, Any]], path
         ],
         [
             (
-                format_second(trace["started_at"]),
+                began_at,
                 trace["service"],
                 trace["name"],
                 format_duration(trace["duration_ms"] / 1000),
@@ -108,7 +109,7 @@ def _show_list(arguments: argparse.Namespace, traces: list[dict[str, Any]], path
                 trace["id"],
                 trace["spans"],
             )
-            for trace in traces
+            for trace, began_at in zip(traces, began, strict=True)
         ],
         empty=describe_no_results("traces", path, arguments),
     )
