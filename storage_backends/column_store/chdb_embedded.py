@@ -20,9 +20,9 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.chdb_operator_queries import query_once
 from storage_backends.column_store.engine_threads import run_shielded
-from storage_backends.column_store.fault_codes import ENGINE_FAULTS, fault_code, insert_fault
+from storage_backends.column_store.fault_codes import insert_fault, query_fault
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
-from storage_backends.column_store.interface import ColumnStore, QueryRefused, QueryResult
+from storage_backends.column_store.interface import ColumnStore, QueryResult
 from storage_backends.column_store.plain_values import to_plain
 
 T = TypeVar("T")
@@ -174,9 +174,7 @@ class _Handles:
         try:
             return await run_shielded(pool, run)
         except DatabaseError as error:
-            if fault_code(error) in ENGINE_FAULTS:
-                raise StorageUnavailable(f"The query failed: {error}") from error
-            raise QueryRefused(str(error)) from error
+            raise query_fault(error) from error
         except ClickHouseError as error:
             raise StorageUnavailable(f"The query failed: {error}") from error
 

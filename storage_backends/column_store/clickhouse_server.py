@@ -18,9 +18,14 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.engine_threads import run_shielded
-from storage_backends.column_store.fault_codes import ENGINE_FAULTS, fault_code, insert_fault
+from storage_backends.column_store.fault_codes import (
+    fault_code,
+    insert_fault,
+    operator_query_fault,
+    query_fault,
+)
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
-from storage_backends.column_store.interface import QueryRefused, QueryResult
+from storage_backends.column_store.interface import QueryResult
 from storage_backends.column_store.plain_values import to_plain
 
 T = TypeVar("T")
@@ -99,7 +104,7 @@ class ClickHouseServer:
             )
             return rows
 
-        return await self._checked(run)
+        return await self._checked(run, operator_query_fault)
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         try:
@@ -121,15 +126,15 @@ class ClickHouseServer:
         # Any replica may be queried: it responds only when it has everything that most of them have.
         return {} if self.cluster is None else {"select_sequential_consistency": 1}
 
-    async def _checked(self, run: Callable[[], T]) -> T:
+    async def _checked(
+        self, run: Callable[[], T], to_exception: Callable[[DatabaseError], Exception] = query_fault
+    ) -> T:
         try:
             return await self._run_shielded(self._reading, run)
         except DatabaseError as error:
-            code = fault_code(error)
-            # Without a code it is an error of the connection.
-            if code is None or code in ENGINE_FAULTS:
-                raise StorageUnavailable(f"The query failed: {error}") from error
-            raise QueryRefused(str(error)) from error
+            if fault_code(error) is None:
+                raise StorageUnavailable(f"The connection failed: {error}") from error
+            raise to_exception(error) from error
         except (ClickHouseError, OSError) as error:
             raise StorageUnavailable(f"The query failed: {error}") from error
 

@@ -3,6 +3,7 @@
 from clickhouse_connect.driver.exceptions import DatabaseError
 
 from pipeline_contracts.errors import InsertTooLate, RowsRefused, StorageUnavailable
+from storage_backends.column_store.interface import QueryRefused
 
 # Errors of the input format's parser and of the types: a retry of the same rows fails too. Any other error of an insert
 # may be transient.
@@ -10,15 +11,34 @@ _DATA_FAULTS = frozenset({6, 26, 27, 33, 38, 41, 53, 69, 70, 72, 117, 131, 349, 
 # The only constraint of our tables is `inserted_in_time`.
 _CONSTRAINT_VIOLATED = 469
 # Errors of a query that are caused by the engine, the machine or the account there, not by the query's text.
-ENGINE_FAULTS = frozenset(
-    {159, 173, 192, 193, 194, 202, 209, 210, 236, 241, 242, 243, 252, 319, 425, 516, 999, 1000, 1001}
+_ENGINE_FAULTS = frozenset(
+    {159, 173, 192, 193, 194, 202, 209, 210, 236, 241, 242, 243, 252, 319, 425, 497, 516, 999, 1000, 1001}
 )
+# An unknown column, table or database. The queries of Pharos have them all once `pharos migrate` has run.
+_SCHEMA_FAULTS = frozenset({16, 47, 60, 81})
 
 
 def fault_code(error: DatabaseError) -> int | None:
     """Return ClickHouse's error code; None for an error of the connection."""
     code = getattr(error, "code", None)
     return code if isinstance(code, int) else None
+
+
+def query_fault(error: DatabaseError) -> QueryRefused | StorageUnavailable:
+    """Return the exception for an error of a query of Pharos: it says whether a retry may succeed."""
+    code = fault_code(error)
+    if code in _SCHEMA_FAULTS:
+        return StorageUnavailable(
+            f"The column store is empty or of another version: run `pharos migrate`. {error}"
+        )
+    return operator_query_fault(error)
+
+
+def operator_query_fault(error: DatabaseError) -> QueryRefused | StorageUnavailable:
+    """Return the exception for an error of a query that an operator has written, who may name unknown tables."""
+    if fault_code(error) in _ENGINE_FAULTS:
+        return StorageUnavailable(f"The query failed: {error}")
+    return QueryRefused(str(error))
 
 
 def insert_fault(error: DatabaseError) -> RowsRefused | StorageUnavailable:

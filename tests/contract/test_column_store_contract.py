@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from analytics_queries.store_clock import store_time_ms
-from pipeline_contracts.errors import InsertTooLate, RowsRefused
-from storage_backends.column_store.apply_schema import apply_schema
+from pipeline_contracts.errors import InsertTooLate, RowsRefused, StorageUnavailable
+from storage_backends.column_store.apply_schema import apply_schema, read_schema, schema_files
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
 from storage_backends.column_store.clickhouse_server import open_clickhouse_server
 from storage_backends.column_store.interface import ColumnStore, QueryRefused
@@ -196,7 +196,18 @@ async def test_a_parameter_may_be_longer_than_an_address(store: ColumnStore) -> 
 
 async def test_a_wrong_query_is_refused(store: ColumnStore) -> None:
     with pytest.raises(QueryRefused):
-        await store.query("SELECT nothing FROM nowhere")
+        await store.query("SELECT (")
+
+
+async def test_a_missing_table_is_not_the_fault_of_the_query(store: ColumnStore) -> None:
+    """The store was emptied, or restored from a backup of an earlier version."""
+    for sql in (
+        "SELECT 1 FROM pharos.nowhere",
+        "SELECT 1 FROM nowhere.traces",
+        "SELECT nothing FROM pharos.otel_traces",
+    ):
+        with pytest.raises(StorageUnavailable, match="run `pharos migrate`"):
+            await store.query(sql)
 
 
 async def test_times_come_back_in_utc(store: ColumnStore) -> None:
@@ -214,6 +225,25 @@ async def test_the_schema_is_applied_once(store: ColumnStore) -> None:
     assert await apply_schema(store) == []
     (row,) = (await store.query("SELECT count(), uniqExact(name) FROM pharos.applied_schema")).rows
     assert row[0] == row[1]
+
+
+async def test_exceptions_of_more_than_a_hundred_days_are_copied_to_their_own_table(
+    store: ColumnStore,
+) -> None:
+    """`pharos migrate` copies those that came before it, from telemetry that may be kept for years."""
+    await store.command(
+        "INSERT INTO pharos.telemetry_events "
+        "(environment_id, timestamp, received_at, type, title, log, log_offset, attributes) "
+        "SELECT 'env_kept', now64(3) - toIntervalDay(number), now64(3) - toIntervalDay(number), 'exception', "
+        "'boom', 'kept', number, '{}' FROM numbers(150) SETTINGS max_partitions_per_insert_block = 0, "
+        "parallel_view_processing = 0, materialized_views_ignore_errors = 1"
+    )
+    (copy,) = [
+        statement
+        for statement in read_schema(schema_files()[10])
+        if statement.startswith("INSERT") and "exceptions_of_events" in statement
+    ]
+    await store.command(copy)
 
 
 async def test_reports_read_both_tables_of_daily_rollups_as_one(store: ColumnStore) -> None:

@@ -217,4 +217,6 @@ def test_the_schema_of_a_cluster_replicates() -> None:
 
 async def test_a_wrong_query_is_the_authors_fault(server: ClickHouseServer) -> None:
     with pytest.raises(QueryRefused):
-        await server.query("SELECT nothing FROM nowhere")
+        await server.query("SELECT (")
+    with pytest.raises(QueryRefused):
+        await server.query_json_lines("SELECT nothing FROM nowhere")

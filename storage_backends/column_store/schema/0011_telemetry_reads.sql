@@ -253,7 +253,8 @@ AS SELECT
 FROM pharos.otel_logs AS record
 WHERE record.LogAttributes['exception.type'] != '';
 
--- Rows that are older than the views. If a crash repeats this, readers still count each exception once.
+-- Rows that are older than the views. If a crash repeats this, readers still count each exception once. Telemetry that is kept
+-- for more than 100 days has more partitions than a block may have by default.
 
 INSERT INTO pharos.exceptions
 (
@@ -263,7 +264,8 @@ INSERT INTO pharos.exceptions
 SELECT
     environment_id, timestamp, received_at, source, service, version, fingerprint, kind, message, stack, identity, trace_id,
     span_id, user, reported_users, log, log_offset
-FROM pharos.exceptions_of_events;
+FROM pharos.exceptions_of_events
+SETTINGS max_partitions_per_insert_block = 0;
 
 INSERT INTO pharos.exceptions
 (
@@ -273,7 +275,8 @@ INSERT INTO pharos.exceptions
 SELECT
     environment_id, timestamp, received_at, source, service, version, fingerprint, kind, message, stack, identity, trace_id,
     span_id, user, reported_users, log, log_offset
-FROM pharos.exceptions_of_spans;
+FROM pharos.exceptions_of_spans
+SETTINGS max_partitions_per_insert_block = 0;
 
 INSERT INTO pharos.exceptions
 (
@@ -283,7 +286,8 @@ INSERT INTO pharos.exceptions
 SELECT
     environment_id, timestamp, received_at, source, service, version, fingerprint, kind, message, stack, identity, trace_id,
     span_id, user, reported_users, log, log_offset
-FROM pharos.exceptions_of_logs;
+FROM pharos.exceptions_of_logs
+SETTINGS max_partitions_per_insert_block = 0;
 
 -- An operator may still delete rows (DELETE FROM): the engine refuses that for tables with projections unless it may rebuild them.
 ALTER TABLE pharos.telemetry_events MODIFY SETTING lightweight_mutation_projection_mode = 'rebuild';
