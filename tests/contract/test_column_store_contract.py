@@ -234,7 +234,8 @@ async def test_exceptions_of_more_than_a_hundred_days_are_copied_to_their_own_ta
     await store.command(
         "INSERT INTO pharos.telemetry_events "
         "(environment_id, timestamp, received_at, type, title, log, log_offset, attributes) "
-        "SELECT 'env_kept', now64(3) - toIntervalDay(number), now64(3) - toIntervalDay(number), 'exception', "
+        # Of the future, because telemetry of the past expires here.
+        "SELECT 'env_kept', now64(3) + toIntervalDay(number), now64(3) + toIntervalDay(number), 'exception', "
         "'boom', 'kept', number, '{}' FROM numbers(150) SETTINGS max_partitions_per_insert_block = 0, "
         "parallel_view_processing = 0, materialized_views_ignore_errors = 1"
     )
