@@ -21,6 +21,7 @@ from loadtests.bench.otlp import measure_heartbeats, measure_otlp_consumer, meas
 from loadtests.bench.progress import Progress, showing_progress
 from loadtests.bench.report import describe_machine, show_table, to_json
 from loadtests.bench.run_length import FULL, QUICK, RunLength
+from loadtests.bench.telemetry_reads import measure_telemetry_reads
 from loadtests.bench.whole import measure_whole
 
 _RESULTS = Path("bench-results.json")
@@ -36,6 +37,7 @@ _PARTS: dict[str, Callable[[Progress, RunLength], Awaitable[list[Figure]]]] = {
     "collect-consumer": measure_collect_consumer,
     "heartbeats": measure_heartbeats,
     "deploy-reads": measure_deploy_reads,
+    "telemetry-reads": measure_telemetry_reads,
     "whole": measure_whole,
 }
 

@@ -16,6 +16,10 @@ class RunLength:
     idle_seconds: float
     """Seconds between readiness and the measurement of idle memory."""
     receipt_seconds: float
+    telemetry_events: int
+    """Telemetry events of the reads; there are as many spans, log records and data points besides."""
+    telemetry_reads: int
+    """Requests of each read of telemetry."""
 
 
 FULL = RunLength(
@@ -26,6 +30,8 @@ FULL = RunLength(
     whole_events=1_000_000,
     idle_seconds=10.0,
     receipt_seconds=10.0,
+    telemetry_events=50_000_000,
+    telemetry_reads=20,
 )
 QUICK = RunLength(
     warm_up=0.5,
@@ -35,4 +41,6 @@ QUICK = RunLength(
     whole_events=200_000,
     idle_seconds=2.0,
     receipt_seconds=2.0,
+    telemetry_events=1_000_000,
+    telemetry_reads=5,
 )
