@@ -102,3 +102,42 @@ async def test_views_and_materialized_views_have_the_same_queries(column_store: 
     assert len(queries) == 6
     for name, query in queries.items():
         assert queries[name.removesuffix("_mv")] == query
+
+
+async def test_a_span_of_many_exceptions_becomes_no_large_block(column_store: ChdbColumnStore) -> None:
+    """Its texts are copied to each of its exceptions: 4 MB times 20,000 would end the consumers for good."""
+    log, long = secrets.token_hex(8), "u" * 4_000_000
+    events = {
+        "Events.Timestamp": [AT] * 20_000,
+        "Events.Name": ["exception"] * 20_000,
+        "Events.Attributes": [{"exception.type": "KeyError"}] * 20_000,
+    }
+    texts = {
+        "ServiceName": long,
+        "SpanAttributes": {"user.id": long},
+        "ResourceAttributes": {"service.version": long},
+    }
+    rows = {
+        "pharos.otel_traces": {**span(log, 0, "a"), **events, **texts},
+        "pharos.otel_logs": {
+            **record(log, 1, "b"),
+            **texts,
+            "LogAttributes": {"exception.type": "KeyError", "user.id": long},
+        },
+        "pharos.telemetry_events": {
+            **event(log, 2, "c"),
+            "attributes": json.dumps({"user.id": long, "service.version": long}),
+        },
+    }
+    for table, row in rows.items():
+        await column_store.insert(table, json.dumps(row).encode() + b"\n", 1, secrets.token_hex(8))
+        await refill_exceptions(column_store, table, log, 0, 9)
+    sql = (
+        "SELECT source, count(), max(length(service)), max(length(version)), max(length(user)) "
+        "FROM pharos.exceptions WHERE log = {log:String} GROUP BY source ORDER BY source"
+    )
+    assert (await column_store.query(sql, {"log": log})).rows == [
+        ["event", 1, 0, 255, 255],
+        ["log", 1, 255, 255, 255],
+        ["span", 100, 255, 255, 255],
+    ]

@@ -71,7 +71,8 @@ SETTINGS
     lightweight_mutation_projection_mode = 'rebuild';
 
 -- The exceptions in each table, for rows that the materialized views have missed: older ones, and after a crash. The
--- materialized views have the same queries.
+-- materialized views have the same queries. Texts of a span are copied to each of its exceptions: they are cut, and a span has
+-- at most 100, so that no small request becomes a large block.
 
 CREATE VIEW IF NOT EXISTS pharos.exceptions_of_events
 AS SELECT
@@ -80,8 +81,10 @@ AS SELECT
     event.received_at AS received_at,
     'event' AS source,
     event.service AS service,
-    if(JSONHas(event.attributes, 'service.version'), JSONExtractString(event.attributes, 'service.version'),
-        JSONExtractString(event.attributes, 'release')) AS version,
+    substringUTF8(
+        if(JSONHas(event.attributes, 'service.version'), JSONExtractString(event.attributes, 'service.version'),
+            JSONExtractString(event.attributes, 'release')), 1, 255
+    ) AS version,
     event.fingerprint AS fingerprint,
     if(event.name != '' AND event.title != '', substringUTF8(event.name, 1, 500), '') AS kind,
     substringUTF8(
@@ -92,7 +95,7 @@ AS SELECT
     sipHash64(event.log, event.log_offset, event.position) AS identity,
     event.trace_id AS trace_id,
     if(event.span_id != '', event.span_id, event.parent_span_id) AS span_id,
-    JSONExtractString(event.attributes, 'user.id') AS user,
+    substringUTF8(JSONExtractString(event.attributes, 'user.id'), 1, 255) AS user,
     toUInt64(greatest(ifNull(event.affected_users, 0), 0)) AS reported_users,
     event.log AS log,
     event.log_offset AS log_offset
@@ -101,35 +104,47 @@ WHERE event.type = 'exception';
 
 CREATE VIEW IF NOT EXISTS pharos.exceptions_of_spans
 AS SELECT
-    span.EnvironmentId AS environment_id,
+    span.environment_id AS environment_id,
     event_time AS timestamp,
-    span.ReceivedAt AS received_at,
+    span.received_at AS received_at,
     'span' AS source,
-    span.ServiceName AS service,
-    span.ResourceAttributes['service.version'] AS version,
+    span.service AS service,
+    span.version AS version,
     '' AS fingerprint,
     substringUTF8(event['exception.type'], 1, 500) AS kind,
     substringUTF8(event['exception.message'], 1, 2000) AS message,
     if(lengthUTF8(event['exception.stacktrace']) <= 20000, event['exception.stacktrace'], concat(
         substringUTF8(event['exception.stacktrace'], 1, 10000), '\n…\n',
         substringUTF8(event['exception.stacktrace'], -10000))) AS stack,
-    sipHash64(span.TraceId, span.SpanId, event['exception.type'], event['exception.message']) AS identity,
-    span.TraceId AS trace_id,
-    span.SpanId AS span_id,
-    if(span.SpanAttributes['user.id'] != '', span.SpanAttributes['user.id'], span.SpanAttributes['enduser.id']) AS user,
+    sipHash64(span.trace_id, span.span_id, event['exception.type'], event['exception.message']) AS identity,
+    span.trace_id AS trace_id,
+    span.span_id AS span_id,
+    span.user AS user,
     toUInt64(0) AS reported_users,
     span.log AS log,
     span.log_offset AS log_offset
 FROM
 (
     SELECT
-        EnvironmentId, ReceivedAt, ServiceName, ResourceAttributes, SpanAttributes, TraceId, SpanId, log, log_offset,
-        Events.Name AS event_names, Events.Timestamp AS event_times, Events.Attributes AS event_attributes
+        EnvironmentId AS environment_id,
+        ReceivedAt AS received_at,
+        substringUTF8(ServiceName, 1, 255) AS service,
+        substringUTF8(ResourceAttributes['service.version'], 1, 255) AS version,
+        TraceId AS trace_id,
+        SpanId AS span_id,
+        substringUTF8(
+            if(SpanAttributes['user.id'] != '', SpanAttributes['user.id'], SpanAttributes['enduser.id']), 1, 255
+        ) AS user,
+        log,
+        log_offset,
+        arraySlice(arrayFilter((at, name) -> name = 'exception', Events.Timestamp, Events.Name), 1, 100) AS event_times,
+        arraySlice(
+            arrayFilter((attributes, name) -> name = 'exception', Events.Attributes, Events.Name), 1, 100
+        ) AS event_attributes
     FROM pharos.otel_traces
     WHERE has(Events.Name, 'exception')
 ) AS span
-ARRAY JOIN event_names AS event_name, event_times AS event_time, event_attributes AS event
-WHERE event_name = 'exception';
+ARRAY JOIN event_times AS event_time, event_attributes AS event;
 
 CREATE VIEW IF NOT EXISTS pharos.exceptions_of_logs
 AS SELECT
@@ -137,8 +152,8 @@ AS SELECT
     record.Timestamp AS timestamp,
     record.ReceivedAt AS received_at,
     'log' AS source,
-    record.ServiceName AS service,
-    record.ResourceAttributes['service.version'] AS version,
+    substringUTF8(record.ServiceName, 1, 255) AS service,
+    substringUTF8(record.ResourceAttributes['service.version'], 1, 255) AS version,
     '' AS fingerprint,
     substringUTF8(record.LogAttributes['exception.type'], 1, 500) AS kind,
     substringUTF8(
@@ -156,7 +171,9 @@ AS SELECT
     ) AS identity,
     record.TraceId AS trace_id,
     record.SpanId AS span_id,
-    if(record.LogAttributes['user.id'] != '', record.LogAttributes['user.id'], record.LogAttributes['enduser.id']) AS user,
+    substringUTF8(
+        if(record.LogAttributes['user.id'] != '', record.LogAttributes['user.id'], record.LogAttributes['enduser.id']), 1, 255
+    ) AS user,
     toUInt64(0) AS reported_users,
     record.log AS log,
     record.log_offset AS log_offset
@@ -170,8 +187,10 @@ AS SELECT
     event.received_at AS received_at,
     'event' AS source,
     event.service AS service,
-    if(JSONHas(event.attributes, 'service.version'), JSONExtractString(event.attributes, 'service.version'),
-        JSONExtractString(event.attributes, 'release')) AS version,
+    substringUTF8(
+        if(JSONHas(event.attributes, 'service.version'), JSONExtractString(event.attributes, 'service.version'),
+            JSONExtractString(event.attributes, 'release')), 1, 255
+    ) AS version,
     event.fingerprint AS fingerprint,
     if(event.name != '' AND event.title != '', substringUTF8(event.name, 1, 500), '') AS kind,
     substringUTF8(
@@ -182,7 +201,7 @@ AS SELECT
     sipHash64(event.log, event.log_offset, event.position) AS identity,
     event.trace_id AS trace_id,
     if(event.span_id != '', event.span_id, event.parent_span_id) AS span_id,
-    JSONExtractString(event.attributes, 'user.id') AS user,
+    substringUTF8(JSONExtractString(event.attributes, 'user.id'), 1, 255) AS user,
     toUInt64(greatest(ifNull(event.affected_users, 0), 0)) AS reported_users,
     event.log AS log,
     event.log_offset AS log_offset
@@ -191,35 +210,47 @@ WHERE event.type = 'exception';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS pharos.exceptions_of_spans_mv TO pharos.exceptions
 AS SELECT
-    span.EnvironmentId AS environment_id,
+    span.environment_id AS environment_id,
     event_time AS timestamp,
-    span.ReceivedAt AS received_at,
+    span.received_at AS received_at,
     'span' AS source,
-    span.ServiceName AS service,
-    span.ResourceAttributes['service.version'] AS version,
+    span.service AS service,
+    span.version AS version,
     '' AS fingerprint,
     substringUTF8(event['exception.type'], 1, 500) AS kind,
     substringUTF8(event['exception.message'], 1, 2000) AS message,
     if(lengthUTF8(event['exception.stacktrace']) <= 20000, event['exception.stacktrace'], concat(
         substringUTF8(event['exception.stacktrace'], 1, 10000), '\n…\n',
         substringUTF8(event['exception.stacktrace'], -10000))) AS stack,
-    sipHash64(span.TraceId, span.SpanId, event['exception.type'], event['exception.message']) AS identity,
-    span.TraceId AS trace_id,
-    span.SpanId AS span_id,
-    if(span.SpanAttributes['user.id'] != '', span.SpanAttributes['user.id'], span.SpanAttributes['enduser.id']) AS user,
+    sipHash64(span.trace_id, span.span_id, event['exception.type'], event['exception.message']) AS identity,
+    span.trace_id AS trace_id,
+    span.span_id AS span_id,
+    span.user AS user,
     toUInt64(0) AS reported_users,
     span.log AS log,
     span.log_offset AS log_offset
 FROM
 (
     SELECT
-        EnvironmentId, ReceivedAt, ServiceName, ResourceAttributes, SpanAttributes, TraceId, SpanId, log, log_offset,
-        Events.Name AS event_names, Events.Timestamp AS event_times, Events.Attributes AS event_attributes
+        EnvironmentId AS environment_id,
+        ReceivedAt AS received_at,
+        substringUTF8(ServiceName, 1, 255) AS service,
+        substringUTF8(ResourceAttributes['service.version'], 1, 255) AS version,
+        TraceId AS trace_id,
+        SpanId AS span_id,
+        substringUTF8(
+            if(SpanAttributes['user.id'] != '', SpanAttributes['user.id'], SpanAttributes['enduser.id']), 1, 255
+        ) AS user,
+        log,
+        log_offset,
+        arraySlice(arrayFilter((at, name) -> name = 'exception', Events.Timestamp, Events.Name), 1, 100) AS event_times,
+        arraySlice(
+            arrayFilter((attributes, name) -> name = 'exception', Events.Attributes, Events.Name), 1, 100
+        ) AS event_attributes
     FROM pharos.otel_traces
     WHERE has(Events.Name, 'exception')
 ) AS span
-ARRAY JOIN event_names AS event_name, event_times AS event_time, event_attributes AS event
-WHERE event_name = 'exception';
+ARRAY JOIN event_times AS event_time, event_attributes AS event;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS pharos.exceptions_of_logs_mv TO pharos.exceptions
 AS SELECT
@@ -227,8 +258,8 @@ AS SELECT
     record.Timestamp AS timestamp,
     record.ReceivedAt AS received_at,
     'log' AS source,
-    record.ServiceName AS service,
-    record.ResourceAttributes['service.version'] AS version,
+    substringUTF8(record.ServiceName, 1, 255) AS service,
+    substringUTF8(record.ResourceAttributes['service.version'], 1, 255) AS version,
     '' AS fingerprint,
     substringUTF8(record.LogAttributes['exception.type'], 1, 500) AS kind,
     substringUTF8(
@@ -246,7 +277,9 @@ AS SELECT
     ) AS identity,
     record.TraceId AS trace_id,
     record.SpanId AS span_id,
-    if(record.LogAttributes['user.id'] != '', record.LogAttributes['user.id'], record.LogAttributes['enduser.id']) AS user,
+    substringUTF8(
+        if(record.LogAttributes['user.id'] != '', record.LogAttributes['user.id'], record.LogAttributes['enduser.id']), 1, 255
+    ) AS user,
     toUInt64(0) AS reported_users,
     record.log AS log,
     record.log_offset AS log_offset
