@@ -18,10 +18,10 @@ from control_domain.configurations.cancel_or_retry import cancel_or_retry_step
 from control_domain.configurations.reviews import (
     create_review,
     describe_review,
+    find_required_right,
     find_review,
     plan_project,
     read_planned_actions,
-    requires_right_to_decide,
 )
 from control_domain.configurations.runs import (
     STEP_TRANSITIONS,
@@ -37,7 +37,7 @@ from control_domain.projects.find import find_project
 from control_domain.tables.projects import Project
 from pipeline_contracts.errors import DeployNotAllowed, FieldError, InvalidInput
 
-router = APIRouter(prefix="/v1/projects/{project}/configuration", tags=["Deploy"])
+router = APIRouter(prefix="/api/v1/projects/{project}/configuration", tags=["Deploy"])
 
 _Reader = Annotated[Caller, Depends(api_token("deploy:read"))]
 _Writer = Annotated[Caller, Depends(api_token("deploy:write"))]
@@ -75,8 +75,9 @@ async def apply(project: str, review: str, request: Request, caller: _Writer, se
     found = await find_project(session, caller, project, Right.DEPLOY)
     number = parse_number(review)
     approved_by_id = None
-    if requires_right_to_decide(read_planned_actions(await find_review(session, found, number))):
-        await find_project(session, caller, project, Right.DECIDE)
+    required = find_required_right(read_planned_actions(await find_review(session, found, number)))
+    if required > Right.DEPLOY:
+        await find_project(session, caller, project, required)
         approved_by_id = caller.person.id
     await end_transaction(session)
     keys = request.app.state.variable_keys
@@ -114,7 +115,7 @@ async def operate(
     caller: _Writer,
     session: Session,
 ) -> Response:
-    """Cancel or retry a step: for callers who could have applied the review."""
+    """Cancel or retry a step: for callers who could have applied the step alone."""
     found = await find_project(session, caller, project, Right.DEPLOY)
     if action not in STEP_TRANSITIONS:
         raise InvalidInput(
@@ -129,7 +130,7 @@ async def operate(
         await find_project(session, caller, project, Right.DECIDE)
         approved_by_id = caller.person.id
     except DeployNotAllowed:
-        if requires_right_to_decide([describe_step(await find_step(session, run, step_id))]):
+        if find_required_right([describe_step(await find_step(session, run, step_id))]) > Right.DEPLOY:
             raise
     await end_transaction(session)
     keys = request.app.state.variable_keys

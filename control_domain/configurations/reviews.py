@@ -9,7 +9,9 @@ from msgspec import Meta
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain.accounts.roles import Right
 from control_domain.audit import Actor, record_audit_entry
+from control_domain.configurations.addresses import VARIABLES, find_kind, read_address
 from control_domain.configurations.documents.read_document import collect_configuration
 from control_domain.configurations.plan import Plan, find_project_faults, make_plan
 from control_domain.configurations.project_state import read_project_state
@@ -23,7 +25,8 @@ from pipeline_contracts.times import format_time
 
 REVIEW_LIFETIME = timedelta(minutes=15)
 _UNAPPLIED_RETENTION = timedelta(days=30)
-_PROTECTION = frozenset({"locked", "window", "approval.deploys", "approval.variables"})
+_DEPLOYERS_FIELDS = frozenset({"replicas", "state"})
+"""What a deployer changes of an environment, besides its variables."""
 
 
 class ConfigurationReviewDocument(TypedDict):
@@ -117,16 +120,22 @@ def read_planned_actions(review: Review) -> Sequence[Mapping[str, Any]]:
     return actions
 
 
-def requires_right_to_decide(actions: Iterable[Mapping[str, Any]]) -> bool:
-    """True if the actions (JSON of the public API) remove a resource or change what restricts deploys: the right to
-    deploy is not enough for them."""
-    return any(
-        action["action"] == "delete"
-        or (
-            action["action"] == "update"
-            and any(change["field"] in _PROTECTION for change in action["changes"])
-        )
-        for action in actions
+def find_required_right(actions: Iterable[Mapping[str, Any]]) -> Right:
+    """Return the right that applying the actions (JSON of the public API) takes: `MANAGE` if they remove a resource, or
+    change or create what takes that right in other ways as well; otherwise `DEPLOY`."""
+    return Right.MANAGE if any(map(_is_for_managers, actions)) else Right.DEPLOY
+
+
+def _is_for_managers(action: Mapping[str, Any]) -> bool:
+    kind = find_kind(read_address(action["resource"]))
+    if action["action"] == "delete" or kind == "project":
+        return True
+    if kind != "environment":
+        # Deployers may change monitors and sites.
+        return False
+    return action["action"] == "create" or not all(
+        change["field"] in _DEPLOYERS_FIELDS or change["field"].startswith(f"{VARIABLES}.")
+        for change in action["changes"]
     )
 
 

@@ -170,11 +170,12 @@ async def test_of_many_concurrent_retries_one_succeeds(reviewed: ReviewedProject
     assert [action for action, _ in await reviewed.audited()].count("configuration.retry") == 1
 
 
-async def test_only_maintainers_cancel_or_retry_steps_that_lower_protection(platform: Platform) -> None:
+async def test_only_maintainers_cancel_or_retry_steps_that_manage(platform: Platform) -> None:
     """Otherwise a deployer could retry a removal that a maintainer has canceled."""
     shop = ReviewedProject(platform, "shop")
     answer = await shop.apply(
         await shop.review(
+            "project: {name: The shop}\n"
             "environments: {production: {locked: true}, staging: {replicas: 2}}\n"
             "delete: [environments.development]\n"
         ),
@@ -182,6 +183,7 @@ async def test_only_maintainers_cancel_or_retry_steps_that_lower_protection(plat
     )
     number, steps = answer.data["id"], answer.data["operations"]
     protecting = {
+        "project": True,
         "environments.development": True,
         "environments.production": True,
         "environments.staging": False,

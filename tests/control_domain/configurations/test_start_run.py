@@ -25,7 +25,7 @@ from tests.support.reviewed_project import ReviewedProject, statuses
 DOCUMENT = """\
 environments:
   staging:
-    name: Test
+    replicas: 2
     queues: {first: {}, second: {}}
 """
 OTHER = "environments: {production: {name: Live}}\n"
@@ -330,7 +330,7 @@ environments:
   development: {locked: true}
   production: {approval: {deploys: true, variables: true}}
 """
-PROTECTED = {
+MANAGED = {
     "a lock": "environments: {staging: {locked: true}}",
     "no lock": "environments: {development: {locked: false}}",
     "a window": f"environments: {{production: {{window: {WINDOW}}}}}",
@@ -340,7 +340,15 @@ PROTECTED = {
     "no approval of deploys": "environments: {production: {approval: {deploys: false}}}",
     "approval of variables": "environments: {staging: {approval: {variables: true}}}",
     "no approval of variables": "environments: {production: {approval: {variables: false}}}",
-    "among much else": "environments: {staging: {replicas: 3, name: Test, locked: true}, production: {replicas: 2}}",
+    "among much else": "environments: {staging: {replicas: 3, locked: true}, production: {replicas: 2}}",
+    "the project's name": "project: {name: The shop}",
+    "a new environment": "environments: {new: {type: staging}}",
+    "a new environment that is locked": f"environments: {{new: {{type: staging, locked: true, window: {WINDOW}}}}}",
+    "a name": "environments: {staging: {name: Test}}",
+    "a type": "environments: {staging: {type: development}}",
+    "an order": "environments: {staging: {order: 7}}",
+    "a branch": "environments: {staging: {branch: release}}",
+    "waking": "environments: {staging: {wake_on_request: true}}",
     "an environment less": "delete: [environments.development]",
     "a heartbeat less": "delete: [environments.staging.heartbeats.nightly]",
     "a queue less": "delete: [environments.staging.queues.default]",
@@ -352,16 +360,17 @@ FREE = {
     "a state": "environments: {staging: {state: hibernated}}",
     "variables": "environments: {staging: {variables: {A: '2'}}}",
     "a variable less": "delete: [environments.staging.variables.A]",
-    "a new environment that is locked": f"environments: {{new: {{type: staging, locked: true, window: {WINDOW}}}}}",
     "a heartbeat": "environments: {staging: {heartbeats: {nightly: {period: 2h}, other: {period: 1h}}}}",
-    "a project's name": "project: {name: The shop}",
+    "a queue": "environments: {staging: {queues: {other: {}}}}",
     "a site": "sites: {docs: {domains: ['https://docs.example']}}",
+    "a site's domains": "sites: {Shop: {domains: ['https://new.example']}}",
+    "a goal": "sites: {Shop: {goals: [{name: Signup, path: /welcome}]}}",
 }
 
 
-async def test_only_maintainers_may_lower_protection(protected: ReviewedProject) -> None:
-    """What removes something, or what keeps people from deploying."""
-    for name, document in PROTECTED.items():
+async def test_only_maintainers_manage(protected: ReviewedProject) -> None:
+    """The roles are those of the API's operations; removals take a maintainer in any case."""
+    for name, document in MANAGED.items():
         answer = await protected.ask("reviews", document, who="deployer")
         assert answer.status == 201, (name, answer)
         for who in ("deployer", "viewer", "stranger"):
@@ -375,7 +384,7 @@ async def test_only_maintainers_may_lower_protection(protected: ReviewedProject)
 @pytest.mark.parametrize("who", ["maintainer", "admin", "owner"])
 async def test_maintainers_apply_what_protects(protected: ReviewedProject, who: str) -> None:
     answer = await protected.apply(
-        await protected.review("\n".join((PROTECTED["no lock"], PROTECTED["a queue less"]))), who=who
+        await protected.review("\n".join((MANAGED["no lock"], MANAGED["a queue less"]))), who=who
     )
     assert answer.status == 200
     result = await protected.work(answer.data["id"])
