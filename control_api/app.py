@@ -3,7 +3,7 @@
 import hmac
 from collections.abc import Callable
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 
 from control_api.http.error_responses import EXCEPTION_HANDLERS
 from control_api.http.middleware import (
@@ -38,6 +38,22 @@ from control_domain.sealing import SealingKeys
 from pipeline_contracts.client_address import ClientAddresses
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.key_directory.interface import KeyDirectory
+
+_ROUTERS = (
+    accounts,
+    receipts,
+    recorded_deployments,
+    projects,
+    deployments,
+    environments,
+    workflows,
+    configuration,
+    webhooks,
+    sites,
+    schemas,
+    reference,
+    start_page,
+)
 
 
 def build_control_app(
@@ -102,21 +118,7 @@ def build_control_app(
     app.add_middleware(RequestIdMiddleware)
     app.add_middleware(HeadRequestMiddleware)
     app.add_middleware(BodyChunkMiddleware)
-    api = APIRouter(prefix="/api")
-    api.include_router(accounts)
-    api.include_router(receipts)
-    api.include_router(recorded_deployments)
-    api.include_router(projects)
-    api.include_router(deployments)
-    api.include_router(environments)
-    api.include_router(workflows)
-    api.include_router(configuration)
-    api.include_router(webhooks)
-    api.include_router(sites)
-    api.include_router(schemas)
-    api.include_router(reference)
-    for operations in ROUTERS:
-        api.include_router(operations.router)
-    app.include_router(api)
-    app.include_router(start_page)
+    for router in (*_ROUTERS, *(operations.router for operations in ROUTERS)):
+        # Not `include_router`: to find a route in routers within routers takes ten times as long, up to 1 ms.
+        app.router.routes.extend(router.routes)
     return app

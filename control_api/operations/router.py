@@ -81,7 +81,7 @@ class OperationRouter:
     """The operations of one module of routes."""
 
     def __init__(self, tag: str) -> None:
-        self.router = APIRouter()
+        self.router = APIRouter(prefix="/api")
         self.operations: list[Operation] = []
         self._tag = tag
 

@@ -8,7 +8,7 @@ from control_api.authentication import api_token
 from control_domain.accounts.describe import summarize_account, summarize_person
 from control_domain.accounts.operations import Caller
 
-router = APIRouter(tags=["Account"])
+router = APIRouter(prefix="/api", tags=["Account"])
 
 
 @router.get("/v1/account")

@@ -21,7 +21,7 @@ from control_domain.deployments.find import FoundDeployment, find_deployment_of_
 from control_domain.deployments.listing import list_deployments
 from control_domain.paging import DEFAULT_LIMIT, Cursors, Page, read_page
 
-router = APIRouter(tags=["Deploy"])
+router = APIRouter(prefix="/api", tags=["Deploy"])
 
 _Reader = Annotated[Caller, Depends(api_token("deploy:read"))]
 _Writer = Annotated[Caller, Depends(api_token("deploy:write"))]

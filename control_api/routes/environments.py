@@ -16,7 +16,7 @@ from control_domain.projects.find import DeployTarget, find_environment
 from control_domain.variables.dotenv import read_dotenv
 from control_domain.variables.operations import replace_variables
 
-router = APIRouter(tags=["Deploy"])
+router = APIRouter(prefix="/api", tags=["Deploy"])
 
 _Deploy = Annotated[At[DeployTarget], at(find_environment, "environment", "deploy:write", Right.DEPLOY)]
 

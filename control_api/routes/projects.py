@@ -13,7 +13,7 @@ from control_domain.projects.describe import describe_project
 from control_domain.projects.find import find_project
 from control_domain.projects.listing import list_projects, read_project
 
-router = APIRouter(tags=["Deploy"])
+router = APIRouter(prefix="/api", tags=["Deploy"])
 
 _Reader = Annotated[Caller, Depends(api_token("deploy:read"))]
 

@@ -11,7 +11,7 @@ from pipeline_contracts.errors import NotFound, StorageUnavailable, Unavailable
 from pipeline_contracts.identifiers import open_receipt
 from pipeline_contracts.times import format_time
 
-router = APIRouter(tags=["Monitoring"])
+router = APIRouter(prefix="/api", tags=["Monitoring"])
 
 
 @router.get("/v1/ingest/receipts/{receipt}")

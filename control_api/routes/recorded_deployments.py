@@ -14,7 +14,7 @@ from control_api.requests.json_body import check_after_body, read_json_body
 from control_domain.projects.operations import KeyEnvironment
 from control_domain.recorded_deployments.operations import describe_recorded, record_deployment
 
-router = APIRouter(tags=["Monitoring"])
+router = APIRouter(prefix="/api", tags=["Monitoring"])
 
 
 @router.post("/v1/deployments", status_code=201)

@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from control_api.reference.served_files import REVALIDATE, document_file, file_response, page_file
 from pipeline_contracts.errors import NotFound
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(prefix="/api", include_in_schema=False)
 
 _DAY = "public, max-age=86400"
 

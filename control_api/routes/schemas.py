@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from control_api.reference.served_files import REVALIDATE, ServedFile, file_response, pack_file
 from control_api.schemas.load_schema import CONFIGURATION, WORKFLOW, load_schema
 
-router = APIRouter(tags=["Deploy"])
+router = APIRouter(prefix="/api", tags=["Deploy"])
 
 
 # Not coroutines: FastAPI runs these in threads, because they read files.

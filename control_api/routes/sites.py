@@ -15,7 +15,7 @@ from control_domain.sites.operations import describe_site, find_account_site, li
 from control_domain.sites.reports import make_report, read_report_query
 from pipeline_contracts.errors import NotFound, StorageUnavailable, Unavailable
 
-router = APIRouter(tags=["Analytics"])
+router = APIRouter(prefix="/api", tags=["Analytics"])
 
 _Reader = Annotated[Caller, Depends(api_token("analytics:read"))]
 _STORE_UNAVAILABLE = "The column store does not answer now."

@@ -42,7 +42,7 @@ from pipeline_contracts.errors import (
 
 logger = logging.getLogger(__name__)
 
-router = APIRouter(tags=["Webhooks"])
+router = APIRouter(prefix="/api", tags=["Webhooks"])
 
 _NO_WEBHOOK = "repositories without a webhook"
 _FAILURES = (BadSignature, PayloadTooLarge, RequestTimeout)

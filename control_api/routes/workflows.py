@@ -13,7 +13,7 @@ from control_domain.tables.projects import Project
 from control_domain.workflows import operations
 from control_domain.workflows.document import to_json
 
-router = APIRouter(tags=["Deploy"])
+router = APIRouter(prefix="/api", tags=["Deploy"])
 
 _Deploy = Annotated[At[Project], at(find_project, "project", "deploy:write", Right.DEPLOY)]
 

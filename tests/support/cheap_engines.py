@@ -1,8 +1,6 @@
-"""Cheap SQLAlchemy engines and control planes, for tests that open one each."""
+"""Cheap SQLAlchemy engines, for tests that open one each."""
 
 import asyncio
-import copy
-import functools
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,13 +9,10 @@ from weakref import WeakKeyDictionary
 
 import aiosqlite
 import pytest
-from fastapi import FastAPI
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import LRUCache
-from starlette.datastructures import State
 
-from control_api import app as control_app
 from control_domain.database import engine as database
 from control_domain.database import postgres
 from tests.support.strict_sqlite import refuse_as_postgres
@@ -111,24 +106,3 @@ def _never_waits(call: Any) -> bool:
         # commit and rollback do nothing outside a transaction.
         return name == "cursor" or (name in ("commit", "rollback") and not owner.in_transaction)
     return False
-
-
-def build_control_app(*arguments: Any, **options: Any) -> FastAPI:
-    """The product's `build_control_app`, but its routes are made once per process, which takes 50 ms."""
-    routed = _routed()
-
-    def copy_app(**_options: Any) -> FastAPI:
-        made = copy.copy(routed)
-        made.state, made.user_middleware, made.middleware_stack = State(), [], None
-        made.include_router = lambda _router: None  # type: ignore[method-assign]
-        return made
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(control_app, "FastAPI", copy_app)
-        return control_app.build_control_app(*arguments, **options)
-
-
-@functools.cache
-def _routed() -> FastAPI:
-    nothing: Any = None
-    return control_app.build_control_app(nothing, nothing, b"", nothing)

@@ -19,6 +19,7 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from yarl import URL
 
+from control_api.app import build_control_app
 from control_domain.accounts.operations import create_account, create_person
 from control_domain.accounts.roles import SCOPES
 from control_domain.database.engine import Sessions, open_engine, open_sessions
@@ -40,7 +41,6 @@ from pipeline_contracts.schedules import Schedule
 from pipeline_contracts.times import format_time
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.accounts import migrated
-from tests.support.cheap_engines import build_control_app
 from tests.support.databases import copied_database, read_all_rows
 from tests.support.reviews import Reviewed, make_reviewed
 from tests.support.serve_control import VARIABLE_KEYS, serving_control

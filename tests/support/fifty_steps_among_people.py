@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 
+from control_api.app import build_control_app
 from control_domain.database.engine import Sessions
 from control_workers.configuration_runs import (
     Checkpoint,
@@ -18,7 +19,6 @@ from control_workers.configuration_runs import (
 )
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.key_directory.interface import KeyDirectory
-from tests.support.cheap_engines import build_control_app
 from tests.support.databases import copied_database
 from tests.support.deploy_platform import RECEIPT_KEY
 from tests.support.fifty_steps import AFTER, BINDINGS, DELETED, Fifty, opened, until_ended

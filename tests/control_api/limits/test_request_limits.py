@@ -12,6 +12,7 @@ from sqlalchemy import update
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from control_api.app import build_control_app
 from control_api.http.middleware import RequestIdMiddleware, RequestLimitMiddleware
 from control_api.limits.request_limits import RequestLimiter, RequestLimits
 from control_domain.accounts.operations import create_api_token, create_person
@@ -24,7 +25,6 @@ from pipeline_contracts.credentials import CredentialKind, digest_credential, ma
 from pipeline_contracts.errors import TooManyRequests
 from pipeline_contracts.rate_limits import RateLimit
 from tests.support.accounts import make_acme
-from tests.support.cheap_engines import build_control_app
 from tests.support.serve_control import VARIABLE_KEYS
 
 _BOUNDS = RequestLimits(account=RateLimit(1, 4), address=RateLimit(1, 2), max_concurrent=1)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
+from control_api.app import build_control_app
 from control_api.limits.request_limits import RequestLimiter, RequestLimits
 from control_domain.accounts.operations import create_person
 from control_domain.accounts.roles import SCOPES
@@ -17,7 +18,6 @@ from pipeline_contracts.credentials import CredentialKind, is_well_formed, make_
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import format_time
 from tests.control_api.management.conftest import Api, check_response
-from tests.support.cheap_engines import build_control_app
 from tests.support.deploy_platform import ALL_SCOPES, RECEIPT_KEY, Response
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 

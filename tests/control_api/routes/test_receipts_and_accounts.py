@@ -13,6 +13,7 @@ import pytest
 from aiohttp import web
 from sqlalchemy import select, update
 
+from control_api.app import build_control_app
 from control_domain.accounts.operations import create_api_token, create_person
 from control_domain.database.engine import Sessions
 from control_domain.projects.operations import create_ingest_key
@@ -33,7 +34,6 @@ from storage_backends.event_log.sqlite import open_sqlite_log
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.rate_counter.in_process import InProcessRateCounter
 from tests.support.accounts import make_acme
-from tests.support.cheap_engines import build_control_app
 from tests.support.serve_control import VARIABLE_KEYS
 from wiring.embedded.asgi_bridge import asgi_handler
 

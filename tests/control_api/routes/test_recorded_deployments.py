@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 from sqlalchemy import func, select
 
+from control_api.app import build_control_app
 from control_api.requests.deployment_report import read_report
 from control_domain.audit import Actor
 from control_domain.database.engine import Sessions
@@ -21,7 +22,6 @@ from control_domain.removals.remove_environment import remove_environment
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.recorded_deployments import RecordedDeployment
 from tests.support.accounts import make_acme
-from tests.support.cheap_engines import build_control_app
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 
 NOW = datetime.now(UTC)

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 from sqlalchemy import select, update
 
+from control_api.app import build_control_app
 from control_domain.accounts.operations import create_account, create_api_token, create_person
 from control_domain.database.engine import Sessions
 from control_domain.projects.operations import create_project
@@ -23,7 +24,6 @@ from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.interface import QueryResult
 from tests.support.accounts import make_acme
-from tests.support.cheap_engines import build_control_app
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 from tests.support.stored_visits import sent_event, store_purchase, store_visits
 

@@ -12,13 +12,13 @@ import pytest
 from aiohttp import web
 
 from control_api import app as control_app
+from control_api.app import build_control_app
 from control_api.health import add_health
 from ingest_edge.app import Edge, build_edge, edge_runner
 from ingest_edge.health import Readiness
 from ingest_edge.limits import Limits
 from ingest_edge.metrics import EdgeMetrics
 from pipeline_contracts.settings import Settings
-from tests.support.cheap_engines import build_control_app
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 from wiring.embedded.asgi_bridge import asgi_handler
 
