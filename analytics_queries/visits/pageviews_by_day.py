@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
 
+from analytics_queries.telemetry.limited_sql import read_limited_sql
 from storage_backends.column_store.interface import ColumnStore
-from storage_backends.sql_files import read_sql
 
-_SQL = read_sql(__file__)
+_SQL = read_limited_sql(__file__)
 # Keeps the value under the limit of a server's form, 256 KiB.
 _BATCH = 10_000
 

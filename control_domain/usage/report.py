@@ -8,7 +8,7 @@ from typing import Annotated, TypedDict
 
 from msgspec import Meta
 
-from analytics_queries.telemetry_by_day import DayOfEnvironment, telemetry_by_day
+from analytics_queries.telemetry.rows_by_day import DayOfEnvironment, rows_by_day
 from analytics_queries.visits.pageviews_by_day import DayOfSite, pageviews_by_day
 from control_domain.projects.describe import EnvironmentSummary, ProjectSummary
 from control_domain.usage.inventory import (
@@ -102,7 +102,7 @@ class Stored:
 async def read_stored(store: ColumnStore, inventory: Inventory, since: date) -> Stored:
     """Return what the environments and sites have stored since this day. Raises `StorageUnavailable`."""
     return Stored(
-        await telemetry_by_day(store, [each.public_id for each in inventory.environments], since),
+        await rows_by_day(store, [each.public_id for each in inventory.environments], since),
         await pageviews_by_day(store, [each.id for each in inventory.sites], since),
     )
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Literal, NamedTuple
 
+from analytics_queries.telemetry.limited_sql import read_limited_sql
 from storage_backends.column_store.interface import ColumnStore
-from storage_backends.sql_files import read_sql
 
-_SQL = read_sql(__file__)
+_SQL = read_limited_sql(__file__)
 # Keeps the value under the limit of a server's form, 256 KiB.
 _BATCH = 2000
 
@@ -22,7 +22,7 @@ class DayOfEnvironment(NamedTuple):
     kind: Kind
 
 
-async def telemetry_by_day(
+async def rows_by_day(
     store: ColumnStore, environment_ids: Sequence[str], since: date
 ) -> Mapping[DayOfEnvironment, int]:
     """Return the number of stored rows since the day `since`. Days without any are left out.
