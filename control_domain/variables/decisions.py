@@ -75,8 +75,10 @@ async def find_variable_change(
 async def find_change_to_reject(
     session: AsyncSession, caller: Caller, number: str, right: Right
 ) -> ChangeWithTarget:
-    """Return the change with this ID if the caller may reject it: whoever has `right` and asked for it, or may decide.
-    Raises the errors of `find_variable_change`."""
+    """Return the change with this ID for a caller with `right` who asked for it, or who may decide.
+
+    Raises the errors of `find_variable_change`.
+    """
     found = await find_variable_change(session, caller, number, right)
     if found.change.asked_by_id != caller.person.id:
         return await find_variable_change(session, caller, number, Right.DECIDE)
