@@ -44,7 +44,8 @@ class Column:
     is_id: bool = False
     """Shorten its IDs to what distinguishes them, and do not wrap them."""
     is_optional: bool = False
-    """Leave it out where the table does not fit; of several such columns the last one first."""
+    """Leave it out if all its cells are None, or where the table does not fit: of several such columns the last one
+    first."""
     is_number: bool = False
     """Align its numbers on the right, and do not wrap them."""
 
@@ -61,7 +62,13 @@ def print_table(
     cells = [[_make_cell(cell) for cell in row] for row in rows]
     if not is_wide:
         _shorten_ids(columns, cells)
-    shown = list(range(len(columns)))
+    # An optional column without any value says nothing.
+    filled = [
+        i
+        for i, column in enumerate(columns)
+        if is_wide or not column.is_optional or any(row[i] is not None for row in rows)
+    ]
+    shown = filled.copy()
     while (
         widths := _fit([_measure(columns[i], [row[i] for row in cells]) for i in shown], console.width)
     ) is None:
@@ -82,7 +89,7 @@ def print_table(
     for row in cells:
         table.add_row(*(row[i] for i in shown))
     console.print(table)
-    hidden = [column.title for i, column in enumerate(columns) if i not in shown]
+    hidden = [columns[i].title for i in filled if i not in shown]
     if hidden and console.is_terminal:
         console.print(Text(f"--wide also shows: {', '.join(hidden)}.", style="dim"))
 

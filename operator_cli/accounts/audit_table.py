@@ -1,13 +1,16 @@
 """Print the audit log as a table."""
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from rich.text import Text
 
-from operator_cli.tables import Column, print_table
+from operator_cli.tables import Column, print_table, shorten_ids
 from operator_cli.terminal_text import make_cell
+
+_ID: Final = re.compile("[a-z]{3}_[0-9a-z]{26}")
 
 
 def show_audit_entries(arguments: argparse.Namespace, entries: Sequence[dict[str, Any]]) -> None:
@@ -49,8 +52,9 @@ def _format_detail(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"({_format_details(value)})"
     if isinstance(value, list):
-        return " ".join(map(str, value))
-    return str(value)
+        return " ".join(map(_format_detail, value))
+    (text,) = shorten_ids([value]) if isinstance(value, str) and _ID.fullmatch(value) else [str(value)]
+    return text
 
 
 def _list_authors(entry: Mapping[str, Any]) -> list[Text]:

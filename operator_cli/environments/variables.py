@@ -9,6 +9,7 @@ from operator_cli.api.client import Api, open_api
 from operator_cli.api.names import Environment, resolve_environment
 from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import add_client_arguments, add_environment_argument, complete
+from operator_cli.durations import format_utc_minute
 from operator_cli.environments.variable_arguments import find_replacing_file, read_values
 from operator_cli.errors import AWAITS_APPROVAL
 from operator_cli.local.rotate_key import add_rotate_key
@@ -212,7 +213,7 @@ def _show(result: Variables) -> None:
     else:
         by = f" by {result['set_by']['email']}" if result["set_by"] else ""
         count = _count_variables(len(names))
-        print(f"{path}: version {result['version']}, set {result['set_at']}{by}, {count}")
+        print(f"{path}: version {result['version']}, set {format_utc_minute(result['set_at'])}{by}, {count}")
         for name in names:
             print(f"  {name}{'  (protected)' if name in protected else ''}")
         if result["not_live"]:

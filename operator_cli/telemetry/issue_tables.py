@@ -34,7 +34,7 @@ def show_issues(arguments: argparse.Namespace, issues: list[dict[str, Any]], emp
                 format_minute(issue["last_seen"]),
                 _format_summary(issue),
                 f"{issue['affected_users']:,}" if issue["affected_users"] else None,
-                make_cell(_format_deployment(issue["first_deployment"]), max_length=20),
+                issue["first_deployment"] and make_cell(issue["first_deployment"]["version"], max_length=20),
                 None if issue["assignee"] is None else issue["assignee"]["name"],
                 format_minute(issue["first_seen"]),
             )

@@ -41,6 +41,12 @@ def test_what_fits_is_printed_on_one_line_each(capsys: pytest.CaptureFixture[str
     assert line == "shop/production  all is well  ada@example.com  2m ago  env_01m8ay68szed"
 
 
+def test_an_optional_column_without_values_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    row = ("shop/production", "all is well", None, "2m ago", _ID)
+    assert _print(capsys, row)[0].split() == ["Name", "Note", "When", "ID"]
+    assert "By" in _print(capsys, row, _ROW)[0] and "By" in _print(capsys, row, wide=True)[0]
+
+
 def test_numbers_are_aligned_on_the_right(capsys: pytest.CaptureFixture[str]) -> None:
     columns = [Column("Name"), Column("Count", is_number=True)]
     header, *lines = _print(capsys, ("a", 5), ("b", "1,000"), columns=columns)
@@ -92,6 +98,8 @@ def test_no_rows_and_hostile_text(capsys: pytest.CaptureFixture[str]) -> None:
         ([_ID, "env_01m8ay68szed4tqjhxpjfdmvmk"], ["env_01m8ay68szed3", "env_01m8ay68szed4"]),
         ([_ID, _ID], ["env_01m8ay68szed", "env_01m8ay68szed"]),
         (["7", "-"], ["7", "-"]),
+        # Traces and issues have no prefix.
+        (["4bf92f3577b34da6a3ce929d0e0e4736"], ["4bf92f3577b3"]),
         ([], []),
     ],
 )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from control_domain.sealing import SealingKeys
+from operator_cli.durations import format_utc_minute
 from tests.support.command_deployments import StartCommand
 from tests.support.commands import (
     CLEAN_ENVIRONMENT,
@@ -74,7 +75,7 @@ def test_variables_are_set_unset_and_shown_by_name(
     shown = run_json(pharos, "variables", "show", environment_path)
     assert (shown["version"], _names(shown)) == (4, ["APP_ENV", "B", "C", "SECRET"])
     assert run_text(pharos, "variables", "show", environment_path) == (
-        f"{environment_path}: version 4, set {shown['set_at']} by owner@localhost, 4 variables\n"
+        f"{environment_path}: version 4, set {format_utc_minute(shown['set_at'])} by owner@localhost, 4 variables\n"
         "  APP_ENV\n  B\n  C\n  SECRET\n"
     )
 

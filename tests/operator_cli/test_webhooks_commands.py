@@ -92,7 +92,7 @@ def test_the_newest_deliveries_are_listed(pharos: RunCommand, add: Add, reposito
     lines = output.splitlines()
     assert lines[0].split() == ["ID", "When", "Project", "Event", "Response"]
     (first,) = [line for line in lines if line.strip().startswith(f"{queued} ")]
-    assert first.split()[2:] == [SLUG, "github", "push", "queued"]
+    assert first.split()[-4:] == [SLUG, "github", "push", "queued"]
     assert max(map(len, lines)) <= 80
     assert f"replay of {queued}" in output
     for name in (str(repository), SLUG):
