@@ -33,7 +33,7 @@ from control_api.operations.router import OperationRouter
 from control_domain.accounts.roles import Right
 from control_domain.projects.find import DeployTarget, find_environment
 from control_domain.telemetry.describe_metrics import (
-    MetricDocument,
+    ReportedMetricDocument,
     MetricSeriesDocument,
     describe_metric,
     describe_series,
@@ -98,7 +98,7 @@ class SeriesQuery(RangeQuery, kw_only=True):
 
 
 @operations.get("/v1/environments/{environment}/metrics")
-async def list_metrics(at: _Read, page: Annotated[MetricQuery, query(MetricQuery)]) -> PageOf[MetricDocument]:
+async def list_metrics(at: _Read, page: Annotated[MetricQuery, query(MetricQuery)]) -> PageOf[ReportedMetricDocument]:
     """List metrics.
 
     Metrics that were reported in the time range, by default the last day, in the order of their names. A metric that

@@ -17,7 +17,7 @@ from control_domain.telemetry.time_ranges import format_nanoseconds
 from pipeline_contracts.times import format_time, from_epoch_ms
 
 
-class MetricDocument(TypedDict):
+class ReportedMetricDocument(TypedDict):
     """A metric. A name that is reported as several kinds is listed as often."""
 
     name: str
@@ -83,7 +83,7 @@ class ServiceDocument(TypedDict):
     latency: LatencyDocument
 
 
-def describe_metric(metric: NamedMetric) -> MetricDocument:
+def describe_metric(metric: NamedMetric) -> ReportedMetricDocument:
     return {
         "name": metric.name,
         "kind": metric.kind,

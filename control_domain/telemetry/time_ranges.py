@@ -1,15 +1,17 @@
 """Time ranges of reads: `since` (`1h`, `7d`), or `from` and `to`; and the steps of series."""
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from analytics_queries.telemetry.metric_series import MAX_STEPS
 from analytics_queries.telemetry.time_range import TimeRange, from_nanoseconds, to_nanoseconds
 from pipeline_contracts.errors import FieldError, InvalidInput
-from pipeline_contracts.times import EARLIEST, format_time
+from pipeline_contracts.times import format_time
 
 MAX_RANGE = timedelta(days=90)
 """As long as telemetry is kept by default."""
+# The column store counts seconds from 1970 on; lists of traces look at the day before the range too.
+_EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)
 DURATION = "[1-9][0-9]{0,5}[smhdw]"
 _DURATION = re.compile("([1-9][0-9]{0,5})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -43,10 +45,10 @@ def read_range(
             raise _invalid("since", _TOO_LONG)
         return _range(now - length, now)
     for field, moment in (("from", start), ("to", end)):
-        if moment is not None and not EARLIEST <= moment <= now + MAX_RANGE:
+        if moment is not None and not _EARLIEST <= moment <= now + MAX_RANGE:
             raise _invalid(field, "is too far from now")
     end = end or now
-    start = start or end - default
+    start = start or max(end - default, _EARLIEST)
     if start >= end:
         raise _invalid("from", "must be before to, which is now unless it is given")
     if end - start > MAX_RANGE:

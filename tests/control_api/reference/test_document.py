@@ -11,6 +11,7 @@ from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from control_api.management.all_operations import ROUTERS
+from control_api.operations.document import describe_operations
 from control_api.reference import load_document as loading
 from control_api.reference.load_document import PARTS, load_document
 from control_domain.webhooks.outcome import Status
@@ -146,6 +147,14 @@ def test_every_yaml_file_is_part_of_the_document() -> None:
     assert sorted(path.stem for path in _FOLDER.glob("*.yaml")) == sorted(PARTS)
     for name in PARTS:
         yaml.load((_FOLDER / f"{name}.yaml").read_text(), Strict)
+
+
+def test_a_generated_schema_has_the_members_of_the_written_one_with_its_name() -> None:
+    """The written one is used for both. Two things of one name would show the wrong one."""
+    made = describe_operations(operation for router in ROUTERS for operation in router.operations)
+    for name, schema in made["components"]["schemas"].items():
+        used = DOCUMENT["components"]["schemas"][name]
+        assert set(schema.get("properties", ())) == set(used.get("properties", ())), name
 
 
 def test_two_files_cannot_define_the_same_value() -> None:
