@@ -99,9 +99,6 @@ async def _report(store: ChdbColumnStore) -> dict[str, Any]:
 async def test_operator_queries_affect_no_reports_or_inserts(
     column_store: ChdbColumnStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The same limits, reached sooner.
-    sooner = {"max_execution_time": 0.2, "max_memory_usage": 2**26, "max_result_bytes": 2**22}
-    monkeypatch.setattr(chdb_operator_queries, "_LIMITS", {**chdb_operator_queries._LIMITS, **sooner})
     written = tmp_path / "written"
     client = TestClient(TestServer(build_operator_app(column_store, cast(OperatorEngines, None))))
     views = 0
@@ -119,6 +116,9 @@ async def test_operator_queries_affect_no_reports_or_inserts(
             answer = await client.post("/query", data=query.encode())
             assert (answer.status, await answer.text()) == (200, rows), query
         await check_platform("the reading queries")
+        # The same limits, reached sooner.
+        sooner = {"max_execution_time": 0.2, "max_memory_usage": 2**26, "max_result_bytes": 2**22}
+        monkeypatch.setattr(chdb_operator_queries, "_LIMITS", {**chdb_operator_queries._LIMITS, **sooner})
         for query in _REFUSED:
             answer = await client.post("/query", data=query.replace("{file}", str(written)).encode())
             assert answer.status == 400, (query, answer.status, await answer.text())
