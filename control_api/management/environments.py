@@ -103,8 +103,8 @@ class CreateEnvironment(Struct, kw_only=True):
 class ChangeApproval(Struct, kw_only=True):
     """What waits for a second person; what is left out stays."""
 
-    deploys: bool | None = None
-    variables: bool | None = None
+    deploys: Annotated[bool | None, Meta(description="Whether deploys wait.")] = None
+    variables: Annotated[bool | None, Meta(description="Whether changes of variables wait.")] = None
 
 
 class UpdateEnvironment(Struct, kw_only=True):
@@ -115,7 +115,9 @@ class UpdateEnvironment(Struct, kw_only=True):
     branch: Branch | None | UnsetType = UNSET
     window: Window | None | UnsetType = UNSET
     approval: ChangeApproval | None = None
-    wake_on_request: bool | None = None
+    wake_on_request: Annotated[
+        bool | None, Meta(description="Whether a request wakes it from hibernation.")
+    ] = None
 
     def to_changes(self) -> SettingChanges:
         approval = self.approval or ChangeApproval()

@@ -47,13 +47,15 @@ class ProjectRoleOfInvitation(Struct, kw_only=True):
     """A role in a project."""
 
     project: Annotated[str, Meta(max_length=40, description="The project's string ID, or its number.")]
-    role: RoleName
+    role: Annotated[RoleName, Meta(description="The role in the project.")]
 
 
 class CreateInvitation(Struct, kw_only=True):
     """A person to invite, and the access that the person gets."""
 
-    email: Annotated[str, Meta(max_length=254, examples=["ada@example.com"])]
+    email: Annotated[
+        str, Meta(max_length=254, description="The person's e-mail address.", examples=["ada@example.com"])
+    ]
     role: Annotated[AccountRole, Meta(description="The role in the account.")] = "member"
     project_roles: Annotated[
         list[ProjectRoleOfInvitation],

@@ -38,7 +38,7 @@ class PeopleQuery(PageQuery, kw_only=True):
 class UpdatePerson(Struct, kw_only=True):
     """The fields of a person that change."""
 
-    role: AccountRole | None = None
+    role: Annotated[AccountRole | None, Meta(description="The role in the account.")] = None
 
 
 def _settings(document: PersonDocument) -> dict[str, str]:

@@ -66,7 +66,7 @@ class UpdateProject(Struct, kw_only=True):
 class SetRole(Struct, kw_only=True):
     """A role in a project."""
 
-    role: RoleName
+    role: Annotated[RoleName, Meta(description="The role in the project.")]
 
 
 def _settings(document: ProjectDocument) -> dict[str, str]:

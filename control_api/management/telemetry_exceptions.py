@@ -69,7 +69,9 @@ class ExceptionQuery(RangePageQuery, kw_only=True):
 class UpdateException(Struct, kw_only=True):
     """What people decide about a group of exceptions."""
 
-    status: Status | None = None
+    status: Annotated[
+        Status | None, Meta(description="A resolved group is open again once a newer release raises it.")
+    ] = None
     assignee: Annotated[
         Text | None | UnsetType, Meta(description="The ID of a person in the account; `null`: nobody.")
     ] = UNSET

@@ -33,8 +33,8 @@ from control_api.operations.router import OperationRouter
 from control_domain.accounts.roles import Right
 from control_domain.projects.find import DeployTarget, find_environment
 from control_domain.telemetry.describe_metrics import (
-    ReportedMetricDocument,
     MetricSeriesDocument,
+    ReportedMetricDocument,
     describe_metric,
     describe_series,
 )
@@ -98,7 +98,9 @@ class SeriesQuery(RangeQuery, kw_only=True):
 
 
 @operations.get("/v1/environments/{environment}/metrics")
-async def list_metrics(at: _Read, page: Annotated[MetricQuery, query(MetricQuery)]) -> PageOf[ReportedMetricDocument]:
+async def list_metrics(
+    at: _Read, page: Annotated[MetricQuery, query(MetricQuery)]
+) -> PageOf[ReportedMetricDocument]:
     """List metrics.
 
     Metrics that were reported in the time range, by default the last day, in the order of their names. A metric that
