@@ -1,33 +1,27 @@
 """`GET /v1/account` and `GET /v1/me`."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Response
 
 from control_api.authentication import api_token
+from control_api.http.json_response import json_response
 from control_domain.accounts.describe import summarize_account, summarize_person
 from control_domain.accounts.operations import Caller
 
 router = APIRouter(prefix="/api", tags=["Account"])
 
 
-@router.get("/v1/account")
-async def read_account(caller: Annotated[Caller, Depends(api_token("account:read"))]) -> dict[str, Any]:
+@router.get("/v1/account", response_model=None)
+async def read_account(caller: Annotated[Caller, Depends(api_token("account:read"))]) -> Response:
     """The account that the token belongs to."""
-    return {"data": summarize_account(caller.account)}
+    return json_response({"data": summarize_account(caller.account)})
 
 
-@router.get("/v1/me")
-async def read_me(caller: Annotated[Caller, Depends(api_token("deploy:read"))]) -> dict[str, Any]:
+@router.get("/v1/me", response_model=None)
+async def read_me(caller: Annotated[Caller, Depends(api_token("deploy:read"))]) -> Response:
     """The person who owns the token, and the organization with its plan."""
     account = caller.account
     limits = {"ingest_events_per_second": account.ingest_rate, "ingest_burst": account.ingest_burst}
-    return {
-        "data": {
-            "person": summarize_person(caller.person),
-            "organization": {
-                **summarize_account(account),
-                "plan": {"name": account.plan, "limits": limits},
-            },
-        }
-    }
+    organization = {**summarize_account(account), "plan": {"name": account.plan, "limits": limits}}
+    return json_response({"data": {"person": summarize_person(caller.person), "organization": organization}})

@@ -1,12 +1,12 @@
 """`GET /v1/deployments…`, `POST …/rollback` and `POST …/promote`."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 from fastapi import APIRouter, Depends, Request, Response
 
 from control_api.authentication import actor_of, api_token
+from control_api.http.json_response import json_response
 from control_api.idempotency import RouteResponse, respond_idempotently
 from control_api.live_logs.stream_log import accepts_event_stream, stream_log
 from control_api.operations.access import At, at
@@ -28,24 +28,26 @@ _Writer = Annotated[Caller, Depends(api_token("deploy:write"))]
 _Deploy = Annotated[At[FoundDeployment], at(find_deployment_of_caller, "build", "deploy:write", Right.DEPLOY)]
 
 
-@router.get("/v1/deployments")
-async def read_deployments(request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
+@router.get("/v1/deployments", response_model=None)
+async def read_deployments(request: Request, caller: _Reader, session: Session) -> Response:
     """A page of deployments, newest first."""
     cursors = Cursors(request.app.state.cursor_key, caller.account.public_id, "deployments")
     # There may be hundreds of thousands: without parameters the caller gets the first page.
     page = read_page(request.query_params.multi_items(), cursors) or Page(DEFAULT_LIMIT, None)
     rows, has_more = await list_deployments(session, caller, page)
-    return {
-        "data": [describe_deployment(*listed) for listed in rows],
-        "next_cursor": cursors.write(rows[-1][0].id) if has_more else None,
-    }
+    return json_response(
+        {
+            "data": [describe_deployment(*listed) for listed in rows],
+            "next_cursor": cursors.write(rows[-1][0].id) if has_more else None,
+        }
+    )
 
 
-@router.get("/v1/deployments/{build}")
-async def read_deployment(build: str, caller: _Reader, session: Session) -> dict[str, Any]:
+@router.get("/v1/deployments/{build}", response_model=None)
+async def read_deployment(build: str, caller: _Reader, session: Session) -> Response:
     """One deployment."""
     found, _ = await operations.find_deployment(session, caller, parse_number(build), Right.READ)
-    return {"data": describe_deployment(*found)}
+    return json_response({"data": describe_deployment(*found)})
 
 
 @router.get("/v1/deployments/{build}/log", response_model=None)
@@ -57,8 +59,7 @@ async def read_log(build: str, request: Request, caller: _Reader, session: Sessi
         await end_transaction(session)
         return stream_log(request, deployment)
     lines, is_truncated = await operations.tail_log(session, deployment.id)
-    document = {"data": describe_log(deployment, lines, is_truncated)}
-    return Response(orjson.dumps(document), media_type="application/json")
+    return json_response({"data": describe_log(deployment, lines, is_truncated)})
 
 
 @router.post("/v1/deployments/{build}/rollback", status_code=202)

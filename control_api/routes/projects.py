@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Request, Response
 
 from control_api.authentication import api_token
+from control_api.http.json_response import json_response
 from control_api.request_session import Session
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import Right
@@ -18,8 +19,8 @@ router = APIRouter(prefix="/api", tags=["Deploy"])
 _Reader = Annotated[Caller, Depends(api_token("deploy:read"))]
 
 
-@router.get("/v1/projects")
-async def read_projects(request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
+@router.get("/v1/projects", response_model=None)
+async def read_projects(request: Request, caller: _Reader, session: Session) -> Response:
     """The projects that the person can see in Deploy, newest first: all, or a page with `limit` or `cursor`."""
     cursors = Cursors(request.app.state.cursor_key, caller.account.public_id, "projects")
     page = read_page(request.query_params.multi_items(), cursors)
@@ -27,11 +28,11 @@ async def read_projects(request: Request, caller: _Reader, session: Session) -> 
     document: dict[str, Any] = {"data": [describe_project(*row) for row in rows]}
     if page is not None:
         document["next_cursor"] = cursors.write(rows[-1][0].id) if has_more else None
-    return document
+    return json_response(document)
 
 
-@router.get("/v1/projects/{project}")
-async def read_project_by_id(project: str, caller: _Reader, session: Session) -> dict[str, Any]:
+@router.get("/v1/projects/{project}", response_model=None)
+async def read_project_by_id(project: str, caller: _Reader, session: Session) -> Response:
     """One project with its environments."""
     found = await find_project(session, caller, project, Right.READ)
-    return {"data": describe_project(*await read_project(session, found))}
+    return json_response({"data": describe_project(*await read_project(session, found))})

@@ -1,23 +1,30 @@
 """Reads pages of deployments, newest first, of the projects that a person may see."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Integer, Select, bindparam, select, union_all
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import sees_all_projects
+from control_domain.database.public_ids import MAX_NUMBER
 from control_domain.paging import Page
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project, ProjectRole
 
 # With at most so many projects, read each from its own index; with more, scan the index of the account.
 _MAX_SEPARATE_PROJECTS = 100
-# The largest value of the column.
-_MAX_ID = 2**31 - 1
+# In place of a number of projects: all of the account, and a list that is too long or empty.
+_ALL_PROJECTS = 0
+_MANY_PROJECTS = -1
+_OWN_PROJECTS = (
+    select(ProjectRole.project_id)
+    .join(Project, Project.id == ProjectRole.project_id)
+    .where(ProjectRole.person_id == bindparam("person"), Project.account_id == bindparam("account"))
+)
 
 
 class ListedDeployment(NamedTuple):
@@ -55,46 +62,56 @@ async def list_deployments(
 ) -> tuple[Sequence[Listed], bool]:
     """Return a page of deployments in projects that the person may see, newest first, and whether more follow."""
     projects = None if sees_all_projects(caller.role) else await _list_own_projects(session, caller)
-    newest, values = _select_newest(caller, page, projects)
-    query = (
-        select(*_COLUMNS, Environment.public_id)
-        .outerjoin(Environment, Environment.id == Deployment.environment_id)
-        .where(Deployment.account_id == caller.account.id, Deployment.id.in_(newest))
-        .order_by(Deployment.id.desc())
-    )
+    values: dict[str, object] = {
+        "account": caller.account.id,
+        "limit": page.limit + 1,
+        "last": MAX_NUMBER if page.before is None else page.before - 1,
+    }
+    if projects is None:
+        query = _select_page(_ALL_PROJECTS)
+    elif 0 < len(projects) <= _MAX_SEPARATE_PROJECTS:
+        query = _select_page(len(projects))
+        values |= {f"project_{number}": project for number, project in enumerate(projects)}
+    else:
+        query = _select_page(_MANY_PROJECTS)
+        values["projects"] = projects
     rows = [(ListedDeployment._make(row[:-1]), row[-1]) for row in await session.execute(query, values)]
     return rows[: page.limit], len(rows) > page.limit
 
 
 async def _list_own_projects(session: AsyncSession, caller: Caller) -> Sequence[int]:
-    query = (
-        select(ProjectRole.project_id)
-        .join(Project, Project.id == ProjectRole.project_id)
-        .where(ProjectRole.person_id == caller.person.id, Project.account_id == caller.account.id)
+    values = {"account": caller.account.id, "person": caller.person.id}
+    return (await session.execute(_OWN_PROJECTS, values)).scalars().all()
+
+
+@lru_cache(maxsize=_MAX_SEPARATE_PROJECTS + 2)
+def _select_page(projects: int) -> Select[*tuple[Any, ...]]:
+    """Select the newest `limit` deployments, up to the ID `last`, of this number of projects, or of a constant.
+
+    Cached, because building the query takes longer than running it.
+    """
+    if projects > 0:
+        newest = _select_newest_of_each(projects)
+    else:
+        newest = select(Deployment.id).where(
+            Deployment.account_id == bindparam("account"), Deployment.id <= bindparam("last")
+        )
+        if projects == _MANY_PROJECTS:
+            newest = newest.where(Deployment.project_id.in_(bindparam("projects", expanding=True)))
+        newest = newest.order_by(Deployment.id.desc()).limit(bindparam("limit", type_=Integer))
+    return (
+        select(*_COLUMNS, Environment.public_id)
+        .outerjoin(Environment, Environment.id == Deployment.environment_id)
+        .where(Deployment.account_id == bindparam("account"), Deployment.id.in_(newest))
+        .order_by(Deployment.id.desc())
     )
-    return (await session.execute(query)).scalars().all()
 
 
-def _select_newest(
-    caller: Caller, page: Page, projects: Sequence[int] | None
-) -> tuple[Select[int], Mapping[str, int]]:
-    """Return a query for the IDs of a page and one more, and its parameters. `projects` None: all of the account."""
-    limit, last = page.limit + 1, _MAX_ID if page.before is None else page.before - 1
-    if projects and len(projects) <= _MAX_SEPARATE_PROJECTS:
-        values = {f"project_{number}": project for number, project in enumerate(projects)}
-        return _select_newest_of_each(len(projects)), {**values, "last": last, "limit": limit}
-    newest = select(Deployment.id).where(Deployment.account_id == caller.account.id, Deployment.id <= last)
-    if projects is not None:
-        newest = newest.where(Deployment.project_id.in_(projects))
-    return newest.order_by(Deployment.id.desc()).limit(limit), {}
-
-
-@lru_cache(maxsize=_MAX_SEPARATE_PROJECTS)
 def _select_newest_of_each(projects: int) -> Select[int]:
-    """Select the newest `limit` deployments of this number of projects, up to the ID `last`.
+    """Select the IDs of the newest `limit` deployments of this number of projects, up to the ID `last`.
 
     Each project needs its own LIMIT: for `project_id IN (…)` both databases would sort all deployments instead of
-    reading an index. Cached, because building the query takes longer than running it.
+    reading an index.
     """
     limit = bindparam("limit", type_=Integer)
     each = [

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, cast
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import Caller
@@ -12,7 +12,7 @@ from control_domain.accounts.roles import Right
 from control_domain.audit import Actor
 from control_domain.database.public_ids import matches_id
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
-from control_domain.projects.find import DeployTarget, is_callers_role, require_right
+from control_domain.projects.find import IS_ROLE_OF_PERSON, DeployTarget, require_right
 from control_domain.tables.deployments import Deployment, DeploymentLine, Release
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from pipeline_contracts.deploy_states import DeploymentStatus
@@ -42,20 +42,29 @@ _LINES = DeploymentLine.__table__.c
 LOG_LINE_COLUMNS = (_LINES.id, _LINES.at, _LINES.stream, _LINES.text)
 
 
+# Both are built once: building a query takes as long as running it.
+_DEPLOYMENT = (
+    select(Deployment, Environment, Project, ProjectRole.role)
+    .join(Project, Project.id == Deployment.project_id)
+    .outerjoin(Environment, Environment.id == Deployment.environment_id)
+    .outerjoin(ProjectRole, IS_ROLE_OF_PERSON)
+    .where(Deployment.account_id == bindparam("account"), Deployment.id == bindparam("build"))
+)
+_LAST_LINES = (
+    select(*LOG_LINE_COLUMNS)
+    .where(_LINES.deployment_id == bindparam("deployment"))
+    .order_by(_LINES.id.desc())
+    .limit(LOG_LINES + 1)
+)
+
+
 async def find_deployment(
     session: AsyncSession, caller: Caller, build: int | None, right: Right
 ) -> tuple[DeploymentWithEnvironment, DeployTarget | None]:
     """Return the deployment and its environment, None if that was removed. Raises `NotFound`, also for a deployment of
     another account, and `DeployNotAllowed`."""
-    row = (
-        await session.execute(
-            select(Deployment, Environment, Project, ProjectRole.role)
-            .join(Project, Project.id == Deployment.project_id)
-            .outerjoin(Environment, Environment.id == Deployment.environment_id)
-            .outerjoin(ProjectRole, is_callers_role(caller))
-            .where(Deployment.account_id == caller.account.id, Deployment.id == build)
-        )
-    ).one_or_none()
+    values = {"account": caller.account.id, "person": caller.person.id, "build": build}
+    row = (await session.execute(_DEPLOYMENT, values)).one_or_none()
     if row is None:
         raise NotFound("The account has no such deployment.")
     deployment, environment, project, role = row
@@ -67,13 +76,8 @@ async def find_deployment(
 
 async def tail_log(session: AsyncSession, deployment_id: int) -> tuple[Sequence[LogLine], bool]:
     """Return the last 1,000 lines in order, and whether there are earlier ones."""
-    query = (
-        select(*LOG_LINE_COLUMNS)
-        .where(_LINES.deployment_id == deployment_id)
-        .order_by(_LINES.id.desc())
-        .limit(LOG_LINES + 1)
-    )
-    lines = cast(Sequence[LogLine], (await session.execute(query)).all())
+    rows = await session.execute(_LAST_LINES, {"deployment": deployment_id})
+    lines = cast(Sequence[LogLine], rows.all())
     return lines[LOG_LINES - 1 :: -1] if len(lines) > LOG_LINES else lines[::-1], len(lines) > LOG_LINES
 
 

@@ -1,13 +1,15 @@
 """Finds projects and environments for a caller: in the account of the caller, by ID, with the required right."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple, cast
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, Row, Select, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import Right, is_allowed
-from control_domain.database.public_ids import matches_id
+from control_domain.database.public_ids import parse_id
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from pipeline_contracts.errors import DeployNotAllowed, NotFound
 
@@ -17,6 +19,10 @@ _CAN = {
     Right.DECIDE: "decide",
     Right.MANAGE: "change settings",
 }
+
+
+IS_ROLE_OF_PERSON = (ProjectRole.project_id == Project.id) & (ProjectRole.person_id == bindparam("person"))
+"""The condition that a row of `ProjectRole` is the role of `person` in the project of the query."""
 
 
 def is_callers_role(caller: Caller) -> ColumnElement[bool]:
@@ -33,25 +39,39 @@ def require_right(caller: Caller, project_role: str | None, right: Right) -> Non
         )
 
 
+# Both kinds of query are built once: nearly every request runs one, and building it takes as long as running it.
+@cache
+def _select_project(*, by_number: bool) -> Select[*tuple[Any, ...]]:
+    wanted = Project.id if by_number else Project.public_id
+    return (
+        select(Project, ProjectRole.role)
+        .outerjoin(ProjectRole, IS_ROLE_OF_PERSON)
+        .where(Project.account_id == bindparam("account"), wanted == bindparam("wanted"))
+    )
+
+
+@cache
+def _select_environment(*, by_number: bool) -> Select[*tuple[Any, ...]]:
+    wanted = Environment.id if by_number else Environment.public_id
+    return (
+        select(Environment, Project, ProjectRole.role)
+        .join(Project, Project.id == Environment.project_id)
+        .outerjoin(ProjectRole, IS_ROLE_OF_PERSON)
+        .where(Project.account_id == bindparam("account"), wanted == bindparam("wanted"))
+    )
+
+
 async def find_project(session: AsyncSession, caller: Caller, number_or_id: str, right: Right) -> Project:
     """Return the project with this number or public ID.
 
     Raises `NotFound`, also for a project of another account, and `DeployNotAllowed`.
     """
-    row = (
-        await session.execute(
-            select(Project, ProjectRole.role)
-            .outerjoin(ProjectRole, is_callers_role(caller))
-            .where(
-                Project.account_id == caller.account.id,
-                matches_id(Project.id, Project.public_id, number_or_id),
-            )
-        )
-    ).one_or_none()
+    row = await _find(session, caller, number_or_id, _select_project)
     if row is None:
         raise NotFound("The account has no such project.")
-    require_right(caller, row[1], right)
-    return row[0]
+    project, role = row
+    require_right(caller, role, right)
+    return cast(Project, project)
 
 
 class DeployTarget(NamedTuple):
@@ -68,18 +88,22 @@ async def find_environment(
 
     Raises `NotFound`, also for an environment of another account, and `DeployNotAllowed`.
     """
-    row = (
-        await session.execute(
-            select(Environment, Project, ProjectRole.role)
-            .join(Project, Project.id == Environment.project_id)
-            .outerjoin(ProjectRole, is_callers_role(caller))
-            .where(
-                Project.account_id == caller.account.id,
-                matches_id(Environment.id, Environment.public_id, number_or_id),
-            )
-        )
-    ).one_or_none()
+    row = await _find(session, caller, number_or_id, _select_environment)
     if row is None:
         raise NotFound("The account has no such environment.")
     require_right(caller, row[2], right)
     return DeployTarget(row[0], row[1])
+
+
+async def _find(
+    session: AsyncSession,
+    caller: Caller,
+    number_or_id: str,
+    select_by: Callable[..., Select[*tuple[Any, ...]]],
+) -> Row[*tuple[Any, ...]] | None:
+    wanted = parse_id(number_or_id)
+    if wanted is None:
+        return None
+    values = {"account": caller.account.id, "person": caller.person.id, "wanted": wanted}
+    query = select_by(by_number=isinstance(wanted, int))
+    return (await session.execute(query, values)).one_or_none()

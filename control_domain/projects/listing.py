@@ -1,13 +1,15 @@
 """Reads projects with their environments, in two queries for any number of projects."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import select
+from sqlalchemy import Integer, Select, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import sees_all_projects
+from control_domain.database.public_ids import MAX_NUMBER
 from control_domain.paging import Page
 from control_domain.tables.projects import Environment, Project, ProjectRole
 
@@ -40,15 +42,34 @@ _PROJECTS = Project.__table__.c
 _ENVIRONMENTS = Environment.__table__.c
 _ROLES = ProjectRole.__table__.c
 _ALL_PROJECTS = select(_PROJECTS.id, _PROJECTS.public_id, _PROJECTS.name, _PROJECTS.slug)
-_ALL_ENVIRONMENTS = select(
-    _ENVIRONMENTS.project_id,
-    _ENVIRONMENTS.public_id,
-    _ENVIRONMENTS.name,
-    _ENVIRONMENTS.slug,
-    _ENVIRONMENTS.type,
-    _ENVIRONMENTS.desired_replicas,
-    _ENVIRONMENTS.state,
-).order_by(_ENVIRONMENTS.position, _ENVIRONMENTS.id)
+_ENVIRONMENTS_OF_PROJECTS = (
+    select(
+        _ENVIRONMENTS.project_id,
+        _ENVIRONMENTS.public_id,
+        _ENVIRONMENTS.name,
+        _ENVIRONMENTS.slug,
+        _ENVIRONMENTS.type,
+        _ENVIRONMENTS.desired_replicas,
+        _ENVIRONMENTS.state,
+    )
+    .where(_ENVIRONMENTS.project_id.in_(bindparam("projects", expanding=True)))
+    .order_by(_ENVIRONMENTS.position, _ENVIRONMENTS.id)
+)
+
+
+@cache
+def _select_projects(*, are_own: bool, is_page: bool) -> Select[*tuple[Any, ...]]:
+    """Return the query for projects of `account`: those in which `person` has a role, `limit` of them before an ID.
+
+    Cached, because building a query takes as long as running it.
+    """
+    query = _ALL_PROJECTS.where(_PROJECTS.account_id == bindparam("account")).order_by(_PROJECTS.id.desc())
+    if are_own:
+        own = select(_ROLES.project_id).where(_ROLES.person_id == bindparam("person"))
+        query = query.where(_PROJECTS.id.in_(own))
+    if is_page:
+        query = query.where(_PROJECTS.id < bindparam("before")).limit(bindparam("limit", type_=Integer))
+    return query
 
 
 async def list_projects(
@@ -58,15 +79,14 @@ async def list_projects(
 
     Returns all of them if `page` is None.
     """
-    query = _ALL_PROJECTS.where(_PROJECTS.account_id == caller.account.id).order_by(_PROJECTS.id.desc())
-    if not sees_all_projects(caller.role):
-        own = select(_ROLES.project_id).where(_ROLES.person_id == caller.person.id)
-        query = query.where(_PROJECTS.id.in_(own))
+    are_own = not sees_all_projects(caller.role)
+    values = {"account": caller.account.id}
+    if are_own:
+        values["person"] = caller.person.id
     if page is not None:
-        query = query.limit(page.limit + 1)
-        if page.before is not None:
-            query = query.where(_PROJECTS.id < page.before)
-    projects = [ListedProject._make(row) for row in await session.execute(query)]
+        values |= {"limit": page.limit + 1, "before": MAX_NUMBER if page.before is None else page.before}
+    query = _select_projects(are_own=are_own, is_page=page is not None)
+    projects = [ListedProject._make(row) for row in await session.execute(query, values)]
     in_page = projects if page is None else projects[: page.limit]
     return await read_environments(session, in_page), len(projects) > len(in_page)
 
@@ -80,7 +100,6 @@ async def read_environments(
 ) -> Sequence[Listed[AnyProject]]:
     """Return the projects with their environments, in the order in which deployments are promoted."""
     environments: dict[int, list[ListedEnvironment]] = {project.id: [] for project in projects}
-    query = _ALL_ENVIRONMENTS.where(_ENVIRONMENTS.project_id.in_(environments))
-    for project_id, *columns in await session.execute(query):
-        environments[project_id].append(ListedEnvironment._make(columns))
+    for row in await session.execute(_ENVIRONMENTS_OF_PROJECTS, {"projects": list(environments)}):
+        environments[row[0]].append(ListedEnvironment._make(row[1:]))
     return [(project, environments[project.id]) for project in projects]
