@@ -76,6 +76,9 @@ async def update_variables(
     details = {"names": sorted(values), "removed": sorted(set(removed))}
     if not environment.variables_need_approval:
         await supersede(session, environment, now, OF_VALUES)
+        if merged == current:
+            # A version has all variables, up to 256 KiB: a script that sets the same ones again adds none.
+            return None
         sealed = keys.seal(merged, environment.public_id)
         await add_version(session, environment, sealed, len(merged), actor.person_id, now, is_update=True)
         record_audit_entry(session, actor, project.account_id, "variables.update", subject, now, details)

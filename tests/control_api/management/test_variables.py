@@ -84,6 +84,19 @@ async def test_set_and_remove_some(api: Api) -> None:
     assert await _audited(api) == [("variables.update", {"names": ["B", "D"], "removed": ["C", "GONE"]})]
 
 
+async def test_setting_the_same_again_adds_no_version(api: Api) -> None:
+    await _set(api, "A=1\nB=2")
+    before = await api.read(_path(api)), await api.audit()
+    for method, path, body in (
+        ("PATCH", _path(api), {"set": {"A": "1"}, "unset": ["GONE"]}),
+        ("PUT", _path(api, "/B"), {"value": "2"}),
+        ("DELETE", _path(api, "/GONE"), None),
+    ):
+        answer = await api.call(method, path, body, by="deployer")
+        assert answer.status in (200, 404), answer.body
+    assert (await api.read(_path(api)), await api.audit()) == before
+
+
 async def test_one_variable(api: Api) -> None:
     made = await api.call("PUT", _path(api, "/A"), {"value": "a=b\n"}, by="deployer")
     assert (made.status, await _values(api)) == (200, {"A": "a=b\n"})
