@@ -250,6 +250,33 @@ def test_examples_match_their_schemas(method: str, path: str, operation: dict[st
 
 
 @_each
+def test_every_field_of_a_body_has_a_description(method: str, path: str, operation: dict[str, Any]) -> None:
+    """Fields of OTLP are described by OpenTelemetry."""
+    bodies = resolve(operation.get("requestBody", {})).get("content", {})
+    for name, media in bodies.items():
+        missing = sorted(set(_without_description(media["schema"], name, frozenset())))
+        assert not missing, missing
+
+
+def _without_description(schema: dict[str, Any], where: str, seen: frozenset[str]) -> Iterator[str]:
+    reference = schema.get("$ref", "").rpartition("/")[2]
+    if reference.startswith("Otlp") or reference in seen:
+        return
+    seen |= {reference} if reference else set()
+    schema = resolve(schema)
+    for name, value in schema.get("properties", {}).items():
+        options = [resolve(value), *map(resolve, (*value.get("anyOf", ()), *value.get("oneOf", ())))]
+        if not any("description" in option for option in (value, *options)):
+            yield f"{reference or where}: {name}"
+        yield from _without_description(value, f"{where}.{name}", seen)
+    for key in ("anyOf", "oneOf", "allOf"):
+        for option in schema.get(key, ()):
+            yield from _without_description(option, where, seen)
+    if isinstance(schema.get("items"), dict):
+        yield from _without_description(schema["items"], f"{where}[]", seen)
+
+
+@_each
 def test_error_examples_have_their_status(method: str, path: str, operation: dict[str, Any]) -> None:
     for status, response in operation["responses"].items():
         for name, media in resolve(response).get("content", {}).items():
