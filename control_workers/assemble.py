@@ -9,6 +9,7 @@ from control_domain.sealing import SealingKeys
 from control_workers.commit_statuses.report_periodically import running_status_reports
 from control_workers.configuration_runs import ConfigurationRunWorker, running_configuration_worker
 from control_workers.forget_idempotency_keys import forget_keys_periodically
+from control_workers.forget_workers import forget_workers_periodically
 from control_workers.publish_keys import publish_keys_periodically
 from control_workers.refresh_daily_rollups import refresh_rollups_periodically
 from control_workers.waiting_pushes import WaitingPushWorker, running_push_worker
@@ -55,6 +56,7 @@ class ControlWorkers:
             for name, loop in (
                 ("daily rollups", refresh_rollups_periodically(self._sessions, self._store, stop)),
                 ("idempotency keys", forget_keys_periodically(self._sessions, stop)),
+                ("old workers", forget_workers_periodically(self._sessions, stop)),
             ):
                 stack.push_async_callback(end_task, asyncio.create_task(loop, name=name))
             await stack.enter_async_context(

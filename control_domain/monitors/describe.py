@@ -103,7 +103,7 @@ class WorkerDocument(TypedDict):
     worker_id: str
     status: Annotated[
         Literal["idle", "busy", "stopped", "lost"],
-        Meta(description="`lost`: not stopped, and without a report for 5 minutes."),
+        Meta(description="`lost`: not stopped, and without a report for 5 minutes. Listed for 30 days."),
     ]
     job_id: str | None
     sequence: int

@@ -11,7 +11,14 @@ from pipeline_contracts.settings import Settings
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.serve_control import VARIABLE_KEYS
 
-_ALWAYS = {"daily rollups", "idempotency keys", "configuration runs", "waiting pushes", "commit statuses"}
+_ALWAYS = {
+    "daily rollups",
+    "idempotency keys",
+    "old workers",
+    "configuration runs",
+    "waiting pushes",
+    "commit statuses",
+}
 
 
 @pytest.mark.parametrize(("is_alone", "names"), [(True, _ALWAYS), (False, _ALWAYS | {"publish keys"})])
