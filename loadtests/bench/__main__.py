@@ -51,7 +51,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="short measurements, about four minutes in all (else about twelve)",
+        help="short measurements, about six minutes in all (else about an hour, half of it to fill a column store)",
     )
     parser.add_argument(
         "--only",

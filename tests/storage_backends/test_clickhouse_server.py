@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from pipeline_contracts.errors import RowsRefused, StorageUnavailable
-from storage_backends.column_store.apply_schema import apply_schema
+from storage_backends.column_store.apply_schema import apply_schema, read_schema
 from storage_backends.column_store.clickhouse_server import ClickHouseServer, open_clickhouse_server
 from storage_backends.column_store.interface import QueryRefused
 from storage_backends.column_store.replicated_schema import replicate
@@ -208,6 +208,10 @@ def test_the_schema_of_a_cluster_replicates() -> None:
         assert ("ENGINE = ReplicatedMergeTree\n" in made) == ("CREATE TABLE" in made)
         assert not re.search(r"ENGINE = (?!Replicated)", made)
         assert "non_replicated" not in made
+        for statement in read_schema(path):
+            # Rows are inserted once; the replicas fetch them.
+            expected = 0 if statement.startswith("INSERT") else 1
+            assert replicate(statement, "main-1").count("ON CLUSTER 'main-1'") == expected, statement
     made = replicate("CREATE DATABASE IF NOT EXISTS pharos", "c")
     assert made == "CREATE DATABASE IF NOT EXISTS pharos ON CLUSTER 'c'"
     for name in ("a b", "a'b", "", "a;DROP", "x" * 101):
