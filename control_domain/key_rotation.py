@@ -113,11 +113,13 @@ async def reseal_reviews(session: AsyncSession, keys: SealingKeys, limit: int) -
 
     Their fingerprints are renewed too, so a review still applies if its project has not changed. Raises `CannotOpen`.
     """
+    # Account scope: a key is replaced for all accounts.
     return await _reseal_row(session, keys, Review, _REVIEWS, limit)
 
 
 async def reseal_run_steps(session: AsyncSession, keys: SealingKeys, limit: int) -> int:
     """Seal up to `limit` steps of configuration runs again and return their number. Raises `CannotOpen`."""
+    # Account scope: a key is replaced for all accounts.
     return await _reseal_row(session, keys, RunStep, _STEPS, limit)
 
 

@@ -156,6 +156,7 @@ _CALLER = (
 
 async def find_caller(session: AsyncSession, digest: bytes, now: datetime) -> Caller | None:
     """Return the caller of an API token, or None if the token is unknown, expired, revoked, or of a former member."""
+    # Account scope: the token says which account it is.
     row = (await session.execute(_CALLER, {"digest": digest})).one_or_none()
     if row is None or not is_live(row[0], now):
         return None

@@ -65,6 +65,7 @@ def _select_projects(*, are_own: bool, is_page: bool) -> Select[*tuple[Any, ...]
     """
     query = _ALL_PROJECTS.where(_PROJECTS.account_id == bindparam("account")).order_by(_PROJECTS.id.desc())
     if are_own:
+        # Account scope: roles in other accounts add no project of this one.
         own = select(_ROLES.project_id).where(_ROLES.person_id == bindparam("person"))
         query = query.where(_PROJECTS.id.in_(own))
     if is_page:

@@ -6,7 +6,8 @@ Conditions of subqueries and joins bind nothing. Where the account is known for 
 every account, a comment that begins with `# Account scope:` says why. It covers the statement after it, or the whole
 function if it is the first line of its body.
 
-It does not follow branches: a condition that is added in only one of them counts.
+A constant of the module that is a query, or the columns of a table (`Project.__table__.c`), is checked where a
+function uses it. It does not follow branches: a condition that is added in only one of them counts.
 It reads what callers of the API reach. Workers, the deployer and the operator's actions act for all accounts.
 """
 
@@ -73,16 +74,18 @@ def read_owned_tables() -> OwnedTables:
 def find_unbound(source: str, owned: OwnedTables) -> list[Unbound]:
     """Return the unbound queries of a module, and its markers that no query needs."""
     tree = ast.parse(source)
+    owned = {**owned, **_tables_of_columns(tree, owned)}
     markers = {
         number for number, line in enumerate(source.splitlines(), 1) if line.strip().startswith(MARKER)
     }
     covered = {number: _covered_lines(tree, number) for number in markers}
     module_names = _assignments(tree.body)
+    constants = _constants(tree)
     helpers: dict[str, list[ast.AST]] = {function.name: [function] for function in _functions(tree)}
     found: list[Unbound] = []
     needed: set[int] = set()
     for function in _functions(tree):
-        for unbound in _unbound_of(function, {**module_names, **helpers}, owned):
+        for unbound in _unbound_of(function, {**module_names, **helpers}, owned, constants):
             covering = {number for number, lines in covered.items() if unbound.line in lines}
             needed |= covering
             if not covering:
@@ -120,13 +123,63 @@ def _functions(tree: ast.Module) -> Iterator[_Function]:
             yield from (member for member in node.body if isinstance(member, _Function))
 
 
+def _tables_of_columns(tree: ast.Module, owned: OwnedTables) -> dict[str, frozenset[str]]:
+    """Return the names of the module for `Table.__table__` and `Table.__table__.c`, with the columns of the table that
+    lead to an account."""
+    found = {}
+    for node in tree.body:
+        value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+        if isinstance(value, ast.Attribute) and value.attr in ("c", "columns"):
+            value = value.value
+        if not (isinstance(value, ast.Attribute) and value.attr == "__table__"):
+            continue
+        if isinstance(value.value, ast.Name) and value.value.id in owned:
+            found.update(dict.fromkeys(_targets(node), owned[value.value.id]))
+    return found
+
+
+class Constant(NamedTuple):
+    """A query that is a constant of the module."""
+
+    base: ast.Call
+    """The call with which it begins."""
+    parts: Sequence[ast.AST]
+    """Its value, and those of the constants that it extends."""
+
+
+def _constants(tree: ast.Module) -> dict[str, Constant]:
+    """Return the queries that are constants of the module."""
+    found: dict[str, Constant] = {}
+    for node in tree.body:
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        calls = list(_chain_calls(node.value)) if node.value is not None else []
+        if not calls:
+            continue
+        constant = None
+        first = calls[-1]
+        if _is_statement(first):
+            constant = Constant(first, [node.value])
+        elif isinstance(first.func, ast.Attribute) and isinstance(first.func.value, ast.Name):
+            extended = found.get(first.func.value.id)
+            constant = extended and Constant(extended.base, [*extended.parts, node.value])
+        if constant is not None:
+            found.update(dict.fromkeys(_targets(node), constant))
+    return found
+
+
 def _unbound_of(
-    function: _Function, outside: Mapping[str, Sequence[ast.AST]], owned: OwnedTables
+    function: _Function,
+    outside: Mapping[str, Sequence[ast.AST]],
+    owned: OwnedTables,
+    constants: Mapping[str, Constant],
 ) -> Iterator[Unbound]:
     parents = {child: node for node in ast.walk(function) for child in ast.iter_child_nodes(node)}
     known = {**outside, **_assignments([function])}
     owned = {**owned, **_aliases(function, owned)}
     for call in ast.walk(function):
+        if isinstance(call, ast.Name) and call.id in constants and isinstance(call.ctx, ast.Load):
+            yield from _unbound_constant(call, constants[call.id], parents, known, owned)
         if not isinstance(call, ast.Call):
             continue
         if _is_statement(call):
@@ -145,19 +198,40 @@ def _unbound_of(
         else:
             continue
         if names and not is_bound:
-            tables_text = ", ".join(sorted(names))
-            yield Unbound(
-                call.lineno,
-                f"the query on {tables_text} is bound to no account: add a condition, or say in a comment "
-                f"`{MARKER} …` why none is needed",
-            )
+            yield _unbound(call.lineno, names)
+
+
+def _unbound_constant(
+    name: ast.Name,
+    constant: Constant,
+    parents: Mapping[ast.AST, ast.AST],
+    known: Mapping[str, Sequence[ast.AST]],
+    owned: OwnedTables,
+) -> Iterator[Unbound]:
+    """Check a query of the module where a function uses it, with the conditions that the function adds."""
+    chain = _chain(name, parents)
+    later = [value for target in _targets(parents.get(chain)) for value in known.get(target, ())]
+    # Without what other statements of the function add to the same constant.
+    known = {other: values for other, values in known.items() if other != name.id}
+    parts = [*constant.parts, chain]
+    tables = {table for part in parts for table in _tables_of(part, known, owned)}
+    if tables and not any(_is_bound(part, constant.base, known, owned) for part in (*parts, *later)):
+        yield _unbound(name.lineno, tables)
+
+
+def _unbound(line: int, names: Iterable[str]) -> Unbound:
+    return Unbound(
+        line,
+        f"the query on {', '.join(sorted(names))} is bound to no account: add a condition, or say in a comment "
+        f"`{MARKER} …` why none is needed",
+    )
 
 
 def _is_statement(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _STATEMENTS
 
 
-def _chain(call: ast.Call, parents: Mapping[ast.AST, ast.AST]) -> ast.AST:
+def _chain(call: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> ast.AST:
     """Return the whole chain that begins with the call: `select(…).where(…).order_by(…)`."""
     node: ast.AST = call
     while True:

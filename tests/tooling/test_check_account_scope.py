@@ -21,6 +21,12 @@ _BOUND = {
     "query = select(Environment).where(Environment.project_id.in_(of))",
     "by what was loaded": "project = session.get_one(Project, environment.project_id)",
     "no table of an account": "query = select(Person).where(Person.email == email)",
+    "columns of the table itself": "query = select(PLACES.slug).where(PLACES.project_id == number)",
+    "columns by another name": "query = select(*SHOWN).where(PROJECTS.account_id == bindparam('account'))",
+    "a query of the module": "session.execute(OF_ACCOUNT, {'account': number})",
+    "a query of the module and a condition": "query = ALL_PLACES.where(PLACES.project_id == number)",
+    "a query of the module that is extended there": "session.execute(PLACES_OF_PROJECT)",
+    "a query of the module and a later condition": "q = ALL_PLACES\nq = q.where(PLACES.project_id == number)",
     "said to be needless": "a = 1\n# Account scope: a worker cleans all accounts up.\nquery = delete(Project)",
     "said of the function": "# Account scope: a worker.\na = select(Project)\nb = select(Environment)",
 }
@@ -38,6 +44,15 @@ _UNBOUND = {
     "q = select(Project).where(Project.id.in_(mine))",
     "the person alone": "q = select(Project).where(Project.made_by == caller.person.id)",
     "columns of a constant": "session.execute(select(*COLUMNS))",
+    "columns of the table itself": "query = select(PLACES.slug).where(PLACES.slug == number)",
+    "the key of the table itself": "query = update(PROJECTS).where(PROJECTS.id == number)",
+    "columns of the table itself in a constant": "query = select(*SHOWN)",
+    "a query of the module": "session.execute(ALL_PLACES)",
+    "a query of the module and another condition": "q = ALL_PLACES.where(PLACES.slug == number)",
+    "a query of the module that is bound to the person": "session.execute(OF_PERSON, {'person': number})",
+    "a query of the module that is extended there": "session.execute(LONG_PLACES)",
+    "a query of the module that is bound elsewhere": "a = ALL_PLACES.where(PLACES.project_id == 1)\nb = ALL_PLACES",
+    "a join of columns": "q = select(PLACES.id).where(PLACES.project_id == PROJECTS.id)",
     "counted": "q = select(func.count()).select_from(Project)",
     "by another name": "other = aliased(Project)\nq = select(other)",
     "loaded by a keyword": "project = session.get(Project, ident=number)",
@@ -46,10 +61,21 @@ _UNBOUND = {
 }
 
 
+_CONSTANTS = """
+COLUMNS = (Project.slug,)
+PROJECTS = Project.__table__.c
+PLACES: Any = Environment.__table__.columns
+SHOWN = (PROJECTS.slug, PROJECTS.name)
+ALL_PLACES = select(PLACES.slug).order_by(PLACES.id)
+LONG_PLACES = ALL_PLACES.where(PLACES.slug > "a")
+PLACES_OF_PROJECT = LONG_PLACES.where(PLACES.project_id == bindparam("project"))
+OF_ACCOUNT = select(Project).where(Project.account_id == bindparam("account"))
+OF_PERSON = select(Project).join(Role, Role.project_id == Project.id).where(Role.person_id == bindparam("person"))
+"""
+
+
 def _check(body: str) -> list[str]:
-    source = (
-        f"COLUMNS = (Project.slug,)\ndef read(session, caller, number):\n{textwrap.indent(body, '    ')}\n"
-    )
+    source = f"{_CONSTANTS}def read(session, caller, number):\n{textwrap.indent(body, '    ')}\n"
     return [message for _, message in find_unbound(source, _OWNED)]
 
 
