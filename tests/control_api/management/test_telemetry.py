@@ -281,6 +281,41 @@ async def test_every_list_has_the_same_rows_in_small_pages(telemetry: Telemetry)
         assert await telemetry.read_all(address, 2) == whole, path
 
 
+SEARCHES = {
+    "search=declined": ["Payment DECLINED", "declined-by provider", "an event was declined"],
+    "search=payment+declined": ["Payment DECLINED"],
+    "search=declined%2C+payment!": ["Payment DECLINED"],
+    # Whole words alone.
+    "search=decline": [],
+    "search=B%C3%BCcher": ["B\u00fccher ausverkauft"],
+    "severity=warning": ["Payment DECLINED", "an event was declined"],
+    "severity=error&search=declined": ["an event was declined"],
+    "service=web": ["declined-by provider"],
+    f"trace={TRACE.upper()}": ["B\u00fccher ausverkauft"],
+}
+
+
+async def test_search_in_logs(telemetry: Telemetry) -> None:
+    """OTLP records and telemetry events of the type `log` are searched alike."""
+    await telemetry.insert(
+        RECORDS,
+        [
+            record(Body="Payment DECLINED", SeverityNumber=13, Timestamp=ago(minutes=1)),
+            record(Body="declined-by provider", ServiceName="web", Timestamp=ago(minutes=2)),
+            record(Body="B\u00fccher ausverkauft", TraceId=TRACE, Timestamp=ago(hours=30)),
+        ],
+    )
+    await telemetry.insert(
+        EVENTS, [event("log", title="an event was declined", severity="error", timestamp=ago(hours=3))]
+    )
+    for query, texts in SEARCHES.items():
+        found = await telemetry.read(f"logs?since=2d&{query}")
+        assert [each["text"] for each in found] == texts, query
+    for query in ("search=%2C", "search=" + "+".join(f"w{number}" for number in range(21))):
+        response = await telemetry.api.call("GET", f"{telemetry.path}/logs?{query}")
+        assert (response.status, response.fields) == (422, ["search"])
+
+
 async def test_a_trace_as_a_tree(telemetry: Telemetry) -> None:
     """A span without its parent is a root, a cycle does not hang, and a span that was sent twice is there once."""
     spans = [span(1), span(2, 1), span(3, 2), span(4, 1), span(5, 99), span(6, 7), span(7, 6), span(4, 1)]
