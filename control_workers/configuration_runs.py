@@ -29,7 +29,7 @@ from control_domain.database.errors import DatabaseUnavailable, is_schema_outdat
 from control_domain.projects.operations import lock_project_row
 from control_domain.published_keys import ChangedKeys, publish_changes
 from control_domain.sealing import CannotOpen, Sealed, SealingKeys
-from control_domain.tables.configuration import RunStep
+from control_domain.tables.configuration import Review, RunStep
 from control_domain.tables.projects import Project
 from control_workers.configuration_leases import LeaseHolder, LeaseLost, release_all_leases
 from control_workers.run_periodically import Throttle, run_periodically
@@ -214,7 +214,10 @@ class ConfigurationRunWorker:
             (action,) = await open_with_current_digests(session, self._keys, project, sealed)
             actor = Actor(run.source, run.person_id, run.token_id, run.request_id)
             gates = decode_approved_gates(step.approved_gates)
-            publications = await apply_step(session, self._keys, project, action, actor, now, gates)
+            review = await session.get_one(Review, run.review_id)
+            publications = await apply_step(
+                session, self._keys, project, action, actor, now, gates, review.made_by_id
+            )
             step.sealed = step.key_id = None
             if publications:
                 step.publications = publications.to_json()

@@ -49,7 +49,9 @@ async def replace_variables(
         return None
     await supersede(session, environment, now, [ChangeKind.REPLACE])
     record_audit_entry(session, actor, project.account_id, "variables.propose", subject, now, details)
-    return await add_pending_change(session, environment, ChangeKind.REPLACE, len(values), sealed, actor, now)
+    return await add_pending_change(
+        session, environment, ChangeKind.REPLACE, len(values), sealed, actor.person_id, now
+    )
 
 
 async def update_variables(
@@ -60,12 +62,14 @@ async def update_variables(
     removed: Collection[str],
     actor: Actor,
     now: datetime,
+    author_id: int | None = None,
 ) -> int | None:
     """Set `values`, remove the variables named by `removed`, keep all others, and return None. If the environment
     requires approval, return the ID of the pending change instead. It is merged when it is approved, so it keeps what
     others have set until then.
 
-    Raises `CannotOpen`, and `Conflict` if the environment would have too many variables, or too many changes wait.
+    `author_id`: who wrote the values, if somebody else than the actor. An author never is the second person. Raises
+    `CannotOpen`, and `Conflict` if the environment would have too many variables, or too many changes wait.
     """
     environment, project = target
     await lock_environment_row(session, environment)
@@ -74,13 +78,14 @@ async def update_variables(
     check_total(merged)
     subject = f"environment {environment.public_id}"
     details = {"names": sorted(values), "removed": sorted(set(removed))}
+    author_id = author_id or actor.person_id
     if not environment.variables_need_approval:
         await supersede(session, environment, now, OF_VALUES)
         if merged == current:
             # A version has all variables, up to 256 KiB: a script that sets the same ones again adds none.
             return None
         sealed = keys.seal(merged, environment.public_id)
-        await add_version(session, environment, sealed, len(merged), actor.person_id, now, is_update=True)
+        await add_version(session, environment, sealed, len(merged), author_id, now, is_update=True)
         record_audit_entry(session, actor, project.account_id, "variables.update", subject, now, details)
         await session.flush()
         return None
@@ -89,5 +94,5 @@ async def update_variables(
     sealed = keys.seal(values, environment.public_id)
     record_audit_entry(session, actor, project.account_id, "variables.propose", subject, now, details)
     return await add_pending_change(
-        session, environment, ChangeKind.UPDATE, len(values), sealed, actor, now, names
+        session, environment, ChangeKind.UPDATE, len(values), sealed, author_id, now, names
     )

@@ -7,7 +7,6 @@ import msgspec
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import Actor
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import ChangeKind, VariableChange, VariableSet
@@ -63,7 +62,7 @@ async def add_pending_change(
     kind: ChangeKind,
     count: int,
     sealed: Sealed | None,
-    actor: Actor,
+    asked_by_id: int | None,
     now: datetime,
     names: ChangedNames | None = None,
 ) -> int:
@@ -76,7 +75,7 @@ async def add_pending_change(
         names=None if names is None else write_changed_names(names),
         key_id=None if sealed is None else sealed.key_id,
         sealed=None if sealed is None else sealed.data,
-        asked_by_id=actor.person_id,
+        asked_by_id=asked_by_id,
         created_at=now,
     )
     session.add(change)

@@ -99,7 +99,9 @@ async def request_unprotection(
     subject, details = f"environment {environment.public_id}", {"names": [name], "lowered": [UNPROTECTED]}
     record_audit_entry(session, actor, target.project.account_id, "variables.propose", subject, now, details)
     names = ChangedNames(unprotect=[name])
-    return await add_pending_change(session, environment, ChangeKind.UNPROTECT, 1, None, actor, now, names)
+    return await add_pending_change(
+        session, environment, ChangeKind.UNPROTECT, 1, None, actor.person_id, now, names
+    )
 
 
 async def _record_names(

@@ -99,15 +99,21 @@ class ChangedProject:
             (action,) = await self.plan({address: fields}, bound=bound)
         return action
 
-    async def apply_step(self, action: Action, keys: SealingKeys | None = None) -> Publications:
-        """Seal, open and apply the action in one transaction, as a worker does. All gates are approved."""
+    async def apply_step(
+        self, action: Action, keys: SealingKeys | None = None, author: str | None = None
+    ) -> Publications:
+        """Seal, open and apply the action in one transaction, as a worker does for the person `deployer`. All gates are
+        approved; `author` made the review."""
         of = self.project.public_id
         (opened,) = open_actions(self.keys, seal_actions(self.keys, [action], of), of)
         actor = Actor(SOURCE, self.managed.people["deployer"].id)
         async with self.managed.engines.sessions() as session, session.begin():
             project = await session.get_one(Project, self.project.id)
             agreed = all_gates(action)
-            return await apply_step(session, keys or self.keys, project, opened, actor, NOW, agreed)
+            author_id = None if author is None else self.managed.people[author].id
+            return await apply_step(
+                session, keys or self.keys, project, opened, actor, NOW, agreed, author_id
+            )
 
     async def plan_and_apply(
         self, address: Address, fields: Mapping[str, Value] | None = None, bound: Iterable[str] = ()

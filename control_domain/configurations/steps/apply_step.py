@@ -60,16 +60,18 @@ async def apply_step(
     actor: Actor,
     now: datetime,
     approved_gates: Sequence[str] = (),
+    author_id: int | None = None,
 ) -> Publications:
     """Create, change or remove the action's resource; return what to publish to the edges after the commit.
 
-    `approved_gates`: the gates that a second person approved to lower, named as by `find_lowered_gates`.
+    `approved_gates`: the gates that a second person approved to lower, named as by `find_lowered_gates`. `author_id`:
+    who wrote the document, if somebody else than the actor.
 
     The function is idempotent: it leaves resources alone that are already in the desired state, or already removed.
     Raises database errors, and `StepFailed` if a resource is neither in the planned nor in the desired state, if
     another resource conflicts, or if the action lowers another gate. The caller then rolls the transaction back.
     """
-    context = StepContext(session, keys, project, action, actor, now, approved_gates)
+    context = StepContext(session, keys, project, action, actor, now, approved_gates, author_id)
     try:
         publications = await _APPLY_BY_KIND[action.kind](context)
         await session.flush()

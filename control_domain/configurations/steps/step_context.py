@@ -58,6 +58,8 @@ class StepContext:
     now: datetime
     approved_gates: Sequence[str] = ()
     """The gates that a second person approved to lower."""
+    author_id: int | None = None
+    """The person who wrote the document; None: the actor."""
 
     @property
     def resource_name(self) -> str:

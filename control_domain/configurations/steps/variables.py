@@ -54,7 +54,14 @@ async def set_variables(
     # Only the changes of this configuration: an approval covers nothing that others have proposed, and the authors of
     # all other variables stay known.
     await update_variables(
-        context.session, context.keys, target, values_set, removed, context.actor, context.now
+        context.session,
+        context.keys,
+        target,
+        values_set,
+        removed,
+        context.actor,
+        context.now,
+        context.author_id,
     )
 
 

@@ -76,6 +76,25 @@ async def test_authors_of_the_omitted_variables_stay_authors(configured: Changed
     await managed.approve(number, "owner", digest=digest)
 
 
+@pytest.mark.parametrize("is_gated", [False, True])
+async def test_who_made_the_review_is_the_author_whoever_applies_it(
+    configured: ChangedProject, is_gated: bool
+) -> None:
+    managed = configured.managed
+    await managed.change_environment(deploys_need_approval=True, variables_need_approval=is_gated)
+    number = await managed.queue("deployer", revision=REVISION)
+    action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("1")})
+    await configured.apply_step(action, author="maintainer")
+    maintainer = managed.people["maintainer"].id
+    if is_gated:
+        assert await _waiting(configured) == [(ChangeState.PENDING, {"A": "1"}, maintainer)]
+        return
+    digest = await managed.read_digest(number)
+    with pytest.raises(SecondPersonRequired, match="Maintainer has changed the variables"):
+        await managed.approve(number, "maintainer", digest=digest)
+    await managed.approve(number, "owner", digest=digest)
+
+
 async def test_variables_are_removed(configured: ChangedProject) -> None:
     await _set(configured, "A=1\nB=1\nC=1")
     (action,) = await configured.plan({PRODUCTION: {"variables.B": configured.secret("2")}}, deleted=[A, C])
