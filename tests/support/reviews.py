@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import delete, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.configurations.addresses import PROJECT, Address
+from control_domain.configurations.addresses import Address
 from control_domain.configurations.plan import Action, Change, Plan, make_plan
 from control_domain.configurations.project_state import read_project_state
 from control_domain.configurations.resources import ConfigurationDocument, DesiredResource, Value
@@ -21,7 +21,7 @@ from control_domain.tables.projects import Project
 from pipeline_contracts.deploy_states import StepStatus
 
 Resources = Mapping[Address, Mapping[str, Value]]
-"""Desired fields by the address of address."""
+"""Desired fields by the address of their resource."""
 SOURCE = "203.0.113.9"
 """The address that the requests come from."""
 
@@ -110,9 +110,9 @@ def _step(
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """Numbers of of an's rows: an open review without changes, and a configuration run.
+    """Numbers of an open review without changes, and of a configuration run.
 
-    The first operation of the run with a failed; a pending one, `step` is the next one, which waits.
+    The first step of the run has failed; `step` is the second one, which is pending.
     """
 
     review: int
@@ -123,14 +123,14 @@ class Reviewed:
 async def make_reviewed(
     session: AsyncSession, keys: SealingKeys, project: Project, now: datetime
 ) -> Reviewed:
-    """Add these rows to a review, without sealed data, so that tests of keys need not consider them.
+    """Add these rows to a project, without sealed data, so that tests of keys need not consider them.
 
-    The review cannot be applied until `restore_reviewed` has sealed its data
-    only after `restore_reviewed`.
+    The review cannot be applied until `restore_reviewed` has sealed its actions.
     """
-    rename = Action("update", PROJECT, [Change("name", project.name, f"The {project.name}")])
+    # Deployers may apply it.
+    scale = Action("update", ("environments", "production"), [Change("replicas", 1, 2)])
     states = (StepStatus.FAILED, StepStatus.PENDING)
-    run, steps = await add_run(session, keys, project, [rename] * 2, states, now)
+    run, steps = await add_run(session, keys, project, [scale] * 2, states, now)
     for step in steps:
         step.sealed = step.key_id = None
     plan = await plan_resources(session, keys, project, {})
