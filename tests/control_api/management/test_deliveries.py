@@ -34,6 +34,10 @@ async def test_list_and_read(api: Api, webhook: WebhookRepository) -> None:
     await webhook.deliver(push("github", full_name="Acme/Other", host_id=9), "three")
     listed = await api.read_all(_path(webhook))
     assert [each["delivery"] for each in listed] == ["three", "two", "one"]
+    newest = (await api.call("GET", f"{_path(webhook)}?limit=2")).json()
+    await webhook.deliver(push("github", branch="unknown"), "four")
+    rest = (await api.call("GET", f"{_path(webhook)}?limit=2&cursor={newest['next_cursor']}")).json()
+    assert [*newest["data"], *rest["data"]] == listed
     first = listed[-1]
     assert (first["event"], first["http_status"], first["status"]) == ("push", 202, "queued")
     assert first["deployment_id"] is not None
