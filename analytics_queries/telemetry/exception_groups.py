@@ -9,6 +9,7 @@ from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_statements(__file__)
 _MAX_RELEASES = 20_000
+_MAX_RELEASES_OF_GROUP = 1000
 
 
 class GroupKey(NamedTuple):
@@ -35,7 +36,7 @@ class SeenRelease(NamedTuple):
     since_us: int
     """When the interval began; 0 before the first deployment."""
     first_ns: int
-    """The first exception of this service, version and interval."""
+    """When the first exception of this service, version and interval occurred: at its receipt, at the latest."""
 
 
 async def seen_groups(
@@ -115,6 +116,7 @@ async def releases_after(
         "groups": list(after_us),
         "after_us": list(after_us.values()),
         "bounds_us": [0, *bounds_us],
+        "group_limit": _MAX_RELEASES_OF_GROUP,
         "limit": _MAX_RELEASES,
     }
     return [SeenRelease(*row) for row in (await store.query(_SQL["releases"], parameters)).rows]

@@ -49,18 +49,20 @@ LIMIT 1 BY group_id;
 
 -- name: releases
 -- Of which versions and between which deployments were these groups seen after these times? `bounds_us` are the times of
--- deployments, ascending, after 0.
+-- deployments, ascending, after 0. An exception occurred when it was received, at the latest: a sender's clock may be ahead.
+WITH least(toUnixTimestamp64Nano(timestamp), toUnixTimestamp64Milli(received_at) * 1000000) AS occurred_ns
 SELECT
     group_id,
     toString(service) AS service_name,
     toString(version) AS version_name,
-    roundDown(toUnixTimestamp64Micro(timestamp), {bounds_us:Array(Int64)}) AS since_us,
-    toUnixTimestamp64Nano(min(timestamp)) AS first_ns
+    roundDown(intDiv(occurred_ns, 1000), {bounds_us:Array(Int64)}) AS since_us,
+    min(occurred_ns) AS first_ns
 FROM pharos.exceptions
 WHERE environment_id = {environment:String}
     AND toDate(timestamp) >= toDate(fromUnixTimestamp64Micro(arrayMin({after_us:Array(Int64)}), 'UTC'))
     AND group_id IN {groups:Array(UInt64)}
-    AND toUnixTimestamp64Micro(timestamp) > transform(group_id, {groups:Array(UInt64)}, {after_us:Array(Int64)}, 0)
+    AND intDiv(occurred_ns, 1000) > transform(group_id, {groups:Array(UInt64)}, {after_us:Array(Int64)}, 0)
 GROUP BY group_id, service_name, version_name, since_us
 ORDER BY first_ns
+LIMIT {group_limit:UInt32} BY group_id
 LIMIT {limit:UInt32};

@@ -9,7 +9,7 @@ from msgspec import Meta
 from analytics_queries.telemetry.exception_groups import GroupTimes
 from analytics_queries.telemetry.time_range import from_nanoseconds
 from control_domain.accounts.describe import PersonSummary
-from control_domain.telemetry.releases import Deployed, releases_of
+from control_domain.telemetry.releases import Deployments
 from control_domain.telemetry.statuses import GroupStatus, Status
 from control_domain.telemetry.time_ranges import format_nanoseconds
 from pipeline_contracts.times import format_optional_time, format_time
@@ -100,7 +100,7 @@ def describe_status(
     group_id: str,
     status: GroupStatus,
     regressed_at: datetime | None,
-    deployed: Sequence[Deployed],
+    deployed: Deployments,
     services: Sequence[str] = (),
 ) -> ExceptionStatusDocument:
     """`deployed`: the deployments of the environment. `services`: those of the group."""
@@ -122,7 +122,7 @@ def describe_group(
     sample: Mapping[str, Any],
     status: GroupStatus,
     regressed_at: datetime | None,
-    deployed: Sequence[Deployed],
+    deployed: Deployments,
 ) -> ExceptionGroupDocument:
     """`counted`: the row of the group in the time range, or nothing; `sample`: its last exception."""
     services = list(counted.get("services", ()))
@@ -149,7 +149,7 @@ def describe_group_details(
     sample: Mapping[str, Any],
     status: GroupStatus,
     regressed_at: datetime | None,
-    deployed: Sequence[Deployed],
+    deployed: Deployments,
 ) -> ExceptionGroupDetails:
     return {
         **describe_group(group_id, counted, times, sample, status, regressed_at, deployed),
@@ -174,10 +174,7 @@ def describe_exception(row: Mapping[str, Any]) -> ExceptionDocument:
     }
 
 
-def _live_at(
-    deployed: Sequence[Deployed], services: Sequence[str], moment: datetime
-) -> DeployedVersion | None:
+def _live_at(deployed: Deployments, services: Sequence[str], moment: datetime) -> DeployedVersion | None:
     """Return what was live for these services; without services, for any."""
-    names = services or {each.service for each in deployed if each.service is not None}
-    live = releases_of(deployed, names).live_at(moment)
+    live = deployed.releases_of(services or deployed.services).live_at(moment)
     return None if live is None else {"version": live.version, "deployed_at": format_time(live.deployed_at)}

@@ -1,8 +1,13 @@
-"""Groups of exceptions: what the column store counts, combined with what people decided."""
+"""Groups of exceptions: what the column store counts, combined with what people decided.
 
+What is computed from thousands of deployments is computed in a thread.
+"""
+
+import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from analytics_queries.store_clock import store_time_ms
 from analytics_queries.telemetry.exception_groups import (
@@ -20,8 +25,8 @@ from control_domain.telemetry.describe_exceptions import (
     describe_group,
     describe_group_details,
 )
-from control_domain.telemetry.regressions import Seen, can_have_regressed, find_regression
-from control_domain.telemetry.releases import Deployed
+from control_domain.telemetry.regressions import Seen, can_have_regressed, find_regressions
+from control_domain.telemetry.releases import Deployments
 from control_domain.telemetry.statuses import OPEN, GroupStatus, Status
 from pipeline_contracts.errors import NotFound
 from storage_backends.column_store.interface import ColumnStore
@@ -38,7 +43,7 @@ class Decisions:
     environment_id: str
     """The public ID."""
     statuses: Mapping[str, GroupStatus]
-    deployed: Sequence[Deployed]
+    deployed: Deployments
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +112,7 @@ async def list_groups(
     samples = await newest_samples(
         store, decisions.environment_id, {row["group_id"]: row["last_seen_ns"] for row in page}
     )
-    documents = [
-        describe_group(
-            format_group(row["group_id"]),
-            row,
-            times.get(row["group_id"], GroupTimes(row["last_seen_ns"], row["last_seen_ns"])),
-            samples.get(row["group_id"], {}),
-            decisions.statuses.get(format_group(row["group_id"]), OPEN),
-            regressed.get(format_group(row["group_id"])),
-            decisions.deployed,
-        )
-        for row in page
-    ]
+    documents = await asyncio.to_thread(_describe_page, decisions, page, times, samples, regressed)
     if len(rows) <= limit:
         return documents, None
     return documents, GroupPlace(place.snapshot_ms, GroupKey(page[-1]["last_seen_ns"], page[-1]["group_id"]))
@@ -135,7 +129,8 @@ async def read_group(
     name = format_group(group)
     samples = await newest_samples(store, decisions.environment_id, {group: times.last_seen_ns})
     regressed = await _find_regressions(store, decisions, [name])
-    return describe_group_details(
+    return await asyncio.to_thread(
+        describe_group_details,
         name,
         counted[0] if counted else {},
         times,
@@ -171,6 +166,31 @@ async def find_known_groups(
 def shown_status(status: GroupStatus, regressed_at: datetime | None) -> Status:
     """Return the status that people see: a resolved group that has regressed is open."""
     return "open" if status.status == "resolved" and regressed_at is not None else status.status
+
+
+def _describe_page(
+    decisions: Decisions,
+    page: Sequence[Mapping[str, Any]],
+    times: Mapping[int, GroupTimes],
+    samples: Mapping[int, Mapping[str, Any]],
+    regressed: Mapping[str, datetime],
+) -> Sequence[ExceptionGroupDocument]:
+    documents = []
+    for row in page:
+        group, last_seen = row["group_id"], row["last_seen_ns"]
+        name = format_group(group)
+        documents.append(
+            describe_group(
+                name,
+                row,
+                times.get(group, GroupTimes(last_seen, last_seen)),
+                samples.get(group, {}),
+                decisions.statuses.get(name, OPEN),
+                regressed.get(name),
+                decisions.deployed,
+            )
+        )
+    return documents
 
 
 def _select_groups(
@@ -212,17 +232,14 @@ async def _find_regressions(
     if not resolved:
         return {}
     earliest = min(resolved.values())
-    bounds = {_microseconds(each.deployed_at) for each in decisions.deployed if each.deployed_at > earliest}
+    bounds = {_microseconds(at) for at in decisions.deployed.times if at > earliest}
     after_us = {int(group, 16): _microseconds(at) for group, at in resolved.items()}
-    seen: dict[str, list[Seen]] = {}
-    for found in await releases_after(store, decisions.environment_id, after_us, sorted(bounds)):
-        exception = Seen(found.service, found.version, from_nanoseconds(found.first_ns))
-        seen.setdefault(format_group(found.group), []).append(exception)
-    regressions = {
-        group: find_regression(resolved[group], decisions.deployed, exceptions)
-        for group, exceptions in seen.items()
-    }
-    return {group: at for group, at in regressions.items() if at is not None}
+    found = await releases_after(store, decisions.environment_id, after_us, sorted(bounds))
+    seen = [
+        (format_group(each.group), Seen(each.service, each.version, from_nanoseconds(each.first_ns)))
+        for each in found
+    ]
+    return await asyncio.to_thread(find_regressions, resolved, decisions.deployed, seen)
 
 
 def _microseconds(moment: datetime) -> int:

@@ -7,14 +7,16 @@ releases of the exceptions are compared with the one that was live when the grou
   the one that was live at its time.
 - A release is newer if its first deployment was later. Exceptions of the same release, and of older ones (after a
   rollback too), only count.
+- The clock of a sender may be ahead: an exception occurred when it was received, at the latest, so one that was
+  received before the group was resolved is no regression.
 - If no deployment was recorded when the group was resolved, every later exception is a regression.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from control_domain.telemetry.releases import Deployed, releases_of
+from control_domain.telemetry.releases import Deployments
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,30 +29,34 @@ class Seen:
     at: datetime
 
 
-def find_regression(
-    resolved_at: datetime, deployments: Sequence[Deployed], seen: Iterable[Seen]
-) -> datetime | None:
-    """Return when a group that was resolved regressed first, or None. `deployments`: those of its environment, oldest
-    first."""
-    by_service: dict[str, list[Seen]] = {}
-    for each in seen:
-        if each.at > resolved_at:
-            by_service.setdefault(each.service, []).append(each)
-    found: list[datetime] = []
+def find_regressions(
+    resolved: Mapping[str, datetime], deployments: Deployments, seen: Iterable[tuple[str, Seen]]
+) -> Mapping[str, datetime]:
+    """Return when each group that was resolved regressed first; groups that have not are left out.
+
+    `resolved`: when each group was resolved. `seen`: exceptions with their groups. With thousands of deployments and
+    services this takes seconds.
+    """
+    by_service: dict[str, list[tuple[str, Seen]]] = {}
+    for group, each in seen:
+        if each.at > resolved[group]:
+            service = each.service if each.service in deployments.services else ""
+            by_service.setdefault(service, []).append((group, each))
+    found: dict[str, datetime] = {}
     for service, of_service in by_service.items():
-        releases = releases_of(deployments, (service,))
-        resolved_rank = releases.rank_at(resolved_at)
-        for each in of_service:
+        releases = deployments.releases_of((service,))
+        for group, each in of_service:
+            resolved_rank = releases.rank_at(resolved[group])
             rank = releases.rank_of(each.version) if each.version else None
             if rank is None:
                 rank = releases.rank_at(each.at)
             if resolved_rank is None or (rank is not None and rank > resolved_rank):
-                found.append(each.at)
-    return min(found, default=None)
+                found[group] = min(each.at, found.get(group, each.at))
+    return found
 
 
-def can_have_regressed(resolved_at: datetime, deployments: Sequence[Deployed]) -> bool:
+def can_have_regressed(resolved_at: datetime, deployments: Deployments) -> bool:
     """Return False if no exception can be a regression: all services were deployed before the group was resolved, and
     none since."""
-    is_known = any(each.service is None and each.deployed_at <= resolved_at for each in deployments)
-    return not is_known or any(each.deployed_at > resolved_at for each in deployments)
+    first = deployments.first_of_all
+    return first is None or first > resolved_at or deployments.times[-1] > resolved_at
