@@ -1,5 +1,6 @@
 """Telemetry events, log records and services of an environment."""
 
+from datetime import timedelta
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -129,7 +130,9 @@ async def list_services(
     The rate, the errors and the latency of their requests in the time range, by default the last hour, in the order of
     their names.
     """
-    pages = read_range_pages(at, page, f"services of {at.found.environment.public_id}", (str,), HOUR)
+    # The range is what rates are computed from: it ends now.
+    name = f"services of {at.found.environment.public_id}"
+    pages = read_range_pages(at, page, name, (str,), HOUR, ahead=timedelta(0))
     after = None if pages.after is None else str(pages.after[0])
     store, environment = at.column_store, at.found.environment.public_id
     figures = await read_store(

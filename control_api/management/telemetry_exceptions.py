@@ -48,6 +48,7 @@ from control_domain.telemetry.exceptions import (
     require_group,
 )
 from control_domain.telemetry.statuses import Status
+from control_domain.telemetry.time_ranges import CLOCK_AHEAD
 from pipeline_contracts.errors import Conflict
 
 operations = OperationRouter("Telemetry")
@@ -117,7 +118,7 @@ async def read_exception(at: _Read, asked: Annotated[RangeQuery, query(RangeQuer
     With the stack of its last exception; counted in the time range, by default the last day.
     """
     group = parse_group(at.text("group"))
-    within = asked.read(DAY, at.now)
+    within = asked.read(DAY, at.now, ahead=CLOCK_AHEAD)
     decisions = await read_decisions(at.session, at.account, at.found.environment)
     store = at.column_store
     return await read_store(at, lambda: read_group(store, decisions, group, within))

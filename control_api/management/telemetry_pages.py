@@ -13,7 +13,7 @@ from control_api.limits.report_queue import run_queued_report
 from control_api.operations.access import At
 from control_api.operations.pages import PageOf, PageQuery, SortedPages, read_sorted_pages
 from control_domain.telemetry.range_cursors import Part, RangeCursor, read_range_cursor, write_range_cursor
-from control_domain.telemetry.time_ranges import DURATION, MAX_RANGE, read_range
+from control_domain.telemetry.time_ranges import CLOCK_AHEAD, DURATION, MAX_RANGE, read_range
 from pipeline_contracts.errors import StorageUnavailable, Unavailable
 
 T = TypeVar("T")
@@ -42,7 +42,13 @@ Since = Annotated[
 ]
 _Moment = Annotated[datetime, Meta(tz=True, extra={"rule": _ZONED})]
 From = Annotated[_Moment | None, Meta(description="When the time range begins, in RFC 3339.")]
-To = Annotated[_Moment | None, Meta(description="When the time range ends; now unless it is given.")]
+To = Annotated[
+    _Moment | None,
+    Meta(
+        description="When the time range ends; now unless it is given. Lists that end now also show what is up to "
+        f"{CLOCK_AHEAD // timedelta(minutes=1)} minutes ahead, as the clock of a sender may be."
+    ),
+]
 
 
 class RangeQuery(msgspec.Struct, kw_only=True):
@@ -52,9 +58,10 @@ class RangeQuery(msgspec.Struct, kw_only=True):
     from_: From = msgspec.field(default=None, name="from")
     to: To = None
 
-    def read(self, default: timedelta, now: datetime) -> TimeRange:
-        """Return the range; without any parameter, the last `default`. Raises `InvalidInput`."""
-        return read_range(self.since, self.from_, self.to, default, now)
+    def read(self, default: timedelta, now: datetime, *, ahead: timedelta = timedelta(0)) -> TimeRange:
+        """Return the range; without any parameter, the last `default`. One that ends now is `ahead` longer. Raises
+        `InvalidInput`."""
+        return read_range(self.since, self.from_, self.to, default, now, ahead=ahead)
 
 
 class RangePageQuery(PageQuery, kw_only=True):
@@ -82,11 +89,17 @@ class RangePages(Generic[D]):
 
 
 def read_range_pages(
-    at: At[Any], query: RangePageQuery, name: str, kinds: Sequence[type[Part]], default: timedelta
+    at: At[Any],
+    query: RangePageQuery,
+    name: str,
+    kinds: Sequence[type[Part]],
+    default: timedelta,
+    *,
+    ahead: timedelta = CLOCK_AHEAD,
 ) -> RangePages[Any]:
     """Return the page that a query asks for, by default of the last `default`. `kinds` are the types of the parts of a
-    key. Raises `InvalidInput`."""
-    within = read_range(query.since, query.from_, query.to, default, at.now)
+    key. A range that ends now is `ahead` longer. Raises `InvalidInput`."""
+    within = read_range(query.since, query.from_, query.to, default, at.now, ahead=ahead)
     pages = read_sorted_pages(at, query, name)
     if pages.after is None:
         return RangePages(within, query.limit, None, pages)

@@ -10,6 +10,8 @@ from pipeline_contracts.times import format_time
 
 MAX_RANGE = timedelta(days=90)
 """As long as telemetry is kept by default."""
+CLOCK_AHEAD = timedelta(minutes=10)
+"""How far lists look into the future: the clock of a sender may be ahead."""
 # The column store counts seconds from 1970 on; lists of traces look at the day before the range too.
 _EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)
 DURATION = "[1-9][0-9]{0,5}[smhdw]"
@@ -29,11 +31,18 @@ def read_duration(text: str) -> timedelta | None:
 
 
 def read_range(
-    since: str | None, start: datetime | None, end: datetime | None, default: timedelta, now: datetime
+    since: str | None,
+    start: datetime | None,
+    end: datetime | None,
+    default: timedelta,
+    now: datetime,
+    *,
+    ahead: timedelta = timedelta(0),
 ) -> TimeRange:
     """Return the range of a read: the last `since`, or from `start` (`from`) up to `end` (`to`).
 
-    `end` is now, and `start` is `default` before `end`, unless they are given. Raises `InvalidInput`.
+    `end` is now, and `start` is `default` before `end`, unless they are given. A range that ends now is `ahead` longer.
+    Raises `InvalidInput`.
     """
     if since is not None:
         if start is not None or end is not None:
@@ -43,17 +52,18 @@ def read_range(
             raise _invalid("since", "must be a duration like 15m, 1h or 7d")
         if length > MAX_RANGE:
             raise _invalid("since", _TOO_LONG)
-        return _range(now - length, now)
+        return _range(now - length, now + ahead)
     for field, moment in (("from", start), ("to", end)):
         if moment is not None and not _EARLIEST <= moment <= now + MAX_RANGE:
             raise _invalid(field, "is too far from now")
+    past_end = end or now + ahead
     end = end or now
     start = start or max(end - default, _EARLIEST)
     if start >= end:
         raise _invalid("from", "must be before to, which is now unless it is given")
     if end - start > MAX_RANGE:
         raise _invalid("from", _TOO_LONG)
-    return _range(start, end)
+    return _range(start, past_end)
 
 
 def read_step(step: str | None, within: TimeRange) -> int:

@@ -429,6 +429,45 @@ async def test_a_resolved_group_regresses_in_a_newer_release_alone(telemetry: Te
         assert (again.data["status"], again.data["regressed_at"]) == ("resolved", None)
 
 
+async def test_what_a_clock_that_is_ahead_has_sent_is_listed(telemetry: Telemetry) -> None:
+    """Lists that end now look a few minutes ahead; a rate is of the time up to now."""
+    at = ago(minutes=-5)
+    await telemetry.insert(
+        EVENTS,
+        [event(timestamp=t) for t in (at, ago(minutes=5))]
+        + [event("exception", title="broken", timestamp=at)],
+    )
+    await telemetry.insert(RECORDS, [record(Body="hello", Timestamp=at)])
+    await telemetry.insert(SPANS, [span(1, Timestamp=at)])
+    for path, count in (("events", 3), ("logs?since=5m", 1), ("traces", 1), ("exceptions?since=90d", 1)):
+        assert len(await telemetry.read(path)) == count, path
+    (group,) = await telemetry.read("exceptions")
+    assert (await telemetry.read(f"exceptions/{group['id']}"))["count"] == 1
+    assert len(await telemetry.read(f"exceptions/{group['id']}/events")) == 1
+    (shop,) = await telemetry.read("services")
+    assert (shop["requests"], shop["rate"]) == (1, 1 / 3600)
+
+
+async def test_a_clock_that_is_ahead_makes_no_regression(telemetry: Telemetry) -> None:
+    """An exception that was received before its group was resolved is no regression, whenever it says it occurred."""
+    ahead = event("exception", title="broken", timestamp=ago(minutes=-50))
+    await telemetry.insert(EVENTS, [ahead])
+    (group,) = await telemetry.read(f"exceptions?from={ago(days=1).replace('+00:00', 'Z')}&to={_soon()}")
+    path = f"{telemetry.path}/exceptions/{group['id']}"
+    resolved = await telemetry.api.call("PATCH", path, {"status": "resolved"})
+    assert resolved.data["status"] == "resolved"
+    assert (await telemetry.read(f"exceptions/{group['id']}"))["status"] == "resolved"
+    received = datetime.now(UTC) + timedelta(milliseconds=2)
+    await telemetry.insert(EVENTS, [{**ahead, "received_at": received.isoformat(), "log_offset": 1}])
+    found = await telemetry.read(f"exceptions/{group['id']}")
+    assert found["status"] == "open"
+    assert datetime.fromisoformat(found["regressed_at"]) <= received
+
+
+def _soon() -> str:
+    return ago(hours=-2).replace("+00:00", "Z")
+
+
 async def test_status_and_assignee_of_a_group(telemetry: Telemetry) -> None:
     """`ETag` is of both; a group that is open and nobody's has no row; each change has an audit entry."""
     group = await send_everything(telemetry)
