@@ -37,3 +37,8 @@ class NoSuchName(CommandFailed):
 
 class InstallationUnreachable(CommandFailed):
     """The installation does not respond: transient, a retry may succeed."""
+
+    def __init__(self, message: str, *, may_have_effect: bool = False) -> None:
+        super().__init__(message)
+        self.may_have_effect = may_have_effect
+        """True if the installation may have done what was asked, as the request was sent."""

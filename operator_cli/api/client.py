@@ -94,8 +94,8 @@ class Api:
         return self._lists[path]
 
     def post(self, *path: Segment, body: Mapping[str, Any] | None = None) -> Any:
-        """Return the `data` of the answer to a POST. It takes effect once, also if it is repeated after the
-        connection broke."""
+        """Return the `data` of the answer to a POST. It takes effect once: with a token it is repeated after the
+        connection broke, and the installation knows the repetition by its key."""
         return self.request("POST", *path, body=body).data
 
     def put(self, *path: Segment, body: Mapping[str, Any] | None = None) -> Any:
@@ -198,10 +198,11 @@ class Api:
 
     def _send(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> Response:
         """Send a request, once again if the connection broke and a repetition does no harm."""
-        if method not in _REPEATABLE:
+        # The installation keeps the answers to a POST by its key and token.
+        may_repeat = method in _REPEATABLE and (method != "POST" or self.target.token is not None)
+        if not may_repeat:
             # A kept connection may just be closing.
             self._connection.close()
-        may_repeat = method in _REPEATABLE
         while True:
             try:
                 return self._connection.request(method, target, headers, body)
@@ -240,7 +241,8 @@ class Api:
         )
 
     def _unreachable(self, method: str, error: ConnectionFailed) -> InstallationUnreachable:
-        return InstallationUnreachable(describe_failure(self.target, method, error))
+        message = describe_failure(self.target, method, error)
+        return InstallationUnreachable(message, may_have_effect=error.was_sent and method != "GET")
 
 
 def describe_failure(target: Target, method: str, error: ConnectionFailed) -> str:

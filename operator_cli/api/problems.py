@@ -49,7 +49,8 @@ def refusal(target: Target, response: Response) -> CommandFailed:
     if not isinstance(document, dict) or not isinstance(document.get("detail", ""), str):
         if status in (502, 503, 504):
             return InstallationUnreachable(
-                f"{target.base_url} answered {status}: it is not available now. Try again."
+                f"{target.base_url} answered {status}: it is not available now. Try again.",
+                may_have_effect=True,
             )
         return CommandFailed(
             f"{target.base_url} answered {status}, but not as Pharos does. Check the URL of the installation."

@@ -11,7 +11,7 @@ from operator_cli.api.profiles import Profile, Profiles, check_profile_name, rea
 from operator_cli.api.target import PROFILE_VARIABLE, Target, check_token, has_local_installation
 from operator_cli.arguments import complete
 from operator_cli.credentials import DEFAULT_DATA, check_url
-from operator_cli.errors import CommandFailed, NotLoggedIn, UsageError
+from operator_cli.errors import CommandFailed, InstallationUnreachable, NotLoggedIn, UsageError
 from operator_cli.messages import qualify_commands
 
 _MAX_SECRET_BYTES = 4096
@@ -47,9 +47,11 @@ def _log_in(arguments: argparse.Namespace) -> int:
     if arguments.name is not None and not arguments.invitation:
         raise UsageError("--name is for --invitation: a token has the name of its person already.")
     _warn_about_plain_http(url)
-    token = _join(url, arguments.name) if arguments.invitation else _read_secret("Token")
-    profile = _check(Profile(name, url, token))
-    write_profiles(read_profiles().with_profile(profile))
+    if arguments.invitation:
+        profile = _join(name, url, arguments.name)
+    else:
+        profile = _check(Profile(name, url, _read_secret("Token")))
+        _store(profile)
     account = "" if profile.account is None else f" to the account {profile.account}"
     print(f"Logged in{account} at {url.removesuffix('/api')}. The profile {name} is now the current one.")
     if has_local_installation():
@@ -106,9 +108,38 @@ def _read_secret(label: str) -> str:
     return check_token(text, source)
 
 
-def _join(url: str, name: str | None) -> str:
-    """Return the token of somebody who joins with an invitation. Asks for the invitation, and for the name if it is
-    needed and missing. Raises `CommandFailed`."""
+def _join(profile_name: str, url: str, name: str | None) -> Profile:
+    """Return the stored profile of somebody who joins with an invitation. Raises `CommandFailed`.
+
+    An invitation works once and its token is shown once, so the token has to be kept whatever fails afterwards.
+    """
+    write_profiles(read_profiles())
+    profile = Profile(profile_name, url, _get_token(url, name))
+    try:
+        _store(profile)
+    except CommandFailed as error:
+        raise CommandFailed(
+            f"{error}\nYou have joined. Keep your token, which is shown only now: {profile.token}\n"
+            "`pharos login URL` stores it."
+        ) from None
+    try:
+        profile = _check(profile)
+    except CommandFailed as error:
+        message = f"pharos: The token is stored, but not checked yet: {error} `pharos whoami` checks it."
+        print(qualify_commands(message), file=sys.stderr)
+        return profile
+    _store(profile)
+    return profile
+
+
+def _store(profile: Profile) -> None:
+    """Store the profile as the current one. Raises `CommandFailed`."""
+    write_profiles(read_profiles().with_profile(profile))
+
+
+def _get_token(url: str, name: str | None) -> str:
+    """Return the token of a new member. Asks for the invitation, and for the name if it is needed and missing. Raises
+    `CommandFailed`."""
     secret = _read_secret("Invitation")
     try:
         return _accept_invitation(url, secret, name)
@@ -127,8 +158,17 @@ def _accept_invitation(url: str, secret: str, name: str | None) -> str:
     """Return the token of a new member. Raises `CommandFailed`."""
     target = Target(url, None, "the invitation", "Ask the person who invited you for a new one.")
     body = {"invitation": secret} | ({} if name is None else {"name": name})
-    with Api(target) as api:
-        data: dict[str, Any] = api.post("invitations", "accept", body=body)
+    try:
+        with Api(target) as api:
+            data: dict[str, Any] = api.post("invitations", "accept", body=body)
+    except InstallationUnreachable as error:
+        if not error.may_have_effect:
+            raise
+        raise InstallationUnreachable(
+            f"{error} You may have joined already, without a token: try again, and if the invitation is refused then, "
+            "ask to be removed (`pharos person remove`) and invited again.",
+            may_have_effect=True,
+        ) from None
     return check_token(str(data["api_token"]), "the token of the answer")
 
 

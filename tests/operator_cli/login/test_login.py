@@ -1,5 +1,7 @@
 """`pharos login`, `logout`, `whoami` and `profile` against a server that knows one token."""
 
+import argparse
+import io
 import json
 import os
 import pty
@@ -9,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from operator_cli.api.profiles import Profiles
+from operator_cli.errors import CommandFailed
+from operator_cli.login import login
 from tests.support import fork_server
 from tests.support.commands import CLEAN_ENVIRONMENT, RunCommand, command_runner
-from tests.support.fake_api import Answer, FakeApi, problem, running_fake_api
+from tests.support.fake_api import NO_ANSWER, Answer, FakeApi, problem, running_fake_api
 from tests.support.platform_process import PHAROS
 
 TOKEN = "phr_pat_secret"
@@ -139,6 +144,68 @@ def test_an_invitation_is_exchanged_for_a_token(server: FakeApi, command: RunCom
     assert accepted.body == {"invitation": "phr_inv_x", "name": "Ada"}
     assert "authorization" not in accepted.headers
     assert checked.headers["authorization"] == "Bearer phr_pat_new"
+
+
+_ACCEPT = "/api/v1/invitations/accept"
+_JOINING = ("--invitation", "--name", "Ada", "--profile", "acme")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [("{", "profiles.json is damaged"), (None, "profiles.json cannot be written: Not a directory")],
+)
+def test_an_invitation_is_not_used_up_if_its_token_cannot_be_kept(
+    server: FakeApi, command: RunCommand, tmp_path: Path, config: str | None, message: str
+) -> None:
+    if config is None:
+        (tmp_path / "config").write_text("")
+    else:
+        (tmp_path / "config" / "pharos").mkdir(parents=True)
+        (tmp_path / "config" / "pharos" / "profiles.json").write_text(config)
+    done = command("login", server.url, *_JOINING, stdin="phr_inv_x")
+    assert (done.returncode, server.requests) == (1, [])
+    assert message in done.stderr
+
+
+def test_the_token_of_an_invitation_is_stored_before_it_is_checked(
+    server: FakeApi, command: RunCommand, tmp_path: Path
+) -> None:
+    server.by_path[_ACCEPT] = Answer(201, {"data": {"api_token": "phr_pat_new"}})
+    server.by_path["/api/v1/account"] = problem(503, "unavailable", "Away.")
+    done = command("login", server.url, *_JOINING, stdin="phr_inv_x")
+    assert (done.returncode, _stored(tmp_path)) == (0, {"acme": "phr_pat_new"})
+    assert (
+        done.stderr == "pharos: The token is stored, but not checked yet: Away. `pharos whoami` checks it.\n"
+    )
+    assert done.stdout.startswith("Logged in at http://")
+
+
+def test_the_token_of_an_invitation_is_shown_if_it_cannot_be_stored(
+    server: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"phr_inv_x")))
+    server.by_path[_ACCEPT] = Answer(201, {"data": {"api_token": "phr_pat_new"}})
+
+    def write(profiles: Profiles) -> None:
+        if profiles.by_name:
+            raise CommandFailed("profiles.json cannot be written: No space left on device.")
+
+    monkeypatch.setattr(login, "write_profiles", write)
+    arguments = argparse.Namespace(url=server.url, profile="acme", name="Ada", invitation=True)
+    with pytest.raises(CommandFailed, match="No space left on device.\nYou have joined.*: phr_pat_new"):
+        login._log_in(arguments)
+
+
+@pytest.mark.parametrize("answer", [NO_ANSWER, Answer(504, b"", {"Content-Type": "text/html"})])
+def test_whoever_may_have_joined_already_is_told(
+    server: FakeApi, command: RunCommand, answer: Answer
+) -> None:
+    """A repetition would be refused, as the invitation is used up."""
+    server.by_path[_ACCEPT] = answer
+    done = command("login", server.url, *_JOINING, stdin="phr_inv_x")
+    assert (done.returncode, len(server.requests)) == (1, 1)
+    assert "You may have joined already, without a token" in done.stderr
 
 
 def test_several_profiles(server: FakeApi, command: RunCommand, tmp_path: Path) -> None:
