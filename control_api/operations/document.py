@@ -4,6 +4,7 @@ import inspect
 import re
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
 from functools import cache
 from http import HTTPStatus
 from typing import Any
@@ -36,14 +37,19 @@ _PATH_PARAMETERS: Mapping[str, tuple[str, str]] = {
 }
 """Type and description of the parameters in paths; others are integers with the name of their object."""
 
-_RIGHTS: Mapping[Any, str] = {
-    Right.READ: "Needs a role in the project.",
-    Right.DEPLOY: "Needs the role deployer or maintainer in the project.",
-    Right.DECIDE: "Needs the role maintainer in the project.",
-    Right.MANAGE: "Needs the role maintainer in the project.",
-    AccountRight.READ: "",
-    AccountRight.MANAGE: "Only for owners and admins of the account.",
-    AccountRight.OWN: "Only for owners of the account.",
+# By type first: members of both enumerations are numbers, and equal if these are.
+_RIGHTS: Mapping[type[IntEnum], Mapping[IntEnum, str]] = {
+    Right: {
+        Right.READ: "Needs a role in the project.",
+        Right.DEPLOY: "Needs the role deployer or maintainer in the project.",
+        Right.DECIDE: "Needs the role maintainer in the project.",
+        Right.MANAGE: "Needs the role maintainer in the project.",
+    },
+    AccountRight: {
+        AccountRight.READ: "",
+        AccountRight.MANAGE: "Only for owners and admins of the account.",
+        AccountRight.OWN: "Only for owners of the account.",
+    },
 }
 
 
@@ -141,7 +147,7 @@ def _tidy(schema: Any) -> Any:
 def _describe(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     summary, _, rest = inspect.cleandoc(operation.handler.__doc__ or "").partition("\n")
     access = operation.access
-    needed = "" if access is None else _RIGHTS[access.right]
+    needed = "" if access is None else _RIGHTS[type(access.right)][access.right]
     description = "\n\n".join(part for part in (rest.strip(), needed) if part)
     described: dict[str, Any] = {
         "operationId": operation.id,

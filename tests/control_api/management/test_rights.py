@@ -129,3 +129,27 @@ async def test_the_caller_is_checked_again_after_the_body(shared_api: Api) -> No
                 assert refused.problem == (401, "invalid-credential"), (method, path)
             elif path != "/v1/tokens":
                 assert refused.problem in ((403, "not-allowed"), (403, "deploy-not-allowed")), (method, path)
+
+
+def test_the_reference_names_who_may_do_it() -> None:
+    paths = load_document()["paths"]
+    words = {
+        Right.READ: "Needs a role in the project.",
+        Right.DEPLOY: "Needs the role deployer or maintainer",
+        Right.DECIDE: "Needs the role maintainer",
+        Right.MANAGE: "Needs the role maintainer",
+    }
+    account_words = {
+        AccountRight.READ: "",
+        AccountRight.MANAGE: "Only for owners and admins",
+        AccountRight.OWN: "Only for owners of the account",
+    }
+    for operation in OPERATIONS:
+        description = paths[operation.path][operation.method.lower()].get("description", "")
+        if operation.access is None:
+            continue
+        right = operation.access.right
+        expected = words[right] if isinstance(right, Right) else account_words[AccountRight(right)]
+        assert expected in description, (operation.id, description)
+        if isinstance(right, Right):
+            assert "Only for owners" not in description, operation.id
