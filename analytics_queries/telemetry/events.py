@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from analytics_queries.telemetry.limited_sql import read_limited_sql
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
 from analytics_queries.telemetry.time_range import TimeRange, microseconds_from
 from storage_backends.column_store.interface import ColumnStore
 
@@ -67,7 +67,7 @@ async def newest_events(
             "longest_json": LONGEST_JSON,
             "limit": limit - len(found),
         }
-        found += (await store.query(_SQL, parameters)).records()
+        found += (await query_limited(store, _SQL, parameters)).records()
         if len(found) >= limit:
             break
     return found

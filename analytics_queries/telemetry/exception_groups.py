@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from analytics_queries.telemetry.limited_sql import read_limited_statements
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
 from analytics_queries.telemetry.time_range import TimeRange
 from storage_backends.column_store.interface import ColumnStore
 
@@ -72,7 +72,7 @@ async def seen_groups(
         "after_group": after.group if after else 0,
         "limit": limit,
     }
-    return (await store.query(_SQL["page"], parameters)).records()
+    return (await query_limited(store, _SQL["page"], parameters)).records()
 
 
 async def group_times(
@@ -83,7 +83,7 @@ async def group_times(
     if not groups:
         return {}
     parameters = {"environment": environment_id, "groups": list(groups)}
-    rows = (await store.query(_SQL["times"], parameters)).rows
+    rows = (await query_limited(store, _SQL["times"], parameters)).rows
     return {group: GroupTimes(first, last) for group, first, last in rows}
 
 
@@ -99,7 +99,9 @@ async def newest_samples(
         "groups": list(last_seen),
         "times_ns": list(last_seen.values()),
     }
-    return {row["group_id"]: row for row in (await store.query(_SQL["samples"], parameters)).records()}
+    return {
+        row["group_id"]: row for row in (await query_limited(store, _SQL["samples"], parameters)).records()
+    }
 
 
 async def releases_after(
@@ -119,4 +121,4 @@ async def releases_after(
         "group_limit": _MAX_RELEASES_OF_GROUP,
         "limit": _MAX_RELEASES,
     }
-    return [SeenRelease(*row) for row in (await store.query(_SQL["releases"], parameters)).rows]
+    return [SeenRelease(*row) for row in (await query_limited(store, _SQL["releases"], parameters)).rows]

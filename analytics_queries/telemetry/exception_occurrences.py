@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from analytics_queries.telemetry.limited_sql import read_limited_sql
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
 from analytics_queries.telemetry.time_range import TimeRange
 from storage_backends.column_store.interface import ColumnStore
 
@@ -43,7 +43,7 @@ async def newest_occurrences(
             "after_source": after.source if after else "",
             "limit": limit - len(found),
         }
-        found += (await store.query(_SQL, parameters)).records()
+        found += (await query_limited(store, _SQL, parameters)).records()
         if len(found) >= limit:
             break
     return found

@@ -1,12 +1,22 @@
-"""Loads SQL of reads that anybody with an API token may ask for: with limits for time and memory."""
+"""Reads that anybody with an API token may ask for: their queries have limits for time and memory, and those of one
+request a deadline together."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
+from time import monotonic
+from typing import Any
 
+from pipeline_contracts.errors import StorageUnavailable
+from storage_backends.column_store.interface import ColumnStore, QueryResult
 from storage_backends.sql_files import read_sql, read_statements
 
+_MAX_SECONDS = 20
 # The embedded engine runs in the process that accepts telemetry.
-LIMITS = "\nSETTINGS max_execution_time = 20, max_memory_usage = 1073741824, max_threads = 2"
+_SETTINGS = "max_memory_usage = 1073741824, max_threads = 2"
+LIMITS = f"\nSETTINGS max_execution_time = {_MAX_SECONDS}, {_SETTINGS}"
+_deadline: ContextVar[float | None] = ContextVar("deadline of the queries of a request", default=None)
 
 
 def read_limited_sql(module_file: str | Path) -> str:
@@ -18,3 +28,27 @@ def read_limited_sql(module_file: str | Path) -> str:
 def read_limited_statements(module_file: str | Path) -> Mapping[str, str]:
     """Return the statements of the module's `.sql` file by name, each with the limits."""
     return {name: text + LIMITS for name, text in read_statements(module_file).items()}
+
+
+@contextlib.contextmanager
+def share_time(seconds: float) -> Iterator[None]:
+    """Give the queries that `query_limited` runs in this block so much time together."""
+    token = _deadline.set(monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+async def query_limited(store: ColumnStore, sql: str, parameters: Mapping[str, Any]) -> QueryResult:
+    """Run a query whose text ends with `LIMITS`, within what is left of the shared time.
+
+    Raises `StorageUnavailable`, also if no time is left.
+    """
+    deadline = _deadline.get()
+    if deadline is not None:
+        seconds = min(_MAX_SECONDS, int(deadline - monotonic()))
+        if seconds < 1:
+            raise StorageUnavailable("The queries of this request have taken all of their time.")
+        sql = f"{sql.removesuffix(LIMITS)}\nSETTINGS max_execution_time = {seconds}, {_SETTINGS}"
+    return await store.query(sql, parameters)

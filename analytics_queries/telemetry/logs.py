@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from analytics_queries.telemetry.events import LONGEST_JSON, LONGEST_TEXT
-from analytics_queries.telemetry.limited_sql import read_limited_statements
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
 from analytics_queries.telemetry.time_range import TimeRange, microseconds_from
 from storage_backends.column_store.interface import ColumnStore
 
@@ -82,7 +82,7 @@ async def newest_logs(
         "longest_json": LONGEST_JSON,
         "rows": wanted,
     }
-    rows = (await store.query(_SQL["page"], parameters)).records()[after.shown :]
+    rows = (await query_limited(store, _SQL["page"], parameters)).records()[after.shown :]
     page = rows[:limit]
     return page, _page_key(page, after) if len(rows) > limit else None
 
@@ -101,7 +101,7 @@ async def _find_page_end(
             "rows": wanted,
             "rows_before": wanted - 1,
         }
-        rows = (await store.query(_SQL["page_end"], parameters)).rows
+        rows = (await query_limited(store, _SQL["page_end"], parameters)).rows
         if rows:
             return LogKey(rows[0][0], rows[0][1], rows[0][2], 0)
     return LogKey(within.start, 0, 0, 0)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from analytics_queries.telemetry.limited_sql import read_limited_sql
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
 from analytics_queries.telemetry.time_range import TimeRange
 from storage_backends.column_store.interface import ColumnStore
 
@@ -84,6 +84,6 @@ async def metric_names(
     return [
         NamedMetric(found, table, last_seen, unit, description, temporality == _DELTA, is_monotonic, services)
         for found, table, last_seen, unit, description, temporality, is_monotonic, services in (
-            await store.query(_SQL, parameters)
+            await query_limited(store, _SQL, parameters)
         ).rows
     ]

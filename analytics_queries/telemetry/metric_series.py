@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Literal
 
 from analytics_queries.telemetry.bucket_quantiles import bucket_quantile
-from analytics_queries.telemetry.limited_sql import LIMITS
+from analytics_queries.telemetry.limited_sql import LIMITS, query_limited
 from analytics_queries.telemetry.metric_names import MetricKind, NamedMetric
 from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange
 from storage_backends.column_store.interface import ColumnStore
@@ -111,7 +111,7 @@ async def _ask(
     group_by = parameters["group_by"]
     grouping = "by_attribute" if group_by not in ("", _SERVICE) else "by_service" if group_by else "ungrouped"
     sql = f"WITH points AS\n(\n{_SQL[source]}\n),\ngrouped_points AS\n(\n{_SQL[grouping]}\n)\n{_SQL[question]}{LIMITS}"
-    return (await store.query(sql, parameters)).records()
+    return (await query_limited(store, sql, parameters)).records()
 
 
 _Read = Callable[[dict[str, Any]], float | None]

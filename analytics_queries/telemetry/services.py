@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analytics_queries.telemetry.bucket_quantiles import duration_quantile
-from analytics_queries.telemetry.limited_sql import read_limited_sql
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
 from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange, from_nanoseconds, microseconds_from
 from storage_backends.column_store.interface import ColumnStore
 
@@ -50,7 +50,7 @@ async def service_figures(
     }
     return [
         _figures(service, requests, errors, durations)
-        for service, requests, errors, durations in (await store.query(_SQL, parameters)).rows
+        for service, requests, errors, durations in (await query_limited(store, _SQL, parameters)).rows
     ]
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from analytics_queries.telemetry.events import LONGEST_TEXT
-from analytics_queries.telemetry.limited_sql import read_limited_sql
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_sql(__file__)
@@ -27,4 +27,4 @@ async def trace_spans(
         "events": _MAX_EVENTS,
         "limit": limit,
     }
-    return (await store.query(_SQL, parameters)).records()
+    return (await query_limited(store, _SQL, parameters)).records()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from analytics_queries.telemetry.limited_sql import read_limited_statements
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
 from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange
 from storage_backends.column_store.interface import ColumnStore
 
@@ -47,14 +47,17 @@ async def newest_traces(
         within = TimeRange(within.start, min(within.end, after.started_ns + 1))
     found: list[dict[str, Any]] = []
     for window in within.newest_windows():
-        is_complete = False
-        while not is_complete and len(found) < limit:
+        wanted = limit - len(found)
+        rows = await _read_window(store, environment_id, within, window, filters, after, wanted)
+        page = await _without_earlier(store, environment_id, window, rows)
+        found += page
+        if len(page) < len(rows) == wanted:
+            # Few traces are so long that this is necessary. As many pages as they fill would be slower.
+            after = TraceKey(rows[-1]["started_ns"], rows[-1]["trace_id"])
             wanted = limit - len(found)
-            rows = await _read_window(store, environment_id, within, window, filters, after, wanted)
-            is_complete = len(rows) < wanted
-            if rows:
-                after = TraceKey(rows[-1]["started_ns"], rows[-1]["trace_id"])
-            found += await _without_earlier(store, environment_id, window, rows)
+            found += await _read_window(
+                store, environment_id, within, window, filters, after, wanted, without_earlier=True
+            )
         if len(found) >= limit:
             break
     return found
@@ -68,6 +71,8 @@ async def _read_window(
     filters: TraceFilter,
     after: TraceKey | None,
     limit: int,
+    *,
+    without_earlier: bool = False,
 ) -> list[dict[str, Any]]:
     begin_s = window.start // SECOND_NS
     parameters = {
@@ -77,6 +82,7 @@ async def _read_window(
         "end_s": -(-window.end // SECOND_NS),
         "end_ns": window.end,
         "from_ns": within.start,
+        "without_earlier": without_earlier,
         "has_filter": filters != TraceFilter(),
         **asdict(filters),
         "has_after": after is not None,
@@ -84,7 +90,7 @@ async def _read_window(
         "after_trace": after.trace_id if after is not None else "",
         "limit": limit,
     }
-    return (await store.query(_SQL["page"], parameters)).records()
+    return (await query_limited(store, _SQL["page"], parameters)).records()
 
 
 async def _without_earlier(
@@ -100,5 +106,5 @@ async def _without_earlier(
         "begin_s": window.start // SECOND_NS,
         "traces": doubtful,
     }
-    earlier = {row[0] for row in (await store.query(_SQL["started_before"], parameters)).rows}
+    earlier = {row[0] for row in (await query_limited(store, _SQL["started_before"], parameters)).rows}
     return [row for row in rows if row["trace_id"] not in earlier]

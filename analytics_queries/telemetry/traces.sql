@@ -2,7 +2,8 @@
 
 -- name: page
 -- Which traces have their first span of this window in it, the newest first, after this one? Their other spans are read up to
--- the last one of any of them, of a day at most. With a filter, one of the spans meets all of it.
+-- the last one of any of them, of a day at most. With a filter, one of the spans meets all of it. With `without_earlier`, traces
+-- are left out that began on the day before, as `started_before` finds them.
 WITH
     (
         SELECT toUnixTimestamp(max(End)) + 1
@@ -42,6 +43,19 @@ WHERE EnvironmentId = {environment:String}
 GROUP BY TraceId
 HAVING started_ns >= {from_ns:Int64} AND started_ns < {end_ns:Int64}
     AND (NOT {has_after:Bool} OR (started_ns, trace_id) < ({after_ns:Int64}, {after_trace:String}))
+    AND (NOT {without_earlier:Bool} OR begins_with_root OR trace_id NOT IN (
+        SELECT TraceId
+        FROM pharos.otel_traces_trace_id_ts
+        WHERE {without_earlier:Bool} AND EnvironmentId = {environment:String}
+            AND Start >= toDateTime({begin_s:UInt32} - 86400, 'UTC') AND Start < toDateTime({begin_s:UInt32}, 'UTC')
+            AND TraceId IN (
+                SELECT TraceId
+                FROM pharos.otel_traces
+                WHERE {without_earlier:Bool} AND EnvironmentId = {environment:String}
+                    AND toDate(Timestamp) >= toDate(begin) AND toDate(Timestamp) <= toDate(past_last)
+                    AND Timestamp >= begin AND Timestamp < past_last
+            )
+    ))
 ORDER BY started_ns DESC, trace_id DESC
 LIMIT {limit:UInt32};
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
+from analytics_queries.telemetry.limited_sql import share_time
 from control_api.limits.fair_queue import FairQueue, QueueFull, QueueLimits, QueueTimeout
 from pipeline_contracts.errors import TooManyRequests, Unavailable
 
@@ -19,6 +20,8 @@ _MAX_WAITING = 64
 _MAX_WAITING_PER_ACCOUNT = 16
 _MAX_WAIT_SECONDS = 10.0
 _RETRY_SECONDS = 5
+# For all limited queries of a report together: whoever waits for its slot waits for them.
+_QUERY_SECONDS = 25.0
 
 
 def report_limits(max_concurrent: int) -> QueueLimits:
@@ -37,7 +40,7 @@ DEFAULT_REPORT_LIMITS = report_limits(2)
 
 
 async def run_queued_report(request: Request, account_id: int, make: Callable[[], Awaitable[T]]) -> T:
-    """Wait for a slot of the account, then return the result of `make`.
+    """Wait for a slot of the account, then return the result of `make`, whose limited queries share one time limit.
 
     Raises `TooManyRequests`, `Unavailable`, the exceptions of `make`, and `ClientDisconnect` once the caller has
     disconnected. Then `make` is cancelled, and its slot is freed when `make` has ended: a query that runs in the column
@@ -82,7 +85,8 @@ async def _run_in_queue(queue: FairQueue, key: str, make: Callable[[], Awaitable
             retry_after=_RETRY_SECONDS,
         ) from error
     try:
-        return await make()
+        with share_time(_QUERY_SECONDS):
+            return await make()
     finally:
         queue.release(key)
 

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect
 
+from analytics_queries.telemetry import limited_sql
 from control_api.limits.fair_queue import FairQueue, QueueFull, QueueLimits, QueueTimeout
 from control_api.limits.report_queue import report_limits, run_queued_report
-from pipeline_contracts.errors import TooManyRequests, Unavailable
+from pipeline_contracts.errors import StorageUnavailable, TooManyRequests, Unavailable
 from storage_backends.column_store.chdb_embedded import _Handles
+from storage_backends.column_store.interface import QueryResult
 
 _LIMITS = QueueLimits(
     max_running=2, max_running_per_key=1, max_waiting=4, max_waiting_per_key=3, max_wait_seconds=60.0
@@ -157,6 +159,28 @@ async def test_report_is_returned_and_its_errors_are_raised() -> None:
     with pytest.raises(OSError, match="no disk"):
         await _ask(Caller(queue), 1, fail)
     assert (queue.running, queue.waiting) == (0, 0)
+
+
+async def test_limited_queries_of_a_report_share_25_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(limited_sql, "monotonic", lambda: now[0])
+    asked: list[str] = []
+
+    async def query(sql: str, parameters: Any = None) -> QueryResult:
+        asked.append(sql)
+        now[0] += 10.0
+        return QueryResult((), [])
+
+    store: Any = SimpleNamespace(query=query)
+
+    async def make() -> str:
+        while True:
+            await limited_sql.query_limited(store, limited_sql.LIMITS, {})
+
+    queue = FairQueue(report_limits(2))
+    with pytest.raises(StorageUnavailable):
+        await _ask(Caller(queue), 1, make)
+    assert (len(asked), queue.running) == (3, 0)
 
 
 async def test_disconnect_cancels_a_waiting_or_running_report() -> None:
