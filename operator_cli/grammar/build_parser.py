@@ -2,10 +2,11 @@
 
 import argparse
 import importlib
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from operator_cli.grammar.command_parser import CommandParser
-from operator_cli.grammar.commands import COMMANDS
+from operator_cli.grammar.commands import COMMANDS, suggest_command
 from operator_cli.grammar.overview import describe_commands
 
 
@@ -17,6 +18,9 @@ class _Overview(CommandParser):
 
     def format_usage(self) -> str:
         return "usage: pharos COMMAND … [--flags]\n"
+
+    def _suggest(self, value: str, _choices: Sequence[str]) -> str:
+        return suggest_command(value)
 
 
 class _ShowVersion(argparse.Action):

@@ -65,7 +65,7 @@ class CommandParser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         choices = [str(choice) for choice in action.choices]
-        suggestion = suggest(str(value), choices)
+        suggestion = self._suggest(str(value), choices)
         if isinstance(action, argparse._SubParsersAction) and action.metavar in _NOUNS:
             noun = _NOUNS[str(action.metavar)]
             listed = (
@@ -77,6 +77,10 @@ class CommandParser(argparse.ArgumentParser):
         raise argparse.ArgumentError(
             action, f"invalid choice: {str(value)!r} (choose from {', '.join(choices)}).{suggestion}"
         )
+
+    def _suggest(self, value: str, choices: Sequence[str]) -> str:
+        """Return the suggestion for a value that is not one of the choices."""
+        return suggest(value, choices)
 
     def _parse_intermixed(self, words: Sequence[str], unknown: Sequence[str]) -> argparse.Namespace | None:
         """Return the arguments if flags stand between the values of one argument (`set A=1 --quiet B=2`), which

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from operator_cli.errors import USAGE
+from operator_cli.suggestions import find_similar, join_suggestions, suggest
 
 
 class Command(NamedTuple):
@@ -19,6 +20,8 @@ class Command(NamedTuple):
     summary: str
     usage_status: int = USAGE
     """Exit status for wrong arguments and settings; another one where a command uses 2 for a result."""
+    is_noun: bool = False
+    """True if its name is a noun and nothing changes without a verb after it: it has a singular and a plural."""
 
 
 COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
@@ -27,57 +30,70 @@ COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
         "rollback": Command("deployments.deploy", "make the release before the live one live again"),
         "promote": Command("deployments.deploy", "deploy the release of one environment to a later one"),
         "ps": Command("environments.processes", "show what runs"),
-        "logs": Command("telemetry.logs", "show the log of a deployment, of processes, or log records"),
+        "logs": Command(
+            "telemetry.logs", "show the log of a deployment, of processes, or log records", is_noun=True
+        ),
         "open": Command("environments.open", "open an environment in a browser"),
-        "report": Command("sites.report", "show who visits a site"),
+        "report": Command("sites.report", "show who visits a site", is_noun=True),
         "login": Command("login.login", "log in to an installation, and store its URL and token"),
     },
     "projects and deployments": {
-        "project": Command("projects.project", "projects and who may deploy them"),
-        "environment": Command("environments.environment", "environments of a project, where it runs"),
-        "variables": Command("environments.variables", "variables of environments"),
-        "deployments": Command("deployments.deployments", "show the newest deployments"),
+        "project": Command("projects.project", "projects and who may deploy them", is_noun=True),
+        "environment": Command(
+            "environments.environment", "environments of a project, where it runs", is_noun=True
+        ),
+        "variables": Command("environments.variables", "variables of environments", is_noun=True),
+        "deployments": Command("deployments.deployments", "show the newest deployments", is_noun=True),
         "cancel": Command("deployments.deployments", "cancel a deployment"),
-        "approvals": Command("deployments.approvals", "show what waits for a second person"),
+        "approvals": Command("deployments.approvals", "show what waits for a second person", is_noun=True),
         "approve": Command("deployments.approvals", "approve what waits for a second person"),
         "reject": Command("deployments.approvals", "reject what waits for a second person"),
         "lock": Command("environments.environment", "block deployments to an environment"),
         "unlock": Command("environments.environment", "allow deployments to an environment again"),
-        "preview": Command("environments.preview", "environments of branches"),
-        "workflow": Command("projects.workflow", "how a project is built, released and run"),
+        "preview": Command("environments.preview", "environments of branches", is_noun=True),
+        "workflow": Command("projects.workflow", "how a project is built, released and run", is_noun=True),
         "config": Command(
-            "configuration.config", "plan and apply a project's configuration document", os.EX_USAGE
+            "configuration.config",
+            "plan and apply a project's configuration document",
+            os.EX_USAGE,
+            is_noun=True,
         ),
-        "repository": Command("repositories.repository", "Git repositories that projects are deployed from"),
-        "webhooks": Command("repositories.webhooks", "deliveries of Git hosts, and waiting pushes"),
+        "repository": Command(
+            "repositories.repository", "Git repositories that projects are deployed from", is_noun=True
+        ),
+        "webhooks": Command(
+            "repositories.webhooks", "deliveries of Git hosts, and waiting pushes", is_noun=True
+        ),
     },
     "monitoring": {
         "run": Command("monitors.run", "run a scheduled job, and report it to its heartbeat"),
-        "heartbeat": Command("monitors.heartbeat", "heartbeats of scheduled jobs"),
-        "heartbeats": Command("monitors.heartbeat", "show all heartbeats at a glance"),
-        "queue": Command("monitors.queue", "queues of jobs"),
-        "queues": Command("monitors.queue", "show all queues at a glance"),
+        "heartbeat": Command("monitors.heartbeat", "heartbeats of scheduled jobs", is_noun=True),
+        "heartbeats": Command("monitors.heartbeat", "show all heartbeats at a glance", is_noun=True),
+        "queue": Command("monitors.queue", "queues of jobs", is_noun=True),
+        "queues": Command("monitors.queue", "show all queues at a glance", is_noun=True),
         "tail": Command("telemetry.tail", "show the newest events"),
-        "traces": Command("telemetry.traces", "traces, with their spans as a tree"),
-        "issues": Command("telemetry.issues", "groups of exceptions, and what became of them"),
-        "services": Command("telemetry.services", "rate, errors and latency of services"),
-        "metrics": Command("telemetry.metrics", "metrics and their values"),
+        "traces": Command("telemetry.traces", "traces, with their spans as a tree", is_noun=True),
+        "issues": Command("telemetry.issues", "groups of exceptions, and what became of them", is_noun=True),
+        "services": Command("telemetry.services", "rate, errors and latency of services", is_noun=True),
+        "metrics": Command("telemetry.metrics", "metrics and their values", is_noun=True),
         "send": Command("ingest.send", "ship event files and access logs"),
-        "receipt": Command("ingest.receipt", "show what became of an ingest batch"),
-        "key": Command("ingest.keys", "ingest keys, with which applications send telemetry"),
+        "receipt": Command("ingest.receipt", "show what became of an ingest batch", is_noun=True),
+        "key": Command("ingest.keys", "ingest keys, with which applications send telemetry", is_noun=True),
     },
     "analytics": {
-        "site": Command("sites.site", "websites that are measured, and their goals"),
-        "sites": Command("sites.site", "show all sites at a glance"),
+        "site": Command("sites.site", "websites that are measured, and their goals", is_noun=True),
+        "sites": Command("sites.site", "show all sites at a glance", is_noun=True),
     },
     "account": {
         "logout": Command("login.login", "remove a stored token"),
         "whoami": Command("login.whoami", "show the installation, account and person of the next command"),
-        "profile": Command("login.profile", "stored installations"),
-        "account": Command("accounts.account", "your account, and all accounts of an installation"),
-        "person": Command("accounts.person", "people in the account, and their roles"),
-        "invitation": Command("accounts.invitation", "invitations of people to the account"),
-        "token": Command("accounts.token", "API tokens"),
+        "profile": Command("login.profile", "stored installations", is_noun=True),
+        "account": Command(
+            "accounts.account", "your account, and all accounts of an installation", is_noun=True
+        ),
+        "person": Command("accounts.person", "people in the account, and their roles", is_noun=True),
+        "invitation": Command("accounts.invitation", "invitations of people to the account", is_noun=True),
+        "token": Command("accounts.token", "API tokens", is_noun=True),
         "usage": Command("accounts.usage", "show what the account has and stores"),
         "audit": Command("accounts.audit", "show who changed what, when and from where"),
     },
@@ -89,8 +105,10 @@ COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
         "deployer": Command("processes.services", "run deployments on this machine"),
         "migrate": Command("processes.migrate", "bring Kafka, ClickHouse and the database to this version"),
         "query": Command("telemetry.query", "query the column store in SQL"),
-        "dead-letters": Command("ingest.dead_letters", "list or replay records that could not be stored"),
-        "settings": Command("settings", "list all PHAROS_* variables"),
+        "dead-letters": Command(
+            "ingest.dead_letters", "list or replay records that could not be stored", is_noun=True
+        ),
+        "settings": Command("settings", "list all PHAROS_* variables", is_noun=True),
     },
     "shells": {
         "completion": Command("grammar.completion_scripts", "print a completion script for your shell"),
@@ -106,11 +124,25 @@ COMPLETE: Final = "__complete"
 
 def find_command(word: str) -> str | None:
     """Return the command that a word means: its name, or the plural or singular of a noun; None for another word."""
-    return next((name for name in _spellings(word) if name in COMMANDS), None)
+    if word in COMMANDS:
+        return word
+    return next((name for name in _other_numbers(word) if name in COMMANDS and COMMANDS[name].is_noun), None)
 
 
-def _spellings(word: str) -> Iterator[str]:
-    yield word
+def suggest_command(word: str) -> str:
+    """Return ` Did you mean 'deploy'?` for commands that the unknown word may mean, as `suggest` does.
+
+    A verb with an `s` (`deploys`) never runs, because it may be meant as a list: nouns come first then.
+    """
+    verb = next((name for name in _other_numbers(word) if name in COMMANDS), None)
+    if verb is None:
+        return suggest(word, COMMANDS)
+    nouns = [name for name, command in COMMANDS.items() if command.is_noun]
+    return join_suggestions([*find_similar(word, nouns), verb])
+
+
+def _other_numbers(word: str) -> Iterator[str]:
+    """Yield the singulars and plurals of a word."""
     if word.endswith("ies"):
         yield word.removesuffix("ies") + "y"
     if word.endswith("s"):

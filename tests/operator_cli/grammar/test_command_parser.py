@@ -86,6 +86,32 @@ def test_nouns_have_singular_and_plural() -> None:
     assert find_command("heartbeats") == "heartbeats"
 
 
+def test_a_verb_has_no_other_number(capsys: pytest.CaptureFixture[str]) -> None:
+    # `pharos deploys` must not deploy: a list of deployments may be meant.
+    suggestions = {
+        "deploys": "'deployments' or 'deploy'",
+        "rollbacks": "'rollback'",
+        "approves": "'approvals' or 'approve'",
+        "consumer": "'consumers'",
+    }
+    for word, suggestion in suggestions.items():
+        with pytest.raises(SystemExit) as ended:
+            build_parser(find_command(word)).parse_args([word])
+        assert ended.value.code == 2
+        assert f"there is no command {word!r}. Did you mean {suggestion}?\n" in capsys.readouterr().err
+
+
+def test_only_nouns_that_change_nothing_alone_have_singular_and_plural() -> None:
+    """A new command is listed here if it is a noun: `deploys` and `consumer` change something when they are run."""
+    verbs = """deploy rollback promote ps open login logout cancel approve reject lock unlock run tail send whoami usage
+    audit up edge consumers control deployer migrate query completion"""
+    assert [name for name, command in COMMANDS.items() if not command.is_noun] == [
+        name for name in COMMANDS if name in verbs.split()
+    ]
+    assert not any(find_command(f"{name}s") for name in verbs.split())
+    assert find_command("consumer") is None
+
+
 def test_the_help_lists_every_command_and_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         build_parser(None).parse_args(["--help"])
