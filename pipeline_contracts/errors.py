@@ -5,6 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 MAX_FIELD_ERRORS = 50
+# By these details the command line knows an installation that lacks an operation, so they stay as they are.
+UNKNOWN_ADDRESS = "There is nothing at this address."
+UNKNOWN_METHOD = "This address does not take the method."
 
 
 @dataclass(frozen=True, slots=True)

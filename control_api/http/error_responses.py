@@ -10,7 +10,15 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from pipeline_contracts.errors import FieldError, InvalidInput, MethodNotAllowed, NotFound, Problem
+from pipeline_contracts.errors import (
+    UNKNOWN_ADDRESS,
+    UNKNOWN_METHOD,
+    FieldError,
+    InvalidInput,
+    MethodNotAllowed,
+    NotFound,
+    Problem,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -43,10 +51,10 @@ async def _on_validation(_request: Request, error: Exception) -> JSONResponse:
 async def _on_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.NOT_FOUND:
-        return problem_response(NotFound("There is nothing at this address."))
+        return problem_response(NotFound(UNKNOWN_ADDRESS))
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers = {"Allow": _allowed_methods(request)}
-        return problem_response(MethodNotAllowed("This address does not take the method.", headers=headers))
+        return problem_response(MethodNotAllowed(UNKNOWN_METHOD, headers=headers))
     problem = Problem(str(error.detail), headers=error.headers)
     problem.status = error.status_code
     return problem_response(problem)

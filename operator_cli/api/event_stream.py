@@ -1,9 +1,9 @@
 """Parses server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from operator_cli.api.answer import parse_answer
 from operator_cli.api.http_connection import ConnectionFailed, connection_errors
 
 if TYPE_CHECKING:
@@ -56,6 +56,6 @@ def _read_lines(response: "http.client.HTTPResponse") -> Iterator[str]:
 
 def _parse(data: str) -> Any:
     try:
-        return json.loads(data)
+        return parse_answer(data)
     except ValueError as error:
         raise ConnectionFailed(error, was_sent=True) from None

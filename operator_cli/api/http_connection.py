@@ -1,6 +1,5 @@
 """HTTP/1.1 to one installation, by the standard library: importing an HTTP library costs more CPU than a command."""
 
-import json
 import os
 import sys
 import time
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from operator_cli.api.answer import parse_answer
 from operator_cli.errors import CommandFailed
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def _parse(response: "http.client.HTTPResponse", content: bytes) -> Any:
     if not content or not (kind == "application/json" or kind.endswith("+json")):
         return None
     try:
-        return json.loads(content)
+        return parse_answer(content)
     except ValueError:
         raise CommandFailed("The response is not valid JSON. Check the URL of the installation.") from None
 

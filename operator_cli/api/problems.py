@@ -9,6 +9,7 @@ from operator_cli.api.next_steps import next_step
 from operator_cli.api.target import Target
 from operator_cli.errors import FAILED, NOT_FOUND, NOT_LOGGED_IN, CommandFailed, InstallationUnreachable
 from operator_cli.terminal_text import sanitize
+from pipeline_contracts.errors import UNKNOWN_ADDRESS, UNKNOWN_METHOD
 
 T = TypeVar("T")
 
@@ -54,6 +55,10 @@ def refusal(target: Target, response: Response) -> CommandFailed:
             )
         return CommandFailed(
             f"{target.base_url} answered {status}, but not as Pharos does. Check the URL of the installation."
+        )
+    if document.get("detail") in (UNKNOWN_ADDRESS, UNKNOWN_METHOD):
+        return CommandFailed(
+            f"{target.base_url} has no such operation: it runs an older version of Pharos, or the URL is wrong."
         )
     if status == HTTPStatus.UNAUTHORIZED:
         return _refuse_credential(target, document)

@@ -1,6 +1,7 @@
 """Requests to the operator socket of a running `pharos up`."""
 
 import socket
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +25,7 @@ def post_to_socket(data: Path, path: str, body: bytes) -> tuple[int, bytes]:
         connection.sock = _connect(data, file)
         connection.request("POST", path, body=body, headers={"Content-Type": "text/plain; charset=utf-8"})
         response = connection.getresponse()
-        return response.status, response.read()
+        content = response.read()
     except TimeoutError:
         raise InstallationUnreachable(
             f"The `pharos up` on {data} has not answered within {_TIMEOUT_SECONDS:g} s. It may have done what you "
@@ -37,6 +38,10 @@ def post_to_socket(data: Path, path: str, body: bytes) -> tuple[int, bytes]:
         ) from None
     finally:
         connection.close()
+    if response.status == HTTPStatus.NOT_FOUND and response.headers.get_content_type() == "text/plain":
+        # A problem of a request that it knows is JSON.
+        raise CommandFailed(f"The `pharos up` on {data} is of another version than this command: restart it.")
+    return response.status, content
 
 
 def _connect(data: Path, file: Path) -> socket.socket:

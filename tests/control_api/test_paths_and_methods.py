@@ -43,12 +43,17 @@ async def test_405_lists_all_methods_of_the_path(
         assert answer.status == 405
         assert answer.headers["Allow"] == allowed
         assert answer.content_type == "application/problem+json"
+        # The command line knows a lacking operation by this text.
+        assert method == "HEAD" or '"This address does not take the method."' in await answer.text()
 
 
 async def test_trailing_slash_is_another_path(http: aiohttp.ClientSession) -> None:
     async with http.get("account/", allow_redirects=False) as answer:
         assert answer.status == 404
-        assert (await answer.json(content_type=None))["type"] == "/problems/not-found"
+        problem = await answer.json(content_type=None)
+        assert problem["type"] == "/problems/not-found"
+        # The command line knows a lacking operation by this text.
+        assert problem["detail"] == "There is nothing at this address."
 
 
 async def test_longest_report_filters_are_accepted(http: aiohttp.ClientSession) -> None:

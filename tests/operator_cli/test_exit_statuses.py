@@ -7,7 +7,7 @@ import pytest
 
 from operator_cli.errors import CommandFailed, InstallationUnreachable, NoSuchName, NotLoggedIn, UsageError
 from operator_cli.run_command import _failure_status
-from tests.support.commands import CLEAN_ENVIRONMENT, command_runner
+from tests.support.commands import CLEAN_ENVIRONMENT, command_runner, expect_refusal
 from tests.support.fake_api import Answer, page, problem, running_fake_api
 
 
@@ -38,6 +38,7 @@ def test_a_command_ends_with_the_status_of_the_answer(tmp_path: Path) -> None:
             (problem(409, "conflict", "Not now."), 1),
             (problem(401, "invalid-credential", "Revoked."), 4),
             (problem(404, "not-found", "Nothing here."), 5),
+            (problem(404, "not-found", "There is nothing at this address."), 1),
         ):
             server.by_path = {"/api/v1/account": answer, "/api/v1/me": answer}
             done = run("whoami", "--json")
@@ -58,6 +59,30 @@ def test_help_is_a_command_as_well(tmp_path: Path) -> None:
     run = command_runner(tmp_path)
     assert run("help").stdout == run("--help").stdout
     assert run("help", "profile", "list").stdout == run("profile", "list", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("processes", "message"),
+    [
+        (problem(404, "not-found", "There is nothing at this address."), "has no such operation: it runs an"),
+        (Answer(content={"data": {"live": None}}), "answered without 'active_deployment'"),
+    ],
+)
+def test_ps_does_not_take_another_version_for_one_where_nothing_runs(
+    tmp_path: Path, processes: Answer, message: str
+) -> None:
+    with running_fake_api() as server:
+        run = command_runner(
+            tmp_path, {**CLEAN_ENVIRONMENT, "PHAROS_URL": server.url, "PHAROS_TOKEN": "phr_pat_x"}
+        )
+        environment = {"id": "env_1", "slug": "production", "name": "Production"}
+        server.by_path = {
+            "/api/v1/projects": page(
+                [{"id": "prj_1", "slug": "shop", "name": "Shop", "environments": [environment]}]
+            ),
+            "/api/v1/environments/env_1/processes": processes,
+        }
+        assert message in expect_refusal(run, "ps")
 
 
 def test_open_prints_the_address(tmp_path: Path) -> None:

@@ -138,6 +138,31 @@ def test_a_refusal_has_the_fields_and_the_next_step_on_lines_of_their_own(server
     assert refused.value.exit_status == 5
 
 
+@pytest.mark.parametrize(
+    ("status", "detail"),
+    [(404, "There is nothing at this address."), (405, "This address does not take the method.")],
+)
+def test_an_operation_that_the_installation_lacks_is_no_missing_name(
+    server: FakeApi, api: Api, status: int, detail: str
+) -> None:
+    server.answers.append(problem(status, "not-found", detail))
+    with pytest.raises(CommandFailed) as refused:
+        api.get("heartbeats")
+    assert str(refused.value) == (
+        f"{server.url} has no such operation: it runs an older version of Pharos, or the URL is wrong."
+    )
+    assert (refused.value.exit_status, isinstance(refused.value, ApiRefused)) == (1, False)
+
+
+def test_a_member_that_the_installation_does_not_send_is_named(server: FakeApi, api: Api) -> None:
+    server.answers.append(Answer(content={"data": [{"person": {"id": 1}}]}))
+    [row] = api.get("people")
+    assert (row["person"]["id"], row.get("slug"), "slug" in row) == (1, None, False)
+    for document in (row, row["person"]):
+        with pytest.raises(CommandFailed, match="answered without 'slug'.*another version of Pharos"):
+            document["slug"]
+
+
 def test_text_of_the_server_cannot_act_on_the_terminal(server: FakeApi, api: Api) -> None:
     errors = [{"field": "a\x1b[2J", "message": "b\r"}]
     server.answers.append(problem(409, "conflict", "Locked by \x1b]0;x\x07.", errors=errors))

@@ -57,6 +57,15 @@ def test_a_truncated_response_or_503_means_unreachable(tmp_path: Path, response:
     assert ("may have done what you asked" in str(raised.value)) == (b"503" not in response)
 
 
+def test_a_running_platform_that_lacks_the_request_is_of_another_version(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match=r"is of another version.*restart it"):
+        _ask(
+            tmp_path,
+            b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\n"
+            b"Content-Length: 14\r\n\r\n404: Not Found",
+        )
+
+
 def test_a_refusal_carries_the_text_of_the_response(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="no such thing"):
         _ask(tmp_path, b"HTTP/1.0 400 Bad Request\r\nContent-Length: 13\r\n\r\nno such thing")
