@@ -31,6 +31,7 @@ from operator_cli.messages import OutageNotice, describe_not_live, print_result,
 from operator_cli.terminal_text import sanitize
 
 ConfigurationRun = dict[str, Any]
+Plan = dict[str, Any]
 Review = dict[str, Any]
 
 _NOT_ALLOWED: Final = "deploy-not-allowed"
@@ -40,46 +41,89 @@ _VARIABLES = ("variables.", "variables[")
 
 
 def apply_configuration(arguments: argparse.Namespace) -> int:
-    """Review the document, ask, start a configuration run and follow it. Return the exit status.
+    """Show the plan, ask, start a configuration run and follow it. Return the exit status.
+
+    A review of a document is made after the person has agreed: anybody who may decide in the project can apply a
+    review, so a plan that was declined must not leave one.
 
     Returns 0 if the run succeeds or nothing changes, 1 if the person refuses, `AWAITS_APPROVAL` if a second person
     has to apply the review. If the run fails, returns 1 with `--json` or `--quiet` and raises `CommandFailed` without.
     """
-    is_own = arguments.review is None
-    api, project, review = _make_review(arguments) if is_own else _find_review(arguments)
-    is_for_programs = arguments.json or arguments.quiet
-    if not (is_for_programs and arguments.yes):
-        # Imported here: rich is slow to import, and --json needs none of it.
-        from operator_cli.configuration.diff import open_console, show_plan
-
-        show_plan(open_console(stderr=is_for_programs), project.slug, review["plan"])
-        sys.stdout.flush()
-    if not review["plan"]["actions"]:
-        if arguments.json:
-            print("null")
-        return 0
-    if not confirm(arguments, _describe_plan(project, review["plan"]["summary"])):
-        return 1
-    try:
-        run = api.post("projects", project.id, "configuration", "reviews", review["id"], "apply")
-    except ApiRefused as error:
-        if error.slug != _NOT_ALLOWED:
-            raise
-        detail = sanitize(str(error.document.get("detail")), max_length=2000)
-        if not is_own:
-            raise CommandFailed(detail) from None
-        return _report_waiting(arguments, project, review, detail)
-    return follow_run(api, arguments, project, run)
+    return _apply_document(arguments) if arguments.review is None else _apply_review(arguments)
 
 
-def _make_review(arguments: argparse.Namespace) -> tuple[Api, Project, Review]:
+def _apply_document(arguments: argparse.Namespace) -> int:
     if arguments.file is None:
         raise UsageError("Name the document to apply, or a review with --review.")
     body = read_document_body(arguments)
     api = open_api(arguments)
     project = resolve_project(api, arguments.project)
+    configuration = ("projects", project.id, "configuration")
     with explaining_faults(arguments.file):
-        return api, project, api.post("projects", project.id, "configuration", "reviews", body=body)
+        plan = api.post(*configuration, "plan", body=body)
+    if (status := _show_and_ask(arguments, project, plan)) is not None:
+        return status
+    with explaining_faults(arguments.file):
+        review = api.post(*configuration, "reviews", body=body)
+    if review["plan"] != plan:
+        raise CommandFailed(_describe_other_plan(project, review))
+    try:
+        run = api.post(*configuration, "reviews", review["id"], "apply")
+    except ApiRefused as error:
+        if error.slug != _NOT_ALLOWED:
+            raise
+        return _report_waiting(arguments, project, review, _read_detail(error))
+    return follow_run(api, arguments, project, run)
+
+
+def _apply_review(arguments: argparse.Namespace) -> int:
+    api, project, review = _find_review(arguments)
+    if (status := _show_and_ask(arguments, project, review["plan"])) is not None:
+        return status
+    try:
+        run = api.post("projects", project.id, "configuration", "reviews", review["id"], "apply")
+    except ApiRefused as error:
+        if error.slug != _NOT_ALLOWED:
+            raise
+        raise CommandFailed(_read_detail(error)) from None
+    return follow_run(api, arguments, project, run)
+
+
+def _show_and_ask(arguments: argparse.Namespace, project: Project, plan: Plan) -> int | None:
+    """Show the plan and ask whether to apply it. Return None to go on, or else the exit status."""
+    is_for_programs = arguments.json or arguments.quiet
+    if not (is_for_programs and arguments.yes):
+        # Imported here: rich is slow to import, and --json needs none of it.
+        from operator_cli.configuration.diff import open_console, show_plan
+
+        show_plan(open_console(stderr=is_for_programs), project.slug, plan)
+        sys.stdout.flush()
+    if not plan["actions"]:
+        if arguments.json:
+            print("null")
+        return 0
+    return None if confirm(arguments, _describe_plan(project, plan["summary"])) else 1
+
+
+def _read_detail(error: ApiRefused) -> str:
+    return sanitize(str(error.document.get("detail")), max_length=2000)
+
+
+def _describe_other_plan(project: Project, review: Review) -> str:
+    """Return what to do about a review whose plan is not the one that was shown."""
+    return (
+        "The project was changed after its plan was shown, so nothing was applied. Plan again: `pharos config apply`. "
+        f"Review {review['id']} has the new plan, and can be applied until {_expiry(review)}: "
+        f"`{_review_command(project, review)}` shows it and asks."
+    )
+
+
+def _review_command(project: Project, review: Review) -> str:
+    return f"pharos config apply --review {review['id']} --project {project.slug}"
+
+
+def _expiry(review: Review) -> str:
+    return f"{review['expires_at'][11:16]} UTC"
 
 
 def _find_review(arguments: argparse.Namespace) -> tuple[Api, Project, Review]:
@@ -105,8 +149,8 @@ def _describe_plan(project: Project, counts: dict[str, int]) -> str:
 def _report_waiting(arguments: argparse.Namespace, project: Project, review: Review, detail: str) -> int:
     """Print what the second person does. Return the exit status."""
     advice = (
-        f"{detail}\nReview {review['id']} is open until {review['expires_at'][11:16]} UTC. The second person applies "
-        f"it: `pharos config apply --review {review['id']} --project {project.slug}`."
+        f"{detail}\nReview {review['id']} is open until {_expiry(review)}. The second person applies it: "
+        f"`{_review_command(project, review)}`."
     )
     print_result(arguments, review, lambda _: print(qualify_commands(advice)))
     return AWAITS_APPROVAL

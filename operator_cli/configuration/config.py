@@ -35,7 +35,8 @@ _VERBS = {
 _DESCRIPTIONS = {
     "plan": "Exit status 0: nothing changes; 1: planning failed, with the reason on stderr; 2: something changes; 64: "
     "wrong arguments or settings. Values of variables are never shown: the digits after ••• distinguish them.",
-    "apply": "The plan is frozen while you read it: if the project has changed in between, nothing is applied. "
+    "apply": "Nothing is stored until you agree or give --yes. Then the plan is stored as a review and applied; if the "
+    "project has changed since the plan was shown, nothing is applied. "
     "Operations run in order, each as a whole or not at all; after a failed one the others wait. If the plan lowers "
     "approvals or a deploy window, a second person applies the review with --review. Exit status 0: the project "
     "matches the document; 1: it does not; 3: a second person has to apply the review; 64: wrong arguments or "
