@@ -199,8 +199,7 @@ def _configuration(platform: PlatformProcess, tenant: Tenant, managed: _Managed)
 
 def _ping_key(platform: PlatformProcess) -> str:
     heartbeat = str(platform.credentials["heartbeat"]["id"])
-    shown = json.loads(platform.run("heartbeat", "show", heartbeat, "--json").stdout)
-    return str(shown["ping_keys"][0]["key"])
+    return str(json.loads(platform.run("heartbeat", "new-ping-key", heartbeat, "--json").stdout)["key"])
 
 
 def _hooks(platform: PlatformProcess) -> dict[str, str]:
