@@ -56,13 +56,16 @@ async def _call_on_engines(settings: Settings, body: bytes) -> tuple[int, bytes]
     with paused_garbage_collector():
         from sqlalchemy.exc import SQLAlchemyError
 
+        from control_domain.database.errors import describe_database_error
         from wiring.operator_door import answer_operator_call
         from wiring.processes.operator_engines import open_operator_engines
 
     try:
         async with open_operator_engines(settings) as engines:
             return await answer_operator_call(engines, body, datetime.now(UTC))
-    except (SQLAlchemyError, StorageUnavailable) as error:
+    except SQLAlchemyError as error:
+        raise InstallationUnreachable(describe_database_error(error)) from error
+    except StorageUnavailable as error:
         raise InstallationUnreachable(str(error)) from error
 
 

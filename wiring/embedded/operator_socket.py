@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from aiohttp import web
+from sqlalchemy.exc import SQLAlchemyError
 
+from control_domain.database.errors import describe_database_error
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.interface import QueryRefused
@@ -35,6 +37,8 @@ def build_operator_app(store: ChdbColumnStore, engines: OperatorEngines) -> web.
             return await handler(request)
         except (QueryRefused, ValueError) as error:
             return web.Response(status=400, text=str(error))
+        except SQLAlchemyError as error:
+            return web.Response(status=503, text=describe_database_error(error))
         except StorageUnavailable as error:
             return web.Response(status=503, text=str(error))
 
