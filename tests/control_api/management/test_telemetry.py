@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,6 +24,14 @@ EVENTS, SPANS, RECORDS, GAUGES, SUMS = (
     for name in ("telemetry_events", "otel_traces", "otel_logs", "otel_metrics_gauge", "otel_metrics_sum")
 )
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+@pytest.fixture(autouse=True)
+def _in_this_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Reads count from now, and the module may have been imported long before its tests run.
+    monkeypatch.setattr(f"{__name__}.NOW", datetime.now(UTC))
+
+
 # The rules of these reads do not depend on the database.
 pytestmark = pytest.mark.parametrize("prepared", ["sqlite"], indirect=True)
 
@@ -427,6 +436,45 @@ async def test_a_resolved_group_regresses_in_a_newer_release_alone(telemetry: Te
     if expected == "open":
         again = await telemetry.api.call("PATCH", path, {"status": "resolved"})
         assert (again.data["status"], again.data["regressed_at"]) == ("resolved", None)
+
+
+async def test_long_texts_are_cut_in_every_read(telemetry: Telemetry) -> None:
+    """A sender may repeat a character in a text, which costs nothing to send."""
+    long = "x" * 50_000
+    texts = ("id", "name", "title", "service", "trace_id", "span_id", "parent_span_id", "route", "url")
+    texts = (*texts, "fingerprint", "details")
+    await telemetry.insert(
+        EVENTS, [event(kind, **dict.fromkeys(texts, long)) for kind in ("request", "exception")]
+    )
+    await telemetry.insert(EVENTS, [event("log", **dict.fromkeys(texts, long), severity="error")])
+    attributes = {long: "", "exception.type": long, "user.id": long}
+    await telemetry.insert(
+        RECORDS,
+        [record(SeverityText=long, ServiceName=long, Body=long, EventName=long, LogAttributes=attributes)],
+    )
+    raised = {"Events.Timestamp": [ago(minutes=5)], "Events.Name": [long], "Events.Attributes": [{long: ""}]}
+    await telemetry.insert(
+        SPANS, [span(1, SpanName=long, ServiceName=long, SpanAttributes={long: ""}, **raised)]
+    )
+    long_point = point(3, ago(minutes=5), MetricDescription=long, MetricUnit=long, Attributes={"k": long})
+    await telemetry.insert(GAUGES, [long_point])
+    groups = await telemetry.read("exceptions")
+    for group in groups:
+        for read in (*READS, "metrics/queue.size/series?group_by=k"):
+            answer = await telemetry.read(read.format(group=group["id"]))
+            longest = max(map(len, re.findall("x+", json.dumps(answer))), default=0)
+            # Stacks have 20,000 characters.
+            assert longest <= 10_000, read
+            assert len(json.dumps(answer)) < 150_000, read
+    event_documents = await telemetry.read("events?type=request")
+    assert event_documents[0]["truncated"] == [
+        *("id", "name", "service", "trace_id", "span_id", "parent_span_id", "route", "fingerprint"),
+        *("title", "url", "details"),
+    ]
+    logged = {each["source"]: each for each in await telemetry.read("logs")}
+    assert logged["otlp"]["truncated"] == ["severity", "service", "text", "attributes"]
+    assert logged["event"]["truncated"] == ["service", "trace_id", "span_id", "text"]
+    assert logged["event"]["severity_number"] == 17
 
 
 async def test_what_a_clock_that_is_ahead_has_sent_is_listed(telemetry: Telemetry) -> None:
