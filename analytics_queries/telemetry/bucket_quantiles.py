@@ -1,35 +1,6 @@
 """Percentiles of values that were counted in buckets."""
 
-import math
 from collections.abc import Sequence
-
-
-def bucket_quantile(bounds: Sequence[float], counts: Sequence[float], quantile: float) -> float | None:
-    """Return the value below which this share of the values lies, or None without values.
-
-    A bucket holds the values up to its bound and above the bound before; values are taken to be spread evenly in it,
-    as Prometheus' `histogram_quantile` does. The first bucket begins at 0, or at its bound if that is negative; the
-    value in a bucket without an upper bound is its lower one. `bounds` are ascending. A count may be negative where
-    buckets of other bounds were subtracted.
-    """
-    totals: list[float] = []
-    total = 0.0
-    highest = 0.0
-    for count in counts:
-        total += count
-        highest = max(highest, total)
-        totals.append(highest)
-    if not totals or highest <= 0:
-        return None
-    rank = quantile * highest
-    place = next(number for number, reached in enumerate(totals) if reached >= rank and reached > 0)
-    below = totals[place - 1] if place else 0.0
-    upper = bounds[place]
-    lower = bounds[place - 1] if place else min(0.0, upper)
-    if math.isinf(upper):
-        return lower if place else None
-    inside = totals[place] - below
-    return upper if inside <= 0 else lower + (upper - lower) * (rank - below) / inside
 
 
 def duration_quantile(buckets: Sequence[int], counts: Sequence[int], quantile: float) -> float | None:

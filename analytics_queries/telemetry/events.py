@@ -10,6 +10,8 @@ from storage_backends.column_store.interface import ColumnStore
 _SQL = read_limited_sql(__file__)
 LONGEST_TEXT = 10_000
 """Characters of a text that a list shows."""
+LONGEST_NAME = 500
+"""Characters of a name, an ID or a route that a list shows: as many as a filter may have."""
 LONGEST_JSON = 16_384
 """Bytes of attributes or a payload that a list shows."""
 
@@ -64,6 +66,7 @@ async def newest_events(
             "after_log": key.log_id,
             "after_position": key.position,
             "longest_text": LONGEST_TEXT,
+            "longest_name": LONGEST_NAME,
             "longest_json": LONGEST_JSON,
             "limit": limit - len(found),
         }

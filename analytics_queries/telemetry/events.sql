@@ -5,8 +5,25 @@ SELECT
     log_offset,
     toUInt32(cityHash64(log)) AS log_id,
     position,
-    id, type, received_at, severity, name, title, service, trace_id, span_id, parent_span_id, route, url, status_code,
-    duration_ms, fingerprint, affected_users,
+    type, received_at, severity, status_code, duration_ms, affected_users,
+    substringUTF8(id, 1, {longest_name:UInt32}) AS shown_id,
+    substringUTF8(name, 1, {longest_name:UInt32}) AS shown_name,
+    substringUTF8(service, 1, {longest_name:UInt32}) AS shown_service,
+    substringUTF8(trace_id, 1, {longest_name:UInt32}) AS shown_trace_id,
+    substringUTF8(span_id, 1, {longest_name:UInt32}) AS shown_span_id,
+    substringUTF8(parent_span_id, 1, {longest_name:UInt32}) AS shown_parent_span_id,
+    substringUTF8(route, 1, {longest_name:UInt32}) AS shown_route,
+    substringUTF8(fingerprint, 1, {longest_name:UInt32}) AS shown_fingerprint,
+    substringUTF8(title, 1, {longest_text:UInt32}) AS shown_title,
+    substringUTF8(url, 1, {longest_text:UInt32}) AS shown_url,
+    arrayConcat(
+        arrayFilter(
+            (member, text) -> lengthUTF8(text) > {longest_name:UInt32},
+            ['id', 'name', 'service', 'trace_id', 'span_id', 'parent_span_id', 'route', 'fingerprint'],
+            [id, name, toString(service), trace_id, span_id, parent_span_id, route, fingerprint]
+        ),
+        arrayFilter((member, text) -> lengthUTF8(text) > {longest_text:UInt32}, ['title', 'url'], [title, url])
+    ) AS long_texts,
     substringUTF8(details, 1, {longest_text:UInt32}) AS shown_details,
     lengthUTF8(details) > {longest_text:UInt32} AS has_long_details,
     if(length(attributes) <= {longest_json:UInt32}, attributes, '') AS shown_attributes,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from analytics_queries.telemetry.events import LONGEST_NAME
 from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
 from analytics_queries.telemetry.time_range import TimeRange
 from storage_backends.column_store.interface import ColumnStore
@@ -70,6 +71,7 @@ async def seen_groups(
         "has_after": after is not None,
         "after_ns": after.last_seen_ns if after else 0,
         "after_group": after.group if after else 0,
+        "longest_name": LONGEST_NAME,
         "limit": limit,
     }
     return (await query_limited(store, _SQL["page"], parameters)).records()
@@ -90,14 +92,15 @@ async def group_times(
 async def newest_samples(
     store: ColumnStore, environment_id: str, last_seen: Mapping[int, int]
 ) -> Mapping[int, dict[str, Any]]:
-    """Return the exception of each group at the time at which it was last seen: kind, message, frame, stack, service,
-    version, trace_id, span_id. Raises `StorageUnavailable`."""
+    """Return the exception of each group at the time at which it was last seen: kind, message, frame, stack, version,
+    trace_id. Raises `StorageUnavailable`."""
     if not last_seen:
         return {}
     parameters = {
         "environment": environment_id,
         "groups": list(last_seen),
         "times_ns": list(last_seen.values()),
+        "longest_name": LONGEST_NAME,
     }
     return {
         row["group_id"]: row for row in (await query_limited(store, _SQL["samples"], parameters)).records()
@@ -118,6 +121,7 @@ async def releases_after(
         "groups": list(after_us),
         "after_us": list(after_us.values()),
         "bounds_us": [0, *bounds_us],
+        "longest_name": LONGEST_NAME,
         "group_limit": _MAX_RELEASES_OF_GROUP,
         "limit": _MAX_RELEASES,
     }

@@ -8,7 +8,7 @@ SELECT
     toUnixTimestamp64Nano(max(timestamp)) AS last_seen_ns,
     uniqExact(identity) AS count,
     greatest(max(reported_users), uniqExactIf(user, user != '')) AS affected_users,
-    arraySort(groupUniqArray(20)(toString(service))) AS services
+    arraySort(groupUniqArray(20)(substringUTF8(service, 1, {longest_name:UInt32}))) AS services
 FROM pharos.exceptions
 WHERE environment_id = {environment:String}
     AND toDate(timestamp) >= toDate(fromUnixTimestamp64Nano({begin_ns:Int64}, 'UTC'))
@@ -36,7 +36,10 @@ GROUP BY group_id;
 
 -- name: samples
 -- What was the last exception of each of these groups? `times_ns` are those at which they were seen last.
-SELECT group_id, kind, message, frame, stack, service, version, trace_id, span_id
+SELECT
+    group_id, kind, message, substringUTF8(frame, 1, {longest_name:UInt32}) AS frame, stack,
+    substringUTF8(version, 1, {longest_name:UInt32}) AS version,
+    substringUTF8(trace_id, 1, {longest_name:UInt32}) AS trace_id
 FROM pharos.exceptions
 WHERE environment_id = {environment:String}
     AND (toDate(timestamp), group_id, timestamp) IN
@@ -53,8 +56,8 @@ LIMIT 1 BY group_id;
 WITH least(toUnixTimestamp64Nano(timestamp), toUnixTimestamp64Milli(received_at) * 1000000) AS occurred_ns
 SELECT
     group_id,
-    toString(service) AS service_name,
-    toString(version) AS version_name,
+    substringUTF8(service, 1, {longest_name:UInt32}) AS service_name,
+    substringUTF8(version, 1, {longest_name:UInt32}) AS version_name,
     roundDown(intDiv(occurred_ns, 1000), {bounds_us:Array(Int64)}) AS since_us,
     min(occurred_ns) AS first_ns
 FROM pharos.exceptions

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from analytics_queries.telemetry.events import LONGEST_NAME
 from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
 from analytics_queries.telemetry.time_range import TimeRange
 from storage_backends.column_store.interface import ColumnStore
@@ -41,6 +42,7 @@ async def newest_occurrences(
             "after_ns": after.time_ns if after else 0,
             "after_identity": after.identity if after else 0,
             "after_source": after.source if after else "",
+            "longest_name": LONGEST_NAME,
             "limit": limit - len(found),
         }
         found += (await query_limited(store, _SQL, parameters)).records()

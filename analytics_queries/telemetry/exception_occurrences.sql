@@ -4,7 +4,12 @@ SELECT
     toUnixTimestamp64Nano(timestamp) AS time_ns,
     identity,
     toString(source) AS source_name,
-    received_at, service, version, kind, message, stack, trace_id, span_id, user
+    kind, message, stack,
+    substringUTF8(service, 1, {longest_name:UInt32}) AS shown_service,
+    substringUTF8(version, 1, {longest_name:UInt32}) AS shown_version,
+    substringUTF8(trace_id, 1, {longest_name:UInt32}) AS shown_trace_id,
+    substringUTF8(span_id, 1, {longest_name:UInt32}) AS shown_span_id,
+    substringUTF8(user, 1, {longest_name:UInt32}) AS shown_user
 FROM pharos.exceptions
 WHERE environment_id = {environment:String} AND group_id = {group:UInt64}
     AND toDate(timestamp) >= toDate(fromUnixTimestamp64Nano({begin_ns:Int64}, 'UTC'))

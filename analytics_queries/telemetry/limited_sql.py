@@ -13,8 +13,9 @@ from storage_backends.column_store.interface import ColumnStore, QueryResult
 from storage_backends.sql_files import read_sql, read_statements
 
 _MAX_SECONDS = 20
-# The embedded engine runs in the process that accepts telemetry.
-_SETTINGS = "max_memory_usage = 1073741824, max_threads = 2"
+# The embedded engine runs in the process that accepts telemetry. Python needs several times the bytes of a result.
+_MAX_BYTES = "max_memory_usage = 1073741824, max_result_bytes = 67108864, result_overflow_mode = 'throw'"
+_SETTINGS = f"{_MAX_BYTES}, max_threads = 2"
 LIMITS = f"\nSETTINGS max_execution_time = {_MAX_SECONDS}, {_SETTINGS}"
 _deadline: ContextVar[float | None] = ContextVar("deadline of the queries of a request", default=None)
 

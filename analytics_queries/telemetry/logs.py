@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from analytics_queries.telemetry.events import LONGEST_JSON, LONGEST_TEXT
+from analytics_queries.telemetry.events import LONGEST_JSON, LONGEST_NAME, LONGEST_TEXT
 from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
 from analytics_queries.telemetry.time_range import TimeRange, microseconds_from
 from storage_backends.column_store.interface import ColumnStore
@@ -79,10 +79,12 @@ async def newest_logs(
         "last_offset": last.log_offset,
         "last_log": last.log_id,
         "longest_text": LONGEST_TEXT,
+        "longest_name": LONGEST_NAME,
         "longest_json": LONGEST_JSON,
-        "rows": wanted,
+        "rows": limit + 1,
+        "shown": after.shown,
     }
-    rows = (await query_limited(store, _SQL["page"], parameters)).records()[after.shown :]
+    rows = (await query_limited(store, _SQL["page"], parameters)).records()
     page = rows[:limit]
     return page, _page_key(page, after) if len(rows) > limit else None
 

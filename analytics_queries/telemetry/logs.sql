@@ -50,7 +50,13 @@ FROM
         toUnixTimestamp64Nano(Timestamp) AS time_ns, log_offset AS offset, toUInt32(cityHash64(log)) AS log_id,
         cityHash64(TraceId, SpanId, SeverityNumber, SeverityText, ServiceName, Body, LogAttributes, ResourceAttributes, EventName)
             AS content,
-        'otlp' AS source, SeverityNumber AS severity_number, toString(SeverityText) AS severity, toString(ServiceName) AS service,
+        'otlp' AS source, SeverityNumber AS severity_number,
+        substringUTF8(SeverityText, 1, {longest_name:UInt32}) AS severity,
+        substringUTF8(ServiceName, 1, {longest_name:UInt32}) AS service,
+        arrayFilter(
+            (member, text) -> lengthUTF8(text) > {longest_name:UInt32}, ['severity', 'service'],
+            [toString(SeverityText), toString(ServiceName)]
+        ) AS long_names,
         substringUTF8(if(Body = '', EventName, Body), 1, {longest_text:UInt32}) AS text,
         lengthUTF8(Body) > {longest_text:UInt32} AS has_long_text,
         TraceId AS trace_id, SpanId AS span_id,
@@ -76,11 +82,17 @@ FROM
         toUnixTimestamp64Micro(timestamp) * 1000 AS time_ns, log_offset AS offset, toUInt32(cityHash64(log)) AS log_id,
         toUInt64(position) AS content,
         'event' AS source,
-        transform(toString(severity), ['debug', 'info', 'warning', 'error', 'critical'], [5, 9, 13, 17, 21], 0) AS severity_number,
-        toString(severity) AS severity, toString(service) AS service,
+        transform(toString(telemetry_events.severity), ['debug', 'info', 'warning', 'error', 'critical'], [5, 9, 13, 17, 21], 0) AS severity_number,
+        toString(telemetry_events.severity) AS severity,
+        substringUTF8(telemetry_events.service, 1, {longest_name:UInt32}) AS service,
+        arrayFilter(
+            (member, text) -> lengthUTF8(text) > {longest_name:UInt32}, ['service', 'trace_id', 'span_id'],
+            [toString(telemetry_events.service), telemetry_events.trace_id, telemetry_events.span_id]
+        ) AS long_names,
         substringUTF8(trim(concat(name, ' ', if(title = '' AND name = '', details, title))), 1, {longest_text:UInt32}) AS text,
         lengthUTF8(trim(concat(name, ' ', if(title = '' AND name = '', details, title)))) > {longest_text:UInt32} AS has_long_text,
-        trace_id, span_id,
+        substringUTF8(telemetry_events.trace_id, 1, {longest_name:UInt32}) AS trace_id,
+        substringUTF8(telemetry_events.span_id, 1, {longest_name:UInt32}) AS span_id,
         0 AS attribute_bytes,
         CAST(map(), 'Map(String, String)') AS attributes,
         if(length(telemetry_events.attributes) <= {longest_json:UInt32}, telemetry_events.attributes, '') AS attributes_json,
@@ -93,11 +105,11 @@ FROM
         AND timestamp <= fromUnixTimestamp64Nano({after_ns:Int64}, 'UTC')
         AND (time_ns, log_offset, log_id) >= ({last_ns:Int64}, {last_offset:UInt64}, {last_log:UInt32})
         AND (time_ns, log_offset, log_id) <= ({after_ns:Int64}, {after_offset:UInt64}, {after_log:UInt32})
-        AND ({service:String} = '' OR service = {service:String})
-        AND ({trace:String} = '' OR trace_id = {trace:String})
+        AND ({service:String} = '' OR telemetry_events.service = {service:String})
+        AND ({trace:String} = '' OR telemetry_events.trace_id = {trace:String})
         AND severity_number >= {least_severity:UInt8}
         AND (empty({words:Array(String)})
             OR hasAllTokens(if(type = 'log', lower(concat(name, ' ', title, ' ', details)), ''), {words:Array(String)}))
 )
 ORDER BY time_ns DESC, offset DESC, log_id DESC, content DESC
-LIMIT {rows:UInt32};
+LIMIT {rows:UInt32} OFFSET {shown:UInt64};

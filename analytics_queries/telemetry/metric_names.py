@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from analytics_queries.telemetry.events import LONGEST_NAME, LONGEST_TEXT
 from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
 from analytics_queries.telemetry.time_range import TimeRange
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_sql(__file__)
-LONGEST_NAME = 255
+LONGEST_METRIC_NAME = 255
 """OpenTelemetry's limit, in bytes. Longer names are not listed."""
 
 MetricKind = Literal["gauge", "counter", "up_down_counter", "histogram", "exponential_histogram", "summary"]
@@ -76,7 +77,9 @@ async def metric_names(
         "name": name,
         "search": search,
         "service": service,
+        "longest_metric_name": LONGEST_METRIC_NAME,
         "longest_name": LONGEST_NAME,
+        "longest_text": LONGEST_TEXT,
         "after_name": after.name,
         "after_table": after.table,
         "limit": limit,

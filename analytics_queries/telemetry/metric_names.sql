@@ -1,9 +1,9 @@
 -- Which metrics were reported in a time range, in the order of their names and tables? Data points of OTLP are read from the
 -- projections `names_by_day`: a metric counts if the points of one of its days are in the range, or on both sides of it.
 SELECT
-    name, table_name, max(last_ns) AS last_seen_ns, argMax(unit, last_ns) AS newest_unit,
-    argMax(description, last_ns) AS newest_description, argMax(temporality, last_ns) AS newest_temporality,
-    argMax(is_monotonic, last_ns) AS newest_is_monotonic, arraySort(groupUniqArray(20)(service)) AS services
+    name, table_name, max(last_ns) AS last_seen_ns, argMax(substringUTF8(unit, 1, {longest_name:UInt32}), last_ns) AS newest_unit,
+    argMax(substringUTF8(description, 1, {longest_text:UInt32}), last_ns) AS newest_description, argMax(temporality, last_ns) AS newest_temporality,
+    argMax(is_monotonic, last_ns) AS newest_is_monotonic, arraySort(groupUniqArray(20)(substringUTF8(service, 1, {longest_name:UInt32}))) AS services
 FROM
 (
     SELECT
@@ -88,7 +88,7 @@ FROM
 )
 WHERE first_ns < {end_ns:Int64} AND last_ns >= {begin_ns:Int64}
     AND ({search:String} = '' OR positionCaseInsensitive(name, {search:String}) > 0)
-    AND length(name) <= {longest_name:UInt32} AND name != ''
+    AND length(name) <= {longest_metric_name:UInt32} AND name != ''
 GROUP BY name, table_name
 HAVING (name, table_name) > ({after_name:String}, {after_table:String})
 ORDER BY name, table_name

@@ -1,16 +1,15 @@
 """What are the values of a metric in each step of a time range?"""
 
+import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal
 
-from analytics_queries.telemetry.bucket_quantiles import bucket_quantile
 from analytics_queries.telemetry.limited_sql import LIMITS, query_limited
 from analytics_queries.telemetry.metric_names import MetricKind, NamedMetric
 from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange
-from storage_backends.column_store.interface import ColumnStore
+from storage_backends.column_store.interface import ColumnStore, QueryResult
 from storage_backends.sql_files import read_statements
 
 _SQL = read_statements(__file__)
@@ -75,7 +74,7 @@ async def metric_series(
     """Return the series of the groups with the largest points, and how many groups there are. The
     aggregation must be one of `fitting_aggregations`. Raises `StorageUnavailable`."""
     source, question, read = _choose(metric, request)
-    is_total = question.endswith("increases") and not metric.is_delta
+    is_total = question in ("increases", "bucket_quantiles") and not metric.is_delta
     parameters: dict[str, Any] = {
         "environment": environment_id,
         "table": "telemetry_events" if metric.table == "event" else f"otel_metrics_{metric.table}",
@@ -93,25 +92,32 @@ async def metric_series(
     }
     groups, all_groups = [""], 1
     if request.group_by:
-        rows = await _ask(store, source, "top_groups", {**parameters, "limit": request.groups})
+        rows = (await _ask(store, source, "top_groups", {**parameters, "limit": request.groups})).records()
         groups, all_groups = [row["group_name"] for row in rows], rows[0]["all_groups"] if rows else 0
         if not groups:
             return [], 0
-    series = {group: GroupSeries(group) for group in groups}
-    for row in await _ask(store, source, question, {**parameters, "groups": groups}):
+    quantile = _QUANTILES.get(request.aggregation, 0.0)
+    result = await _ask(store, source, question, {**parameters, "groups": groups, "quantile": quantile})
+    # In a thread, because there may be 50,000 values.
+    return await asyncio.to_thread(_read_series, request, groups, result, read), all_groups
+
+
+def _read_series(
+    request: SeriesRequest, groups: Sequence[str], result: QueryResult, read: "_Read"
+) -> Sequence[GroupSeries]:
+    series = [GroupSeries(group) for group in groups]
+    for row in result.records():
         value = read(row)
         if value is not None and math.isfinite(value):
-            series[row["group_name"]].points.append((row["step"] * request.step_ms, value))
-    return list(series.values()), all_groups
+            series[row["place"] - 1].points.append((row["step"] * request.step_ms, value))
+    return series
 
 
-async def _ask(
-    store: ColumnStore, source: str, question: str, parameters: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+async def _ask(store: ColumnStore, source: str, question: str, parameters: Mapping[str, Any]) -> QueryResult:
     group_by = parameters["group_by"]
     grouping = "by_attribute" if group_by not in ("", _SERVICE) else "by_service" if group_by else "ungrouped"
     sql = f"WITH points AS\n(\n{_SQL[source]}\n),\ngrouped_points AS\n(\n{_SQL[grouping]}\n)\n{_SQL[question]}{LIMITS}"
-    return (await query_limited(store, sql, parameters)).records()
+    return await query_limited(store, sql, parameters)
 
 
 _Read = Callable[[dict[str, Any]], float | None]
@@ -125,7 +131,7 @@ def _choose(metric: NamedMetric, request: SeriesRequest) -> tuple[str, str, _Rea
         if quantile is not None:
             is_exponential = metric.kind == "exponential_histogram"
             source = "exponential_bucket_points" if is_exponential else "bucket_points"
-            return source, "bucket_increases", partial(_read_quantile, quantile)
+            return source, "bucket_quantiles", lambda row: row["value"]
         return "total_points", "increases", _read_total(request)
     source = "event_points" if metric.table == "event" else "number_points"
     if _has_increases(metric):
@@ -135,11 +141,6 @@ def _choose(metric: NamedMetric, request: SeriesRequest) -> tuple[str, str, _Rea
         return source, "quantiles", lambda row: row["quantiles"][position]
     column = {"avg": "average", "min": "minimum", "max": "maximum", "sum": "total", "count": "points"}
     return source, "values", lambda row: row[column[aggregation]]
-
-
-def _read_quantile(quantile: float, row: dict[str, Any]) -> float | None:
-    bounds, counts = row["buckets"]
-    return bucket_quantile(bounds, counts, quantile)
 
 
 def _read_increase(request: SeriesRequest) -> _Read:

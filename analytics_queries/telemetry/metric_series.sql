@@ -111,11 +111,11 @@ SELECT *, '' AS group_name FROM points;
 
 -- name: by_service
 -- The points of a service are a group.
-SELECT *, service_name AS group_name FROM points;
+SELECT *, substringUTF8(service_name, 1, 255) AS group_name FROM points;
 
 -- name: by_attribute
--- The points with one value of the attribute are a group.
-SELECT *, attribute_value AS group_name FROM points;
+-- The points with one value of the attribute are a group. Long values that begin alike are one.
+SELECT *, substringUTF8(attribute_value, 1, 255) AS group_name FROM points;
 
 -- name: top_groups
 -- Which groups have the largest points, and how many are there?
@@ -128,7 +128,7 @@ LIMIT {limit:UInt32};
 -- name: values
 -- What are the values of each step and group? `total` adds up the averages of the series.
 SELECT
-    group_name, step, sum(series_sum) / sum(series_count) AS average, min(least_value) AS minimum, max(largest_value) AS maximum,
+    indexOf({groups:Array(String)}, group_name) AS place, step, sum(series_sum) / sum(series_count) AS average, min(least_value) AS minimum, max(largest_value) AS maximum,
     sum(series_sum / series_count) AS total, sum(series_count) AS points
 FROM
 (
@@ -145,7 +145,9 @@ LIMIT {rows:UInt32};
 
 -- name: quantiles
 -- What are the 50th, 95th and 99th percentile of the values of each step and group?
-SELECT group_name, intDiv(at_ns, {step_ms:Int64} * 1000000) AS step, quantilesTDigest(0.5, 0.95, 0.99)(measured) AS quantiles
+SELECT
+    indexOf({groups:Array(String)}, group_name) AS place, intDiv(at_ns, {step_ms:Int64} * 1000000) AS step,
+    quantilesTDigest(0.5, 0.95, 0.99)(measured) AS quantiles
 FROM grouped_points
 WHERE {group_by:String} = '' OR group_name IN {groups:Array(String)}
 GROUP BY group_name, step
@@ -157,7 +159,7 @@ LIMIT {rows:UInt32};
 -- increased by the difference from the point before, which may lie before the range, or by all of its value if the series was
 -- reset, or began after `first_ns`.
 SELECT
-    group_name, step, sum(increase) AS total, sum(other_increase) AS other_total, count() AS points
+    indexOf({groups:Array(String)}, group_name) AS place, step, sum(increase) AS total, sum(other_increase) AS other_total, count() AS points
 FROM
 (
     SELECT
@@ -188,38 +190,68 @@ GROUP BY group_name, step
 ORDER BY group_name, step
 LIMIT {rows:UInt32};
 
--- name: bucket_increases
--- The same of the buckets. The buckets of the point before are subtracted: their bounds need not be the same.
-SELECT group_name, step, sumMap(changed_bounds, changes) AS buckets
+-- name: bucket_quantiles
+-- The same of the buckets, and which value is above this share of what they have counted? The buckets of the point before are
+-- subtracted: their bounds need not be the same. Values are taken to be spread evenly in a bucket, as Prometheus'
+-- `histogram_quantile` does. The first bucket begins at 0, or at its bound if that is negative; the value in a bucket without an
+-- upper bound is its lower one. A count may be negative where buckets of other bounds were subtracted.
+SELECT
+    place, step,
+    multiIf(
+        all_counted <= 0, NULL,
+        isInfinite(upper), if(bucket > 1, lower, NULL),
+        lower + (upper - lower) * (rank - below) / (totals[bucket] - below)
+    ) AS value
 FROM
 (
     SELECT
-        group_name, at_ns, intDiv(at_ns, {step_ms:Int64} * 1000000) AS step,
-        multiIf(
-            {is_delta:Bool}, 'all',
-            at_before = 0, if(start_ns >= {first_ns:Int64}, 'all', 'none'),
-            start_ns != start_before OR measured < measured_before, 'all',
-            'difference'
-        ) AS counted,
-        multiIf(counted = 'all', bounds, counted = 'none', [], arrayConcat(bounds, bounds_before)) AS changed_bounds,
-        multiIf(
-            counted = 'all', counts, counted = 'none', [], arrayConcat(counts, arrayMap(number -> -number, counts_before))
-        ) AS changes
+        place, step,
+        buckets.1 AS uppers,
+        arrayCumSum(buckets.2) AS totals,
+        arrayMax(totals) AS all_counted,
+        {quantile:Float64} * all_counted AS rank,
+        arrayFirstIndex(total -> total >= rank AND total > 0, totals) AS bucket,
+        uppers[bucket] AS upper,
+        if(bucket > 1, uppers[bucket - 1], least(0., upper)) AS lower,
+        if(bucket > 1, greatest(arrayMax(arraySlice(totals, 1, bucket - 1)), 0), 0) AS below
     FROM
     (
         SELECT
-            group_name, at_ns, start_ns, measured, bounds, counts,
-            lagInFrame(at_ns, 1, 0) OVER of_series AS at_before,
-            lagInFrame(start_ns) OVER of_series AS start_before,
-            lagInFrame(measured) OVER of_series AS measured_before,
-            lagInFrame(bounds) OVER of_series AS bounds_before,
-            lagInFrame(counts) OVER of_series AS counts_before
-        FROM grouped_points
-        WHERE {group_by:String} = '' OR group_name IN {groups:Array(String)}
-        WINDOW of_series AS (PARTITION BY series ORDER BY at_ns, measured ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
+            indexOf({groups:Array(String)}, group_name) AS place, step,
+            -- `sumMap` leaves out bounds whose sums are all 0: an empty bucket is the lower end of the next one.
+            sumMap(changed_bounds, changes, arrayWithConstant(length(changes), 1)) AS buckets
+        FROM
+        (
+            SELECT
+                group_name, at_ns, intDiv(at_ns, {step_ms:Int64} * 1000000) AS step,
+                multiIf(
+                    {is_delta:Bool}, 'all',
+                    at_before = 0, if(start_ns >= {first_ns:Int64}, 'all', 'none'),
+                    start_ns != start_before OR measured < measured_before, 'all',
+                    'difference'
+                ) AS counted,
+                multiIf(counted = 'all', bounds, counted = 'none', [], arrayConcat(bounds, bounds_before)) AS changed_bounds,
+                multiIf(
+                    counted = 'all', counts, counted = 'none', [], arrayConcat(counts, arrayMap(number -> -number, counts_before))
+                ) AS changes
+            FROM
+            (
+                SELECT
+                    group_name, at_ns, start_ns, measured, bounds, counts,
+                    lagInFrame(at_ns, 1, 0) OVER of_series AS at_before,
+                    lagInFrame(start_ns) OVER of_series AS start_before,
+                    lagInFrame(measured) OVER of_series AS measured_before,
+                    lagInFrame(bounds) OVER of_series AS bounds_before,
+                    lagInFrame(counts) OVER of_series AS counts_before
+                FROM grouped_points
+                WHERE {group_by:String} = '' OR group_name IN {groups:Array(String)}
+                WINDOW of_series AS (PARTITION BY series ORDER BY at_ns, measured ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
+            )
+        )
+        WHERE at_ns >= {begin_ns:Int64}
+        GROUP BY group_name, step
+        ORDER BY group_name, step
+        LIMIT {rows:UInt32}
     )
 )
-WHERE at_ns >= {begin_ns:Int64}
-GROUP BY group_name, step
-ORDER BY group_name, step
-LIMIT {rows:UInt32};
+ORDER BY place, step;

@@ -2,13 +2,15 @@
 
 from typing import Any
 
-from analytics_queries.telemetry.events import LONGEST_TEXT
+from analytics_queries.telemetry.events import LONGEST_NAME, LONGEST_TEXT
 from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_sql(__file__)
-# Of each span: a trace of 5,000 spans must stay an answer that a browser can show.
 _LONGEST_JSON = 4096
+"""Bytes of the attributes of each span, and of each of its events."""
+# A trace of 5,000 spans must stay an answer that a browser can show.
+_LONGEST_TRACE = 8 * 1024 * 1024
 _MAX_EVENTS = 20
 
 
@@ -17,13 +19,16 @@ async def trace_spans(
 ) -> list[dict[str, Any]]:
     """Return at most `limit` spans in the order of their start; the columns of `trace_spans.sql`.
 
-    `trace_id` is in lower case. A span has its first 20 events. Raises `StorageUnavailable`.
+    `trace_id` is in lower case. A span has its first 20 events; those after 8 MiB have no attributes and no events.
+    Raises `StorageUnavailable`.
     """
     parameters = {
         "environment": environment_id,
         "trace": trace_id,
         "longest_text": LONGEST_TEXT,
+        "longest_name": LONGEST_NAME,
         "longest_json": _LONGEST_JSON,
+        "longest_trace": _LONGEST_TRACE,
         "events": _MAX_EVENTS,
         "limit": limit,
     }

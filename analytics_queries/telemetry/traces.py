@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from analytics_queries.telemetry.events import LONGEST_NAME
 from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
 from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange
 from storage_backends.column_store.interface import ColumnStore
@@ -88,6 +89,7 @@ async def _read_window(
         "has_after": after is not None,
         "after_ns": after.started_ns if after is not None else 0,
         "after_trace": after.trace_id if after is not None else "",
+        "longest_name": LONGEST_NAME,
         "limit": limit,
     }
     return (await query_limited(store, _SQL["page"], parameters)).records()

@@ -18,13 +18,13 @@ WITH
 SELECT
     TraceId AS trace_id,
     min(toUnixTimestamp64Nano(Timestamp)) AS started_ns,
-    argMin(toString(SpanName), (ParentSpanId != '', Timestamp)) AS name,
-    argMin(toString(ServiceName), (ParentSpanId != '', Timestamp)) AS service,
+    argMin(substringUTF8(SpanName, 1, {longest_name:UInt32}), (ParentSpanId != '', Timestamp)) AS name,
+    argMin(substringUTF8(ServiceName, 1, {longest_name:UInt32}), (ParentSpanId != '', Timestamp)) AS service,
     argMin(ParentSpanId = '', Timestamp) AS begins_with_root,
     (max(toUnixTimestamp64Nano(Timestamp) + toInt64(least(Duration, 1000000000000000000))) - started_ns) / 1e6 AS duration_ms,
     uniqExact(SpanId) AS spans,
     uniqExactIf(SpanId, StatusCode = 'Error') AS errors,
-    arraySort(groupUniqArray(20)(toString(ServiceName))) AS services
+    arraySort(groupUniqArray(20)(substringUTF8(ServiceName, 1, {longest_name:UInt32}))) AS services
 FROM pharos.otel_traces
 WHERE EnvironmentId = {environment:String}
     AND toDate(Timestamp) >= toDate(begin) AND toDate(Timestamp) <= toDate(past_last)

@@ -1,5 +1,6 @@
 """Metrics of an environment and their series."""
 
+import asyncio
 from typing import Annotated
 
 from msgspec import Meta
@@ -153,7 +154,8 @@ async def read_series(at: _Read, asked: Annotated[SeriesQuery, query(SeriesQuery
         series, all_groups = await metric_series(store, environment, metric, request)
         return metric, request, list(series), all_groups
 
-    return describe_series(*await read_store(at, read))
+    # In a thread, because there may be 50,000 points.
+    return await asyncio.to_thread(describe_series, *await read_store(at, read))
 
 
 async def _find_metric(store: ColumnStore, environment_id: str, name: str, within: TimeRange) -> NamedMetric:

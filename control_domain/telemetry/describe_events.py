@@ -65,29 +65,29 @@ class LogDocument(TypedDict):
 
 def describe_event(row: Mapping[str, Any]) -> EventDocument:
     """`row`: of `newest_events`."""
-    truncated = ("details", "attributes", "payload")
+    others = ("details", "attributes", "payload")
     return {
         "type": row["type"],
-        "id": row["id"] or None,
+        "id": row["shown_id"] or None,
         "timestamp": format_nanoseconds(row["time_ns"]),
         "received_at": format_time(row["received_at"]),
         "severity": row["severity"] or None,
-        "name": row["name"] or None,
-        "title": row["title"] or None,
-        "service": row["service"] or None,
-        "trace_id": row["trace_id"] or None,
-        "span_id": row["span_id"] or None,
-        "parent_span_id": row["parent_span_id"] or None,
-        "route": row["route"] or None,
-        "url": row["url"] or None,
+        "name": row["shown_name"] or None,
+        "title": row["shown_title"] or None,
+        "service": row["shown_service"] or None,
+        "trace_id": row["shown_trace_id"] or None,
+        "span_id": row["shown_span_id"] or None,
+        "parent_span_id": row["shown_parent_span_id"] or None,
+        "route": row["shown_route"] or None,
+        "url": row["shown_url"] or None,
         "status_code": row["status_code"],
         "duration_ms": row["duration_ms"],
-        "fingerprint": row["fingerprint"] or None,
+        "fingerprint": row["shown_fingerprint"] or None,
         "affected_users": row["affected_users"],
         "details": row["shown_details"] or None,
         "attributes": _as_sent(row["shown_attributes"]),
         "payload": _as_sent(row["shown_payload"]),
-        "truncated": [member for member in truncated if row[f"has_long_{member}"]],
+        "truncated": [*row["long_texts"], *(member for member in others if row[f"has_long_{member}"])],
     }
 
 
@@ -103,7 +103,10 @@ def describe_log(row: Mapping[str, Any]) -> LogDocument:
         "trace_id": row["trace_id"] or None,
         "span_id": row["span_id"] or None,
         "attributes": _as_sent(row["attributes_json"]) if row["attributes_json"] else row["attributes"],
-        "truncated": [member for member in ("text", "attributes") if row[f"has_long_{member}"]],
+        "truncated": [
+            *row["long_names"],
+            *(member for member in ("text", "attributes") if row[f"has_long_{member}"]),
+        ],
     }
 
 

@@ -163,14 +163,14 @@ def describe_exception(row: Mapping[str, Any]) -> ExceptionDocument:
     return {
         "timestamp": format_nanoseconds(row["time_ns"]),
         "source": row["source_name"],
-        "service": row["service"] or None,
-        "version": row["version"] or None,
+        "service": row["shown_service"] or None,
+        "version": row["shown_version"] or None,
         "type": row["kind"] or None,
         "message": row["message"],
         "stack": row["stack"] or None,
-        "trace_id": row["trace_id"] or None,
-        "span_id": row["span_id"] or None,
-        "user": row["user"] or None,
+        "trace_id": row["shown_trace_id"] or None,
+        "span_id": row["shown_span_id"] or None,
+        "user": row["shown_user"] or None,
     }
 
 

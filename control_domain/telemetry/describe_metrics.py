@@ -43,7 +43,9 @@ class PointDocument(TypedDict):
 class SeriesDocument(TypedDict):
     """The values of one group. Steps without a value are left out."""
 
-    group: Annotated[str | None, Meta(description="The value of `group_by`; null without it.")]
+    group: Annotated[
+        str | None, Meta(description="The first 255 characters of the value of `group_by`; null without it.")
+    ]
     points: list[PointDocument]
 
 

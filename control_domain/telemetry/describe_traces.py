@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal, TypedDict
 from msgspec import Meta
 
 from analytics_queries.telemetry.span_tree import span_tree
-from control_domain.telemetry.describe_events import Attributes
 from control_domain.telemetry.time_ranges import format_nanoseconds
 
 MAX_SPANS = 5000
@@ -52,8 +51,15 @@ class SpanDocument(TypedDict):
     duration_ms: float
     status: Literal["Unset", "Ok", "Error"]
     status_message: str | None
-    attributes: Attributes
-    events: Annotated[list[SpanEventDocument], Meta(description="The first 20.")]
+    attributes: Annotated[
+        dict[str, str],
+        Meta(
+            description="As they were sent; empty if they are longer than 4 KiB, or after 8 MiB of earlier spans."
+        ),
+    ]
+    events: Annotated[
+        list[SpanEventDocument], Meta(description="The first 20; none after 8 MiB of earlier spans.")
+    ]
 
 
 class TraceDocument(TraceSummary):

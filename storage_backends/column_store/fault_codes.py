@@ -14,6 +14,8 @@ _CONSTRAINT_VIOLATED = 469
 _ENGINE_FAULTS = frozenset(
     {159, 173, 192, 193, 194, 202, 209, 210, 236, 241, 242, 243, 252, 319, 425, 497, 516, 999, 1000, 1001}
 )
+# The result exceeds `max_result_bytes`, which queries of Pharos set for themselves.
+_TOO_LARGE = 396
 # An unknown column, table or database. The queries of Pharos have them all once `pharos migrate` has run.
 _SCHEMA_FAULTS = frozenset({16, 47, 60, 81})
 
@@ -31,6 +33,8 @@ def query_fault(error: DatabaseError) -> QueryRefused | StorageUnavailable:
         return StorageUnavailable(
             f"The column store is empty or of another version: run `pharos migrate`. {error}"
         )
+    if code == _TOO_LARGE:
+        return StorageUnavailable(f"The result is too large: {error}")
     return operator_query_fault(error)
 
 

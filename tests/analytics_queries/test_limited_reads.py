@@ -1,15 +1,19 @@
 """What one read of telemetry may cost: how many queries it runs, for how long together, and how large its answer is."""
 
 import json
+import math
+import random
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from analytics_queries.telemetry import limited_sql
+from analytics_queries.telemetry import limited_sql, trace_spans
 from analytics_queries.telemetry.limited_sql import LIMITS, query_limited, share_time
+from analytics_queries.telemetry.metric_names import metric_names
+from analytics_queries.telemetry.metric_series import Aggregation, SeriesRequest, metric_series
 from analytics_queries.telemetry.time_range import TimeRange, to_nanoseconds
 from analytics_queries.telemetry.traces import TraceFilter, TraceKey, newest_traces
 from pipeline_contracts.errors import StorageUnavailable
@@ -17,6 +21,7 @@ from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.interface import QueryResult
 
 NOW = datetime.now(UTC)
+_HOUR = TimeRange(to_nanoseconds(NOW - timedelta(hours=1)), to_nanoseconds(NOW))
 
 
 class _Asked:
@@ -91,3 +96,139 @@ async def test_queries_of_a_request_share_their_time(monkeypatch: pytest.MonkeyP
         sql.replace(f"= {each},", "= 20,") == f"SELECT 1{LIMITS}"
         for sql, each in zip(store.asked, seconds, strict=True)
     )
+
+
+async def test_a_large_result_is_refused(column_store: ChdbColumnStore) -> None:
+    sql = f"SELECT concat(repeat('x', 1000000), toString(number)) FROM numbers({{rows:UInt32}}){LIMITS}"
+    assert len((await query_limited(column_store, sql, {"rows": 10})).rows) == 10
+    with pytest.raises(StorageUnavailable, match="too large"):
+        await query_limited(column_store, sql, {"rows": 80})
+
+
+async def test_a_trace_with_much_in_it_has_bare_spans_at_its_end(
+    column_store: ChdbColumnStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys and names count as values do."""
+    monkeypatch.setattr(trace_spans, "_LONGEST_TRACE", 30_000)
+    environment = uuid.uuid4().hex
+    long, longer = "x" * 3000, "y" * 5000
+    rows = [
+        {
+            **_span(environment, 1, number, minutes=5, milliseconds=-number),
+            "SpanName": longer,
+            "ServiceName": longer,
+            "StatusMessage": long,
+            "SpanAttributes": {long: "1"} if number > 1 else {longer: "1"},
+            "Events.Timestamp": [NOW.isoformat()] * 2,
+            "Events.Name": [longer] * 2,
+            "Events.Attributes": [{"a": long}, {longer: ""}],
+        }
+        for number in range(1, 7)
+    ]
+    await _insert(column_store, "otel_traces", rows)
+    spans = await trace_spans.trace_spans(column_store, environment, f"{1:032x}", 10)
+    whole = ({long: "1"}, ["y" * 500] * 2, [{"a": long}, {}], 3000)
+    bare = ({}, [], [], 500)
+    expected = [({}, *whole[1:]), whole, whole, bare, bare, bare]
+    found = [
+        (each["attributes"], each["event_names"], each["event_attributes"], len(each["status_message"]))
+        for each in spans
+    ]
+    assert found == expected
+    assert {len(each[name]) for each in spans for name in ("name", "service")} == {500}
+
+
+def _expected_quantile(bounds: Sequence[float], counts: Sequence[float], quantile: float) -> float | None:
+    """Return the value below which this share of the values lies, or None without values.
+
+    A bucket holds the values up to its bound and above the bound before; values are taken to be spread evenly in it,
+    as Prometheus' `histogram_quantile` does. The first bucket begins at 0, or at its bound if that is negative; the
+    value in a bucket without an upper bound is its lower one. `bounds` are ascending. A count may be negative where
+    buckets of other bounds were subtracted.
+    """
+    totals: list[float] = []
+    total = 0.0
+    highest = 0.0
+    for count in counts:
+        total += count
+        highest = max(highest, total)
+        totals.append(highest)
+    if not totals or highest <= 0:
+        return None
+    rank = quantile * highest
+    place = next(number for number, reached in enumerate(totals) if reached >= rank and reached > 0)
+    below = totals[place - 1] if place else 0.0
+    upper = bounds[place]
+    lower = bounds[place - 1] if place else min(0.0, upper)
+    if math.isinf(upper):
+        return lower if place else None
+    inside = totals[place] - below
+    return upper if inside <= 0 else lower + (upper - lower) * (rank - below) / inside
+
+
+async def test_percentiles_of_histograms(column_store: ChdbColumnStore) -> None:
+    """Empty buckets have their bounds, and the figures of two series are added up."""
+    chance, environment, step = random.Random(1), uuid.uuid4().hex, 10_000
+    begin = _HOUR.start // 10**9 // 10 * 10 + 10
+    rows, expected = [], {}
+    for number in range(60):
+        bounds = sorted(chance.sample(range(-3, 12), chance.randrange(6)))
+        two = [[chance.choice([0, 0, 1, 5]) for _ in (*bounds, 0)] for _ in range(2)]
+        at = begin + 10 * number
+        for host, counts in enumerate(two):
+            rows.append(
+                {
+                    "EnvironmentId": environment,
+                    "MetricName": "latency",
+                    "Attributes": {"host": str(host)},
+                    "TimeUnix": datetime.fromtimestamp(at + 1, UTC).isoformat(),
+                    "ReceivedAt": NOW.isoformat(),
+                    "Count": sum(counts),
+                    "BucketCounts": counts,
+                    "ExplicitBounds": bounds,
+                    "AggregationTemporality": 1,
+                    "log": environment,
+                    "log_offset": number,
+                }
+            )
+        expected[at * 1000] = [*bounds, math.inf], [sum(pair) for pair in zip(*two, strict=True)]
+    await _insert(column_store, "otel_metrics_histogram", rows)
+    (metric,) = await metric_names(column_store, environment, _HOUR, name="latency", limit=5)
+    shares: dict[Aggregation, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+    for aggregation, share in shares.items():
+        request = SeriesRequest(_HOUR, step, aggregation)
+        (series,), _ = await metric_series(column_store, environment, metric, request)
+        values = {at: _expected_quantile(*buckets, share) for at, buckets in expected.items()}
+        assert dict(series.points) == pytest.approx(
+            {at: value for at, value in values.items() if value is not None}
+        )
+
+
+async def test_long_values_are_groups_by_their_beginnings(column_store: ChdbColumnStore) -> None:
+    environment = uuid.uuid4().hex
+    point = {
+        "EnvironmentId": environment,
+        "MetricName": "size",
+        "ReceivedAt": NOW.isoformat(),
+        "log": environment,
+    }
+    values = {"a" * 5000: 3.0, "a" * 300: 1.0, "b": 2.0}
+    rows = [
+        {
+            **point,
+            "Attributes": {"k": value},
+            "TimeUnix": (NOW - timedelta(minutes=5)).isoformat(),
+            "Value": number,
+        }
+        for value, number in values.items()
+    ]
+    long = {"MetricDescription": "d" * 20_000, "MetricUnit": "u" * 20_000, "ServiceName": "s" * 20_000}
+    rows = [row | long for row in rows]
+    await _insert(column_store, "otel_metrics_gauge", rows)
+    (metric,) = await metric_names(column_store, environment, _HOUR, name="size", limit=5)
+    assert (len(metric.description), len(metric.unit), len(metric.services[-1])) == (10_000, 500, 500)
+    for aggregation, points in (("max", [3.0, 2.0]), ("count", [2, 1]), ("p99", [3.0, 2.0])):
+        request = SeriesRequest(_HOUR, 4_000_000, aggregation, group_by="k")
+        series, all_groups = await metric_series(column_store, environment, metric, request)
+        assert ([each.group for each in series], all_groups) == (["a" * 255, "b"], 2)
+        assert [each.points[0][1] for each in series] == points
