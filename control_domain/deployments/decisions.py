@@ -24,7 +24,7 @@ from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableSet
 from control_domain.tables.workflows import Workflow
-from pipeline_contracts.deploy_states import DeploymentStatus
+from pipeline_contracts.deploy_states import DeploymentStatus, check_transition
 from pipeline_contracts.errors import CommitUnknown, Conflict, SecondPersonRequired
 
 
@@ -47,6 +47,8 @@ async def approve_deployment(
     the requester nor the author of a change since. Raises `CommitUnknown`, `InputsChanged`, `SecondPersonRequired`,
     `Conflict`, `ForbiddenTransition`, `DeployRunning`, and the errors of `check_accepts_deployments`.
     """
+    # First: the other reasons are of no use for a deployment that is finished.
+    check_transition(DeploymentStatus(deployment.status), DeploymentStatus.QUEUED)
     check_second_person(deployment.asked_by_id, person)
     if deployment.revision is None and revision is None:
         raise CommitUnknown(_explain_unknown_commit(deployment))
@@ -164,6 +166,7 @@ async def reject_deployment(
     session: AsyncSession, deployment: Deployment, person: Person, reason: str, actor: Actor, now: datetime
 ) -> None:
     """Reject a deployment that waits for approval. Raises `SecondPersonRequired` and `ForbiddenTransition`."""
+    check_transition(DeploymentStatus(deployment.status), DeploymentStatus.REJECTED)
     check_second_person(deployment.asked_by_id, person)
     decided = {"decided_by_id": person.id, "decided_at": now}
     await transition_deployment(session, deployment, DeploymentStatus.REJECTED, now, **decided)

@@ -182,6 +182,19 @@ async def test_approve(api: Api) -> None:
         assert f"Deployment {number} is queued: only one that waits" in refused.json()["detail"]
 
 
+@pytest.mark.parametrize("by", ["maintainer", "deployer"])
+async def test_a_finished_deployment_is_refused_for_its_status(api: Api, by: str) -> None:
+    """Not for its requester or for inputs that changed since: nobody could do anything about these."""
+    number = await _wait(api, by=by)
+    await api.call("POST", f"/v1/deployments/{number}/cancel", by=by)
+    await api.call("PUT", _path(api, "variables/A"), {"value": "1"}, by="deployer")
+    for decision, body in (("approve", None), ("reject", {"reason": "no"})):
+        refused = await api.expect(
+            (409, "conflict"), "POST", f"/v1/deployments/{number}/{decision}", body, by="maintainer"
+        )
+        assert f"Deployment {number} is canceled: only one that waits" in refused.json()["detail"]
+
+
 async def test_requester_does_not_decide(api: Api) -> None:
     number = await _wait(api, by="maintainer")
     for decision, body in (("approve", None), ("reject", {"reason": "no"})):
