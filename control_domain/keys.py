@@ -20,7 +20,19 @@ _LONGEST_LIFE = timedelta(days=3650)
 
 KeyState = Literal["live", "expired", "revoked"]
 ExpiresAt = Annotated[
-    datetime, Meta(tz=True, description="When the key stops working, within 10 years. Without it, never.")
+    datetime,
+    Meta(
+        tz=True,
+        description="When the key stops working, within 10 years. Without it and `expires_in`, never.",
+    ),
+]
+ExpiresIn = Annotated[
+    int,
+    Meta(
+        ge=60,
+        le=int(_LONGEST_LIFE.total_seconds()),
+        description="Seconds from now, in place of `expires_at`.",
+    ),
 ]
 
 
@@ -43,6 +55,18 @@ def get_key_state(key: KeyRow, now: datetime) -> KeyState:
     if key.revoked_at is not None:
         return "revoked"
     return "live" if is_live(key, now) else "expired"
+
+
+def choose_expiry(expires_at: datetime | None, expires_in: int | None, now: datetime) -> datetime | None:
+    """Return the time of either; None if both are left out. `expires_in`: seconds from `now`.
+
+    Raises `InvalidInput` if both are given.
+    """
+    if expires_in is None:
+        return expires_at
+    if expires_at is not None:
+        raise invalid_field("expires_in", "must be left out if expires_at is given")
+    return now + timedelta(seconds=expires_in)
 
 
 def check_expiry(expires_at: datetime | None, now: datetime) -> None:

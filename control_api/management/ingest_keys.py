@@ -10,7 +10,7 @@ from control_api.operations.pages import PageOf, PageQuery, read_pages
 from control_api.operations.queries import query
 from control_api.operations.router import OperationRouter
 from control_domain.accounts.roles import Right
-from control_domain.keys import ExpiresAt
+from control_domain.keys import ExpiresAt, ExpiresIn, choose_expiry
 from control_domain.projects import ingest_keys
 from control_domain.projects.find import DeployTarget, find_environment
 from control_domain.projects.ingest_keys import CreatedIngestKey, IngestKeyDocument, describe_ingest_key
@@ -26,6 +26,7 @@ class CreateIngestKey(Struct, kw_only=True):
     """A new ingest key."""
 
     expires_at: ExpiresAt | None = None
+    expires_in: ExpiresIn | None = None
 
 
 @operations.get("/v1/environments/{environment}/ingest-keys")
@@ -53,9 +54,11 @@ async def create_ingest_key(
     Applications send telemetry and deployment records of the environment with it. The other keys keep working. The
     answer has the secret, which is not shown again.
     """
-    key, secret = await ingest_keys.add_ingest_key(at.session, at.found, body.expires_at, at.actor, at.now)
+    now = at.now
+    expires_at = choose_expiry(body.expires_at, body.expires_in, now)
+    key, secret = await ingest_keys.add_ingest_key(at.session, at.found, expires_at, at.actor, now)
     at.publish_after_commit([key.digest])
-    return {**describe_ingest_key(key, at.found.environment.public_id, at.now), "key": secret}
+    return {**describe_ingest_key(key, at.found.environment.public_id, now), "key": secret}
 
 
 @operations.delete("/v1/environments/{environment}/ingest-keys/{key_id}")

@@ -1,6 +1,6 @@
 """Invitations of people to the account: `/v1/invitations`."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -21,9 +21,10 @@ from control_domain.invitations.describe import (
     describe_invitations,
 )
 from control_domain.invitations.manage import InvitationRequest, find_invitation
+from control_domain.keys import choose_expiry
 from control_domain.projects.members import RoleName
 from control_domain.tables.accounts import Account
-from pipeline_contracts.errors import Conflict, NotFound
+from pipeline_contracts.errors import Conflict, NotFound, invalid_field
 
 operations = OperationRouter("Account")
 
@@ -35,6 +36,8 @@ _Revoke = Annotated[
 ]
 
 _DAY_SECONDS = 86_400
+_DEFAULT_LIFE = timedelta(days=7)
+_LONGEST_LIFE = timedelta(days=30)
 
 
 class InvitationsQuery(PageQuery, kw_only=True):
@@ -63,9 +66,23 @@ class CreateInvitation(Struct, kw_only=True):
             max_length=50, description="Roles in projects. The calling token needs `projects:write` for them."
         ),
     ] = []
-    expires_in: Annotated[
-        int, Meta(ge=60, le=30 * _DAY_SECONDS, description="How long the invitation is valid, in seconds.")
-    ] = 7 * _DAY_SECONDS
+    expires_at: (
+        Annotated[
+            datetime,
+            Meta(
+                tz=True,
+                description="When the invitation stops working, within 30 days. Without it and "
+                "`expires_in`, in 7 days.",
+            ),
+        ]
+        | None
+    ) = None
+    expires_in: (
+        Annotated[
+            int, Meta(ge=60, le=30 * _DAY_SECONDS, description="Seconds from now, in place of `expires_at`.")
+        ]
+        | None
+    ) = None
 
 
 class AcceptInvitation(Struct, kw_only=True):
@@ -114,15 +131,21 @@ async def create_invitation(
     in the account or invited already.
     """
     await at.lock_rights()
+    now = at.now
+    expires_at = choose_expiry(body.expires_at, body.expires_in, now) or now + _DEFAULT_LIFE
+    if not now < expires_at <= now + _LONGEST_LIFE:
+        raise invalid_field(
+            "expires_at", f"must be in the future, at most {_LONGEST_LIFE.days} days from now"
+        )
     request = InvitationRequest(
         body.email,
         body.role,
         [(each.project, each.role) for each in body.project_roles],
-        timedelta(seconds=body.expires_in),
+        expires_at,
     )
-    invitation, secret = await manage.invite(at.session, at.caller, request, at.actor, at.now)
+    invitation, secret = await manage.invite(at.session, at.caller, request, at.actor, now)
     found = InvitationWithPerson(invitation, at.caller.person)
-    (document,) = await describe_invitations(at.session, at.account, [found], at.now)
+    (document,) = await describe_invitations(at.session, at.account, [found], now)
     return {**document, "secret": secret}
 
 

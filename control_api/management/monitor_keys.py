@@ -10,7 +10,7 @@ from control_api.operations.pages import PageOf, PageQuery, read_pages
 from control_api.operations.queries import query
 from control_api.operations.router import OperationRouter
 from control_domain.accounts.roles import Right
-from control_domain.keys import ExpiresAt
+from control_domain.keys import ExpiresAt, ExpiresIn, choose_expiry
 from control_domain.monitors import monitor_keys, ping_keys
 from control_domain.monitors.describe_keys import (
     CreatedMonitorKey,
@@ -37,6 +37,7 @@ class CreateMonitorKey(Struct, kw_only=True):
     """A new key of a heartbeat or a queue."""
 
     expires_at: ExpiresAt | None = None
+    expires_in: ExpiresIn | None = None
 
 
 _Body = Annotated[CreateMonitorKey, json_body(CreateMonitorKey, is_optional=True)]
@@ -147,9 +148,11 @@ async def _list_keys(
 
 
 async def _create_key(at: At[FoundHeartbeat] | At[FoundQueue], body: CreateMonitorKey) -> CreatedMonitorKey:
-    key, secret = await monitor_keys.add_monitor_key(at.session, at.found, body.expires_at, at.actor, at.now)
+    now = at.now
+    expires_at = choose_expiry(body.expires_at, body.expires_in, now)
+    key, secret = await monitor_keys.add_monitor_key(at.session, at.found, expires_at, at.actor, now)
     at.publish_after_commit([key.digest])
-    return describe_new_monitor_key(key, secret, at.now)
+    return describe_new_monitor_key(key, secret, now)
 
 
 async def _revoke_key(at: At[FoundHeartbeat] | At[FoundQueue]) -> MonitorKeyDocument:

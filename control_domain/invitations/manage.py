@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -44,7 +44,7 @@ class InvitationRequest:
     role: AccountRole
     project_roles: Sequence[tuple[str, RoleName]]
     """Number or public ID of each project, and the role in it."""
-    lifetime: timedelta
+    expires_at: datetime
 
 
 async def invite(
@@ -79,7 +79,7 @@ async def invite(
         digest=digest_credential(secret),
         invited_by_id=caller.person.id,
         created_at=now,
-        expires_at=now + request.lifetime,
+        expires_at=request.expires_at,
     )
     session.add(invitation)
     await session.flush()

@@ -83,6 +83,16 @@ async def test_refused_keys(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await api.call("POST", path)).status == 201
 
 
+async def test_a_key_expires_in_seconds_from_now(api: Api) -> None:
+    made = (await api.call("POST", keys_of(api), {"expires_in": 3600})).data
+    created, expires = [datetime.fromisoformat(made[name]) for name in ("created_at", "expires_at")]
+    assert expires - created == timedelta(hours=1)
+    both = {"expires_in": 3600, "expires_at": made["expires_at"]}
+    for body in (both, {"expires_in": 59}, {"expires_in": 3651 * 86_400}):
+        refused = await api.expect((422, "validation-failed"), "POST", keys_of(api), body)
+        assert refused.fields == ["expires_in"]
+
+
 async def test_a_repeated_creation(api: Api) -> None:
     headers = {"Idempotency-Key": "one"}
     first = await api.call("POST", keys_of(api), headers=headers)

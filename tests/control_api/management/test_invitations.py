@@ -133,6 +133,8 @@ async def test_an_invitation_lasts_a_week(api: Api) -> None:
     invited = await invite(api)
     created, expires = [datetime.fromisoformat(invited[name]) for name in ("created_at", "expires_at")]
     assert expires - created == timedelta(days=7)
+    until = format_time(datetime.now(UTC).replace(microsecond=0) + timedelta(days=29))
+    assert (await invite(api, email="zoe@eve.example", expires_at=until))["expires_at"] == until
 
 
 @pytest.mark.parametrize(
@@ -368,6 +370,9 @@ async def test_a_repeated_creation(api: Api) -> None:
         ({"email": "\ud800@x.example"}, [""]),
         ({"email": EVE, "role": "king", "expires_in": 59}, ["role", "expires_in"]),
         ({"email": EVE, "expires_in": 31 * 86_400}, ["expires_in"]),
+        ({"email": EVE, "expires_at": "2020-01-01T00:00:00Z"}, ["expires_at"]),
+        ({"email": EVE, "expires_at": "9999-12-31T23:59:59Z"}, ["expires_at"]),
+        ({"email": EVE, "expires_at": "9999-12-31T23:59:59Z", "expires_in": 60}, ["expires_in"]),
         (
             {"email": EVE, "project_roles": [{"project": "{shop}", "role": "owner"}]},
             ["project_roles[0].role"],

@@ -94,6 +94,13 @@ async def test_invalid_expiry(shared_api: Api, expires_at: Any) -> None:
     assert refused.fields == ["expires_at"]
 
 
+async def test_a_key_expires_in_seconds_from_now(api: Api) -> None:
+    path = f"{monitor(api.platform.acme, 'heartbeat')}/keys"
+    made = (await api.call("POST", path, {"expires_in": 3600})).data
+    created, expires = [datetime.fromisoformat(made[name]) for name in ("created_at", "expires_at")]
+    assert expires - created == timedelta(hours=1)
+
+
 async def test_a_monitor_has_so_many_live_keys(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (monitor_keys, ping_keys):
         monkeypatch.setattr(module, "MAX_LIVE_KEYS", 1)
