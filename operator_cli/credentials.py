@@ -35,10 +35,14 @@ def read_credentials(data: Path) -> dict[str, Any]:
         raise CommandFailed(
             f"{path} does not exist. Start `pharos up` first, or name its folder with --data."
         ) from None
-    except (OSError, ValueError) as error:
-        raise CommandFailed(f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        raise CommandFailed(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        credentials = None
     if not isinstance(credentials, dict):
-        raise CommandFailed(f"{path} holds no credentials. Delete it, and restart `pharos up`.")
+        raise CommandFailed(
+            f"{path} is damaged. Delete it and restart `pharos up`, which makes a new token and a new key."
+        )
     return credentials
 
 

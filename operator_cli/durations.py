@@ -19,15 +19,25 @@ def parse_duration(text: str) -> int:
 def parse_moment(text: str) -> datetime:
     """Return a time: `2026-11-20`, `2026-11-20T09:30Z` (in UTC without a time zone), or `2d` for two days ago. Raises
     `argparse.ArgumentTypeError`."""
+    moment = parse_age_or_moment(text)
+    return datetime.now(UTC) - moment if isinstance(moment, timedelta) else moment
+
+
+def parse_age_or_moment(text: str) -> datetime | timedelta:
+    """Return a time as `parse_moment`, or an age (`2d`) for a caller that knows by which clock it counts. Raises
+    `argparse.ArgumentTypeError`."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         try:
-            moment = datetime.now(UTC) - timedelta(seconds=parse_duration(text))
+            age = timedelta(seconds=parse_duration(text))
+            # The beginning of time is as far back as an age may reach.
+            _ = datetime.now(UTC) - age
         except (argparse.ArgumentTypeError, OverflowError):
             raise argparse.ArgumentTypeError(
                 f"{text!r} is neither a time (2026-11-20, 2026-11-20T09:30Z) nor a duration (90m, 2d)"
             ) from None
+        return age
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

@@ -1,7 +1,9 @@
 """Reads the arguments of `pharos` and runs one command."""
 
 import contextlib
+import errno
 import importlib
+import os
 import sys
 from collections.abc import Callable
 from typing import NoReturn
@@ -12,6 +14,8 @@ from operator_cli.grammar.commands import COMMANDS, COMPLETE, find_command
 from operator_cli.messages import qualify_commands
 from operator_cli.paused_garbage_collector import paused_garbage_collector
 from pipeline_contracts.settings import BadSettings
+
+_WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def run_command(on_parsed: Callable[[], None]) -> NoReturn:
@@ -35,6 +39,8 @@ def run_command(on_parsed: Callable[[], None]) -> NoReturn:
             run = _load(arguments.run)
         on_parsed()
         status = run(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BadSettings as error:
         print(qualify_commands(f"pharos: bad settings\n{error}"), file=sys.stderr)
         status = usage_status
@@ -46,8 +52,26 @@ def run_command(on_parsed: Callable[[], None]) -> NoReturn:
     except BrokenPipeError:
         # `pharos tail | head` ends this way; an error message would have no reader.
         sys.stderr.close()
+        _discard_output()
         status = 0
+    except OSError as error:
+        # Errors of files have their name.
+        if error.errno not in _WRITE_ERRORS or error.filename is not None:
+            raise
+        _discard_output()
+        print(
+            f"pharos: The output cannot be written: {error.strerror}. The command may have done what you asked: check "
+            "before you repeat it, and replace a secret that it has made.",
+            file=sys.stderr,
+        )
+        status = FAILED
     sys.exit(status)
+
+
+def _discard_output() -> None:
+    """Send what was printed and not written to nowhere: at its end the interpreter would fail to write it again."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _load(run: Callable[..., int] | str) -> Callable[..., int]:

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from operator_cli.accounts.find_person import find_person
@@ -10,7 +10,7 @@ from operator_cli.api.client import Api, open_api
 from operator_cli.api.names import resolve_environment, resolve_project
 from operator_cli.arguments import add_client_arguments, complete
 from operator_cli.counts import add_limit_argument
-from operator_cli.durations import parse_moment
+from operator_cli.durations import parse_age_or_moment
 from operator_cli.messages import print_result
 
 
@@ -30,7 +30,7 @@ def register_audit(commands: "argparse._SubParsersAction[argparse.ArgumentParser
     for flag, which in (("--since", "at this time or later"), ("--until", "before this time")):
         parser.add_argument(
             flag,
-            type=parse_moment,
+            type=parse_age_or_moment,
             metavar="TIME",
             help=f"only changes {which}: 2026-11-20, 2026-11-20T09:30Z, or 2d for two days ago",
         )
@@ -60,14 +60,17 @@ def _run(arguments: argparse.Namespace) -> int:
         "subject": _find_subject(api, arguments),
         "person": None if arguments.person is None else str(find_person(api, arguments.person)["id"]),
         "action": arguments.action,
-        "since": _format(arguments.since),
-        "until": _format(arguments.until),
+        "since": _format(api, arguments.since),
+        "until": _format(api, arguments.until),
     }
     entries = api.get_all("audit", query=query, limit=arguments.limit)
     return print_result(arguments, entries, lambda entries: _show(arguments, entries))
 
 
-def _format(moment: datetime | None) -> str | None:
+def _format(api: Api, moment: datetime | timedelta | None) -> str | None:
+    """Return the time; an age counts by the clock of the installation, as entries have their times from it."""
+    if isinstance(moment, timedelta):
+        moment = api.read_clock() - moment
     return None if moment is None else moment.isoformat()
 
 

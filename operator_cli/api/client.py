@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -86,6 +87,16 @@ class Api:
             if cursor is None:
                 break
         return rows
+
+    def read_clock(self) -> datetime:
+        """Return the time of the installation; that of this machine if the answer has none."""
+        # Imported here: it is slow, and few commands need it.
+        from email.utils import parsedate_to_datetime
+
+        try:
+            return parsedate_to_datetime(self.request("GET", "account").headers["date"])
+        except (LookupError, ValueError):
+            return datetime.now(UTC)
 
     def list_once(self, *path: Segment) -> list[dict[str, Any]]:
         """Return all rows of a list, which is read once for each client: to find names in it."""
@@ -192,6 +203,11 @@ class Api:
                 )
             yield read_events(raw)
         except ConnectionFailed as error:
+            if error.was_sent and isinstance(error.cause, TimeoutError):
+                raise InstallationUnreachable(
+                    f"{self.target.base_url.removesuffix('/api')} sent nothing for {_STREAM_SILENCE_SECONDS:g} s. A "
+                    "proxy in front of it may hold back event streams."
+                ) from None
             raise self._unreachable("GET", error) from None
         finally:
             connection.close()
@@ -274,6 +290,11 @@ def describe_failure(target: Target, method: str, error: ConnectionFailed) -> st
     if isinstance(cause, TimeoutError):
         return f"{url} does not answer. Check the URL, the network, and whether a firewall is in between."
     if reason := getattr(cause, "verify_message", None):
+        file = os.environ.get("SSL_CERT_FILE")
+        if file and not os.access(file, os.R_OK):
+            return (
+                f"The certificate of {url} is not trusted: SSL_CERT_FILE names {file}, which cannot be read."
+            )
         return (
             f"The certificate of {url} is not trusted: {reason}. If it is of your own authority, name its file in "
             "SSL_CERT_FILE."

@@ -54,7 +54,8 @@ def refusal(target: Target, response: Response) -> CommandFailed:
                 may_have_effect=True,
             )
         return CommandFailed(
-            f"{target.base_url} answered {status}, but not as Pharos does. Check the URL of the installation."
+            f"{target.base_url} answered {status}, but not as Pharos does. Check the URL of the installation; a proxy "
+            "in front of it may have refused the request."
         )
     if document.get("detail") in (UNKNOWN_ADDRESS, UNKNOWN_METHOD):
         return CommandFailed(

@@ -95,7 +95,10 @@ def read_profiles() -> Profiles:
     try:
         document = json.loads(content)
         by_name = {name: _read_profile(name, entry) for name, entry in document["profiles"].items()}
-        return Profiles(by_name, document.get("current"))
+        current = document.get("current")
+        if not isinstance(current, str | None):
+            raise TypeError
+        return Profiles(by_name, current)
     except (ValueError, LookupError, TypeError, AttributeError):
         raise CommandFailed(f"{path} is damaged. Delete it and run `pharos login` again.") from None
 

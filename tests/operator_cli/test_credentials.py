@@ -25,6 +25,16 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize("content", [b"", b'{"base_url', b"[]", b"\xff"])
+def test_a_damaged_file_is_named_with_what_to_do(data: Path, content: bytes) -> None:
+    (data / "credentials.json").write_bytes(content)
+    with pytest.raises(
+        CommandFailed,
+        match="credentials.json is damaged. Delete it and restart `pharos up`, which makes a new token and a new key.",
+    ):
+        read_credentials(data)
+
+
 def test_the_repository_of_another_project_replaces_no_other(data: Path) -> None:
     save_repository(data, _repository(2), "prj_two", is_new=True)
     save_repository(data, _repository(3), "prj_three", is_new=True)

@@ -1,14 +1,17 @@
 """The exit statuses of `pharos`, and what it prints for each."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from operator_cli.errors import CommandFailed, InstallationUnreachable, NoSuchName, NotLoggedIn, UsageError
 from operator_cli.run_command import _failure_status
+from tests.support import fork_server
 from tests.support.commands import CLEAN_ENVIRONMENT, command_runner, expect_refusal
 from tests.support.fake_api import Answer, page, problem, running_fake_api
+from tests.support.platform_process import PHAROS
 
 
 @pytest.mark.parametrize(
@@ -53,6 +56,41 @@ def test_a_command_ends_with_the_status_of_the_answer(tmp_path: Path) -> None:
     done = run("whoami")
     assert done.returncode == 1 and "Nothing listens at" in done.stderr
     assert run("whoami", "--nothing").returncode == 2
+
+
+@pytest.mark.parametrize("rows", [1, 1000])
+def test_output_that_cannot_be_written_is_reported(tmp_path: Path, rows: int) -> None:
+    """Few rows fail when the output is flushed, many when they are printed."""
+    with running_fake_api() as server, open("/dev/full", "w") as full:
+        environment = {**CLEAN_ENVIRONMENT, "PHAROS_URL": server.url, "PHAROS_TOKEN": "phr_pat_x"}
+        server.by_path = {"/api/v1/projects": page([{"id": "prj_1", "name": "Shop"}] * rows)}
+        done = fork_server.run(
+            [str(PHAROS), "project", "list", "--json"],
+            stdout=full, stderr=subprocess.PIPE, text=True, env=environment, cwd=tmp_path, timeout=60,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (
+        1,
+        "pharos: The output cannot be written: No space left on device. The command may have done what you asked: "
+        "check before you repeat it, and replace a secret that it has made.\n",
+    )
+
+
+@pytest.mark.parametrize(("flag", "parameter"), [("--since", "since"), ("--until", "until")])
+def test_ages_in_the_audit_log_count_by_the_clock_of_the_installation(
+    tmp_path: Path, flag: str, parameter: str
+) -> None:
+    with running_fake_api() as server:
+        run = command_runner(
+            tmp_path, {**CLEAN_ENVIRONMENT, "PHAROS_URL": server.url, "PHAROS_TOKEN": "phr_pat_x"}
+        )
+        server.by_path = {
+            "/api/v1/account": Answer(
+                content={"data": {}}, headers={"Date": "Fri, 20 Nov 2026 12:00:00 GMT"}
+            ),
+            "/api/v1/audit": page([]),
+        }
+        assert run("audit", flag, "2h", "--json").stdout == "[]\n"
+    assert f"{parameter}=2026-11-20T10%3A00%3A00%2B00%3A00" in server.requests[-1].path
 
 
 def test_help_is_a_command_as_well(tmp_path: Path) -> None:

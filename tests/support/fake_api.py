@@ -61,6 +61,8 @@ class FakeApi(ThreadingHTTPServer):
         self.by_path: dict[str, Answer] = {}
         self.requests: list[Received] = []
         self.connections = 0
+        self.delay = 0.0
+        """Seconds before each answer."""
 
     @property
     def url(self) -> str:
@@ -91,6 +93,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(content) if content else None
         self.server.requests.append(Received(self.command, self.path, headers, body))
         answer = self.server.find_answer(self.path)
+        # Not `time.sleep`, which tests replace.
+        threading.Event().wait(self.server.delay)
         if answer is NO_ANSWER:
             self.close_connection = True
             return

@@ -198,6 +198,7 @@ def test_a_redirect_is_reported_and_gets_no_token(server: FakeApi, api: Api) -> 
         (Answer(content=[1]), "200, but not as Pharos does"),
         (Answer(content={"status": "ok"}), "200, but not as Pharos does"),
         (Answer(502, b"", {}), "it is not available now"),
+        (Answer(413, b"<html>", {"Content-Type": "text/html"}), "a proxy in front of it may have refused"),
     ],
 )
 def test_what_is_not_pharos_is_reported(server: FakeApi, api: Api, answer: Answer, error: str) -> None:
@@ -285,6 +286,11 @@ def test_tls_needs_a_trusted_certificate(
 ) -> None:
     url = _serve_tls(server, certificate)
     with pytest.raises(InstallationUnreachable, match="is not trusted: .*SSL_CERT_FILE"):
+        Api(_target(url)).get("account")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "other.pem"))
+    with pytest.raises(
+        InstallationUnreachable, match="SSL_CERT_FILE names .*other.pem, which cannot be read"
+    ):
         Api(_target(url)).get("account")
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "cert.pem"))
     server.answers.append(Answer(content={"data": 1}))

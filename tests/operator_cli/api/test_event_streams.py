@@ -52,6 +52,16 @@ def test_a_broken_or_ended_stream_is_continued_after_the_last_event(
     assert [request.headers.get("last-event-id") for request in server.requests] == [None, "2"]
 
 
+def test_a_stream_of_which_nothing_comes_may_be_held_back(
+    server: FakeApi, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("operator_cli.api.client._STREAM_SILENCE_SECONDS", 0.1)
+    server.delay = 0.3
+    server.answers.append(Answer(content=_line(1), headers=_HEADERS))
+    with pytest.raises(InstallationUnreachable, match=r"sent nothing for 0.1 s.*may hold back event streams"):
+        next(api.stream("deployments", 1, "log"))
+
+
 def test_an_event_that_was_cut_off_comes_again(server: FakeApi, api: Api, waits: list[float]) -> None:
     server.answers.extend(
         [

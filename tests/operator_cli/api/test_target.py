@@ -134,7 +134,10 @@ def test_without_anything_the_ways_to_begin_are_named() -> None:
         _token()
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"profiles": {"a": {}}}', '{"profiles": 1}', "\xff"])
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", '{"profiles": {"a": {}}}', '{"profiles": 1}', '{"profiles": {}, "current": ["a"]}', "\xff"],
+)
 def test_a_damaged_file_is_named(content: str) -> None:
     file = profiles_file()
     file.parent.mkdir(parents=True)
