@@ -27,6 +27,7 @@ _AGGREGATIONS: Mapping[MetricKind, Sequence[Aggregation]] = {
 }
 MAX_STEPS = 1000
 MAX_GROUPS = 50
+_MAX_BUCKET_MAPS = 10_000
 _SERVICE = "service"
 # A cumulative series needs its last point before the range. Few are reported more rarely than this.
 _LOOK_BACK_NS = 15 * 60 * SECOND_NS
@@ -97,9 +98,16 @@ async def metric_series(
         if not groups:
             return [], 0
     quantile = _QUANTILES.get(request.aggregation, 0.0)
-    result = await _ask(store, source, question, {**parameters, "groups": groups, "quantile": quantile})
-    # In a thread, because there may be 50,000 values.
-    return await asyncio.to_thread(_read_series, request, groups, result, read), all_groups
+    # The store adds up the buckets of each step and group in memory.
+    steps = request.within.seconds * 1000 / request.step_ms + 1
+    at_once = max(1, int(_MAX_BUCKET_MAPS / steps)) if question == "bucket_quantiles" else len(groups)
+    series: list[GroupSeries] = []
+    for first in range(0, len(groups), at_once):
+        some = groups[first : first + at_once]
+        result = await _ask(store, source, question, {**parameters, "groups": some, "quantile": quantile})
+        # In a thread, because there may be 50,000 values.
+        series += await asyncio.to_thread(_read_series, request, some, result, read)
+    return series, all_groups
 
 
 def _read_series(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from analytics_queries.telemetry import limited_sql, trace_spans
+from analytics_queries.telemetry import metric_series as metric_series_module
 from analytics_queries.telemetry.limited_sql import LIMITS, query_limited, share_time
 from analytics_queries.telemetry.metric_names import metric_names
 from analytics_queries.telemetry.metric_series import Aggregation, SeriesRequest, metric_series
@@ -202,6 +203,39 @@ async def test_percentiles_of_histograms(column_store: ChdbColumnStore) -> None:
         assert dict(series.points) == pytest.approx(
             {at: value for at, value in values.items() if value is not None}
         )
+
+
+async def test_percentiles_of_many_groups_are_read_a_few_groups_at_a_time(
+    column_store: ChdbColumnStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = uuid.uuid4().hex
+    rows = [
+        {
+            "EnvironmentId": environment,
+            "MetricName": "latency",
+            "Attributes": {"route": f"/{number}"},
+            "TimeUnix": (NOW - timedelta(minutes=5)).isoformat(),
+            "ReceivedAt": NOW.isoformat(),
+            "Count": 10 - number,
+            "BucketCounts": [10 - number, 0],
+            "ExplicitBounds": [number + 1],
+            "AggregationTemporality": 1,
+            "log": environment,
+            "log_offset": number,
+        }
+        for number in range(5)
+    ]
+    await _insert(column_store, "otel_metrics_histogram", rows)
+    (metric,) = await metric_names(column_store, environment, _HOUR, name="latency", limit=5)
+    request = SeriesRequest(_HOUR, 60_000, "p50", group_by="route")
+    found = {}
+    for maps in (10_000, 130):
+        monkeypatch.setattr(metric_series_module, "_MAX_BUCKET_MAPS", maps)
+        store: Any = _Asked(column_store)
+        series, _ = await metric_series(store, environment, metric, request)
+        found[len(store.asked)] = [(each.group, each.points[0][1]) for each in series]
+    # The first query finds the groups; the others read all five, or two at a time.
+    assert found == {count: [(f"/{number}", (number + 1) / 2) for number in range(5)] for count in (2, 4)}
 
 
 async def test_long_values_are_groups_by_their_beginnings(column_store: ChdbColumnStore) -> None:
