@@ -47,6 +47,21 @@ def format_path(monitor: Row) -> str:
     return f"{format_environment(monitor)}/{monitor['name']}"
 
 
+def format_listed_names(monitors: Sequence[Row], *, is_wide: bool) -> list[tuple[str, str | None]]:
+    """Return the name and the environment of each monitor of a list.
+
+    In a list of several environments the name is the whole path, without which monitors of one name look alike, and the
+    environment is None. With `is_wide` the list has room for both.
+    """
+    environments = [format_environment(monitor) for monitor in monitors]
+    if is_wide or len(set(environments)) <= 1:
+        return [
+            (str(monitor["name"]), environment)
+            for monitor, environment in zip(monitors, environments, strict=True)
+        ]
+    return [(format_path(monitor), None) for monitor in monitors]
+
+
 def format_environment(monitor: Row) -> str:
     """Return the environment of a monitor as commands accept it: `PROJECT/ENVIRONMENT`."""
     return f"{monitor['project']['slug']}/{monitor['environment']['slug']}"

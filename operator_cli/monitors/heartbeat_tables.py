@@ -6,7 +6,7 @@ from typing import Any
 from rich.text import Text
 
 from operator_cli.durations import format_age, format_duration, format_minute, format_second
-from operator_cli.monitors.find_monitor import format_environment
+from operator_cli.monitors.find_monitor import format_environment, format_listed_names
 from operator_cli.monitors.monitor_facts import describe_keys, format_optional_age, print_monitor
 from operator_cli.tables import Column, print_table
 from operator_cli.terminal_text import replace_control_characters
@@ -26,6 +26,7 @@ _COLOURS = {
 
 def show_heartbeats(arguments: argparse.Namespace, heartbeats: list[dict[str, Any]]) -> None:
     """Print one line for each heartbeat: schedule, state and last success."""
+    names = format_listed_names(heartbeats, is_wide=getattr(arguments, "wide", False))
     print_table(
         arguments,
         [
@@ -42,16 +43,16 @@ def show_heartbeats(arguments: argparse.Namespace, heartbeats: list[dict[str, An
         [
             (
                 heartbeat["id"],
-                heartbeat["name"],
+                name,
                 _colour_state(heartbeat["state"]),
                 format_age(heartbeat["since"]),
                 format_schedule(heartbeat),
                 format_optional_age(heartbeat["last_success_at"]),
                 format_minute(heartbeat["due_at"]),
                 heartbeat["failures_in_row"] or None,
-                format_environment(heartbeat),
+                environment,
             )
-            for heartbeat in heartbeats
+            for heartbeat, (name, environment) in zip(heartbeats, names, strict=True)
         ],
         empty="No heartbeats yet. `pharos heartbeat create NAME --every 1h` makes one.",
     )

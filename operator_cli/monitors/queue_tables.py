@@ -6,7 +6,7 @@ from typing import Any
 from rich.text import Text
 
 from operator_cli.durations import format_age, format_duration
-from operator_cli.monitors.find_monitor import format_environment
+from operator_cli.monitors.find_monitor import format_environment, format_listed_names
 from operator_cli.monitors.monitor_facts import describe_keys, format_optional_age, print_monitor
 from operator_cli.tables import Column, print_table
 
@@ -16,6 +16,7 @@ _COLOURS = {"busy": "cyan", "lost": "bold red"}
 
 def show_queues(arguments: argparse.Namespace, queues: list[dict[str, Any]]) -> None:
     """Print one line for each queue: its counts, and its workers by status."""
+    names = format_listed_names(queues, is_wide=getattr(arguments, "wide", False))
     print_table(
         arguments,
         [
@@ -27,22 +28,22 @@ def show_queues(arguments: argparse.Namespace, queues: list[dict[str, Any]]) -> 
                 for name in _COUNTS
             ),
             Column("Wait", is_number=True),
-            *(Column(name, is_number=True) for name in ("Busy", "Idle", "Lost")),
+            *(Column(name, is_number=True, is_optional=name != "Lost") for name in ("Busy", "Idle", "Lost")),
             Column("Environment", is_optional=True),
         ],
         [
             (
                 queue["id"],
-                queue["name"],
+                name,
                 format_optional_age(queue["observed_at"]),
-                *(None if queue[name] is None else f"{queue[name]:,}" for name in _COUNTS),
+                *(None if queue[count] is None else f"{queue[count]:,}" for count in _COUNTS),
                 format_duration(queue["oldest_wait_seconds"]),
                 queue["workers"]["busy"],
                 queue["workers"]["idle"],
                 _colour("lost", str(queue["workers"]["lost"]), queue["workers"]["lost"] > 0),
-                format_environment(queue),
+                environment,
             )
-            for queue in queues
+            for queue, (name, environment) in zip(queues, names, strict=True)
         ],
         empty="No queues yet. `pharos queue create NAME` makes one.",
     )

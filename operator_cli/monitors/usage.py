@@ -1,9 +1,11 @@
 """How to report to a heartbeat or a queue: commands to paste, with a new key."""
 
-from typing import Any
+from typing import Any, Final
 
 from operator_cli.api.names import Row
 from operator_cli.messages import program_name, qualify_commands
+
+_NO_SCHEDULE: Final = "SCHEDULE"
 
 
 def describe_monitor_key(heartbeat: Row, key: dict[str, Any], base_url: str) -> str:
@@ -23,8 +25,7 @@ Or from anywhere:
 def describe_ping_url(heartbeat: Row, key: dict[str, Any], host: str) -> str:
     """Return the URL of a new ping key, and commands that call it."""
     number, url = heartbeat["id"], host + key["urls"]["success"]
-    # A heartbeat with a period has no schedule to show here: 3 a.m. is an example.
-    cron = heartbeat["cron"] or "0 3 * * *"
+    cron = heartbeat["cron"] or _find_cron(heartbeat["period_seconds"])
     curl = "curl -fsS -m 10 --retry 5 -o /dev/null"
     return qualify_commands(f"""
 Ping URL (key {key["id"]}), for jobs that can only call a URL; `pharos heartbeat show {number}` shows it again:
@@ -36,6 +37,25 @@ In a script, with the time it takes and its output:
   {curl} {url}/start
   output=$(your-command 2>&1); status=$?
   {curl} --data-raw "$output" {url}/$status""")
+
+
+def _find_cron(period_seconds: int) -> str:
+    """Return a crontab schedule with this period, or a placeholder where cron has none."""
+    minutes, seconds = divmod(period_seconds, 60)
+    hours = minutes // 60
+    if seconds or not minutes:
+        return _NO_SCHEDULE
+    if minutes == 1:
+        return "* * * * *"
+    if minutes < 60:
+        return f"*/{minutes} * * * *" if 60 % minutes == 0 else _NO_SCHEDULE
+    if minutes % 60:
+        return _NO_SCHEDULE
+    if hours == 1:
+        return "0 * * * *"
+    if hours < 24:
+        return f"0 */{hours} * * *" if 24 % hours == 0 else _NO_SCHEDULE
+    return {24: "0 3 * * *", 7 * 24: "0 3 * * 0"}.get(hours, _NO_SCHEDULE)
 
 
 def describe_queue_key(queue: Row, key: dict[str, Any], base_url: str) -> str:

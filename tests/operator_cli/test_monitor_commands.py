@@ -158,7 +158,7 @@ def test_the_printed_commands_work_as_pasted(on_socket: PlatformProcess, tmp_pat
 def test_the_printed_ping_url_works_as_pasted(on_socket: PlatformProcess, tmp_path: Path) -> None:
     """Run the crontab line and the script with the system's shell and curl."""
     output = on_socket.run("heartbeat", "create", "pinged", "--period", "1h", "--failures", "9").stdout
-    _, _, crontab = _line(output, "0 3 * * *").partition("* * *")
+    _, _, crontab = _line(output, "0 * * * *").partition("0 * * * *")
     failing = crontab.replace("/usr/local/bin/backup", "exit_with() { return $1; }; exit_with 3")
     script = (
         output[output.index("In a script") :].split("\n", 1)[1].replace("your-command", "echo all is well")
