@@ -44,7 +44,9 @@ def _add_subject_arguments(parser: argparse.ArgumentParser) -> None:
     project = subject.add_argument("--project", metavar="PROJECT", help="only changes of this project itself")
     complete(project, "project")
     environment = subject.add_argument(
-        "--environment", metavar="ENVIRONMENT", help="only changes of this environment"
+        "--environment",
+        metavar="ENVIRONMENT",
+        help="only changes of this environment itself: its settings, lock and variables",
     )
     complete(environment, "environment")
     subject.add_argument(

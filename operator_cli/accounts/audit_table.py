@@ -52,7 +52,9 @@ def _format_detail(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"({_format_details(value)})"
     if isinstance(value, list):
-        return " ".join(map(_format_detail, value))
+        return " ".join(map(_format_detail, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     (text,) = shorten_ids([value]) if isinstance(value, str) and _ID.fullmatch(value) else [str(value)]
     return text
 
