@@ -30,7 +30,11 @@ Text = Annotated[str, Meta(min_length=1, max_length=500)]
 Service = Annotated[Text | None, Meta(description="The name of a service.")]
 Trace = Annotated[Text | None, Meta(description="The ID of a trace.")]
 Duration = Annotated[
-    str, Meta(pattern=f"^{DURATION}$", extra={"rule": "must be a duration like 15m, 1h or 7d"})
+    str,
+    Meta(
+        pattern=f"^{DURATION}$",
+        extra={"rule": "must be a duration like 15m, 1h or 7d; for times, use from and to"},
+    ),
 ]
 Since = Annotated[
     Duration | None,

@@ -49,7 +49,7 @@ def read_range(
             raise _invalid("since", "must be given without from and to")
         length = read_duration(since)
         if length is None:
-            raise _invalid("since", "must be a duration like 15m, 1h or 7d")
+            raise _invalid("since", "must be a duration like 15m, 1h or 7d; for times, use from and to")
         if length > MAX_RANGE:
             raise _invalid("since", _TOO_LONG)
         return _range(now - length, now + ahead)
