@@ -19,7 +19,7 @@ class _Overview(CommandParser):
     def format_usage(self) -> str:
         return "usage: pharos COMMAND … [--flags]\n"
 
-    def _suggest(self, value: str, _choices: Sequence[str]) -> str:
+    def _suggest(self, _action: argparse.Action, value: str, _choices: Sequence[str]) -> str:
         return suggest_command(value)
 
 

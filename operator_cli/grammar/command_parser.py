@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from operator_cli.errors import USAGE
-from operator_cli.suggestions import suggest
+from operator_cli.grammar.synonyms import VERB_SYNONYMS, find_synonyms
+from operator_cli.suggestions import join_suggestions, suggest
 
 _MAX_LISTED_VERBS = 30
 _NOUNS = {"COMMAND": "command", "VERB": "verb", "ACTION": "action"}
@@ -65,7 +66,7 @@ class CommandParser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         choices = [str(choice) for choice in action.choices]
-        suggestion = self._suggest(str(value), choices)
+        suggestion = self._suggest(action, str(value), choices)
         if isinstance(action, argparse._SubParsersAction) and action.metavar in _NOUNS:
             noun = _NOUNS[str(action.metavar)]
             listed = (
@@ -78,8 +79,12 @@ class CommandParser(argparse.ArgumentParser):
             action, f"invalid choice: {str(value)!r} (choose from {', '.join(choices)}).{suggestion}"
         )
 
-    def _suggest(self, value: str, choices: Sequence[str]) -> str:
+    def _suggest(self, action: argparse.Action, value: str, choices: Sequence[str]) -> str:
         """Return the suggestion for a value that is not one of the choices."""
+        if isinstance(action, argparse._SubParsersAction):
+            synonyms = find_synonyms(value, VERB_SYNONYMS, choices)
+            # The first is the nearest.
+            return join_suggestions(synonyms[:1]) or suggest(value, choices)
         return suggest(value, choices)
 
     def _parse_intermixed(self, words: Sequence[str], unknown: Sequence[str]) -> argparse.Namespace | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from operator_cli.errors import USAGE
+from operator_cli.grammar.synonyms import COMMAND_SYNONYMS, find_synonyms
 from operator_cli.suggestions import find_similar, join_suggestions, suggest
 
 
@@ -134,6 +135,8 @@ def suggest_command(word: str) -> str:
 
     A verb with an `s` (`deploys`) never runs, because it may be meant as a list: nouns come first then.
     """
+    if synonyms := find_synonyms(word, COMMAND_SYNONYMS, COMMANDS):
+        return join_suggestions(synonyms)
     verb = next((name for name in _other_numbers(word) if name in COMMANDS), None)
     if verb is None:
         return suggest(word, COMMANDS)

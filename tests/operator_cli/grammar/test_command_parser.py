@@ -24,6 +24,34 @@ def _fail(capsys: pytest.CaptureFixture[str], command: str | None, *words: str) 
         ("profile", ("list", "--jsn"), "usage: pharos profile list", "arguments: --jsn. Did you mean '--json'?"),
         ("profile", ("list", "x"), "usage: pharos profile list", "unrecognized arguments: x\n"),
         ("whoami", ("--jso",), "usage: pharos whoami", "Did you mean '--json'?"),
+        *(
+            (None, (word,), "usage: pharos COMMAND", f"there is no command {word!r}. Did you mean {meant}?\n")
+            for word, meant in (
+                ("version", "'--version'"),
+                ("people", "'person'"),
+                ("users", "'person'"),
+                ("exceptions", "'issues'"),
+                ("events", "'tail'"),
+                ("invite", "'person invite'"),
+                ("secrets", "'variables'"),
+                ("env", "'environment'"),
+                ("status", "'ps'"),
+            )
+        ),
+        *(
+            (noun, (verb,), f"usage: pharos {noun}", f"there is no verb {verb!r}. Did you mean {meant}?\n")
+            for noun, verb, meant in (
+                ("variables", "get", "'show'"),
+                ("variables", "list", "'show'"),
+                ("variables", "delete", "'unset'"),
+                ("environment", "rename", "'set --name'"),
+                ("heartbeat", "delete", "'remove'"),
+                ("key", "delete", "'revoke'"),
+                ("issues", "close", "'resolve'"),
+                ("metrics", "show", "'list'"),
+                ("person", "add", "'invite'"),
+            )
+        ),
         ("completion", ("bsh",), "usage: pharos completion", "invalid choice: 'bsh' (choose from bash, zsh, fish)."),
     ],
 )  # fmt: skip
