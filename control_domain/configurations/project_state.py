@@ -23,7 +23,6 @@ from control_domain.tables.projects import Environment, EnvironmentLock, Project
 from control_domain.tables.sites import Goal, Site
 from control_domain.tables.variables import VariableChange, VariableSet
 from control_domain.variables.pending import OF_VALUES, merge_pending
-from pipeline_contracts.deploy_states import ChangeState
 from pipeline_contracts.durations import format_duration
 from pipeline_contracts.errors import NotFound
 
@@ -176,7 +175,7 @@ async def _read_variables(session: AsyncSession, project: Project) -> Mapping[in
         .join(Environment, Environment.id == VariableChange.environment_id)
         .where(
             _is_lasting(project),
-            VariableChange.state == ChangeState.PENDING,
+            VariableChange.is_pending(),
             VariableChange.kind.in_(OF_VALUES),
         )
         .order_by(VariableChange.id)

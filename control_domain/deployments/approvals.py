@@ -26,7 +26,7 @@ from control_domain.tables.projects import Environment, Project, ProjectRole
 from control_domain.tables.repositories import Repository
 from control_domain.tables.variables import VariableChange
 from control_domain.variables.describe import VariableChangeDocument, describe_changes
-from pipeline_contracts.deploy_states import ChangeState, DeploymentStatus
+from pipeline_contracts.deploy_states import DeploymentStatus
 
 
 class WaitingDeployment(TypedDict):
@@ -186,7 +186,7 @@ async def _list_changes(
         .outerjoin(ProjectRole, is_callers_role(caller))
         .where(
             Project.account_id == caller.account.id,
-            VariableChange.state == literal_column(f"'{ChangeState.PENDING}'"),
+            VariableChange.is_pending(),
             *_in_own_projects(caller),
         )
         .order_by(VariableChange.id.desc())

@@ -22,7 +22,7 @@ from control_domain.tables.accounts import Person
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment, EnvironmentLock, Project
 from control_domain.tables.variables import VariableChange, VariableSet
-from pipeline_contracts.deploy_states import ACTIVE_STATUSES, ChangeState, DeploymentStatus
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 from pipeline_contracts.times import format_time
 
 _MAX_WAITING = 20
@@ -290,12 +290,11 @@ async def _read_waiting(
     accounts = {project.account_id for _, project in targets}
     # Literals and the account, for the partial indexes.
     is_awaiting = Deployment.status == literal_column(f"'{DeploymentStatus.AWAITING_APPROVAL}'")
-    is_pending = VariableChange.state == literal_column(f"'{ChangeState.PENDING}'")
     deployments = select(Deployment.environment_id, Deployment.id).where(
         Deployment.account_id.in_(accounts), Deployment.environment_id.in_(ids), is_awaiting
     )
     changes = select(VariableChange.environment_id, VariableChange.id).where(
-        VariableChange.environment_id.in_(ids), is_pending
+        VariableChange.environment_id.in_(ids), VariableChange.is_pending()
     )
     waiting_deployments = await _newest_by_environment(session, deployments.order_by(Deployment.id.desc()))
     waiting_changes = await _newest_by_environment(session, changes.order_by(VariableChange.id.desc()))

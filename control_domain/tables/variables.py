@@ -3,7 +3,17 @@
 from datetime import datetime
 from enum import StrEnum
 
-from sqlalchemy import ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint, false
+from sqlalchemy import (
+    ColumnElement,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    String,
+    Text,
+    UniqueConstraint,
+    false,
+    literal_column,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
 from control_domain.database.base import Base, UtcDateTime, partial_index
@@ -21,7 +31,10 @@ class ChangeKind(StrEnum):
     """Copy variables to previews again."""
 
 
-_IS_PENDING = f"state = {ChangeState.PENDING.value!r}"
+_PENDING_PART = "pending-part"
+"""The state of a pending change that does not replace all variables. An earlier version of the control plane, which may
+still run during an upgrade, knows only replacements: it does not find this state, and refuses to decide on it."""
+_PENDING_STATES = (ChangeState.PENDING.value, _PENDING_PART)
 
 
 class VariableSet(Base):
@@ -50,12 +63,14 @@ class VariableChange(Base):
     __tablename__ = "variable_changes"
     __table_args__ = (
         Index("ix_variable_changes_environment_id", "environment_id", "id"),
-        partial_index("ix_variable_changes_pending", "environment_id", "id", condition=_IS_PENDING),
+        partial_index(
+            "ix_variable_changes_pending", "environment_id", "id", condition=f"state IN {_PENDING_STATES}"
+        ),
         # A newer replacement supersedes the pending one; other changes wait side by side.
         partial_index(
-            "uq_variable_changes_replacement",
+            "uq_variable_changes_pending",
             "environment_id",
-            condition=f"{_IS_PENDING} AND kind = {ChangeKind.REPLACE.value!r}",
+            condition=f"state = {ChangeState.PENDING.value!r}",
             unique=True,
         ),
         {"sqlite_autoincrement": True},
@@ -64,7 +79,7 @@ class VariableChange(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"))
     state: Mapped[str] = mapped_column(String(12))
-    """A `ChangeState`."""
+    """A `ChangeState` or `_PENDING_PART`: read it as `current_state`, and select by `is_pending`."""
     count: Mapped[int]
     """Number of variables that it sets; of names that it unprotects."""
     key_id: Mapped[str | None] = mapped_column(String(8))
@@ -78,6 +93,20 @@ class VariableChange(Base):
     """A `ChangeKind`."""
     names: Mapped[str | None] = mapped_column(Text)
     """JSON of `ChangedNames`; null for a replacement, whose names are sealed with the values."""
+
+    @property
+    def current_state(self) -> ChangeState:
+        return ChangeState.PENDING if self.state == _PENDING_PART else ChangeState(self.state)
+
+    @staticmethod
+    def pending_state(kind: ChangeKind) -> str:
+        """Return the `state` of a new change of this kind."""
+        return ChangeState.PENDING.value if kind is ChangeKind.REPLACE else _PENDING_PART
+
+    @classmethod
+    def is_pending(cls) -> ColumnElement[bool]:
+        """Return the condition, with literals for the partial index."""
+        return cls.state.in_([literal_column(f"'{state}'") for state in _PENDING_STATES])
 
 
 class ProtectedVariable(Base):

@@ -108,7 +108,7 @@ async def decide_variable_change(
     await session.refresh(change, with_for_update=True)
     if to is ChangeState.APPLIED:
         check_second_person(change.asked_by_id, person)
-    check_transition(ChangeState(change.state), to)
+    check_transition(change.current_state, to)
     if to is ChangeState.APPLIED:
         await _apply(session, change, target, person, actor, now, keys)
     change.state = to.value
@@ -136,7 +136,7 @@ async def _apply(
         await unprotect_variables(session, target, read_changed_names(change).unprotect, actor, now, details)
         return
     if change.sealed is None or change.key_id is None:
-        raise ForbiddenTransition(ChangeState(change.state), ChangeState.APPLIED)
+        raise ForbiddenTransition(change.current_state, ChangeState.APPLIED)
     sealed, count = Sealed(change.key_id, change.sealed), change.count
     if change.kind == ChangeKind.UPDATE:
         sealed, count = await _merge(session, change, environment, keys)

@@ -146,7 +146,7 @@ async def describe_changes(
         {
             "id": change.id,
             "kind": cast(Any, change.kind),
-            "status": cast(Any, change.state),
+            "status": cast(Any, change.current_state.value),
             "project": summarize_project(target.project),
             "environment": summarize_environment(target.environment),
             "names": _compare(

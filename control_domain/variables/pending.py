@@ -47,7 +47,7 @@ async def find_pending_changes(
         select(VariableChange)
         .where(
             VariableChange.environment_id == environment.id,
-            VariableChange.state == ChangeState.PENDING,
+            VariableChange.is_pending(),
             VariableChange.kind.in_(kinds),
         )
         .order_by(VariableChange.id)
@@ -69,7 +69,7 @@ async def add_pending_change(
     """Store a change of the locked environment that waits for a second person, and return its ID."""
     change = VariableChange(
         environment_id=environment.id,
-        state=ChangeState.PENDING.value,
+        state=VariableChange.pending_state(kind),
         kind=kind.value,
         count=count,
         names=None if names is None else write_changed_names(names),
@@ -86,7 +86,7 @@ async def add_pending_change(
 async def check_may_wait(session: AsyncSession, environment: Environment) -> None:
     """Raise `Conflict` if as many changes wait in the locked environment as may."""
     query = select(func.count()).where(
-        VariableChange.environment_id == environment.id, VariableChange.state == ChangeState.PENDING
+        VariableChange.environment_id == environment.id, VariableChange.is_pending()
     )
     if (await session.execute(query)).scalar_one() >= MAX_PENDING:
         raise Conflict(
@@ -106,7 +106,7 @@ async def supersede(
     check_transition(ChangeState.PENDING, ChangeState.SUPERSEDED)
     query = update(VariableChange).where(
         VariableChange.environment_id == environment.id,
-        VariableChange.state == ChangeState.PENDING,
+        VariableChange.is_pending(),
         VariableChange.kind.in_(kinds),
     )
     if before_id is not None:

@@ -11,6 +11,7 @@ from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Release
 from control_domain.tables.variables import VariableChange, VariableSet
 from control_domain.variables.describe import read_variables
+from control_domain.variables.pending import find_pending_changes
 from control_domain.variables.versions import find_newest_variables
 from pipeline_contracts.deploy_states import ChangeState, ForbiddenTransition
 from tests.support.deployment_rows import begin_deployment, complete_deployment
@@ -42,6 +43,25 @@ async def test_a_replacement_is_approved_without_its_key(managed: ManagedProject
     change = await managed.propose_variables("A=1")
     managed.engines = replace(managed.engines, sealing_keys=SealingKeys([b"x" * 32]))
     await managed.decide_on_variables(change)
+    assert await managed.count(VariableSet) == 1
+
+
+async def test_a_change_that_an_earlier_version_would_take_for_a_replacement_has_a_state_of_its_own(
+    managed: ManagedProject,
+) -> None:
+    """Its control plane may still run during an upgrade: it knows `ChangeState` alone, and no kinds."""
+    await managed.protect_variables("A")
+    await managed.change_settings(variables_need_approval=True)
+    replacement = await managed.propose_variables("A=1")
+    others = [await managed.update_variables({"B": "2"}), await managed.unprotect_variable("A")]
+    async with managed.engines.sessions() as session:
+        rows = {row.id: row for row in await find_pending_changes(session, managed.environment)}
+    assert (list(rows), rows[replacement].state) == ([replacement, *others], "pending")
+    for other in others:
+        assert other is not None and rows[other].current_state is ChangeState.PENDING
+        with pytest.raises(ValueError, match="'pending-part' is not a valid ChangeState"):
+            ChangeState(rows[other].state)
+    await managed.decide_on_variables(replacement)
     assert await managed.count(VariableSet) == 1
 
 

@@ -14,22 +14,13 @@ def upgrade() -> None:
     # Every change from before this migration replaces all variables.
     op.add_column(table, sa.Column("kind", sa.String(12), server_default="replace", nullable=False))
     op.add_column(table, sa.Column("names", sa.Text, nullable=True))
-    op.drop_index("uq_variable_changes_pending", table)
-    pending = "state = 'pending'"
+    # Only replacements are 'pending': an earlier version that still runs would take any for one.
+    pending = "state IN ('pending', 'pending-part')"
     _partial_index("ix_variable_changes_pending", table, ["environment_id", "id"], pending)
-    _partial_index(
-        "uq_variable_changes_replacement",
-        table,
-        ["environment_id"],
-        f"{pending} AND kind = 'replace'",
-        unique=True,
-    )
     awaiting = "status = 'awaiting_approval'"
     _partial_index("ix_deployments_awaiting", "deployments", ["account_id", "id"], awaiting)
 
 
-def _partial_index(
-    name: str, table: str, columns: list[str], condition: str, *, unique: bool = False
-) -> None:
+def _partial_index(name: str, table: str, columns: list[str], condition: str) -> None:
     where = sa.text(condition)
-    op.create_index(name, table, columns, unique=unique, sqlite_where=where, postgresql_where=where)
+    op.create_index(name, table, columns, sqlite_where=where, postgresql_where=where)

@@ -37,7 +37,7 @@ async def _waiting(configured: ChangedProject) -> list[tuple[str, dict[str, str]
     )
     async with configured.managed.engines.sessions() as session:
         return [
-            (change.state, open_variables(configured.keys, change, of), change.asked_by_id)
+            (change.current_state.value, open_variables(configured.keys, change, of), change.asked_by_id)
             for change, of in await session.execute(query)
         ]
 
