@@ -133,8 +133,9 @@ def _explain_absence(target: DeployTarget, holder: str | None, *, is_here: bool)
         return Conflict(f"Nothing of {name} has run yet: deploy it first.")
     host = host_of(holder)
     return Conflict(
-        f"The output of {name} is on the machine of its deployer, {host}: ask a control plane that runs there and has "
-        "the deployer's folder in PHAROS_DEPLOY_FOLDER.",
+        f"The output of {name} is on the machine of its deployer, {host}, below outputs/{target.environment.public_id} "
+        "of the deployer's folder. Read it there, or run a control plane there as the deployer's user, with that "
+        "folder in PHAROS_DEPLOY_FOLDER.",
         members={"host": host},
     )
 

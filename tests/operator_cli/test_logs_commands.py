@@ -114,7 +114,7 @@ def test_output_on_another_machine_is_refused(
     for command in (("logs", environment_path), ("logs", environment_path, "-f")):
         line = expect_refusal(on_engines, *command)
         assert line.startswith(
-            f"The output of {environment_path} is on the machine of its deployer, web1: ask a control plane"
+            f"The output of {environment_path} is on the machine of its deployer, web1, below outputs/env_"
         )
 
 

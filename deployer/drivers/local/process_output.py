@@ -40,8 +40,13 @@ class LocalProcessOutput:
                 _read_output, self.folder, environment_id, offsets, running, most_bytes
             )
         except OSError as error:
+            advice = (
+                " The control plane has to run as the deployer's user."
+                if isinstance(error, PermissionError)
+                else ""
+            )
             raise OutputUnreadable(
-                f"The output cannot be read in {self.folder}: {error.strerror}."
+                f"The output cannot be read in {self.folder}: {error.strerror}.{advice}"
             ) from error
 
     def belongs_to(self, deployer_name: str) -> bool:

@@ -81,7 +81,9 @@ async def test_an_error_names_the_folder(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "listdir", refuse)
-    with pytest.raises(OutputUnreadable, match=f"cannot be read in {tmp_path}: Permission denied"):
+    with pytest.raises(
+        OutputUnreadable, match=f"cannot be read in {tmp_path}: Permission denied. .* as the deployer's user"
+    ):
         await LocalProcessOutput(tmp_path).read(_ENVIRONMENT, {}, {})
 
 
