@@ -1,5 +1,6 @@
--- Which metrics were reported in a time range, in the order of their names and tables? Data points of OTLP are read from the
--- projections `names_by_day`: a metric counts if the points of one of its days are in the range, or on both sides of it.
+-- Which metrics were reported in a time range, in the order of their names and tables? Names are read from the projections
+-- `names_by_day` and `metric_names_by_day`, whose expressions must stay the same as here: a metric counts if the points of one of
+-- its days are in the range, or on both sides of it.
 SELECT
     name, table_name, max(last_ns) AS last_seen_ns, argMax(substringUTF8(unit, 1, {longest_name:UInt32}), last_ns) AS newest_unit,
     argMax(substringUTF8(description, 1, {longest_text:UInt32}), last_ns) AS newest_description, argMax(temporality, last_ns) AS newest_temporality,
@@ -72,19 +73,17 @@ FROM
     GROUP BY MetricName, ServiceName, toDate(TimeUnix)
     UNION ALL
     SELECT
-        'event' AS table_name, telemetry_events.name AS name, toString(telemetry_events.service) AS service,
+        'event' AS table_name, if(type = 'metric', telemetry_events.name, '') AS name, toString(telemetry_events.service) AS service,
         toUnixTimestamp64Micro(min(timestamp)) * 1000 AS first_ns, toUnixTimestamp64Micro(max(timestamp)) * 1000 AS last_ns,
-        JSONExtractString(anyLast(payload), 'unit') AS unit, '' AS description,
+        anyLast(if(type = 'metric', JSONExtractString(payload, 'unit'), '')) AS unit, '' AS description,
         toInt32(0) AS temporality, false AS is_monotonic
     FROM pharos.telemetry_events
     WHERE environment_id = {environment:String} AND type = 'metric'
         AND toDate(timestamp) >= toDate(fromUnixTimestamp64Nano({begin_ns:Int64}, 'UTC'))
         AND toDate(timestamp) <= toDate(fromUnixTimestamp64Nano({end_ns:Int64}, 'UTC'))
-        AND timestamp >= fromUnixTimestamp64Nano({begin_ns:Int64}, 'UTC')
-        AND timestamp < fromUnixTimestamp64Nano({end_ns:Int64}, 'UTC')
-        AND ({name:String} = '' OR telemetry_events.name = {name:String})
+        AND ({name:String} = '' OR if(type = 'metric', telemetry_events.name, '') = {name:String})
         AND ({service:String} = '' OR telemetry_events.service = {service:String})
-    GROUP BY name, service
+    GROUP BY if(type = 'metric', telemetry_events.name, ''), telemetry_events.service, toDate(timestamp)
 )
 WHERE first_ns < {end_ns:Int64} AND last_ns >= {begin_ns:Int64}
     AND ({search:String} = '' OR positionCaseInsensitive(name, {search:String}) > 0)

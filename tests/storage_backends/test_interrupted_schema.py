@@ -50,6 +50,7 @@ async def test_an_interrupted_file_is_applied_again_and_counts_each_exception_on
             "by_start",
             "group_times",
             "latency_by_hour",
+            "metric_names_by_day",
             "names_by_day",
         ]
     finally:

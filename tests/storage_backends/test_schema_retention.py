@@ -23,7 +23,7 @@ _RELEASED = {
     "0008_visit_days": "b71ad49721a4f9df",
     "0009_insert_deadlines": "befcef0175fa7d2f",
     "0010_otel_lookups": "13d7a1540b9ea249",
-    "0011_telemetry_reads": "5de43fcbbdbd0655",
+    "0011_telemetry_reads": "5765ee12bc16bc44",
 }
 _NAMES = [field.name for field in fields(Retention)]
 _OTHER = Retention(**{name: f"{number} DAY" for number, name in enumerate(_NAMES, start=100)})

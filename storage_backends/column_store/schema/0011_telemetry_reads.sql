@@ -346,6 +346,16 @@ ALTER TABLE pharos.telemetry_events ADD PROJECTION IF NOT EXISTS latency_by_hour
 );
 ALTER TABLE pharos.telemetry_events MATERIALIZE PROJECTION latency_by_hour;
 
+-- Names of metrics by day. Other events of a day, type and service are one row.
+ALTER TABLE pharos.telemetry_events ADD PROJECTION IF NOT EXISTS metric_names_by_day
+(
+    SELECT
+        environment_id, toDate(timestamp), type, if(type = 'metric', name, ''), service,
+        min(timestamp), max(timestamp), anyLast(if(type = 'metric', JSONExtractString(payload, 'unit'), ''))
+    GROUP BY environment_id, toDate(timestamp), type, if(type = 'metric', name, ''), service
+);
+ALTER TABLE pharos.telemetry_events MATERIALIZE PROJECTION metric_names_by_day;
+
 -- Filters that match few events of a long time.
 ALTER TABLE pharos.telemetry_events
     ADD INDEX IF NOT EXISTS by_service service TYPE bloom_filter(0.01) GRANULARITY 1,
