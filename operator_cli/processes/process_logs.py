@@ -32,3 +32,6 @@ def start_logs(level: str) -> None:
     logging.getLogger("aiohttp.server").setLevel(logging.ERROR)
     # Without a broker aiokafka logs ten attempts a second; the adapters log the outage once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    # Without ClickHouse each attempt logs twice; the callers log the outage.
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
+    logging.getLogger("clickhouse_connect").setLevel(logging.ERROR)

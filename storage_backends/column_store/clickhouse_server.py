@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import clickhouse_connect
 from backports import zstd
@@ -149,6 +149,15 @@ class ClickHouseServer:
         return await asyncio.get_running_loop().run_in_executor(pool, run)
 
 
+def check_address(url: str) -> SplitResult:
+    """Return the parts of the address of a server. Raises `ValueError` for an invalid one."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        # Without the address, which may contain a password.
+        raise ValueError("The address of ClickHouse begins with http:// or https:// and names a host.")
+    return parts
+
+
 async def open_clickhouse_server(
     url: str,
     *,
@@ -162,10 +171,7 @@ async def open_clickhouse_server(
     `defaults`: settings of statements that do not set them. Raises `StorageUnavailable` when the server is unreachable,
     and `ValueError` for an invalid address.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        # Without the address, which may contain a password.
-        raise ValueError("The address of ClickHouse begins with http:// or https:// and names a host.")
+    parts = check_address(url)
 
     def connect() -> Any:
         return clickhouse_connect.get_client(

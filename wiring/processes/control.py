@@ -15,12 +15,13 @@ from control_domain.sealing import read_sealing_keys
 from deployer.drivers.all_drivers import open_process_output
 from ingest_edge.http_server import ServerLimits
 from ingest_edge.serve_metrics import serve_metrics
-from pipeline_contracts.settings import Settings
-from storage_backends.column_store.clickhouse_server import open_clickhouse_server
+from pipeline_contracts.settings import PREFIX, BadSettings, Settings
+from storage_backends.column_store.clickhouse_server import check_address, open_clickhouse_server
 from storage_backends.key_directory.redis import open_redis_key_directory
 from wiring.control_plane import assemble_control_plane
 from wiring.processes.bounded_http import bounded_protocol
-from wiring.processes.prerequisites import open_when_available, require_settings
+from wiring.processes.connecting_store import ConnectingColumnStore
+from wiring.processes.prerequisites import require_settings
 
 _SHUTDOWN_SECONDS = 20
 
@@ -31,13 +32,17 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
     database_url, clickhouse_url, redis_url, receipt_key, variables_key = require_settings(
         settings, "database_url", "clickhouse_url", "redis_url", "receipt_key", "variables_key"
     )
+    try:
+        check_address(clickhouse_url)
+    except ValueError as error:
+        raise BadSettings(f"{PREFIX}CLICKHOUSE_URL: {error}") from error
     async with AsyncExitStack() as stack:
         engine = open_engine(database_url)
         stack.push_async_callback(engine.dispose)
         sessions = open_sessions(engine)
         directory = await open_redis_key_directory(redis_url, follow=False)
         stack.push_async_callback(directory.close)
-        store = await open_when_available(
+        store = ConnectingColumnStore(
             lambda: open_clickhouse_server(
                 clickhouse_url,
                 cluster=settings.clickhouse_cluster,

@@ -14,6 +14,8 @@ T = TypeVar("T")
 
 _FIRST_PAUSE_SECONDS = 0.2
 _MAX_PAUSE_SECONDS = 5.0
+# About five minutes.
+_LOG_EVERY = 60
 
 
 def require_settings(settings: Settings, *names: str) -> tuple[str, ...]:
@@ -30,12 +32,22 @@ def require_settings(settings: Settings, *names: str) -> tuple[str, ...]:
 
 
 async def open_when_available(open_engine: Callable[[], Awaitable[T]]) -> T:
-    """Return the opened engine. Retries while it is unavailable, because processes may start in any order."""
-    pause = _FIRST_PAUSE_SECONDS
+    """Return the opened engine. Retries while it is unavailable, because processes may start in any order.
+
+    Logs the first failure, the outage again every `_LOG_EVERY` attempts, and its end.
+    """
+    pause, attempts, fault = _FIRST_PAUSE_SECONDS, 0, None
     while True:
+        attempts += 1
         try:
-            return await open_engine()
+            engine = await open_engine()
         except StorageUnavailable as error:
-            logger.warning("%s; trying again in %.1f s", error, pause)
+            if attempts % _LOG_EVERY == 1:
+                logger.warning("%s; trying again until it answers", error)
+            fault = error
             await asyncio.sleep(pause)
             pause = min(2 * pause, _MAX_PAUSE_SECONDS)
+        else:
+            if fault is not None:
+                logger.info("it answers now, after %d attempts: %s", attempts, fault)
+            return engine

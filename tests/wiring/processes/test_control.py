@@ -1,0 +1,96 @@
+"""The control plane as a process starts without the column store, and checks its settings first."""
+
+import logging
+import socket
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.settings import BadSettings, Settings
+from storage_backends.column_store.interface import ColumnStore, QueryResult
+from tests.support.databases import migrated_database
+from wiring.processes import prerequisites
+from wiring.processes.connecting_store import ConnectingColumnStore
+from wiring.processes.control import run_control
+
+# Nothing listens at port 9.
+_SETTINGS = Settings(
+    clickhouse_url="http://127.0.0.1:9",
+    redis_url="redis://127.0.0.1:9/0",
+    receipt_key="r" * 32,
+    variables_key="v" * 32,
+    metrics_listen="127.0.0.1:0",
+)
+
+
+async def test_it_serves_while_the_column_store_is_away(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{server.getsockname()[1]}"
+    async with (
+        migrated_database("sqlite", request, tmp_path) as database_url,
+        run_control(replace(_SETTINGS, database_url=database_url), server),
+        aiohttp.ClientSession(url) as http,
+    ):
+        for path, status in (("/health/live", 200), ("/health/ready", 200), ("/api/v1/account", 401)):
+            async with http.get(path) as answer:
+                assert answer.status == status
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"repository_folders": "relative"}, "PHAROS_REPOSITORY_FOLDERS"),
+        ({"clickhouse_url": "clickhouse:8123"}, "PHAROS_CLICKHOUSE_URL: The address"),
+    ],
+)
+async def test_settings_are_checked_before_an_engine_answers(change: dict[str, Any], message: str) -> None:
+    settings = replace(_SETTINGS, database_url="sqlite+aiosqlite://", **change)
+    with closing(socket.create_server(("127.0.0.1", 0))) as server, pytest.raises(BadSettings, match=message):
+        async with run_control(settings, server):
+            pass
+
+
+class _Store:
+    closed = False
+
+    async def query(self, sql: str, parameters: object = None) -> QueryResult:
+        return QueryResult((sql,), [])
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+async def test_a_store_that_is_away_is_unavailable_until_it_answers(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(prerequisites, "_FIRST_PAUSE_SECONDS", 0.0)
+    opened, failures = _Store(), [StorageUnavailable("ClickHouse is away")] * 5
+
+    async def open_store() -> ColumnStore:
+        if failures:
+            raise failures.pop()
+        return opened  # type: ignore[return-value]
+
+    store = ConnectingColumnStore(open_store)
+    with pytest.raises(StorageUnavailable, match="has not answered yet"):
+        await store.query("SELECT 1")
+    with caplog.at_level(logging.INFO):
+        await store._opening
+    assert [record.getMessage() for record in caplog.records] == [
+        "ClickHouse is away; trying again until it answers",
+        "it answers now, after 6 attempts: ClickHouse is away",
+    ]
+    assert (await store.query("SELECT 1")).columns == ("SELECT 1",)
+    await store.close()
+    assert opened.closed
+
+    failures.append(StorageUnavailable("ClickHouse is away"))
+    monkeypatch.setattr(prerequisites, "_FIRST_PAUSE_SECONDS", 60.0)
+    await ConnectingColumnStore(open_store).close()
