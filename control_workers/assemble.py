@@ -10,7 +10,7 @@ from control_workers.commit_statuses.report_periodically import running_status_r
 from control_workers.configuration_runs import ConfigurationRunWorker, running_configuration_worker
 from control_workers.forget_idempotency_keys import forget_keys_periodically
 from control_workers.forget_workers import forget_workers_periodically
-from control_workers.publish_keys import publish_keys_periodically
+from control_workers.publish_keys import PublicationAge, publish_keys_periodically
 from control_workers.refresh_daily_rollups import refresh_rollups_periodically
 from control_workers.waiting_pushes import WaitingPushWorker, running_push_worker
 from pipeline_contracts.settings import Settings
@@ -35,6 +35,7 @@ class ControlWorkers:
         self._sessions = sessions
         self._directory = directory
         self._store = store
+        self.publication_age = PublicationAge()
         self._configuration_runs = ConfigurationRunWorker(sessions, directory, sealing_keys)
 
     def wake_configuration_runs(self) -> None:
@@ -51,7 +52,9 @@ class ControlWorkers:
         stop = asyncio.Event()
         async with AsyncExitStack() as stack:
             if not is_alone:
-                publishing = publish_keys_periodically(self._sessions, self._directory, stop)
+                publishing = publish_keys_periodically(
+                    self._sessions, self._directory, stop, age=self.publication_age
+                )
                 stack.push_async_callback(_finish, stop, asyncio.create_task(publishing, name="publish keys"))
             for name, loop in (
                 ("daily rollups", refresh_rollups_periodically(self._sessions, self._store, stop)),

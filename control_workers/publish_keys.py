@@ -2,17 +2,39 @@
 
 import asyncio
 import logging
+import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.database.engine import Sessions
 from control_domain.published_keys import publish_keys
 from control_workers.run_periodically import Throttle, run_periodically
 from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.metric_names import MetricName
 from storage_backends.key_directory.interface import KeyDirectory
 
 logger = logging.getLogger(__name__)
+
+
+class PublicationAge(Collector):
+    """The metric of the seconds since the last publication, at first since the start."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Count from now on."""
+        self._published_at = time.monotonic()
+
+    def collect(self) -> Iterable[Metric]:
+        name: MetricName = "pharos_control_keys_published_age_seconds"
+        age = time.monotonic() - self._published_at
+        yield GaugeMetricFamily(name, "Seconds since all keys were published", value=age)
 
 
 async def publish_keys_periodically(
@@ -22,11 +44,13 @@ async def publish_keys_periodically(
     *,
     every: float = 1.0,
     repeat_seconds: float = 60.0,
+    age: PublicationAge | None = None,
 ) -> None:
     """Publish all keys now, whenever the directory has lost them, and each `repeat_seconds`, until `stop` is set.
 
     Checks the directory every `every` seconds. The repetition covers changes that another process could not publish
-    while this process could reach the directory. Outages of either engine are logged once.
+    while this process could reach the directory. Outages of either engine are logged once. `age` is reset after
+    each publication.
     """
     repeat = Throttle(repeat_seconds)
 
@@ -34,6 +58,8 @@ async def publish_keys_periodically(
         if repeat.is_due() or not await directory.is_complete():
             count = await publish_keys(sessions, directory, datetime.now(UTC))
             repeat.done()
+            if age is not None:
+                age.reset()
             logger.debug("published %d keys", count)
 
     await run_periodically(

@@ -43,6 +43,8 @@ MetricName = Literal[
     "pharos_log_dead_letters_removed",
     # Responses of the control plane, by method and status.
     "pharos_control_requests",
+    # Seconds since the control plane last published all keys to the edges, or since its start.
+    "pharos_control_keys_published_age_seconds",
     # Finished deployments, by final status.
     "pharos_deployer_deployments",
     # Processes of environments, by state.

@@ -1,18 +1,23 @@
 """The control plane as a process starts without the column store, and checks its settings first."""
 
+import asyncio
 import logging
 import socket
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 import pytest
 
+from control_domain.database.engine import open_engine, open_sessions
+from control_workers import publish_keys
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.settings import BadSettings, Settings
 from storage_backends.column_store.interface import ColumnStore, QueryResult
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.databases import migrated_database
 from wiring.processes import prerequisites
 from wiring.processes.connecting_store import ConnectingColumnStore
@@ -94,3 +99,34 @@ async def test_a_store_that_is_away_is_unavailable_until_it_answers(
     failures.append(StorageUnavailable("ClickHouse is away"))
     monkeypatch.setattr(prerequisites, "_FIRST_PAUSE_SECONDS", 60.0)
     await ConnectingColumnStore(open_store).close()
+
+
+async def test_the_age_of_the_last_publication_of_keys_is_a_metric(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(publish_keys, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    age, stop = publish_keys.PublicationAge(), asyncio.Event()
+
+    def read() -> float:
+        (family,) = age.collect()
+        assert family.name == "pharos_control_keys_published_age_seconds"
+        return float(family.samples[0].value)
+
+    class Directory(InProcessKeyDirectory):
+        async def is_complete(self) -> bool:
+            stop.set()
+            return True
+
+    now[0] += 200
+    assert read() == 200
+    async with migrated_database("sqlite", request, tmp_path) as url:
+        engine = open_engine(url)
+        work = publish_keys.publish_keys_periodically(
+            open_sessions(engine), Directory(), stop, every=0.001, age=age
+        )
+        await asyncio.wait_for(work, 10)
+        await engine.dispose()
+    assert read() == 0
+    now[0] += 60
+    assert read() == 60
