@@ -64,7 +64,11 @@ def invite(api: Api, arguments: argparse.Namespace) -> int:
 
 def _show(invitation: dict[str, Any], url: str) -> None:
     until = format_utc_minute(invitation["expires_at"])
-    print(f"{invitation['email']} is invited as {invitation['role']}, until {until}.")
+    roles = [
+        f"{invitation['role']} of the account",
+        *(f"{each['role']} of {each['project']['slug']}" for each in invitation["project_roles"]),
+    ]
+    print(f"{invitation['email']} is invited until {until}, as {' and '.join(roles)}.")
     print("Pharos sends no e-mail: pass this on. It is shown once; whoever has it can join.")
     # `pharos`, however it is called here: the command is for another machine.
     print(f"  pharos login {url} --invitation --name 'YOUR NAME'")

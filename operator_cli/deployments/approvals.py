@@ -55,6 +55,8 @@ def register_approve(commands: "argparse._SubParsersAction[argparse.ArgumentPars
         description="Approve a deployment or a change of variables that `pharos approvals` shows. "
         f"{_SECOND_PERSON}",
     )
+    # An attribute of `CommandParser`.
+    parser.verbs_take_numbers = True  # type: ignore[attr-defined]
     kinds = parser.add_subparsers(title="what", metavar="WHAT", required=True, dest="kind")
     deployment = kinds.add_parser(
         "deployment",
@@ -103,7 +105,10 @@ def _explaining(kind: str, number: int) -> Iterator[None]:
     except ApiRefused as error:
         if error.slug != "second-person-required":
             raise
-        raise CommandFailed(f"{error} They run this command with a token of their own.") from None
+        own = f" `pharos cancel {number}` cancels your own deployment." if kind == "deployment" else ""
+        raise CommandFailed(
+            f"{error} That person runs this command with a token of their own.{own}"
+        ) from None
 
 
 def _show_approved_deployment(deployment: dict[str, Any]) -> None:
@@ -131,6 +136,7 @@ def register_reject(commands: "argparse._SubParsersAction[argparse.ArgumentParse
         description="Reject a deployment or a change of variables that `pharos approvals` shows. "
         f"{_SECOND_PERSON} Who has asked for a deployment cancels it instead, with `pharos cancel`.",
     )
+    parser.verbs_take_numbers = True  # type: ignore[attr-defined]
     kinds = parser.add_subparsers(title="what", metavar="WHAT", required=True, dest="kind")
     for name, label, summary in (
         ("deployment", "DEPLOYMENT", "reject a deployment that waits"),

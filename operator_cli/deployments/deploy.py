@@ -8,7 +8,7 @@ from operator_cli.api.names import Environment, list_environments, resolve_envir
 from operator_cli.arguments import add_optional_environment_argument, complete
 from operator_cli.deployments.follow import add_follow_arguments, report_queued
 from operator_cli.deployments.numbers import explaining_deployment
-from operator_cli.errors import CommandFailed, UsageError
+from operator_cli.errors import NOT_FOUND, CommandFailed, NoSuchName, UsageError
 
 _STATUSES = "Exit status 0: it is live, 1: it is not, 3: a second person has to approve it first."
 
@@ -57,7 +57,7 @@ def register_rollback(commands: "argparse._SubParsersAction[argparse.ArgumentPar
 def _roll_back(arguments: argparse.Namespace) -> int:
     api, number = open_api(arguments), arguments.to
     if number is None or arguments.environment is not None:
-        environment = resolve_environment(api, arguments.environment)
+        environment = _find_environment_to_roll_back(api, arguments.environment)
         if number is None:
             number = _find_earlier_release(api, environment)
         else:
@@ -65,6 +65,18 @@ def _roll_back(arguments: argparse.Namespace) -> int:
     with explaining_deployment(number):
         queued = api.post("deployments", number, "rollback")
     return report_queued(api, arguments, queued)
+
+
+def _find_environment_to_roll_back(api: Api, name: str | None) -> Environment:
+    """Return the environment of the name, or the only one. Raises `CommandFailed`."""
+    try:
+        return resolve_environment(api, name)
+    except CommandFailed as error:
+        if name is None or not name.isdecimal() or error.exit_status != NOT_FOUND:
+            raise
+        raise NoSuchName(
+            f"There is no environment {name}. For the release of deployment {name}: `pharos rollback --to {name}`."
+        ) from None
 
 
 def _find_earlier_release(api: Api, environment: Environment) -> int:

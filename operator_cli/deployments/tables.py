@@ -33,20 +33,20 @@ def show_deployments(arguments: argparse.Namespace, deployments: Sequence[dict[s
         [
             Column("ID", is_number=True),
             Column("Status", wraps=False),
-            Column("Environment"),
+            Column("Environment", wraps=False),
             Column("What"),
-            Column("Asked by"),
             Column("When", wraps=False),
+            Column("Asked by", is_optional=True),
             Column("Trigger", wraps=False, is_optional=True),
         ],
         [
             (
                 each["id"],
-                Text(each["status"].replace("_", " "), style=_COLOURS.get(each["status"], "")),
+                _format_status(each["status"]),
                 _format_target(each),
                 make_cell(_describe_ref(each), max_length=60),
-                _format_person(each["asked_by"]),
                 format_age(each["created_at"]),
+                _format_person(each["asked_by"]),
                 each["trigger"],
             )
             for each in deployments
@@ -82,10 +82,10 @@ def _show_waiting_deployments(arguments: argparse.Namespace, waiting: Sequence[d
         arguments,
         [
             Column("Deployment", is_number=True),
-            Column("Environment"),
+            Column("Environment", wraps=False),
             Column("What"),
-            Column("Asked by"),
             Column("When", wraps=False),
+            Column("Asked by", is_optional=True),
             Column("Trigger", wraps=False, is_optional=True),
         ],
         [
@@ -93,8 +93,8 @@ def _show_waiting_deployments(arguments: argparse.Namespace, waiting: Sequence[d
                 each["id"],
                 _format_target(each),
                 make_cell(_describe_ref(each), max_length=60),
-                _format_person(each["asked_by"]),
                 format_age(each["created_at"]),
+                _format_person(each["asked_by"]),
                 each["trigger"],
             )
             for each in deployments
@@ -178,6 +178,11 @@ def _describe_version(versioned: dict[str, Any] | None, none: str) -> str:
     return f"version {versioned['version']}, set {versioned['set_at']}{by}"
 
 
+def _format_status(status: str) -> Text:
+    text = "waiting" if status == "awaiting_approval" else status
+    return Text(text, style=_COLOURS.get(status, ""))
+
+
 def _format_target(document: dict[str, Any]) -> str:
     """Return `PROJECT/ENVIRONMENT` of a deployment or change; the environment may have been removed."""
     environment = document["environment"]
@@ -197,7 +202,9 @@ def _describe_ref(deployment: dict[str, Any]) -> str:
         ref = f"promoted from {deployment['promoted_from_build_id']}"
     short = ref[:12] if _COMMIT.fullmatch(ref) else ref
     parts = [short, "" if revision == ref else revision[:12]]
-    return " ".join(part for part in parts if part) or "the branch that is set"
+    environment = deployment["environment"]
+    of = environment["slug"] if environment else "the project"
+    return " ".join(part for part in parts if part) or f"branch of {of}"
 
 
 def _format_names(change: dict[str, Any]) -> Text:

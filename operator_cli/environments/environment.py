@@ -13,6 +13,7 @@ from operator_cli.arguments import (
     ON_OFF,
     add_client_arguments,
     add_environment_argument,
+    add_optional_environment_argument,
     add_project_argument,
     add_verbs,
     add_yes_argument,
@@ -56,7 +57,9 @@ def register_environment(commands: "argparse._SubParsersAction[argparse.Argument
 
 
 def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
-    if verb not in ("list", "create"):
+    if verb == "show":
+        add_optional_environment_argument(parser)
+    elif verb not in ("list", "create"):
         add_environment_argument(parser)
     match verb:
         case "list":

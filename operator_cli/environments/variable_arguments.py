@@ -44,6 +44,12 @@ def read_values(arguments: argparse.Namespace) -> dict[str, str]:
         values |= read_dotenv_file(arguments.file, "The variables cannot be read.")
     for name, value in _read_words(words):
         values[name] = value
+    name, equals, _ = arguments.environment.partition("=")
+    if not values and equals:
+        # Without the value, which may be a secret.
+        raise UsageError(
+            f"{name}=… is no environment. Name one first: `pharos variables set ENVIRONMENT {name}=…`."
+        )
     if not values:
         raise UsageError("Name what to set: KEY=VALUE, KEY, - or --file FILE.")
     return values

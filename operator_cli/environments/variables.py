@@ -1,6 +1,7 @@
 """`pharos variables show|set|unset|replace|protect|unprotect|rotate-key`: variables of environments, by name."""
 
 import argparse
+import sys
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any, Final
@@ -8,10 +9,15 @@ from typing import Any, Final
 from operator_cli.api.client import Api, open_api
 from operator_cli.api.names import Environment, resolve_environment
 from operator_cli.api.problems import ApiRefused
-from operator_cli.arguments import add_client_arguments, add_environment_argument, complete
+from operator_cli.arguments import (
+    add_client_arguments,
+    add_environment_argument,
+    add_optional_environment_argument,
+    complete,
+)
 from operator_cli.durations import format_utc_minute
 from operator_cli.environments.variable_arguments import find_replacing_file, read_values
-from operator_cli.errors import AWAITS_APPROVAL
+from operator_cli.errors import AWAITS_APPROVAL, NoSuchName
 from operator_cli.local.rotate_key import add_rotate_key
 from operator_cli.messages import describe_not_live, print_result, qualify_commands
 from operator_cli.read_text import read_variables
@@ -63,7 +69,10 @@ def register_variables(commands: "argparse._SubParsersAction[argparse.ArgumentPa
 
 
 def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
-    add_environment_argument(parser)
+    if verb == "show":
+        add_optional_environment_argument(parser)
+    else:
+        add_environment_argument(parser)
     match verb:
         case "set":
             parser.add_argument(
@@ -92,7 +101,7 @@ def _run(arguments: argparse.Namespace) -> int:
                 return _replace(arguments, file)
             return _update(arguments, {"set": read_values(arguments)})
         case "unset":
-            return _update(arguments, {"unset": arguments.names})
+            return _unset(arguments)
         case "replace":
             return _replace(arguments, arguments.file)
     api = open_api(arguments)
@@ -116,6 +125,34 @@ def _update(arguments: argparse.Namespace, body: dict[str, Any]) -> int:
     result = api.patch("environments", environment.id, "variables", body=body)
     print_result(arguments, result, lambda _: _show_updated(environment, result), quiet="change_id")
     return _status(result)
+
+
+def _unset(arguments: argparse.Namespace) -> int:
+    """Remove variables. A name that is not set is reported: a mistyped one would leave a secret in place."""
+    api = open_api(arguments)
+    environment = resolve_environment(api, arguments.environment)
+    missing = _find_missing(api, environment, arguments.names)
+    if missing and len(missing) == len(set(arguments.names)):
+        raise NoSuchName(
+            f"{environment.path} has no {_join(missing)}; `pharos variables show {environment.path}` lists its "
+            "variables."
+        )
+    result = api.patch("environments", environment.id, "variables", body={"unset": arguments.names})
+    print_result(arguments, result, lambda _: _show_updated(environment, result), quiet="change_id")
+    if missing:
+        print(f"Not set before in {environment.path}: {_join(missing)}.", file=sys.stderr)
+    return _status(result)
+
+
+def _find_missing(api: Api, environment: Environment, names: Iterable[str]) -> set[str]:
+    """Return the names that no variable has; none if the token may change variables and not read them."""
+    try:
+        variables = _get(api, environment)["variables"]
+    except ApiRefused as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+        return set()
+    return set(names).difference(each["name"] for each in variables if each["is_set"])
 
 
 def _replace(arguments: argparse.Namespace, file: str) -> int:

@@ -17,6 +17,8 @@ class CommandParser(argparse.ArgumentParser):
     """The parser of a command and, because argparse makes them of the same class, of its verbs."""
 
     usage_status = USAGE
+    verbs_take_numbers = False
+    """True if each verb takes a number: its error for a number in place of the verb shows how to give it."""
     default_verb: str | None = None
     """The verb that is meant where none is given."""
 
@@ -66,6 +68,13 @@ class CommandParser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         choices = [str(choice) for choice in action.choices]
+        if (
+            isinstance(action, argparse._SubParsersAction)
+            and str(value).isdecimal()
+            and self.verbs_take_numbers
+        ):
+            meant = " or ".join(f"`{self.prog} {choice} {value}`" for choice in choices)
+            raise argparse.ArgumentError(None, f"say what {value} is the number of: {meant}")
         suggestion = self._suggest(action, str(value), choices)
         if isinstance(action, argparse._SubParsersAction) and action.metavar in _NOUNS:
             noun = _NOUNS[str(action.metavar)]

@@ -248,9 +248,11 @@ def _show_output(run: dict[str, Any]) -> None:
 
 def _show_state(heartbeat: dict[str, Any]) -> None:
     from operator_cli.durations import format_minute
+    from operator_cli.monitors.heartbeat_tables import format_schedule
 
     due = "" if heartbeat["due_at"] is None else f", due {format_minute(heartbeat['due_at'])} UTC"
-    print(f"Heartbeat {heartbeat['name']} is {heartbeat['state']}{due}.")
+    schedule = format_schedule(heartbeat)
+    print(f"Heartbeat {heartbeat['name']}: {schedule}, state {heartbeat['state']}{due}.")
 
 
 def _host(api: Api) -> str:

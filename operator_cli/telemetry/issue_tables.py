@@ -8,6 +8,7 @@ from rich.text import Text
 
 from operator_cli.durations import format_minute, format_utc_minute
 from operator_cli.tables import Column, print_table
+from operator_cli.telemetry.event_line import join_title
 from operator_cli.terminal_text import make_cell, print_facts, sanitize_lines
 
 
@@ -55,9 +56,8 @@ def show_issue(arguments: argparse.Namespace, issue: dict[str, Any]) -> None:
             "assignee": "nobody" if assignee is None else f"{assignee['name']} <{assignee['email']}>",
             "count": f"{issue['count']:,}",
             "users": f"{issue['affected_users']:,}",
-            "first seen": format_utc_minute(issue["first_seen"]),
+            "first seen": _describe_first_seen(issue),
             "last seen": format_utc_minute(issue["last_seen"]),
-            "after": _format_deployment(issue["first_deployment"]),
             "services": ", ".join(issue["services"]) or "-",
             "raised in": issue["frame"] or "-",
             "trace": issue["trace_id"] or "-",
@@ -92,8 +92,13 @@ def show_issue(arguments: argparse.Namespace, issue: dict[str, Any]) -> None:
     )
 
 
+def _describe_first_seen(issue: dict[str, Any]) -> str:
+    first, time = issue["first_deployment"], format_utc_minute(issue["first_seen"])
+    return time if first is None else f"{time}, after {first['version']} was deployed"
+
+
 def _format_title(issue: dict[str, Any]) -> str:
-    return ": ".join(part for part in (issue["type"], issue["message"]) if part)
+    return join_title(issue["type"], issue["message"], ": ")
 
 
 def _format_summary(issue: dict[str, Any]) -> Text:
@@ -112,7 +117,8 @@ def _format_status(issue: dict[str, Any]) -> Text:
 
 
 def _describe_status(issue: dict[str, Any]) -> str:
-    status = str(issue["status"])
+    # As the list has it.
+    status = "regressed" if issue["regressed_at"] is not None else str(issue["status"])
     if issue["resolved_at"] is not None:
         version = _format_deployment(issue["resolved_in"])
         resolved = f"resolved at {format_utc_minute(issue['resolved_at'])}"

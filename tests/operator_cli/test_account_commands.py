@@ -43,7 +43,8 @@ def test_an_invited_person_joins_and_is_removed(
 ) -> None:
     output = run_text(pharos, "person", "invite", "Eve@new.example", "--project", "my-project=deployer")
     command, secret = [line.strip() for line in output.splitlines() if line.startswith("  ")]
-    assert output.startswith("eve@new.example is invited as member, until ")
+    assert output.startswith("eve@new.example is invited until ")
+    assert ", as member of the account and deployer of my-project.\n" in output
     url = on_socket.credentials["base_url"].removesuffix("/api")
     assert command == f"pharos login {url} --invitation --name 'YOUR NAME'"
     assert is_well_formed(secret, CredentialKind.INVITATION)

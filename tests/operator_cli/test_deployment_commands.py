@@ -45,7 +45,8 @@ def test_a_waiting_deployment_is_approved(
     assert str(number) in run_text(pharos, "approvals", "--quiet").splitlines()
     approve = ("approve", "deployment", str(number))
     assert expect_refusal(pharos, *approve, "--revision", REVISION) == (
-        "Owner has asked for it: somebody else has to decide. They run this command with a token of their own."
+        "Owner has asked for it: somebody else has to decide. That person runs this command with a token of their own. "
+        f"`pharos cancel {number}` cancels your own deployment."
     )
     line = expect_refusal(second, *approve)
     assert line.startswith("The commit of main ")
@@ -94,7 +95,7 @@ def test_the_newest_deployments_are_listed(pharos: RunCommand, environment_path:
     table = run_text(pharos, "deployments", "--project", project)
     assert max(len(line) for line in table.splitlines()) <= 80
     assert REVISION[:12] in _row(table, numbers[1])
-    assert {"main", "awaiting", "owner@localhost"} <= set(_row(table, numbers[0]))
+    assert {"main", "waiting", "owner@localhost"} <= set(_row(table, numbers[0]))
 
 
 def test_unknown_numbers_are_explained(pharos: RunCommand) -> None:

@@ -38,7 +38,7 @@ def test_heartbeats_are_created_listed_changed_and_paused(pharos: RunCommand) ->
     assert run_json(pharos, "heartbeat", "pause", "nightly [red]")["state"] == "paused"
     assert run_text(pharos, "heartbeats", "--state", "paused", "-q") == f"{number}\n"
     assert run_text(pharos, "heartbeat", "resume", "production/nightly [red]") == (
-        "Heartbeat nightly [red] is new.\n"
+        "Heartbeat nightly [red]: 0 3 * * * Europe/Oslo, state new.\n"
     )
     changed = run_json(pharos, "heartbeat", "set", number, "--every", "2h", "--failures", "3")
     assert [changed[name] for name in ("period_seconds", "cron", "failures_before_down")] == [7200, None, 3]

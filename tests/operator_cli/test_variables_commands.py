@@ -254,8 +254,12 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     """The arguments are refused before any request, and no message repeats what may be a value."""
     (tmp_path / "TOKEN").write_text("A=1\n")
     for arguments, output in (
-        (("show",), "the following arguments are required: ENVIRONMENT"),
+        (("unset",), "the following arguments are required: ENVIRONMENT"),
         (("replace", "production"), "the following arguments are required: FILE"),
+        (
+            ("set", "DB=hunter2"),
+            "DB=… is no environment. Name one first: `pharos variables set ENVIRONMENT DB=…`.",
+        ),
         (("set", "production"), "Name what to set: KEY=VALUE, KEY, - or --file FILE."),
         (("set", "production", "A=1", "hunter-2"), "Number 2 is neither KEY=VALUE nor a name"),
         (("set", "production", "A=-", "-"), "Standard input can be read once"),

@@ -52,6 +52,8 @@ def _fail(capsys: pytest.CaptureFixture[str], command: str | None, *words: str) 
                 ("person", "add", "'invite'"),
             )
         ),
+        ("approve", ("3",), "usage: pharos approve",
+            "say what 3 is the number of: `pharos approve deployment 3` or `pharos approve variables 3`\n"),
         ("completion", ("bsh",), "usage: pharos completion", "invalid choice: 'bsh' (choose from bash, zsh, fish)."),
     ],
 )  # fmt: skip
