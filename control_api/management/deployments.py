@@ -138,7 +138,8 @@ def _refusing(deployment: Deployment, rule: str) -> Iterator[None]:
         yield
     except ForbiddenTransition as error:
         status = error.current.replace("_", " ")
-        raise Conflict(f"Deployment {deployment.id} is {status}: {rule}") from error
+        verb = "has" if error.current in ("succeeded", "failed") else "is"
+        raise Conflict(f"Deployment {deployment.id} {verb} {status}: {rule}") from error
 
 
 @operations.post(

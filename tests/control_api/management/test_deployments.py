@@ -305,7 +305,8 @@ async def test_cancel(api: Api, status: DeploymentStatus) -> None:
         assert await _audited(api) == ("deployment.cancel", f"deployment {number}", {})
     else:
         refused = await api.expect((409, "conflict"), "POST", path)
-        assert f"is {status}: only one that" in refused.json()["detail"]
+        verb = "has" if status in ("succeeded", "failed") else "is"
+        assert f"Deployment {number} {verb} {status}: only one that" in refused.json()["detail"]
 
 
 @pytest.mark.both_databases
