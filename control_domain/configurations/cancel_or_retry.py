@@ -32,8 +32,7 @@ from pipeline_contracts.deploy_states import StepStatus
 from pipeline_contracts.errors import ConfigurationStepConflict
 
 _SECOND_PERSON = (
-    "somebody else than who made the review, who may decide in the project, has to try it again. Or make a new "
-    "review."
+    "a maintainer of the project other than the author of the review has to try it again. Or make a new one."
 )
 _DONE = {"cancel": "canceled", "retry": "tried again"}
 

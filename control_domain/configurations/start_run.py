@@ -32,7 +32,7 @@ from pipeline_contracts.errors import (
 )
 from pipeline_contracts.times import format_time
 
-_SECOND_PERSON = "somebody else than who made the review, who may decide in the project, has to apply it."
+_SECOND_PERSON = "a maintainer of the project other than the author of the review has to apply it."
 
 
 async def start_run(

@@ -74,7 +74,7 @@ class ExceptionGroupDocument(ExceptionStatusDocument):
 class ExceptionGroupDetails(ExceptionGroupDocument):
     """A group of exceptions with the stack of the last one."""
 
-    stack: Annotated[str | None, Meta(description="A long stack has no middle.")]
+    stack: Annotated[str | None, Meta(description="The middle of a long stack is left out.")]
     version: Annotated[str | None, Meta(description="The version that the last exception names.")]
 
 

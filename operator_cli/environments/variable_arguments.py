@@ -64,8 +64,8 @@ def _read_words(words: list[str]) -> Iterator[tuple[str, str]]:
         # The message does not repeat the word: it may be a value whose name was forgotten.
         if _NAME.fullmatch(name) is None:
             raise UsageError(
-                f"Number {number} is neither KEY=VALUE nor a name, and no file: a name has letters, digits and _, no "
-                "digit first."
+                f"Argument {number} after the environment is neither KEY=VALUE, nor KEY, nor a file. A KEY has "
+                "letters, digits and _, and does not begin with a digit."
             )
         if not equals:
             yield name, _ask(name)

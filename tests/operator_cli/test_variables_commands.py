@@ -261,7 +261,10 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
             "DB=… is no environment. Name one first: `pharos variables set ENVIRONMENT DB=…`.",
         ),
         (("set", "production"), "Name what to set: KEY=VALUE, KEY, - or --file FILE."),
-        (("set", "production", "A=1", "hunter-2"), "Number 2 is neither KEY=VALUE nor a name"),
+        (
+            ("set", "production", "A=1", "hunter-2"),
+            "Argument 2 after the environment is neither KEY=VALUE, nor KEY",
+        ),
         (("set", "production", "A=-", "-"), "Standard input can be read once"),
         (("set", "production", "TOKEN"), "TOKEN is a file, and could be a variable."),
         (("unset", "production"), "the following arguments are required: KEY"),
