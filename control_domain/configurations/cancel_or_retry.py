@@ -32,7 +32,8 @@ from pipeline_contracts.deploy_states import StepStatus
 from pipeline_contracts.errors import ConfigurationStepConflict
 
 _SECOND_PERSON = (
-    "a maintainer of the project other than the author of the review has to try it again. Or make a new one."
+    "a maintainer of the project other than the author of the review has to try it again. Or make a new "
+    "review."
 )
 _DONE = {"cancel": "canceled", "retry": "tried again"}
 
