@@ -73,6 +73,8 @@ async def newest_logs(
     }
     wanted = after.shown + limit + 1
     last = await _find_page_end(store, within, shared, wanted)
+    if last is None:
+        return [], None
     parameters = {
         **shared,
         "last_ns": last.time_ns,
@@ -91,8 +93,9 @@ async def newest_logs(
 
 async def _find_page_end(
     store: ColumnStore, within: TimeRange, shared: dict[str, Any], wanted: int
-) -> LogKey:
-    """Return the key of the last of `wanted` records, or that of the beginning of the range."""
+) -> LogKey | None:
+    """Return the key of the last of `wanted` records, or of the last one if there are fewer; None if there is none."""
+    last = None
     for window in within.newest_windows(has_index=bool(shared["words"])):
         parameters = {
             **shared,
@@ -101,12 +104,13 @@ async def _find_page_end(
             "begin_us": microseconds_from(window.start),
             "end_us": microseconds_from(within.end),
             "rows": wanted,
-            "rows_before": wanted - 1,
         }
-        rows = (await query_limited(store, _SQL["page_end"], parameters)).rows
-        if rows:
-            return LogKey(rows[0][0], rows[0][1], rows[0][2], 0)
-    return LogKey(within.start, 0, 0, 0)
+        ((time_ns, offset, log_id, found),) = (await query_limited(store, _SQL["page_end"], parameters)).rows
+        if found:
+            last = LogKey(time_ns, offset, log_id, 0)
+        if found == wanted:
+            break
+    return last
 
 
 def _page_key(page: Sequence[dict[str, Any]], after: LogKey) -> LogKey:

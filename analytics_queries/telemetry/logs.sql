@@ -2,44 +2,48 @@
 -- time, place in the event log, and content. Indexes on the same expressions find words; `lower` knows ASCII alone.
 
 -- name: page_end
--- At which time and place in the event log does a page end? It reads narrow columns alone. No row: the window has fewer records.
-SELECT time_ns, offset, log_id
+-- At which time and place in the event log does a page end, and how many records has it? It reads narrow columns alone.
+SELECT (min((time_ns, offset, log_id)) AS last).1, last.2, last.3, count()
 FROM
 (
-    SELECT toUnixTimestamp64Nano(Timestamp) AS time_ns, log_offset AS offset, toUInt32(cityHash64(log)) AS log_id
-    FROM pharos.otel_logs
-    WHERE EnvironmentId = {environment:String}
-        AND toDate(Timestamp) >= toDate(fromUnixTimestamp64Nano({begin_ns:Int64}, 'UTC'))
-        AND toDate(Timestamp) <= toDate(fromUnixTimestamp64Nano({end_ns:Int64}, 'UTC'))
-        AND Timestamp >= fromUnixTimestamp64Nano({begin_ns:Int64}, 'UTC')
-        AND Timestamp < fromUnixTimestamp64Nano({end_ns:Int64}, 'UTC')
-        AND (time_ns, log_offset, log_id) <= ({after_ns:Int64}, {after_offset:UInt64}, {after_log:UInt32})
-        AND ({service:String} = '' OR ServiceName = {service:String})
-        AND ({trace:String} = '' OR TraceId = {trace:String})
-        AND SeverityNumber >= {least_severity:UInt8}
-        AND (empty({words:Array(String)}) OR hasAllTokens(lower(Body), {words:Array(String)}))
-    ORDER BY Timestamp DESC, log_offset DESC, log_id DESC
+    SELECT time_ns, offset, log_id
+    FROM
+    (
+        SELECT toUnixTimestamp64Nano(Timestamp) AS time_ns, log_offset AS offset, toUInt32(cityHash64(log)) AS log_id
+        FROM pharos.otel_logs
+        WHERE EnvironmentId = {environment:String}
+            AND toDate(Timestamp) >= toDate(fromUnixTimestamp64Nano({begin_ns:Int64}, 'UTC'))
+            AND toDate(Timestamp) <= toDate(fromUnixTimestamp64Nano({end_ns:Int64}, 'UTC'))
+            AND Timestamp >= fromUnixTimestamp64Nano({begin_ns:Int64}, 'UTC')
+            AND Timestamp < fromUnixTimestamp64Nano({end_ns:Int64}, 'UTC')
+            AND (time_ns, log_offset, log_id) <= ({after_ns:Int64}, {after_offset:UInt64}, {after_log:UInt32})
+            AND ({service:String} = '' OR ServiceName = {service:String})
+            AND ({trace:String} = '' OR TraceId = {trace:String})
+            AND SeverityNumber >= {least_severity:UInt8}
+            AND (empty({words:Array(String)}) OR hasAllTokens(lower(Body), {words:Array(String)}))
+        ORDER BY Timestamp DESC, log_offset DESC, log_id DESC
+        LIMIT {rows:UInt32}
+        UNION ALL
+        SELECT toUnixTimestamp64Micro(timestamp) * 1000 AS time_ns, log_offset AS offset, toUInt32(cityHash64(log)) AS log_id
+        FROM pharos.telemetry_events
+        WHERE environment_id = {environment:String} AND type = 'log'
+            AND toDate(timestamp) >= toDate(fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC'))
+            AND toDate(timestamp) <= toDate(fromUnixTimestamp64Micro({end_us:Int64}, 'UTC'))
+            AND timestamp >= fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC')
+            AND timestamp < fromUnixTimestamp64Micro({end_us:Int64}, 'UTC')
+            AND (time_ns, log_offset, log_id) <= ({after_ns:Int64}, {after_offset:UInt64}, {after_log:UInt32})
+            AND ({service:String} = '' OR service = {service:String})
+            AND ({trace:String} = '' OR trace_id = {trace:String})
+            AND transform(toString(severity), ['debug', 'info', 'warning', 'error', 'critical'], [5, 9, 13, 17, 21], 0)
+                >= {least_severity:UInt8}
+            AND (empty({words:Array(String)})
+                OR hasAllTokens(if(type = 'log', lower(concat(name, ' ', title, ' ', details)), ''), {words:Array(String)}))
+        ORDER BY timestamp DESC, log_offset DESC, log_id DESC
+        LIMIT {rows:UInt32}
+    )
+    ORDER BY time_ns DESC, offset DESC, log_id DESC
     LIMIT {rows:UInt32}
-    UNION ALL
-    SELECT toUnixTimestamp64Micro(timestamp) * 1000 AS time_ns, log_offset AS offset, toUInt32(cityHash64(log)) AS log_id
-    FROM pharos.telemetry_events
-    WHERE environment_id = {environment:String} AND type = 'log'
-        AND toDate(timestamp) >= toDate(fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC'))
-        AND toDate(timestamp) <= toDate(fromUnixTimestamp64Micro({end_us:Int64}, 'UTC'))
-        AND timestamp >= fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC')
-        AND timestamp < fromUnixTimestamp64Micro({end_us:Int64}, 'UTC')
-        AND (time_ns, log_offset, log_id) <= ({after_ns:Int64}, {after_offset:UInt64}, {after_log:UInt32})
-        AND ({service:String} = '' OR service = {service:String})
-        AND ({trace:String} = '' OR trace_id = {trace:String})
-        AND transform(toString(severity), ['debug', 'info', 'warning', 'error', 'critical'], [5, 9, 13, 17, 21], 0)
-            >= {least_severity:UInt8}
-        AND (empty({words:Array(String)})
-            OR hasAllTokens(if(type = 'log', lower(concat(name, ' ', title, ' ', details)), ''), {words:Array(String)}))
-    ORDER BY timestamp DESC, log_offset DESC, log_id DESC
-    LIMIT {rows:UInt32}
-)
-ORDER BY time_ns DESC, offset DESC, log_id DESC
-LIMIT 1 OFFSET {rows_before:UInt32};
+);
 
 -- name: page
 -- The records from one place to another, both included.

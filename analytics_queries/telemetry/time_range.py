@@ -26,11 +26,11 @@ class TimeRange:
     def newest_windows(self, *, has_index: bool = False) -> Iterator["TimeRange"]:
         """Yield consecutive parts of the range, the newest first; each is longer than the one before.
 
-        All of them begin at a whole second, except for the last one. `has_index`: what the first window does not
-        contain often enough is found by an index, however long the next one is.
+        All of them begin at a whole second, except for the last one. `has_index`: rows are found by an index, so that
+        fewer windows suffice.
         """
         end = self.end
-        for width in _WINDOWS_NS[:1] if has_index else _WINDOWS_NS:
+        for width in _WINDOWS_NS[::2] if has_index else _WINDOWS_NS:
             begin = max(self.start, (end - width) // SECOND_NS * SECOND_NS)
             if begin < end:
                 yield TimeRange(begin, end)
