@@ -1,6 +1,6 @@
 """Which traces of an environment began in a time range, the newest first?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -10,6 +10,9 @@ from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_statements(__file__)
+# A trace has a row for each insert that had some of its spans.
+_ROWS_PER_TRACE = 4
+_NEWEST_SECONDS = 2 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,10 @@ async def newest_traces(
     if after is not None:
         within = TimeRange(within.start, min(within.end, after.started_ns + 1))
     found: list[dict[str, Any]] = []
-    for window in within.newest_windows():
+    first_s = (
+        await _find_first_start(store, environment_id, within, limit) if filters == TraceFilter() else None
+    )
+    for window in _windows(within, first_s):
         wanted = limit - len(found)
         rows = await _read_window(store, environment_id, within, window, filters, after, wanted)
         page = await _without_earlier(store, environment_id, window, rows)
@@ -62,6 +68,29 @@ async def newest_traces(
         if len(found) >= limit:
             break
     return found
+
+
+async def _find_first_start(
+    store: ColumnStore, environment_id: str, within: TimeRange, limit: int
+) -> int | None:
+    """Return the second in which a window begins that has probably `limit` traces, or None: too few began lately."""
+    end_s = -(-within.end // SECOND_NS)
+    parameters = {
+        "environment": environment_id,
+        "begin_s": max(within.start // SECOND_NS, end_s - _NEWEST_SECONDS),
+        "end_s": end_s,
+        "rows_before": _ROWS_PER_TRACE * limit,
+    }
+    rows = (await query_limited(store, _SQL["first_start"], parameters)).rows
+    return int(rows[0][0]) if rows else None
+
+
+def _windows(within: TimeRange, first_s: int | None) -> Iterator[TimeRange]:
+    rest = within
+    if first_s is not None and within.start < first_s * SECOND_NS < within.end:
+        yield TimeRange(first_s * SECOND_NS, within.end)
+        rest = TimeRange(within.start, first_s * SECOND_NS)
+    yield from rest.newest_windows()
 
 
 async def _read_window(

@@ -1,5 +1,15 @@
 -- Statements of `traces.py`. A trace began when its first span did.
 
+-- name: first_start
+-- In which second did the trace begin before which, of those in this range, so many rows are newer? No row: there are fewer. It
+-- reads the projection `by_start` from its end.
+SELECT toUnixTimestamp(Start) AS start_s
+FROM pharos.otel_traces_trace_id_ts
+WHERE EnvironmentId = {environment:String}
+    AND Start >= toDateTime({begin_s:UInt32}, 'UTC') AND Start < toDateTime({end_s:UInt32}, 'UTC')
+ORDER BY Start DESC
+LIMIT 1 OFFSET {rows_before:UInt32};
+
 -- name: page
 -- Which traces have their first span of this window in it, the newest first, after this one? Their other spans are read up to
 -- the last one of any of them, of a day at most. With a filter, one of the spans meets all of it. With `without_earlier`, traces
