@@ -11,7 +11,10 @@ _AT = "2099-11-20T21:31:54Z"
 _COUNT = (
     "SELECT source, count(), uniqExact(identity) FROM interrupted.exceptions GROUP BY source ORDER BY source"
 )
-_PROJECTIONS = "SELECT DISTINCT name FROM system.projection_parts WHERE database = 'interrupted' AND active ORDER BY name"
+_PROJECTIONS = (
+    "SELECT DISTINCT name FROM system.projection_parts "
+    "WHERE database = 'interrupted' AND active ORDER BY name"
+)
 
 
 async def test_an_interrupted_file_is_applied_again_and_counts_each_exception_once(
