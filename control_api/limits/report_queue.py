@@ -20,7 +20,7 @@ _MAX_WAITING = 64
 _MAX_WAITING_PER_ACCOUNT = 16
 _MAX_WAIT_SECONDS = 10.0
 _RETRY_SECONDS = 5
-# For all limited queries of a report together: whoever waits for its slot waits for them.
+# For all limited queries of a report together: a request that waits for its slot waits for them.
 _QUERY_SECONDS = 25.0
 
 

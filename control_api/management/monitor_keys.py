@@ -102,7 +102,7 @@ async def revoke_queue_key(at: _ChangeQueue) -> MonitorKeyDocument:
 async def list_ping_keys(at: _ChangeHeartbeat, params: _Page) -> PageOf[PingKeyDocument]:
     """List the ping keys of a heartbeat.
 
-    The newest first, with the addresses that a job calls. Whoever knows an address can report for the heartbeat, so
+    The newest first, with the addresses that a job calls. Anybody who knows an address can report for the heartbeat, so
     this read needs the scope and the role of a change. A heartbeat of a configuration document has no ping key until
     one is created.
     """

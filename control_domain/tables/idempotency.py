@@ -26,4 +26,4 @@ class IdempotentResponse(Base):
     body: Mapped[bytes | None] = mapped_column(LargeBinary)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     changed_keys: Mapped[bytes | None] = mapped_column(LargeBinary)
-    """What the edges are told again with each repeated response, a `ChangedKeys`; null: the request changed no key."""
+    """What the edges learn again with each repeated response, a `ChangedKeys`; null: the request changed no key."""

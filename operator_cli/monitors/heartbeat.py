@@ -38,7 +38,7 @@ _VERBS = {
     "remove": "remove one with its keys and runs",
 }
 _DESCRIPTIONS = {
-    "show": "Ping URLs are shown to those who may change the heartbeat, because whoever knows one can report for it.",
+    "show": "Only people who may change the heartbeat see its ping URLs: anybody who knows one can report for it.",
     "set": "Counted failures stay counted; only a success ends `down`.",
     "output": "A job sends it in the body of a ping. It is kept as long as the run.",
 }

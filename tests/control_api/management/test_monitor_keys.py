@@ -132,7 +132,7 @@ async def test_ping_keys(api: Api) -> None:
         "ping-key.create",
         "ping-key.create",
     ]
-    # They are secrets: whoever may only read does not see them.
+    # They are secrets: people who may only read do not see them.
     refused = await api.call("GET", path, by="viewer")
     assert refused.problem == (403, "deploy-not-allowed")
     refused = await api.call("GET", path, scopes=ALL_SCOPES - {"monitoring:write"})
