@@ -38,17 +38,6 @@ def is_schema_outdated(error: ProgrammingError) -> bool:
     return getattr(error.orig, "sqlstate", None) in _OUTDATED_STATES
 
 
-def describe_database_error(error: SQLAlchemyError) -> str:
-    """Return the message of an error for an operator, without the statement and its values, which may be secrets."""
-    if isinstance(error, DatabaseUnavailable):
-        return str(error)
-    if isinstance(error, ProgrammingError) and is_schema_outdated(error):
-        return "The database has no tables of this version: run `pharos migrate`, or correct PHAROS_DATABASE_URL."
-    if isinstance(error, DBAPIError):
-        return f"The database refused a statement ({driver_message(error.orig or error)})."
-    return f"The database cannot be used ({driver_message(error)})."
-
-
 def _translate(context: ExceptionContext) -> DatabaseUnavailable | BrokenReference | None:
     found, wrapped = context.original_exception, context.sqlalchemy_exception
     if isinstance(found, OSError):

@@ -56,7 +56,7 @@ async def _call_on_engines(settings: Settings, body: bytes) -> tuple[int, bytes]
     with paused_garbage_collector():
         from sqlalchemy.exc import SQLAlchemyError
 
-        from control_domain.database.errors import describe_database_error
+        from wiring.database_errors import describe_database_error
         from wiring.operator_door import answer_operator_call
         from wiring.processes.operator_engines import open_operator_engines
 

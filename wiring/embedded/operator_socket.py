@@ -11,10 +11,10 @@ from pathlib import Path
 from aiohttp import web
 from sqlalchemy.exc import SQLAlchemyError
 
-from control_domain.database.errors import describe_database_error
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.interface import QueryRefused
+from wiring.database_errors import describe_database_error
 from wiring.operator_door import OperatorEngines, answer_operator_call
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

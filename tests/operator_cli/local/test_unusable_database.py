@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError, TimeoutError
 
-from control_domain.database.errors import describe_database_error
 from tests.support.commands import CLEAN_ENVIRONMENT, command_runner, expect_refusal
 from tests.support.databases import empty_database
+from wiring.database_errors import describe_database_error
 
 _CREATE = ("account", "create", "Beta", "--owner-name", "Ada", "--owner-email", "ada@b.example")
 
