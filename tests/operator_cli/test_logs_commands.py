@@ -128,8 +128,10 @@ def test_an_argument_that_is_no_environment_is_refused(on_socket: PlatformProces
 
 def test_log_records_are_followed(on_socket: PlatformProcess, start: StartCommand) -> None:
     service = f"shop-{uuid.uuid4().hex[:8]}"
+    # Other files may have added environments to this platform.
+    logs = ("logs", "--environment", "my-project/production", "--service", service)
     _log(on_socket, service, "before")
-    process = start("logs", "-f", "--service", service, "--json", socket=True)
+    process = start(*logs, "-f", "--json", socket=True)
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["text"] == "before"
     # Equal records are shown separately.
@@ -137,9 +139,9 @@ def test_log_records_are_followed(on_socket: PlatformProcess, start: StartComman
     _log(on_socket, service, "twice", at=at)
     _log(on_socket, service, "twice", at=at)
     assert [json.loads(process.stdout.readline())["text"] for _ in range(2)] == ["twice", "twice"]
-    shown = run_text(on_socket.run, "logs", "--service", service, "-n", "2")
+    shown = run_text(on_socket.run, *logs, "-n", "2")
     assert shown.count("twice") == 2
-    assert [one["text"] for one in run_json(on_socket.run, "logs", "--service", service)] == [
+    assert [one["text"] for one in run_json(on_socket.run, *logs)] == [
         "twice",
         "twice",
         "before",
