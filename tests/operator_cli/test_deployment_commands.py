@@ -30,18 +30,19 @@ def _deploy(pharos: RunCommand, environment_path: str, ref: str) -> int:
     return int(done.stdout)
 
 
-def _row(table: str, number: int) -> list[str]:
-    """Return the columns of the line that starts with this number."""
-    (line,) = [line for line in table.splitlines() if line.split()[:1] == [str(number)]]
-    return line.split()
+def _row(table: str, number: int, environment_path: str) -> list[str]:
+    """Return the columns of the deployment's line; a number alone may also start a column that continues."""
+    lines = [line.split() for line in table.splitlines()]
+    (line,) = [line for line in lines if line[:1] == [str(number)] and environment_path in line]
+    return line
 
 
 def test_a_waiting_deployment_is_approved(
     pharos: RunCommand, second: RunCommand, environment_path: str
 ) -> None:
     number = _deploy(pharos, environment_path, "main")
-    table = run_text(pharos, "approvals")
-    assert environment_path in "".join(_row(table, number)) and "main" in _row(table, number)
+    table = run_text(pharos, "approvals", "--wide")
+    assert "main" in _row(table, number, environment_path)
     assert str(number) in run_text(pharos, "approvals", "--quiet").splitlines()
     approve = ("approve", "deployment", str(number))
     assert expect_refusal(pharos, *approve, "--revision", REVISION) == (
@@ -94,8 +95,8 @@ def test_the_newest_deployments_are_listed(pharos: RunCommand, environment_path:
     assert (listed[0]["status"], listed[0]["trigger"]) == ("awaiting_approval", "api")
     table = run_text(pharos, "deployments", "--project", project)
     assert max(len(line) for line in table.splitlines()) <= 80
-    assert REVISION[:12] in _row(table, numbers[1])
-    assert {"main", "waiting", "owner@localhost"} <= set(_row(table, numbers[0]))
+    assert REVISION[:12] in _row(table, numbers[1], environment_path)
+    assert {"main", "waiting", "owner@localhost"} <= set(_row(table, numbers[0], environment_path))
 
 
 def test_unknown_numbers_are_explained(pharos: RunCommand) -> None:
