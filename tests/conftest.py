@@ -18,6 +18,7 @@ from tests.support.engines import or_skip
 from tests.support.monitored import Monitored, open_monitored
 from tests.support.reaper import Reaper, remove_old_folders
 from tests.support.redis_server import patient_redis
+from tests.support.store_template import copy_store_template
 
 # Where bytecode is not written, every process of the run would compile Pharos and the tests again, for seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -33,7 +34,9 @@ settings.register_profile("quick", settings.get_profile("full"), max_examples=30
 @pytest.fixture(scope="session")
 async def column_store(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ChdbColumnStore]:
     """Yield chDB with the schema. A process has one data path: tests use environments and log names of their own."""
-    store = await open_chdb(tmp_path_factory.mktemp("clickhouse"))
+    folder = tmp_path_factory.mktemp("chdb") / "clickhouse"
+    copy_store_template(folder)
+    store = await open_chdb(folder)
     await apply_schema(store)
     yield store
     await store.close()

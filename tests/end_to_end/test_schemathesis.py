@@ -54,7 +54,7 @@ _APP_SECRET = "the secret of the application"
 # Fewer would mean that operations were not called at all.
 _FEWEST = 1000
 _FEWEST_OF_FEW = 100
-_FEW_EXAMPLES = 5
+_FEW_EXAMPLES = 3
 # The placeholder in the configuration.
 _MAX_EXAMPLES = "max-examples = 15"
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.support import fork_server
 from tests.support.engines import free_port
+from tests.support.store_template import copy_store_template
 
 PHAROS = Path(sys.executable).with_name("pharos")
 _ROOT = Path(__file__).parents[2]
@@ -174,9 +175,10 @@ def _read_response(status: int, response: Any) -> Response:
 def platform_process(
     data: Path, *more: str, command: list[str] | None = None, env: Mapping[str, str] | None = None
 ) -> Iterator[PlatformProcess]:
-    """Yield a started platform; kill it at the end."""
+    """Yield a started platform, whose column store has the schema before its first start; kill it at the end."""
     process = PlatformProcess(data, command=command, env=env)
     try:
+        copy_store_template(data / "clickhouse")
         process.start(*more)
         yield process
     finally:

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from tests.support.engines import free_port
 from tests.support.platform_process import PlatformProcess
+from tests.support.store_template import copy_store_template
 
 # Headers of the connection, which a proxy does not forward.
 _HOP = frozenset(
@@ -118,6 +119,7 @@ def _events_of(body: bytes) -> list[dict[str, Any]]:
 async def watched_platform(folder: Path, origin: str) -> AsyncIterator[WatchedPlatform]:
     """Yield a platform whose first site accepts events from pages of this origin."""
     platform = PlatformProcess(folder / "platform")
+    copy_store_template(platform.data / "clickhouse")
     await asyncio.to_thread(platform.start)
     watched = None
     try:
