@@ -12,11 +12,11 @@ from sqlalchemy import update
 
 from control_domain.projects.find import DeployTarget
 from control_domain.tables.deployments import Release
-from deployer import sweeper
 from deployer.drivers.interface import Retained, Run
 from deployer.drivers.local.driver import LocalDriver
 from deployer.drivers.local.folders import _RETAINED_OUTPUTS, Folders
 from deployer.environments.desired_states import read_retained
+from deployer.sweeper import Sweeper
 from tests.support.databases import migrated_database
 from tests.support.deploy_scenario import fetch_app, open_scenario
 from tests.support.faulty_deployer import FaultyDeployer, faulty_deployer
@@ -41,11 +41,11 @@ async def _deployed(
 async def test_a_sweep_spares_artefacts_that_are_live_used_or_being_built(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # No other sweep must run.
     async with _deployed(request, tmp_path) as (faulty, driver, places):
-        while faulty.deployer._sweeper.is_sweeping or faulty.deployer._sweeper.is_requested:
+        # No other sweep must run.
+        monkeypatch.setattr(Sweeper, "start_if_due", lambda self, loop_time: None)
+        while faulty.deployer._sweeper.is_sweeping:
             await asyncio.sleep(0.02)
-        monkeypatch.setattr(sweeper, "_SWEEP_SECONDS", 3600.0)
         folder = faulty.folder / "artefacts"
         live = (await faulty.read_live(places["staging"]))[2]
         for name in ("useless", "used"):

@@ -19,7 +19,8 @@ def _send(platform: PlatformProcess, sender: int, accepted: list[str]) -> None:
         if answer.status == 202:
             accepted.append(name)
         else:
-            assert answer.status in (429, 503)
+            # On a loaded machine a body may arrive too slowly.
+            assert answer.status in (408, 429, 503)
 
 
 def test_events_accepted_before_a_stop_are_stored(tmp_path: Path) -> None:
