@@ -25,7 +25,8 @@ def register_approvals(commands: "argparse._SubParsersAction[argparse.ArgumentPa
         help="show what waits for a second person",
         description="Deployments and changes of variables that wait for a second person. A deployment is listed with "
         "the commit, variables and workflow that it would run, and the digest of all its inputs; a change of "
-        "variables with the names that it adds, changes and removes, never with a value.",
+        "variables with the names that it adds, changes and removes, never with a value. --quiet prints what `pharos "
+        "approve` takes, such as `deployment 7`.",
     )
     add_client_arguments(parser)
     parser.set_defaults(run=_list)
@@ -34,8 +35,11 @@ def register_approvals(commands: "argparse._SubParsersAction[argparse.ArgumentPa
 def _list(arguments: argparse.Namespace) -> int:
     waiting = open_api(arguments).get_all("approvals")
     if arguments.quiet:
+        # Deployments and changes of variables may have the same number.
         waiting = [
-            each["variable_change"] if each["deployment"] is None else each["deployment"]["deployment"]
+            {"id": f"variables {each['variable_change']['id']}"}
+            if each["deployment"] is None
+            else {"id": f"deployment {each['deployment']['deployment']['id']}"}
             for each in waiting
         ]
     return print_result(arguments, waiting, lambda rows: _show_list(arguments, rows))

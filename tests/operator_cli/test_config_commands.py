@@ -196,6 +196,7 @@ def test_a_change_of_variables_waits_for_a_second_person(
     assert output.splitlines()[-1] == (
         f"{live}/live: change {number} of its variables waits for a second person: `pharos approve variables {number}`."
     )
+    assert f"variables {number}" in run_text(run, "approvals", "--quiet").splitlines()
     done = run("config", "plan", *given, *mine)
     assert (done.returncode, done.stderr) == (0, "")
     assert (

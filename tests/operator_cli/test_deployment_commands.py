@@ -43,7 +43,7 @@ def test_a_waiting_deployment_is_approved(
     number = _deploy(pharos, environment_path, "main")
     table = run_text(pharos, "approvals", "--wide")
     assert "main" in _row(table, number, environment_path)
-    assert str(number) in run_text(pharos, "approvals", "--quiet").splitlines()
+    assert f"deployment {number}" in run_text(pharos, "approvals", "--quiet").splitlines()
     approve = ("approve", "deployment", str(number))
     assert expect_refusal(pharos, *approve, "--revision", REVISION) == (
         "Owner has asked for it: somebody else has to decide. That person runs this command with a token of their own. "
@@ -56,7 +56,7 @@ def test_a_waiting_deployment_is_approved(
     assert output == (
         f"Deployment {number} is approved and queued: commit {REVISION}. `pharos logs -f {number}` follows it.\n"
     )
-    assert str(number) not in run_text(pharos, "approvals", "--quiet").splitlines()
+    assert f"deployment {number}" not in run_text(pharos, "approvals", "--quiet").splitlines()
     assert "only one that waits can be approved" in expect_refusal(second, *approve)
 
 
