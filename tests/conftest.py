@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
 from tests.support import cpu_times, suites
 from tests.support.databases import KINDS, Once, migrated_database
@@ -37,7 +36,6 @@ async def column_store(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
     folder = tmp_path_factory.mktemp("chdb") / "clickhouse"
     copy_store_template(folder)
     store = await open_chdb(folder)
-    await apply_schema(store)
     yield store
     await store.close()
 

@@ -14,8 +14,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -95,24 +96,27 @@ class _Managed:
     doomed_queues: list[int]
 
 
-async def _add_tenant(platform: PlatformProcess) -> tuple[Tenant, _Managed]:
-    """Add an account with projects, environments, deployments that can be rolled back to and promoted, and monitors."""
+@asynccontextmanager
+async def _writing(platform: PlatformProcess) -> AsyncIterator[AsyncSession]:
+    """Yield a session on the platform's database, in a transaction."""
     engine = open_engine(f"sqlite+aiosqlite:///{platform.data / 'control.sqlite'}")
     try:
         async with open_sessions(engine)() as session, session.begin():
-            tenant = await make_tenant(session, "Acme", datetime.now(UTC))
-            return tenant, await _add_managed(session, tenant, datetime.now(UTC))
+            yield session
     finally:
         await engine.dispose()
+
+
+async def _add_tenant(platform: PlatformProcess) -> tuple[Tenant, _Managed]:
+    """Add an account with projects, environments, deployments that can be rolled back to and promoted, and monitors."""
+    async with _writing(platform) as session:
+        tenant = await make_tenant(session, "Acme", datetime.now(UTC))
+        return tenant, await _add_managed(session, tenant, datetime.now(UTC))
 
 
 async def _add_token_without_scopes(called: "_Called") -> str:
-    engine = open_engine(f"sqlite+aiosqlite:///{called.platform.data / 'control.sqlite'}")
-    try:
-        async with open_sessions(engine)() as session, session.begin():
-            return await add_token(session, called.tenant, called.tenant.people["owner"], [])
-    finally:
-        await engine.dispose()
+    async with _writing(called.platform) as session:
+        return await add_token(session, called.tenant, called.tenant.people["owner"], [])
 
 
 async def _add_managed(session: AsyncSession, tenant: Tenant, now: datetime) -> _Managed:

@@ -31,7 +31,7 @@ def _deploy(pharos: RunCommand, environment_path: str, ref: str) -> int:
 
 
 def _row(table: str, number: int, environment_path: str) -> list[str]:
-    """Return the columns of the deployment's line; a number alone may also start a column that continues."""
+    """Return the columns of the deployment's line; a change of variables may have the same number."""
     lines = [line.split() for line in table.splitlines()]
     (line,) = [line for line in lines if line[:1] == [str(number)] and environment_path in line]
     return line
