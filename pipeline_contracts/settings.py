@@ -232,6 +232,28 @@ class Settings:
         "https://api.github.com", "GitHub's API; https://HOST/api/v3 for GitHub Enterprise Server"
     )
 
+    # Notifications
+    smtp_url: str | None = _setting(
+        None,
+        "Mail server for notifications, smtp://user:password@host:587 (STARTTLS) or smtps://…:465; none: no e-mail",
+        secret=True,
+    )
+    smtp_from: str | None = _setting(None, "Sender of e-mail: Pharos <pharos@example.org>")
+    smtp_plaintext: bool = _setting(False, "Send e-mail without TLS where the server offers none: 1 or 0")
+    notification_private_addresses: bool = _setting(
+        False, "Let channels reach private and loopback addresses: 1 or 0"
+    )
+    notification_group_seconds: float = _setting(
+        30.0, "Wait for further incidents before the first message of a group", minimum=0.0
+    )
+    notification_change_seconds: float = _setting(
+        300.0, "Least time between two messages of a group", minimum=0.0
+    )
+    apprise: bool = _setting(
+        False,
+        "Allow channels of the type apprise, which reach any address: 1 or 0 (needs the package apprise)",
+    )
+
     # Deployer
     deploy_domain: str = _setting(
         "localhost",

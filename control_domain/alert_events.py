@@ -1,0 +1,43 @@
+"""The outbox of alert events: a change that people may want to know of is written in the transaction of the change."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.tables.notifications import AlertEvent
+from pipeline_contracts.alert_kinds import ALERT_KINDS, EventState
+from pipeline_contracts.times import to_epoch_ms
+
+
+def record_alert_event(
+    session: AsyncSession,
+    kind: str,
+    subject: str,
+    state: EventState,
+    at: datetime,
+    *,
+    account_id: int,
+    project_id: int | None = None,
+    environment_id: int | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> None:
+    """Add an event in the transaction of the change itself: it is notified if and only if the change is committed.
+
+    `kind` is a name in `ALERT_KINDS`; `subject` is unique within the environment and the family of the kind. `facts`
+    are what `notifications.descriptions` of the family reads; they must contain no secret.
+    """
+    session.add(
+        AlertEvent(
+            account_id=account_id,
+            project_id=project_id,
+            environment_id=environment_id,
+            kind=ALERT_KINDS[kind].name,
+            subject=subject[:160],
+            state=state,
+            at_ms=to_epoch_ms(at),
+            facts=json.dumps(facts or {}),
+        )
+    )

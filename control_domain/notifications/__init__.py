@@ -1,0 +1,1 @@
+"""Channels, rules, silences, thresholds, incidents and sent notifications, as people manage and read them."""

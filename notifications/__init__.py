@@ -1,0 +1,1 @@
+"""Notifications: incidents from alert events, rules, grouping, and delivery over channels."""

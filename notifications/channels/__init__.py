@@ -1,0 +1,1 @@
+"""One module per type of channel: it renders a message and sends it once."""

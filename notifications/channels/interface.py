@@ -1,0 +1,48 @@
+"""The interface of a channel type. Channels send once: retries, order and leases are those of the delivery worker."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from notifications.message import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where one message goes."""
+
+    type: str
+    """The name of the channel type."""
+    settings: Mapping[str, Any]
+    secrets: Mapping[str, str] = field(repr=False)
+
+
+class DeliveryFailed(Exception):
+    """The receiver did not take the message. The text is for people and contains no secret and no URL with one."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        is_permanent: bool = False,
+        is_gone: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        """`is_permanent`: another attempt of this message cannot succeed. `is_gone`: nor one of any other message: the
+        receiver no longer exists (410), and the channel is turned off. `retry_after`: seconds that the receiver asks
+        for."""
+        super().__init__(message)
+        self.is_permanent = is_permanent or is_gone
+        self.is_gone = is_gone
+        self.retry_after = retry_after
+
+
+class Channel(Protocol):
+    """Sends messages of one channel type."""
+
+    async def send(self, message: Message, destination: Destination) -> None:
+        """Send the message once; return when the receiver has accepted it. Takes at most 15 s.
+
+        Raises `DeliveryFailed`.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""The delivery of notifications: leases, attempts, retries."""

@@ -1,0 +1,1 @@
+"""Groups that are due become notifications: first messages, changes and reminders."""
