@@ -300,8 +300,11 @@ class Notification(Base):
     project_id: Mapped[int | None]
     environment_id: Mapped[int | None]
     group_id: Mapped[int] = mapped_column(BigInteger)
-    channel_id: Mapped[int | None] = mapped_column(ForeignKey("notification_channels.id"), index=True)
+    channel_id: Mapped[int | None] = mapped_column(index=True)
+    """Without a foreign key: the notification outlives its channel."""
     person_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
+    recipient: Mapped[str] = mapped_column(String(300))
+    """Name of the channel, or e-mail address of the person, when it was written."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     content: Mapped[str] = mapped_column(Text)
     """JSON of `notifications.message.Message`."""

@@ -177,6 +177,7 @@ def upgrade() -> None:
         sa.Column("group_id", sa.BigInteger(), nullable=False),
         sa.Column("channel_id", sa.Integer(), nullable=True),
         sa.Column("person_id", sa.Integer(), nullable=True),
+        sa.Column("recipient", sa.String(length=300), nullable=False),
         sa.Column("created_at", _time, nullable=False),
         sa.Column("content", sa.Text(), nullable=False),
         sa.Column("title", sa.String(length=300), nullable=False),
@@ -188,11 +189,6 @@ def upgrade() -> None:
         sa.Column("last_error", sa.String(length=500), nullable=True),
         sa.ForeignKeyConstraint(
             ["account_id"], ["accounts.id"], name=op.f("fk_notifications_account_id_accounts")
-        ),
-        sa.ForeignKeyConstraint(
-            ["channel_id"],
-            ["notification_channels.id"],
-            name=op.f("fk_notifications_channel_id_notification_channels"),
         ),
         sa.ForeignKeyConstraint(["person_id"], ["people.id"], name=op.f("fk_notifications_person_id_people")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_notifications")),
