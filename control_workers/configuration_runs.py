@@ -26,13 +26,13 @@ from control_domain.configurations.steps.apply_step import apply_step
 from control_domain.configurations.steps.step_context import Publications, StepFailed
 from control_domain.database.engine import Sessions
 from control_domain.database.errors import DatabaseUnavailable, is_schema_outdated
+from control_domain.database.run_periodically import Throttle, run_periodically
 from control_domain.projects.operations import lock_project_row
 from control_domain.published_keys import ChangedKeys, publish_changes
 from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.tables.configuration import Review, RunStep
 from control_domain.tables.projects import Project
 from control_workers.configuration_leases import LeaseHolder, LeaseLost, release_all_leases
-from control_workers.run_periodically import Throttle, run_periodically
 from pipeline_contracts.deploy_states import StepStatus
 from pipeline_contracts.errors import NotFound, StorageUnavailable
 from storage_backends.key_directory.interface import KeyDirectory

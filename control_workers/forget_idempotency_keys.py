@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from sqlalchemy import delete
 
 from control_domain.database.engine import Sessions
+from control_domain.database.run_periodically import run_periodically
 from control_domain.tables.idempotency import RETENTION, IdempotentResponse
-from control_workers.run_periodically import run_periodically
 
 logger = logging.getLogger(__name__)
 

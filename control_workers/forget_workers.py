@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import delete, select, tuple_
 
 from control_domain.database.engine import Sessions
+from control_domain.database.run_periodically import run_periodically
 from control_domain.tables.monitors import QueueWorker
-from control_workers.run_periodically import run_periodically
 from pipeline_contracts.times import to_epoch_ms
 
 logger = logging.getLogger(__name__)

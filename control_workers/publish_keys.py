@@ -12,8 +12,8 @@ from prometheus_client.registry import Collector
 from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.database.engine import Sessions
+from control_domain.database.run_periodically import Throttle, run_periodically
 from control_domain.published_keys import publish_keys
-from control_workers.run_periodically import Throttle, run_periodically
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.metric_names import MetricName
 from storage_backends.key_directory.interface import KeyDirectory

@@ -9,8 +9,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from analytics_queries.visits.calendar_days import day_of, days_between
 from analytics_queries.visits.refresh_rollups import refresh_rollups, remove_superseded
 from control_domain.database.engine import Sessions
+from control_domain.database.run_periodically import run_periodically
 from control_domain.sites.operations import find_sites
-from control_workers.run_periodically import run_periodically
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.interface import ColumnStore, QueryRefused
 

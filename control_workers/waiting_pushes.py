@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, read_actor
 from control_domain.database.engine import Sessions
+from control_domain.database.run_periodically import Throttle, run_periodically
 from control_domain.environments.operations import lock_deployer_lease, lock_environment_row
 from control_domain.keys import revoke_published_keys
 from control_domain.previews.operations import close_preview
@@ -24,7 +25,6 @@ from control_domain.tables.projects import Environment, Project
 from control_domain.tables.webhooks import ClosingPreview, WaitingPush
 from control_domain.webhooks.deliveries import delete_old_deliveries
 from control_domain.webhooks.waiting_pushes import find_due_pushes, queue_waiting_push
-from control_workers.run_periodically import Throttle, run_periodically
 from pipeline_contracts.deploy_states import DeploymentStatus, ForbiddenTransition
 from pipeline_contracts.errors import Problem
 from storage_backends.key_directory.interface import KeyDirectory

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from control_domain.database.engine import Sessions
+from control_domain.database.run_periodically import run_periodically
 from control_workers.commit_statuses.report_deployments import Hosts, Reporter
-from control_workers.run_periodically import run_periodically
 from git_hosts.all_hosts import HOSTS
 from pipeline_contracts.settings import Settings
 from storage_backends.end_task import end_task

@@ -1,4 +1,4 @@
-"""Runs functions periodically in the background."""
+"""Runs functions periodically in the background, through outages of the database."""
 
 import asyncio
 import contextlib

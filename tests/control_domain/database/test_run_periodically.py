@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from control_workers.run_periodically import Throttle, run_periodically
+from control_domain.database.run_periodically import Throttle, run_periodically
 
 _LOGGER = logging.getLogger("tests.round")
 _OFTEN = 0.01
