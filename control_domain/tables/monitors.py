@@ -74,6 +74,14 @@ class HeartbeatState(Base):
     """JSON list of the times of failures without a run."""
     pings: Mapped[str | None] = mapped_column(Text)
     """State that pairs pings without a run ID (`pipeline_contracts.ping_pairs`), as JSON."""
+    alerted: Mapped[str | None] = mapped_column(String(10))
+    """`late` or `down` as last written to `alert_events`; None: neither."""
+    blind_from_ms: Mapped[int | None] = mapped_column(BigInteger)
+    """Since when Pharos may have missed signals of this heartbeat; None: it has missed none."""
+    blind_to_ms: Mapped[int | None] = mapped_column(BigInteger)
+    """The end of the last gap in which signals may have been missed."""
+    blind_ms: Mapped[int | None] = mapped_column(BigInteger)
+    """Total length of these gaps: deadlines move by it until a signal arrives after the last gap."""
 
 
 class HeartbeatRun(Base):

@@ -306,3 +306,8 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_notification_rules_environment_id"), "notification_rules", ["environment_id"])
     op.create_index(op.f("ix_notification_rules_project_id"), "notification_rules", ["project_id"])
+    op.add_column("heartbeat_states", sa.Column("alerted", sa.String(length=10), nullable=True))
+    for column in ("blind_from_ms", "blind_to_ms", "blind_ms"):
+        op.add_column("heartbeat_states", sa.Column(column, sa.BigInteger(), nullable=True))
+    # Heartbeats that were late or down before the upgrade raise no alarm by it.
+    op.execute("UPDATE heartbeat_states SET alerted = state WHERE state IN ('late', 'down')")
