@@ -290,6 +290,9 @@ class Notification(Base):
         Index("ix_notifications_account_id", "account_id", "id"),
         Index("ix_notifications_group_id", "group_id", "id"),
         partial_index("ix_notifications_pending", "next_attempt_at", condition=IS_PENDING),
+        # For the order within a group, and for what is being sent: few rows of a long history.
+        partial_index("ix_notifications_pending_of_group", "group_id", "id", condition=IS_PENDING),
+        partial_index("ix_notifications_leased", "leased_until", condition="leased_until IS NOT NULL"),
         {"sqlite_autoincrement": True},
     )
 
@@ -310,8 +313,11 @@ class Notification(Base):
     """JSON of `notifications.message.Message`."""
     title: Mapped[str] = mapped_column(String(300))
     status: Mapped[str] = mapped_column(String(10))
-    """`pending`, `sent`, `failed` (given up), or `canceled` (its recipient was removed)."""
+    """`pending`, `sent`, `failed` (given up), or `canceled`; `last_error` says why."""
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
+    """Attempts since it was written, or since a person asked to send it again."""
+    requested_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """When a person asked to send it again; null: nobody did."""
     next_attempt_at: Mapped[datetime] = mapped_column(UtcDateTime)
     leased_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """Until when a delivery worker has it, by the clock of the database."""

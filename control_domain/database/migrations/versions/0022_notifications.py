@@ -183,6 +183,7 @@ def upgrade() -> None:
         sa.Column("title", sa.String(length=300), nullable=False),
         sa.Column("status", sa.String(length=10), nullable=False),
         sa.Column("attempts", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("requested_at", _time, nullable=True),
         sa.Column("next_attempt_at", _time, nullable=False),
         sa.Column("leased_until", _time, nullable=True),
         sa.Column("sent_at", _time, nullable=True),
@@ -203,6 +204,18 @@ def upgrade() -> None:
         "notifications",
         ["next_attempt_at"],
         sqlite_where=sa.text("status = 'pending'"),
+    )
+    op.create_index(
+        "ix_notifications_pending_of_group",
+        "notifications",
+        ["group_id", "id"],
+        sqlite_where=sa.text("status = 'pending'"),
+    )
+    op.create_index(
+        "ix_notifications_leased",
+        "notifications",
+        ["leased_until"],
+        sqlite_where=sa.text("leased_until IS NOT NULL"),
     )
     op.create_table(
         "alert_thresholds",
