@@ -6,7 +6,7 @@ belong to one run (`heartbeat_runs`).
 States: `new` until the first signal; `up` between runs; `running` while a run is open; `late` once a run is due;
 `down` after `failures_before_down` failures in a row. A failure is a run that failed, exceeded `max_runtime_ms`, or did
 not begin within `grace_ms` of its due time. Only a success ends `down`. An operator sets `paused`; the scan sets
-`unknown` while the pipeline is behind.
+`unknown` while the pipeline is behind, and after a gap in which Pharos may have missed signals (`blind_times`).
 
 A missed run is no failure if its signal is processed later but was received before the deadline: the failure is
 withdrawn. Signals received before a heartbeat was resumed are recorded, and do not change its state.
@@ -15,6 +15,7 @@ withdrawn. Signals received before a heartbeat was resumed are recorded, and do 
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pipeline_contracts.blind_times import BlindTime
 from pipeline_contracts.heartbeat_runs import Run, earlier
 from pipeline_contracts.monitors import Signal
 from pipeline_contracts.ping_pairs import PingPairs
@@ -55,6 +56,11 @@ class Heartbeat:
     """State that pairs pings without a run ID; None until the first one."""
     needs_recount: bool = field(default=False)
     """True if the counts must be recomputed from all runs, because an end arrived out of order."""
+    name: str = ""
+    alerted: Literal["late", "down"] | None = None
+    """The state of the last alert event; None: neither of the two."""
+    blind: BlindTime | None = None
+    """When signals of this heartbeat may have been missed; None: never."""
 
 
 def apply_signal(heartbeat: Heartbeat, run: Run, signal: Signal, received_ms: int) -> bool:
@@ -100,7 +106,7 @@ def note_signal(heartbeat: Heartbeat, received_ms: int) -> None:
         if heartbeat.missed_ms:
             _withdraw_misses(heartbeat, received_ms, None)
     elif heartbeat.missed_ms:
-        due_ms = next_due(heartbeat.schedule, received_ms)
+        due_ms = _due_after(heartbeat, received_ms)
         _withdraw_misses(heartbeat, received_ms, due_ms + heartbeat.grace_ms)
 
 
@@ -217,20 +223,33 @@ def update_state(heartbeat: Heartbeat, at_ms: int) -> None:
 
 def _await_next(heartbeat: Heartbeat, at_ms: int) -> None:
     """Set `up` until the next run is due, or `late` if runs after the last signal were counted as missed already."""
-    due_ms = next_due(heartbeat.schedule, max(heartbeat.last_signal_ms or 0, heartbeat.last_end_ms or 0))
+    due_ms = _due_after(heartbeat, max(heartbeat.last_signal_ms or 0, heartbeat.last_end_ms or 0))
     if not heartbeat.missed_ms or due_ms + heartbeat.grace_ms not in heartbeat.missed_ms:
         _set_state(heartbeat, "up", at_ms, due_ms, due_ms)
         return
     while due_ms + heartbeat.grace_ms in heartbeat.missed_ms:
-        due_ms = next_due(heartbeat.schedule, due_ms)
+        due_ms = _due_after(heartbeat, due_ms)
     _set_state(heartbeat, "late", at_ms, due_ms, due_ms + heartbeat.grace_ms)
+
+
+def _due_after(heartbeat: Heartbeat, after_ms: int) -> int:
+    """Return when a run is due after a signal or a due time."""
+    due_ms = next_due(heartbeat.schedule, after_ms)
+    blind = heartbeat.blind
+    return due_ms if blind is None else blind.move_due(due_ms, after_ms, heartbeat.grace_ms)
 
 
 def _timeout_ms(heartbeat: Heartbeat) -> int | None:
     """Return when the oldest open run exceeds its time limit."""
-    if heartbeat.oldest_start_ms is None:
-        return None
-    return heartbeat.oldest_start_ms + heartbeat.max_runtime_ms
+    started_ms = heartbeat.oldest_start_ms
+    return None if started_ms is None else _limit_ms(heartbeat, started_ms)
+
+
+def _limit_ms(heartbeat: Heartbeat, started_ms: int) -> int:
+    """Return when a run exceeds its time limit."""
+    limit_ms = started_ms + heartbeat.max_runtime_ms
+    blind = heartbeat.blind
+    return limit_ms if blind is None else blind.move_limit(limit_ms, started_ms, heartbeat.grace_ms)
 
 
 def _set_state(
@@ -260,7 +279,7 @@ def _time_out(heartbeat: Heartbeat, open_runs: list[Run], at_ms: int) -> list[Ru
     timed_out = []
     for run in open_runs:
         if run.started_ms is not None and _is_timed(heartbeat, run):
-            limit_ms = run.started_ms + heartbeat.max_runtime_ms
+            limit_ms = _limit_ms(heartbeat, run.started_ms)
             if limit_ms <= at_ms:
                 run.timed_out_ms = limit_ms
                 timed_out.append(run)
@@ -274,6 +293,10 @@ def _apply_deadline(heartbeat: Heartbeat, deadline_ms: int) -> None:
     if due_ms is None:
         heartbeat.deadline_ms = None
     elif deadline_ms < due_ms + heartbeat.grace_ms:
+        blind = heartbeat.blind
+        if blind is not None and due_ms <= blind.from_ms:
+            # Judged only now, and its grace time reaches into the gap.
+            due_ms = blind.move_due(due_ms, due_ms, heartbeat.grace_ms)
         _set_state(heartbeat, "late", deadline_ms, due_ms, due_ms + heartbeat.grace_ms)
     else:
         heartbeat.failures_in_row += 1
@@ -281,5 +304,5 @@ def _apply_deadline(heartbeat: Heartbeat, deadline_ms: int) -> None:
         if heartbeat.failures_in_row >= heartbeat.failures_before_down:
             _set_state(heartbeat, "down", deadline_ms, None, None)
         else:
-            due_ms = next_due(heartbeat.schedule, due_ms)
+            due_ms = _due_after(heartbeat, due_ms)
             _set_state(heartbeat, "late", deadline_ms, due_ms, due_ms + heartbeat.grace_ms)

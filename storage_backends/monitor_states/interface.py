@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pipeline_contracts.blind_times import Gap
 from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.heartbeat_states import Heartbeat
 
@@ -61,6 +62,10 @@ Change = Callable[[Mapping[int, Watched]], Sequence[Watched]]
 """Receives the heartbeats by ID, changes some and returns those. Pure: it may be called again."""
 
 
+BLIND_CLOCK = "blind"
+"""The name under which the end of the last gap is stored."""
+
+
 class MonitorStates(Protocol):
     """Heartbeats, queues, and up to when they are current."""
 
@@ -68,8 +73,9 @@ class MonitorStates(Protocol):
         self, requested: Mapping[int, Collection[str]], change: Change, progress: Progress | None
     ) -> None:
         """Read the requested heartbeats, each with the runs of these IDs and those that its `pings` name, call
-        `change`, recount the heartbeats with `recount` set, and write the changes and the progress, in one transaction.
-        Unknown heartbeats are left out. Raises `StorageUnavailable`: then nothing was changed."""
+        `change`, recount the heartbeats with `recount` set, and write the changes, the alert events of their net effect
+        and the progress, in one transaction. Unknown heartbeats are left out. Raises `StorageUnavailable`: then nothing
+        was changed."""
         ...
 
     async def change_due(self, clock_ms: int, limit: int, change: Change) -> int:
@@ -80,6 +86,12 @@ class MonitorStates(Protocol):
     async def mark_unknown(self, clock_ms: int, until_ms: int, now_ms: int) -> int:
         """Make the heartbeats unknown that are not down and whose deadline lies after `clock_ms`, at `until_ms` at the
         latest. Return their number."""
+        ...
+
+    async def keep_clock(self, clock: str, at_ms: int) -> Gap | None:
+        """Note that the clock goes at `at_ms`. If it stood still (`blind_times.find_gap`), move the deadlines of all
+        heartbeats past the gap, add one alert event for the installation, and return the gap. A clock without a stored
+        time begins to go; one never goes back."""
         ...
 
     async def apply_queues(

@@ -5,12 +5,21 @@ from typing import Any, TypeVar
 
 import asyncpg
 
+from pipeline_contracts.blind_times import Gap, find_gap
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.heartbeat_states import keep_failures, recount
-from storage_backends.monitor_states.interface import Change, Progress, SeenQueue, SeenWorker, Watched
+from storage_backends.monitor_states.interface import (
+    BLIND_CLOCK,
+    Change,
+    Progress,
+    SeenQueue,
+    SeenWorker,
+    Watched,
+)
 from storage_backends.monitor_states.rows import (
     add_runs,
     all_runs,
+    blind_facts,
     by_id,
     columns_of,
     requested_runs,
@@ -18,6 +27,7 @@ from storage_backends.monitor_states.rows import (
     runs_of,
     snapshot_values,
     state_values,
+    take_alerts,
     worker_values,
 )
 from storage_backends.sql_files import read_statements
@@ -79,6 +89,23 @@ class PostgresMonitorStates:
 
     async def mark_unknown(self, clock_ms: int, until_ms: int, now_ms: int) -> int:
         return _count(await self._execute(_SQL["mark_unknown"], now_ms, clock_ms, until_ms))
+
+    async def keep_clock(self, clock: str, at_ms: int) -> Gap | None:
+        async def run(connection: Any) -> Gap | None:
+            for name, start_ms in ((clock, at_ms), (BLIND_CLOCK, 0)):
+                await connection.execute(_SQL["add_clock"], name, start_ms)
+            through = dict(await connection.fetch(_SQL["lock_clocks"], [clock, BLIND_CLOCK]))
+            await connection.execute(_SQL["write_progress"], clock, 0, at_ms)
+            if (gap := find_gap(through[clock], at_ms, through[BLIND_CLOCK])) is not None:
+                await connection.execute(_SQL["write_progress"], BLIND_CLOCK, 0, gap.to_ms)
+                await connection.execute(_SQL["lock_all_heartbeats"])
+                moved = _count(await connection.execute(_SQL["move_past_gap"], gap.from_ms, gap.to_ms))
+                if moved:
+                    facts = blind_facts(gap, moved)
+                    await connection.execute(_SQL["write_blind_alert"], gap.to_ms, facts)
+            return gap
+
+        return await self._in_transaction(run)
 
     async def apply_queues(
         self, snapshots: Sequence[SeenQueue], workers: Sequence[SeenWorker], progress: Progress
@@ -159,6 +186,7 @@ async def _translate_errors(run: Callable[[], Awaitable[T]]) -> T:
 async def _write(connection: Any, changed: Sequence[Watched]) -> None:
     if not changed:
         return
+    alerts = take_alerts(changed)
     written = await connection.fetch(
         _SQL["write_states"], *columns_of(state_values(item.heartbeat) for item in changed)
     )
@@ -172,6 +200,8 @@ async def _write(connection: Any, changed: Sequence[Watched]) -> None:
     ]
     if runs:
         await connection.execute(_SQL["write_runs"], *columns_of(runs))
+    if alerts := [values for values in alerts if values[-1] in written_ids]:
+        await connection.execute(_SQL["write_alerts"], *columns_of(alerts))
 
 
 def _count(status: str) -> int:

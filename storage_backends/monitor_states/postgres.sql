@@ -11,7 +11,7 @@ SELECT
     s.heartbeat_id, e.public_id, h.period_seconds, h.cron, h.timezone, h.grace_seconds, h.max_runtime_seconds,
     h.failures_before_down, h.paused, s.state, s.since_ms, s.due_ms, s.deadline_ms, s.last_signal_ms,
     s.last_success_ms, s.last_end_ms, s.failures_in_row, s.open_runs, s.oldest_start_ms, s.version,
-    s.judged_from_ms, s.missed_ms, s.pings
+    s.judged_from_ms, s.missed_ms, s.pings, h.name, s.alerted, s.blind_from_ms, s.blind_to_ms, s.blind_ms
 FROM heartbeat_states AS s
 JOIN heartbeats AS h ON h.id = s.heartbeat_id
 JOIN environments AS e ON e.id = h.environment_id
@@ -24,7 +24,7 @@ SELECT
     s.heartbeat_id, e.public_id, h.period_seconds, h.cron, h.timezone, h.grace_seconds, h.max_runtime_seconds,
     h.failures_before_down, h.paused, s.state, s.since_ms, s.due_ms, s.deadline_ms, s.last_signal_ms,
     s.last_success_ms, s.last_end_ms, s.failures_in_row, s.open_runs, s.oldest_start_ms, s.version,
-    s.judged_from_ms, s.missed_ms, s.pings
+    s.judged_from_ms, s.missed_ms, s.pings, h.name, s.alerted, s.blind_from_ms, s.blind_to_ms, s.blind_ms
 FROM heartbeat_states AS s
 JOIN heartbeats AS h ON h.id = s.heartbeat_id
 JOIN environments AS e ON e.id = h.environment_id
@@ -73,11 +73,12 @@ LIMIT $2;
 UPDATE heartbeat_states AS s SET state = n.state, since_ms = n.since_ms, due_ms = n.due_ms,
     deadline_ms = n.deadline_ms, last_signal_ms = n.last_signal_ms, last_success_ms = n.last_success_ms,
     last_end_ms = n.last_end_ms, failures_in_row = n.failures_in_row, open_runs = n.open_runs,
-    oldest_start_ms = n.oldest_start_ms, missed_ms = n.missed_ms, pings = n.pings, version = s.version + 1
+    oldest_start_ms = n.oldest_start_ms, missed_ms = n.missed_ms, pings = n.pings, alerted = n.alerted,
+    version = s.version + 1
 FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::int[],
-    $9::int[], $10::bigint[], $11::text[], $12::text[], $13::int[], $14::int[])
+    $9::int[], $10::bigint[], $11::text[], $12::text[], $13::text[], $14::int[], $15::int[])
     AS n (state, since_ms, due_ms, deadline_ms, last_signal_ms, last_success_ms, last_end_ms, failures_in_row,
-        open_runs, oldest_start_ms, missed_ms, pings, heartbeat_id, version)
+        open_runs, oldest_start_ms, missed_ms, pings, alerted, heartbeat_id, version)
 WHERE s.heartbeat_id = n.heartbeat_id AND s.version = n.version
 RETURNING s.heartbeat_id;
 
@@ -96,10 +97,62 @@ ON CONFLICT (heartbeat_id, run_id) DO UPDATE SET first_ms = excluded.first_ms, s
 DELETE FROM heartbeat_runs USING unnest($1::int[], $2::text[]) AS old (heartbeat, run)
 WHERE heartbeat_id = heartbeat AND run_id = run;
 
+-- name: write_alerts
+-- Add these alert events of heartbeats.
+INSERT INTO alert_events (account_id, project_id, environment_id, kind, subject, state, at_ms, facts)
+SELECT p.account_id, p.id, e.id, n.kind, n.subject, n.state, n.at_ms, n.facts
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::int[])
+    AS n (kind, subject, state, at_ms, facts, heartbeat_id)
+JOIN heartbeats AS h ON h.id = n.heartbeat_id
+JOIN environments AS e ON e.id = h.environment_id
+JOIN projects AS p ON p.id = e.project_id
+ORDER BY n.heartbeat_id;
+
 -- name: mark_unknown
 -- Make the heartbeats unknown that are not down and whose deadline lies after $2, at $3 at the latest.
 UPDATE heartbeat_states SET state = 'unknown', since_ms = $1, version = version + 1
 WHERE deadline_ms > $2 AND deadline_ms <= $3 AND state NOT IN ('unknown', 'down');
+
+-- name: add_clock
+-- Start this clock, unless it runs.
+INSERT INTO monitor_progress (topic, partition, applied_through_ms) VALUES ($1, 0, $2) ON CONFLICT DO NOTHING;
+
+-- name: lock_clocks
+-- Until when did these clocks run? Locks them in the order of their names.
+SELECT topic, applied_through_ms FROM monitor_progress WHERE topic = ANY($1::text[]) ORDER BY topic FOR UPDATE;
+
+-- name: lock_all_heartbeats
+-- Lock all heartbeats that a gap concerns, in the order of their IDs.
+SELECT FROM heartbeat_states WHERE state NOT IN ('new', 'paused') ORDER BY heartbeat_id FOR UPDATE;
+
+-- name: move_past_gap
+-- Move the deadlines of all heartbeats by the gap from $1 to $2, to a grace time after its end at least; those that the gap may
+-- have hidden a run of become unknown. A signal from after the gap has ended it for its heartbeat.
+UPDATE heartbeat_states AS s SET
+    blind_ms = $2::bigint - $1::bigint + CASE WHEN s.last_signal_ms < s.blind_to_ms THEN s.blind_ms ELSE 0 END,
+    blind_from_ms = CASE WHEN s.last_signal_ms < s.blind_to_ms THEN s.blind_from_ms ELSE $1 END,
+    blind_to_ms = $2,
+    since_ms = CASE
+        WHEN s.deadline_ms > $1 AND s.deadline_ms <= $2 + h.grace AND s.state NOT IN ('down', 'unknown')
+        THEN $2 ELSE s.since_ms END,
+    state = CASE
+        WHEN s.deadline_ms > $1 AND s.deadline_ms <= $2 + h.grace AND s.state <> 'down'
+        THEN 'unknown' ELSE s.state END,
+    due_ms = CASE
+        WHEN s.deadline_ms > $1 AND s.due_ms IS NOT NULL
+        THEN greatest(s.deadline_ms + $2 - $1, $2 + h.grace) - CASE WHEN s.due_ms < s.deadline_ms THEN h.grace ELSE 0 END
+        ELSE s.due_ms END,
+    deadline_ms = CASE
+        WHEN s.deadline_ms > $1 THEN greatest(s.deadline_ms + $2 - $1, $2 + h.grace)
+        ELSE s.deadline_ms END,
+    version = s.version + 1
+FROM (SELECT id, 1000::bigint * grace_seconds AS grace FROM heartbeats) AS h
+WHERE h.id = s.heartbeat_id AND s.state NOT IN ('new', 'paused') AND coalesce(s.last_signal_ms, 0) < $2;
+
+-- name: write_blind_alert
+-- Tell the oldest account, which runs the installation, that monitoring was blind.
+INSERT INTO alert_events (account_id, kind, subject, state, at_ms, facts)
+SELECT min(id), 'platform.blind', 'blind', 'info', $1::bigint, $2::text FROM accounts HAVING min(id) IS NOT NULL;
 
 -- name: read_progress
 -- Up to which time is each partition of a topic applied?

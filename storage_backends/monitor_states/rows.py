@@ -8,6 +8,8 @@ from typing import Any, cast
 
 import msgspec
 
+from pipeline_contracts.blind_times import BlindTime, Gap
+from pipeline_contracts.heartbeat_alerts import take_alert
 from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.heartbeat_states import Heartbeat, State
 from pipeline_contracts.ping_pairs import PingPairs
@@ -54,6 +56,9 @@ def _to_heartbeat(row: Sequence[Any]) -> Heartbeat:
         heartbeat.missed_ms = _decode_missed(row[21])
     if row[22]:
         heartbeat.pings = _decode_pings(row[22])
+    heartbeat.name, heartbeat.alerted = row[23], row[24]
+    if row[25] is not None:
+        heartbeat.blind = BlindTime(*row[25:28])
     return heartbeat
 
 
@@ -82,7 +87,7 @@ def requested_runs(
 
 
 def state_values(heartbeat: Heartbeat) -> tuple[Any, ...]:
-    """Return the written values of a heartbeat: state … oldest_start_ms, missed_ms, pings, then its ID and version."""
+    """Return the written values of a heartbeat: state … oldest_start_ms, missed_ms, pings, alerted, its ID, version."""
     return (
         heartbeat.state,
         heartbeat.since_ms,
@@ -96,9 +101,28 @@ def state_values(heartbeat: Heartbeat) -> tuple[Any, ...]:
         heartbeat.oldest_start_ms,
         _encode(heartbeat.missed_ms).decode() if heartbeat.missed_ms else None,
         None if heartbeat.pings is None else _encode(heartbeat.pings).decode(),
+        heartbeat.alerted,
         heartbeat.heartbeat_id,
         heartbeat.version,
     )
+
+
+def take_alerts(changed: Iterable[Watched]) -> list[tuple[Any, ...]]:
+    """Return the values of the alert events of these heartbeats, each with its ID at the end. Call it before
+    `state_values`: the states note what was alerted."""
+    values = []
+    for item in changed:
+        number = item.heartbeat.heartbeat_id
+        if (alert := take_alert(item.heartbeat, item.changed)) is not None:
+            facts = _encode(alert.facts).decode()
+            values.append((alert.kind, str(number), alert.state, alert.at_ms, facts, number))
+    return values
+
+
+def blind_facts(gap: Gap, heartbeats: int) -> str:
+    """Return the facts of the event of a gap, as JSON."""
+    facts = {"from_ms": gap.from_ms, "to_ms": gap.to_ms, "what": "heartbeats", "heartbeats": heartbeats}
+    return _encode(facts).decode()
 
 
 def run_values(heartbeat_id: int, run: Run) -> tuple[Any, ...]:

@@ -13,18 +13,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pipeline_contracts.blind_times import Gap, find_gap
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.heartbeat_states import keep_failures, recount
-from storage_backends.monitor_states.interface import Change, Progress, SeenQueue, SeenWorker, Watched
+from storage_backends.monitor_states.interface import (
+    BLIND_CLOCK,
+    Change,
+    Progress,
+    SeenQueue,
+    SeenWorker,
+    Watched,
+)
 from storage_backends.monitor_states.rows import (
     add_runs,
     all_runs,
+    blind_facts,
     by_id,
     requested_runs,
     run_values,
     runs_of,
     snapshot_values,
     state_values,
+    take_alerts,
     worker_values,
 )
 from storage_backends.sql_files import read_statements
@@ -82,6 +92,28 @@ class SqliteMonitorStates:
     async def mark_unknown(self, clock_ms: int, until_ms: int, now_ms: int) -> int:
         return await self._write_once(_SQL["mark_unknown"], (now_ms, clock_ms, until_ms))
 
+    async def keep_clock(self, clock: str, at_ms: int) -> Gap | None:
+        def run() -> Gap | None:
+            with self._transaction():
+                for name, start_ms in ((clock, at_ms), (BLIND_CLOCK, 0)):
+                    self._connection.execute(_SQL["add_clock"], (name, start_ms))
+                ((through_ms,),) = self._connection.execute(_SQL["read_clock"], (clock,))
+                ((blind_to_ms,),) = self._connection.execute(_SQL["read_clock"], (BLIND_CLOCK,))
+                self._note(Progress(clock, 0, at_ms))
+                if (gap := find_gap(through_ms, at_ms, blind_to_ms)) is not None:
+                    self._note(Progress(BLIND_CLOCK, 0, gap.to_ms))
+                    self._move_past(gap)
+            return gap
+
+        return await self._call(run)
+
+    def _move_past(self, gap: Gap) -> None:
+        times = {"from_ms": gap.from_ms, "to_ms": gap.to_ms}
+        moved = self._connection.execute(_SQL["move_past_gap"], times).rowcount
+        if moved:
+            values = {"at_ms": gap.to_ms, "facts": blind_facts(gap, moved)}
+            self._connection.execute(_SQL["write_blind_alert"], values)
+
     async def apply_queues(
         self, snapshots: Sequence[SeenQueue], workers: Sequence[SeenWorker], progress: Progress
     ) -> None:
@@ -134,6 +166,7 @@ class SqliteMonitorStates:
 
     def _write(self, changed: Sequence[Watched]) -> None:
         # No other connection writes during the transaction, so the version is still the one that was read.
+        self._connection.executemany(_SQL["write_alert"], take_alerts(changed))
         self._connection.executemany(_SQL["write_state"], [state_values(item.heartbeat) for item in changed])
         self._connection.executemany(
             _SQL["write_run"],

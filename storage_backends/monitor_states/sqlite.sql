@@ -7,7 +7,7 @@ SELECT
     s.heartbeat_id, e.public_id, h.period_seconds, h.cron, h.timezone, h.grace_seconds, h.max_runtime_seconds,
     h.failures_before_down, h.paused, s.state, s.since_ms, s.due_ms, s.deadline_ms, s.last_signal_ms,
     s.last_success_ms, s.last_end_ms, s.failures_in_row, s.open_runs, s.oldest_start_ms, s.version,
-    s.judged_from_ms, s.missed_ms, s.pings
+    s.judged_from_ms, s.missed_ms, s.pings, h.name, s.alerted, s.blind_from_ms, s.blind_to_ms, s.blind_ms
 FROM heartbeat_states AS s
 JOIN heartbeats AS h ON h.id = s.heartbeat_id
 JOIN environments AS e ON e.id = h.environment_id
@@ -19,7 +19,7 @@ SELECT
     s.heartbeat_id, e.public_id, h.period_seconds, h.cron, h.timezone, h.grace_seconds, h.max_runtime_seconds,
     h.failures_before_down, h.paused, s.state, s.since_ms, s.due_ms, s.deadline_ms, s.last_signal_ms,
     s.last_success_ms, s.last_end_ms, s.failures_in_row, s.open_runs, s.oldest_start_ms, s.version,
-    s.judged_from_ms, s.missed_ms, s.pings
+    s.judged_from_ms, s.missed_ms, s.pings, h.name, s.alerted, s.blind_from_ms, s.blind_to_ms, s.blind_ms
 FROM heartbeat_states AS s
 JOIN heartbeats AS h ON h.id = s.heartbeat_id
 JOIN environments AS e ON e.id = h.environment_id
@@ -67,7 +67,7 @@ LIMIT ?;
 -- Write the state of a heartbeat whose version has not changed since it was read.
 UPDATE heartbeat_states SET state = ?, since_ms = ?, due_ms = ?, deadline_ms = ?, last_signal_ms = ?,
     last_success_ms = ?, last_end_ms = ?, failures_in_row = ?, open_runs = ?, oldest_start_ms = ?, missed_ms = ?,
-    pings = ?, version = version + 1
+    pings = ?, alerted = ?, version = version + 1
 WHERE heartbeat_id = ? AND version = ?;
 
 -- name: write_run
@@ -80,11 +80,57 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 -- Remove a run.
 DELETE FROM heartbeat_runs WHERE heartbeat_id = ? AND run_id = ?;
 
+-- name: write_alert
+-- Add an alert event of a heartbeat, which is ?6.
+INSERT INTO alert_events (account_id, project_id, environment_id, kind, subject, state, at_ms, facts)
+SELECT p.account_id, p.id, e.id, ?1, ?2, ?3, ?4, ?5
+FROM heartbeats AS h
+JOIN environments AS e ON e.id = h.environment_id
+JOIN projects AS p ON p.id = e.project_id
+WHERE h.id = ?6;
+
 -- name: mark_unknown
 -- Make the heartbeats unknown that are not down and whose deadline lies after the second parameter, at the third at the
 -- latest.
 UPDATE heartbeat_states SET state = 'unknown', since_ms = ?, version = version + 1
 WHERE deadline_ms > ? AND deadline_ms <= ? AND state NOT IN ('unknown', 'down');
+
+-- name: add_clock
+-- Start this clock, unless it runs.
+INSERT INTO monitor_progress (topic, "partition", applied_through_ms) VALUES (?, 0, ?) ON CONFLICT DO NOTHING;
+
+-- name: read_clock
+-- Until when did this clock run?
+SELECT applied_through_ms FROM monitor_progress WHERE topic = ? AND "partition" = 0;
+
+-- name: move_past_gap
+-- Move the deadlines of all heartbeats by the gap from :from_ms to :to_ms, to a grace time after its end at least; those that
+-- the gap may have hidden a run of become unknown. A signal from after the gap has ended it for its heartbeat.
+UPDATE heartbeat_states SET
+    blind_ms = :to_ms - :from_ms + CASE WHEN last_signal_ms < blind_to_ms THEN blind_ms ELSE 0 END,
+    blind_from_ms = CASE WHEN last_signal_ms < blind_to_ms THEN blind_from_ms ELSE :from_ms END,
+    blind_to_ms = :to_ms,
+    since_ms = CASE
+        WHEN deadline_ms > :from_ms AND deadline_ms <= :to_ms + h.grace AND state NOT IN ('down', 'unknown')
+        THEN :to_ms ELSE since_ms END,
+    state = CASE
+        WHEN deadline_ms > :from_ms AND deadline_ms <= :to_ms + h.grace AND state <> 'down'
+        THEN 'unknown' ELSE state END,
+    due_ms = CASE
+        WHEN deadline_ms > :from_ms AND due_ms IS NOT NULL
+        THEN max(deadline_ms + :to_ms - :from_ms, :to_ms + h.grace) - CASE WHEN due_ms < deadline_ms THEN h.grace ELSE 0 END
+        ELSE due_ms END,
+    deadline_ms = CASE
+        WHEN deadline_ms > :from_ms THEN max(deadline_ms + :to_ms - :from_ms, :to_ms + h.grace)
+        ELSE deadline_ms END,
+    version = version + 1
+FROM (SELECT id, 1000 * grace_seconds AS grace FROM heartbeats) AS h
+WHERE h.id = heartbeat_id AND state NOT IN ('new', 'paused') AND coalesce(last_signal_ms, 0) < :to_ms;
+
+-- name: write_blind_alert
+-- Tell the oldest account, which runs the installation, that monitoring was blind.
+INSERT INTO alert_events (account_id, kind, subject, state, at_ms, facts)
+SELECT min(id), 'platform.blind', 'blind', 'info', :at_ms, :facts FROM accounts HAVING min(id) IS NOT NULL;
 
 -- name: read_progress
 -- Up to which time is each partition of a topic applied?

@@ -1,0 +1,89 @@
+"""Decides which changes of heartbeats become alert events. Pure: the caller stores the event with the change."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pipeline_contracts.heartbeat_runs import Run
+from pipeline_contracts.heartbeat_states import Heartbeat
+
+Reason = Literal["paused", "resumed", "removed"]
+"""Why an incident ended that no signal has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatAlert:
+    """An event of a heartbeat, whose subject is the heartbeat's ID."""
+
+    kind: str
+    state: Literal["firing", "resolved"]
+    at_ms: int
+    facts: Mapping[str, Any]
+
+
+def take_alert(heartbeat: Heartbeat, runs: Collection[Run] = ()) -> HeartbeatAlert | None:
+    """Return the event of the difference between the state and what was alerted, and note it as alerted.
+
+    Only the net change of a transaction counts, however often the state changed within it. `unknown` is no change: it
+    says nothing about the job. `runs`: the runs that changed.
+    """
+    alerted, state = heartbeat.alerted, heartbeat.state
+    if state == "unknown":
+        return None
+    current = state if state == "late" or state == "down" else None
+    if current == alerted:
+        return None
+    heartbeat.alerted = current
+    if current is not None:
+        facts = _facts(heartbeat) | _cause(heartbeat, runs)
+        return HeartbeatAlert(f"heartbeat.{current}", "firing", heartbeat.since_ms, facts)
+    facts = _facts(heartbeat)
+    if state == "paused":
+        facts["reason"] = "paused"
+    elif state == "new":
+        facts["reason"] = "resumed"
+    return HeartbeatAlert(f"heartbeat.{alerted}", "resolved", heartbeat.since_ms, facts)
+
+
+def take_removal_alert(heartbeat: Heartbeat, now_ms: int) -> HeartbeatAlert | None:
+    """Return the end of the incident of a heartbeat that is removed; None if none is open."""
+    if heartbeat.alerted is None:
+        return None
+    facts = {**_facts(heartbeat), "reason": "removed"}
+    return HeartbeatAlert(f"heartbeat.{heartbeat.alerted}", "resolved", now_ms, facts)
+
+
+def _facts(heartbeat: Heartbeat) -> dict[str, Any]:
+    schedule = heartbeat.schedule
+    return {
+        "heartbeat": heartbeat.name,
+        "state": heartbeat.state,
+        "since_ms": heartbeat.since_ms,
+        "due_ms": heartbeat.due_ms,
+        "last_signal_ms": heartbeat.last_signal_ms,
+        "last_success_ms": heartbeat.last_success_ms,
+        "failures_in_row": heartbeat.failures_in_row,
+        "failures_before_down": heartbeat.failures_before_down,
+        "period_seconds": schedule.period_seconds,
+        "cron": schedule.cron,
+        "timezone": schedule.timezone,
+        "grace_ms": heartbeat.grace_ms,
+        "max_runtime_ms": heartbeat.max_runtime_ms,
+    }
+
+
+def _cause(heartbeat: Heartbeat, runs: Collection[Run]) -> dict[str, Any]:
+    """Return why the heartbeat is down: a missed run with its due time, or a run that failed or took too long."""
+    if heartbeat.state != "down":
+        return {}
+    if heartbeat.missed_ms and heartbeat.missed_ms[-1] == heartbeat.since_ms:
+        return {"cause": "missed", "due_ms": heartbeat.since_ms - heartbeat.grace_ms}
+    ended = [
+        (run.ended_ms, run.outcome, run.exit_status)
+        for run in runs
+        if run.ended_ms is not None and run.outcome in ("failed", "timed out")
+    ]
+    if not ended:
+        return {}
+    _, outcome, exit_status = max(ended, key=lambda end: end[0])
+    return {"cause": outcome, "exit_status": exit_status}
