@@ -1,0 +1,150 @@
+"""HTTP requests to receivers: one POST, no redirects, 15 s in total, and at most 64 KiB of the response."""
+
+import asyncio
+import functools
+import ipaddress
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import aiohttp
+from yarl import URL
+
+from control_domain.notifications.destination_formats import find_http_url_fault
+from notifications.channels.interface import DeliveryFailed
+from notifications.channels.outbound_http.resolver import (
+    AddressRefused,
+    CheckedResolver,
+    Lookup,
+    SystemLookup,
+    check_address,
+    open_checked_socket,
+)
+
+TOTAL_SECONDS = 15.0
+"""Time of a request with the look-up of the name, TLS and the response."""
+MAX_RESPONSE_BYTES = 64 * 1024
+_MAX_CONNECTIONS = 100
+_IDLE_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a receiver answered."""
+
+    host: str
+    status: int
+    headers: Mapping[str, str]
+    """Case-insensitive."""
+    body: bytes
+    """Its first 64 KiB; less, if the connection broke after the status."""
+
+
+class OutboundHttp:
+    """Posts to receivers. Open it with `open_outbound_http`."""
+
+    def __init__(self, session: aiohttp.ClientSession, *, allow_private: bool) -> None:
+        self._session = session
+        self._allow_private = allow_private
+
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], *, seconds: float = TOTAL_SECONDS
+    ) -> Reply:
+        """Post the body once and return the answer, whatever its status.
+
+        Raises `DeliveryFailed` without an answer; its text has the host, never the rest of the URL.
+        """
+        if find_http_url_fault(url) is not None:
+            raise DeliveryFailed("The URL of the channel is not valid. Set it again.", is_permanent=True)
+        target = URL(url, encoded=True)
+        host = target.host or ""
+        try:
+            self._check_literal(host)
+            async with asyncio.timeout(seconds):
+                return await self._exchange(target, host, body, headers)
+        except AddressRefused as error:
+            raise DeliveryFailed(str(error), is_permanent=True) from None
+        except TimeoutError:
+            raise DeliveryFailed(f"{host} did not answer within {seconds:g} s.") from None
+        except aiohttp.InvalidURL:
+            raise DeliveryFailed(
+                f"{host} is no valid name or address of a host.", is_permanent=True
+            ) from None
+        except (aiohttp.ClientError, OSError, RuntimeError) as error:
+            # uvloop raises RuntimeError for some failures of a connection.
+            raise DeliveryFailed(f"{host} {_explain(error)}") from None
+
+    def _check_literal(self, host: str) -> None:
+        """Raise `AddressRefused` for a refused IP address: aiohttp asks the resolver for names only."""
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return
+        check_address(host, address, allow_private=self._allow_private)
+
+    async def _exchange(self, target: URL, host: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+        async with self._session.post(
+            target, data=body, headers={"Content-Type": "application/json", **headers}, allow_redirects=False
+        ) as response:
+            received = bytearray()
+            try:
+                while len(received) < MAX_RESPONSE_BYTES:
+                    chunk = await response.content.read(MAX_RESPONSE_BYTES - len(received))
+                    if not chunk:
+                        break
+                    received += chunk
+                else:
+                    response.close()
+            except (aiohttp.ClientError, OSError, RuntimeError, TimeoutError):
+                # The status has arrived, and it decides.
+                response.close()
+            return Reply(host, response.status, response.headers, bytes(received))
+
+
+@asynccontextmanager
+async def open_outbound_http(
+    *, allow_private: bool, lookup: Lookup | None = None, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[OutboundHttp]:
+    """Open the client without connecting. `lookup` and `tls` are those of the system unless given."""
+    system = SystemLookup()
+    connector = aiohttp.TCPConnector(
+        resolver=CheckedResolver(lookup or system, allow_private=allow_private),
+        # Each connection looks its name up and checks what it gets.
+        use_dns_cache=False,
+        socket_factory=functools.partial(open_checked_socket, allow_private=allow_private),
+        ssl=tls or ssl.create_default_context(),
+        limit=_MAX_CONNECTIONS,
+        keepalive_timeout=_IDLE_SECONDS,
+    )
+    try:
+        async with aiohttp.ClientSession(
+            connector=connector,
+            # `post` has its own timeout, which also ends a wait for the look-up of a name.
+            timeout=aiohttp.ClientTimeout(total=None),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            auto_decompress=False,
+            headers={"User-Agent": "Pharos-Notifications", "Accept-Encoding": "identity"},
+        ) as session:
+            yield OutboundHttp(session, allow_private=allow_private)
+    finally:
+        system.close()
+
+
+def _explain(error: Exception) -> str:
+    """Return the failure of a connection as it follows the name of the host."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+        reason = getattr(cause, "verify_message", "") or "verification failed"
+        return f"has no valid TLS certificate: {reason}."
+    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
+        return "and Pharos found no common TLS version or cipher, or it does not speak TLS at this port."
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "could not be resolved to an address."
+    if isinstance(error, aiohttp.ClientConnectorError):
+        cause = error.os_error
+        if isinstance(cause, ConnectionRefusedError):
+            return "refused the connection."
+        return f"could not be reached: {(cause.strerror or 'no connection').lower()}."
+    return "closed the connection without a complete answer."

@@ -1,0 +1,94 @@
+"""What an answer means: delivered, try again, or never."""
+
+import datetime as dt
+import email.utils
+import math
+from collections.abc import Collection, Mapping
+
+from notifications.channels.interface import DeliveryFailed
+from notifications.channels.outbound_http.client import Reply
+
+MAX_RETRY_AFTER = 3600.0
+"""Longest wait that a receiver can ask for, in seconds."""
+MAX_EXCERPT = 300
+"""Characters of an answer that an error repeats."""
+_MIN_SECRET = 6
+_RETRIED = frozenset({408, 425, 429})
+
+
+def check_reply(
+    reply: Reply,
+    *,
+    name: str,
+    now: dt.datetime,
+    secrets: Collection[str],
+    retry_client_errors: bool = False,
+    hint: str = "",
+    retry_after: float | None = None,
+) -> None:
+    """Return if the receiver took the message (2xx).
+
+    `name` is the receiver in error texts; `hint` what to do about a permanent error; `retry_after` a wait that the
+    body asks for. Values of `secrets` do not reach an error text.
+
+    Raises `DeliveryFailed`: 408, 425, 429 and 5xx are tried again, 410 turns the channel off, the rest is permanent,
+    unless `retry_client_errors` says that other 4xx are tried again as well.
+    """
+    status = reply.status
+    if 200 <= status < 300:
+        return
+    if 300 <= status < 400:
+        raise DeliveryFailed(
+            f"{name} answered {status}, a redirect, which channels do not follow. Set the URL that it leads to.",
+            is_permanent=True,
+        )
+    excerpt = read_excerpt(reply, secrets)
+    text = f"{name} answered {status}" + (f": {excerpt}" if excerpt else "")
+    text = text if text.endswith((".", "!", "?")) else f"{text}."
+    if status == 410:
+        raise DeliveryFailed(f"{text} The receiver no longer exists.", is_gone=True)
+    if status in _RETRIED or status >= 500 or status < 200:
+        wait = retry_after if retry_after is not None else read_retry_after(reply.headers, now)
+        raise DeliveryFailed(text, retry_after=cap_retry_after(wait))
+    if retry_client_errors:
+        raise DeliveryFailed(text)
+    raise DeliveryFailed(f"{text} {hint}".rstrip(), is_permanent=True)
+
+
+def read_retry_after(headers: Mapping[str, str], now: dt.datetime) -> float | None:
+    """Return the seconds of the header Retry-After, which is a number or an HTTP date; None: absent or unreadable."""
+    value = headers.get("Retry-After", "").strip()
+    if not value or len(value) > 64:
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        pass
+    try:
+        at = email.utils.parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=dt.UTC)
+    return (at - now).total_seconds()
+
+
+def cap_retry_after(seconds: float | None) -> float | None:
+    """Return a wait between 0 and an hour; None stays None, and so does what is no number."""
+    if seconds is None or not math.isfinite(seconds):
+        return None
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER)
+
+
+def read_excerpt(reply: Reply, secrets: Collection[str]) -> str:
+    """Return the beginning of a textual answer in one line, without the secrets. Pages of HTML say nothing useful."""
+    if "html" in reply.headers.get("Content-Type", "").lower():
+        return ""
+    text = reply.body.decode(errors="replace")
+    # Longest first, so that a secret which contains another one is removed as a whole.
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _MIN_SECRET:
+            text = text.replace(secret, "…")
+    line = " ".join(text[: MAX_EXCERPT * 4].split())
+    line = "".join(character for character in line if character.isprintable())
+    return line if len(line) <= MAX_EXCERPT else line[: MAX_EXCERPT - 1] + "…"

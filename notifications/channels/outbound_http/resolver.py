@@ -1,0 +1,96 @@
+"""Names to checked addresses: aiohttp connects to what this resolver returned, whatever the DNS answers next."""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.connector import AddrInfoType
+
+from notifications.channels.outbound_http.addresses import IPAddress, find_refusal, is_allowed
+
+_LOOKUP_THREADS = 8
+
+Lookup = Callable[[str], Awaitable[Sequence[IPAddress]]]
+"""All addresses of a name. Raises `OSError` if it has none."""
+
+
+class AddressRefused(Exception):
+    """The host is, or resolves to, an address that channels may not reach. The text does not tell the address, so that
+    nobody can list the names of the operator's network."""
+
+    def __init__(self, host: str, *, is_private: bool) -> None:
+        message = f"{host} has an address that channels may not reach"
+        if is_private:
+            message += (
+                ": a private one. The operator can allow those with PHAROS_NOTIFICATION_PRIVATE_ADDRESSES=1"
+            )
+        super().__init__(message + ".")
+
+
+class SystemLookup:
+    """The system's resolver, in threads of its own: slow name servers of one receiver must not delay the names that
+    the rest of the process looks up."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_LOOKUP_THREADS, thread_name_prefix="channel-names")
+
+    async def __call__(self, host: str) -> Sequence[IPAddress]:
+        """Return the addresses of a name in the order to try them."""
+        found = await asyncio.get_running_loop().run_in_executor(
+            self._threads, lambda: socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        )
+        return list(dict.fromkeys(ipaddress.ip_address(entry[4][0]) for entry in found))
+
+    def close(self) -> None:
+        """Drop waiting look-ups."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class CheckedResolver(AbstractResolver):
+    """Returns the addresses of a name if each of them is allowed."""
+
+    def __init__(self, lookup: Lookup, *, allow_private: bool) -> None:
+        self._lookup = lookup
+        self._allow_private = allow_private
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Raises `AddressRefused`, or `OSError` for a name without an address."""
+        addresses = await self._lookup(host)
+        if not addresses:
+            raise OSError(socket.EAI_NONAME, "the name has no address")
+        for address in addresses:
+            # One refused address refuses the name: which of them is connected to is chance.
+            check_address(host, address, allow_private=self._allow_private)
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address),
+                port=port,
+                family=socket.AF_INET if address.version == 4 else socket.AF_INET6,
+                proto=socket.IPPROTO_TCP,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in addresses
+        ]
+
+    async def close(self) -> None:
+        """Nothing to close: the look-up belongs to who passed it."""
+
+
+def check_address(host: str, address: IPAddress, *, allow_private: bool) -> None:
+    """Raise `AddressRefused` for an address that channels may not reach."""
+    if not is_allowed(address, allow_private=allow_private):
+        raise AddressRefused(host, is_private=find_refusal(address) == "private")
+
+
+def open_checked_socket(target: AddrInfoType, *, allow_private: bool) -> socket.socket:
+    """Make the socket of one connection. Last line of defense: aiohttp connects to nothing that has not passed here."""
+    family, kind, protocol, _, address = target
+    if not is_allowed(ipaddress.ip_address(address[0]), allow_private=allow_private):
+        raise PermissionError("the address is not allowed")
+    return socket.socket(family, kind, protocol)

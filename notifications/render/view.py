@@ -1,0 +1,221 @@
+"""The words of a message in the order of each form. Channels add markup, and drop what does not fit."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from notifications.message import ListedIncident, Message
+from notifications.render.words import (
+    seconds_between,
+    to_line,
+    write_duration,
+    write_figure,
+    write_span,
+    write_time,
+)
+from pipeline_contracts.alert_kinds import EventState, Severity
+
+Tone = Literal["critical", "warning", "info", "resolved"]
+"""What decides the color and the icon."""
+
+MAX_TITLE = 200
+_MAX_DETAILS = 5
+_MAX_DETAIL = 400
+_MAX_FIGURES = 6
+_MAX_LABELS = 6
+_MAX_COMMAND = 200
+_MAX_NAME = 80
+_MAX_URL = 2000
+_URL = re.compile(r"[!#-;=?-\[\]_a-z{|}~]+", re.ASCII)
+"""Printable ASCII without what ends a link in some markup: quotes, angle brackets, backslashes, backticks, carets."""
+_TONE_WORDS: dict[Tone, str] = {
+    "critical": "Critical",
+    "warning": "Warning",
+    "info": "Info",
+    "resolved": "Resolved",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A page that the reader may open."""
+
+    text: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentView:
+    """One incident."""
+
+    id: str
+    tone: Tone
+    word: str
+    """The tone as a word: `Critical`, `Resolved`."""
+    title: str
+    since: str
+    """`Since 26 Nov 2026, 03:00 UTC, for 2 h 10 min`"""
+    details: Sequence[str]
+    facts: Sequence[tuple[str, str]]
+    """Figures, labels and the deployment before it, by their names."""
+    command: str | None
+    url: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageView:
+    """One message."""
+
+    tone: Tone
+    word: str
+    """`Critical`, `Resolved`, `Reminder`, `Test`"""
+    subject: str
+    """One line with the place, such as the subject of an e-mail, without the word."""
+    title: str
+    where: Sequence[tuple[str, str]]
+    """Account, project and environment."""
+    notes: Sequence[str]
+    """Sentences about the whole message, such as that it is a test."""
+    incidents: Sequence[IncidentView]
+    more: str | None
+    """`… and 99,990 more`"""
+    links: Sequence[Link]
+
+
+def view_message(message: Message) -> MessageView:
+    """Return what the message says. Each string is one line without control characters."""
+    tone = _find_tone(message.state, message.severity)
+    title = to_line(message.title, MAX_TITLE)
+    place = _write_place(message)
+    where = (
+        ("Account", message.account),
+        ("Project", message.project),
+        ("Environment", message.environment),
+    )
+    return MessageView(
+        tone=tone,
+        word=_find_word(message, tone),
+        subject=title if not place or place in title else f"{title} ({place})",
+        title=title,
+        where=[(name, to_line(value, _MAX_NAME)) for name, value in where if value],
+        notes=list(_list_notes(message)),
+        incidents=[_view_incident(incident, message) for incident in message.incidents],
+        more=write_more(message.more),
+        links=list(_list_links(message)),
+    )
+
+
+def write_more(count: int) -> str | None:
+    """Return the line that counts what is not listed."""
+    return f"… and {count:,} more" if count else None
+
+
+def keep_url(url: str | None) -> str | None:
+    """Return a URL that every channel can link; None for anything else."""
+    if url is None or len(url) > _MAX_URL or not url.startswith(("https://", "http://")):
+        return None
+    return url if _URL.fullmatch(url) else None
+
+
+def _find_tone(state: EventState, severity: Severity) -> Tone:
+    if state == "resolved":
+        return "resolved"
+    return severity
+
+
+def _find_word(message: Message, tone: Tone) -> str:
+    if message.is_test:
+        return "Test"
+    if message.reason == "reminder":
+        return "Reminder"
+    return _TONE_WORDS[tone]
+
+
+def _write_place(message: Message) -> str:
+    names = [to_line(name, _MAX_NAME) for name in (message.project, message.environment) if name]
+    return "/".join(names)
+
+
+def _list_notes(message: Message) -> Iterator[str]:
+    if message.is_test:
+        yield "This is a test of the channel. Nothing is wrong."
+    if message.reason == "reminder":
+        yield "Still open, and nobody has acknowledged it."
+    if len(message.incidents) + message.more > 1:
+        counts = (("open", message.firing), ("resolved since the last message", message.resolved))
+        counted = [f"{count:,} {word}" for word, count in counts if count]
+        if counted:
+            yield f"{', '.join(counted)}."
+
+
+def _list_links(message: Message) -> Iterator[Link]:
+    urls = [("Open", message.url)]
+    # Nothing is left to acknowledge once all is resolved, nor of an event that ended at once.
+    if message.state == "firing":
+        urls.append(("Acknowledge", message.acknowledge_url))
+    if message.state != "resolved" and not message.is_test:
+        urls.append(("Silence", message.silence_url))
+    for text, url in urls:
+        kept = keep_url(url)
+        if kept is not None:
+            yield Link(text, kept)
+
+
+def _view_incident(incident: ListedIncident, message: Message) -> IncidentView:
+    tone = _find_tone(incident.state, incident.severity)
+    command = incident.command
+    return IncidentView(
+        id=to_line(incident.id, 60),
+        tone=tone,
+        word=_TONE_WORDS[tone],
+        title=to_line(incident.title, MAX_TITLE),
+        since=_write_since(incident, message.created_at),
+        details=[to_line(detail, _MAX_DETAIL) for detail in incident.details[:_MAX_DETAILS]],
+        facts=list(_list_facts(incident, message)),
+        # A command that is cut is worse than none.
+        command=command if command is not None and to_line(command, _MAX_COMMAND) == command else None,
+        url=keep_url(incident.url),
+    )
+
+
+def _write_since(incident: ListedIncident, now: str) -> str:
+    start = write_time(incident.started_at)
+    if incident.state == "info":
+        return f"At {start}"
+    if incident.state == "firing":
+        lasted = seconds_between(incident.started_at, now)
+        return f"Since {start}" + (f", for {write_duration(lasted)}" if lasted else "")
+    if incident.resolved_at is None:
+        return f"From {start}"
+    lasted = seconds_between(incident.started_at, incident.resolved_at)
+    span = write_span(incident.started_at, incident.resolved_at)
+    return f"From {span}" + (f" ({write_duration(lasted)})" if lasted else "")
+
+
+def _list_facts(incident: ListedIncident, message: Message) -> Iterator[tuple[str, str]]:
+    for figure in incident.figures[:_MAX_FIGURES]:
+        name, value = write_figure(figure)
+        yield _capitalize(name), value
+    place = {"project": message.project, "environment": message.environment}
+    labels = [(name, value) for name, value in incident.labels.items() if place.get(name) != value]
+    for name, value in labels[:_MAX_LABELS]:
+        yield _capitalize(to_line(name, _MAX_NAME)), to_line(value, MAX_TITLE)
+    if incident.deployment is not None:
+        yield "Deployment before", _write_deployment(incident)
+
+
+def _write_deployment(incident: ListedIncident) -> str:
+    deployment = incident.deployment
+    assert deployment is not None
+    words = f"#{deployment.number}"
+    if deployment.revision:
+        words += f" of {to_line(deployment.revision, 40)[:12]}"
+    if deployment.subject:
+        words += f" “{to_line(deployment.subject, 80)}”"
+    before = seconds_between(deployment.finished_at, incident.started_at)
+    return f"{words}, {write_duration(before)} earlier" if before else words
+
+
+def _capitalize(name: str) -> str:
+    return name[:1].upper() + name[1:]
