@@ -1,0 +1,123 @@
+"""Deletes the history of notifications and incidents after 90 days, in small transactions."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import ColumnElement, delete, exists, select, true
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import InstrumentedAttribute
+
+from control_domain.database.engine import Sessions
+from control_domain.database.run_periodically import run_periodically
+from control_domain.tables.notifications import (
+    AlertIncident,
+    Notification,
+    NotificationAttempt,
+    NotificationGroup,
+    NotificationMember,
+    NotificationSilence,
+)
+from notifications.delivery.leases import IS_PENDING
+
+logger = logging.getLogger(__name__)
+
+RETENTION = timedelta(days=90)
+"""How long notifications, ended incidents and ended silences are listed."""
+_EVERY_SECONDS = 3600.0
+# Rows that one transaction deletes: on SQLite it blocks all other writers.
+_BATCH = 500
+
+DeleteBatch = Callable[[AsyncSession, datetime], Awaitable[int]]
+"""Deletes rows that are older than the time; returns how many."""
+
+
+async def prune_history(sessions: Sessions, now: datetime) -> int:
+    """Delete what is older than `RETENTION`; return how many notifications, incidents, groups and silences."""
+    deleted = 0
+    for delete_batch in (_delete_notifications, _delete_incidents, _delete_groups, _delete_silences):
+        while True:
+            async with sessions() as session, session.begin():
+                batch = await delete_batch(session, now - RETENTION)
+            deleted += batch
+            if batch < _BATCH:
+                break
+            # Let others write.
+            await asyncio.sleep(0.05)
+    return deleted
+
+
+async def _delete_notifications(session: AsyncSession, before: datetime) -> int:
+    is_old = await _is_before(session, Notification.id, Notification.created_at, before)
+    ended = select(Notification.id).where(is_old, ~IS_PENDING)
+    numbers = (await session.scalars(ended.order_by(Notification.id).limit(_BATCH))).all()
+    await _delete(session, NotificationAttempt.notification_id, numbers)
+    await _delete(session, Notification.id, numbers)
+    return len(numbers)
+
+
+async def _delete_incidents(session: AsyncSession, before: datetime) -> int:
+    is_old = await _is_before(session, AlertIncident.id, AlertIncident.started_at, before)
+    ended = select(AlertIncident.id).where(
+        is_old, AlertIncident.open_key.is_(None), AlertIncident.changed_at < before
+    )
+    numbers = (await session.scalars(ended.order_by(AlertIncident.id).limit(_BATCH))).all()
+    # Those whose end was never sent: their recipient was turned off.
+    await _delete(session, NotificationMember.incident_id, numbers)
+    await _delete(session, AlertIncident.id, numbers)
+    return len(numbers)
+
+
+async def _delete_groups(session: AsyncSession, before: datetime) -> int:
+    """Delete groups that have nothing to send: those of removed environments would only grow."""
+    group = NotificationGroup
+    idle = select(group.id).where(
+        group.due_at.is_(None),
+        group.sent_at < before,
+        ~exists().where(NotificationMember.group_id == group.id),
+    )
+    numbers = (await session.scalars(idle.limit(_BATCH))).all()
+    await _delete(session, group.id, numbers)
+    return len(numbers)
+
+
+async def _delete_silences(session: AsyncSession, before: datetime) -> int:
+    ended = select(NotificationSilence.id).where(NotificationSilence.ends_at < before)
+    numbers = (await session.scalars(ended.limit(_BATCH))).all()
+    await _delete(session, NotificationSilence.id, numbers)
+    return len(numbers)
+
+
+async def _is_before(
+    session: AsyncSession,
+    number: InstrumentedAttribute[int],
+    at: InstrumentedAttribute[datetime],
+    before: datetime,
+) -> ColumnElement[bool]:
+    """Return the condition that a row is older than the first one that is not older. IDs are in the order of times,
+    and only the times have no index: this reads old rows alone."""
+    first = await session.scalar(select(number).where(at >= before).order_by(number).limit(1))
+    return true() if first is None else number < first
+
+
+async def _delete(session: AsyncSession, column: InstrumentedAttribute[int], numbers: Sequence[int]) -> None:
+    if not numbers:
+        return
+    await session.execute(
+        delete(column.class_).where(column.in_(numbers)).execution_options(synchronize_session=False)
+    )
+
+
+async def prune_periodically(
+    sessions: Sessions, stop: asyncio.Event, *, every: float = _EVERY_SECONDS
+) -> None:
+    """Delete old history every hour, until `stop` is set."""
+    await run_periodically(
+        lambda: prune_history(sessions, datetime.now(UTC)),
+        stop,
+        every=every,
+        logger=logger,
+        outage="old notifications cannot be deleted: the database is unreachable",
+        fault="old notifications could not be deleted",
+    )

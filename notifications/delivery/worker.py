@@ -1,0 +1,229 @@
+"""The delivery worker: sends notifications that are due, each at least once, also if a worker ends at any point.
+
+A notification is leased in one transaction, sent, and its outcome is stored in another one. A worker that is killed in
+between leaves the lease; after its end another worker sends the same message with the same ID again.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Literal
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from control_domain.database.engine import Sessions
+from control_domain.database.run_periodically import run_periodically
+from control_domain.sealing import SealingKeys
+from notifications.channels.interface import Channel
+from notifications.delivery.leases import Due, find_due, release_all_leases, release_lease
+from notifications.delivery.send_message import send_message
+from notifications.delivery.start_attempt import start_attempt
+from notifications.delivery.store_attempt import Attempt, Leased, store_attempt
+from storage_backends.end_task import end_task
+
+logger = logging.getLogger(__name__)
+
+MAX_SENDS = 16
+"""Messages in flight at once."""
+ACCOUNT_SENDS = 4
+"""Messages in flight for one account: receivers that do not answer must not delay other accounts."""
+_POLL_SECONDS = 2.0
+_LEASE_SECONDS = 60.0
+# Let sends in flight finish, so that the next start does not repeat them.
+_SHUTDOWN_SECONDS = 5.0
+# Between the tries to store an outcome; together with a send, less than a lease.
+_STORE_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
+
+Checkpoint = Literal["leased", "sent", "stored"]
+OnCheckpoint = Callable[[Checkpoint, Leased], Awaitable[None]]
+
+
+async def no_checkpoint(checkpoint: Checkpoint, leased: Leased) -> None:
+    """Do nothing: the default outside fault tests."""
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class DeliveryWorker:
+    """Delivers notifications. Each control plane may have one."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        channels: Mapping[str, Channel],
+        sealing_keys: SealingKeys,
+        *,
+        clock: Callable[[], datetime] = _utc_now,
+        lease_seconds: float = _LEASE_SECONDS,
+        on_checkpoint: OnCheckpoint = no_checkpoint,
+    ) -> None:
+        """`channels` by type. `clock` decides what is due; leases follow the clock of the database."""
+        self._sessions = sessions
+        self._channels = channels
+        self._keys = sealing_keys
+        self._clock = clock
+        self._lease_seconds = lease_seconds
+        self._on_checkpoint = on_checkpoint
+        self._in_flight: dict[asyncio.Task[None], Leased] = {}
+        self._wake = asyncio.Event()
+        self._stop = asyncio.Event()
+
+    def wake(self) -> None:
+        """Poll at once: notifications were just committed."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Let `run` take no more notifications, and end."""
+        self._stop.set()
+        self._wake.set()
+
+    async def release_all_leases(self) -> None:
+        """Take over the notifications of workers that have ended. Only if no other worker is running."""
+        async with self._sessions() as session, session.begin():
+            await release_all_leases(session)
+
+    async def run(self) -> None:
+        """Deliver notifications until `stop`; then wait a little for those in flight and release the others."""
+        try:
+            await run_periodically(
+                self._start_due,
+                self._stop,
+                every=_POLL_SECONDS,
+                logger=logger,
+                outage="notifications wait for the database",
+                fault="due notifications could not be sent",
+                wake=self._wake,
+            )
+        finally:
+            await self._finish()
+
+    async def deliver_due(self) -> int:
+        """Deliver everything that is due now, and what becomes due by that; return the number of attempts."""
+        attempts = 0
+        while True:
+            started = await self._start_due()
+            attempts += started
+            if self._in_flight:
+                await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
+            elif not started:
+                return attempts
+
+    async def _start_due(self) -> int:
+        """Start to send what is due, as far as there is room; return how many sends were started."""
+        started = 0
+        is_changed = True
+        # Again after each change: a notification that was canceled may have made the next one due.
+        while is_changed and not self._stop.is_set() and len(self._in_flight) < MAX_SENDS:
+            is_changed = False
+            for due in await self._find_due():
+                if not self._has_room(due.account_id):
+                    continue
+                found = await self._lease(due)
+                is_changed |= found != "not due"
+                if isinstance(found, Leased):
+                    self._begin(found)
+                    started += 1
+        return started
+
+    async def _find_due(self) -> Sequence[Due]:
+        busy = self._count_by_account()
+        async with self._sessions() as session:
+            return await find_due(
+                session,
+                self._clock(),
+                limit=MAX_SENDS,
+                per_account=ACCOUNT_SENDS,
+                without=[account for account, sends in busy.items() if sends >= ACCOUNT_SENDS],
+            )
+
+    def _has_room(self, account_id: int) -> bool:
+        if self._stop.is_set() or len(self._in_flight) >= MAX_SENDS:
+            return False
+        return self._count_by_account()[account_id] < ACCOUNT_SENDS
+
+    def _count_by_account(self) -> Counter[int]:
+        return Counter(leased.account_id for leased in self._in_flight.values())
+
+    async def _lease(self, due: Due) -> Leased | Literal["not due", "ended"]:
+        async with self._sessions() as session, session.begin():
+            return await start_attempt(session, due, self._clock(), self._lease_seconds)
+
+    def _begin(self, leased: Leased) -> None:
+        task = asyncio.create_task(self._deliver(leased), name=f"deliver {leased.message.id}")
+        self._in_flight[task] = leased
+        task.add_done_callback(self._end)
+
+    def _end(self, task: "asyncio.Task[None]") -> None:
+        del self._in_flight[task]
+        # There is room now, and the next notification of the same recipient may be due.
+        self._wake.set()
+
+    async def _deliver(self, leased: Leased) -> None:
+        try:
+            await self._on_checkpoint("leased", leased)
+            attempt = await send_message(self._channels, self._keys, leased, self._clock())
+            await self._on_checkpoint("sent", leased)
+            stored = await self._store(leased, attempt)
+            await self._on_checkpoint("stored", leased)
+        except SQLAlchemyError as error:
+            logger.warning("notification %s will be sent again: %s", leased.message.id, error)
+        except Exception:
+            logger.exception("the outcome of notification %s could not be stored", leased.message.id)
+        else:
+            _log(leased, stored)
+
+    async def _store(self, leased: Leased, attempt: Attempt) -> Attempt | None:
+        """Store the outcome. The message was sent: try more than once, so that it need not be sent again."""
+        for pause in (*_STORE_PAUSES, None):
+            try:
+                async with self._sessions() as session, session.begin():
+                    return await store_attempt(session, leased, attempt, self._clock())
+            except SQLAlchemyError:
+                if pause is None:
+                    raise
+                await asyncio.sleep(pause)
+        raise AssertionError
+
+    async def _finish(self) -> None:
+        if self._in_flight:
+            await asyncio.wait(self._in_flight, timeout=_SHUTDOWN_SECONDS)
+        unfinished = dict(self._in_flight)
+        await asyncio.gather(*map(end_task, unfinished))
+        if not unfinished:
+            return
+        try:
+            async with self._sessions() as session, session.begin():
+                for leased in unfinished.values():
+                    await release_lease(session, leased.id, leased.until)
+        except SQLAlchemyError as error:
+            logger.warning(
+                "notifications in flight stay leased for up to %d s: %s", self._lease_seconds, error
+            )
+
+
+def _log(leased: Leased, stored: Attempt | None) -> None:
+    """Log failures; the database has each attempt."""
+    if stored is None:
+        logger.info("notification %s was canceled, or its lease ended, while it was sent", leased.message.id)
+    elif stored.outcome != "sent":
+        to = f"{leased.address.type} {leased.recipient}"
+        logger.info("notification %s to %s: %s: %s", leased.message.id, to, stored.outcome, stored.error)
+
+
+@asynccontextmanager
+async def running_deliveries(worker: DeliveryWorker, *, is_alone: bool) -> AsyncIterator[DeliveryWorker]:
+    """Run the worker; at exit, wait up to 5 s for sends in flight. `is_alone`: no other worker uses the database, so
+    leases of an earlier process are released at once."""
+    if is_alone:
+        await worker.release_all_leases()
+    task = asyncio.create_task(worker.run(), name="notification deliveries")
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        await task
