@@ -4,6 +4,9 @@ The scan's clock is the time through which the signals of all partitions are app
 the pipeline never looks like a job that did not run. Heartbeats that are due by the wall clock meanwhile become
 unknown, and are judged once their signals are applied. Any number of scans may run at once: a change applies only to
 the version of the heartbeat that it was computed from.
+
+The scan also keeps a clock going. If that stood still, no process scanned, as after an outage of Pharos itself: no
+heartbeat is judged for that time (`pipeline_contracts.blind_times`).
 """
 
 import asyncio
@@ -20,6 +23,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from pipeline_contracts import topics
+from pipeline_contracts.blind_times import SCAN_CLOCK
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.heartbeat_states import apply_deadlines
 from pipeline_contracts.metric_names import MetricName
@@ -38,6 +42,7 @@ _BATCH_SIZE = 1000
 _RETAIN_RUNS_MS = 7 * 86_400_000
 _PRUNE_BATCH_SIZE = 5000
 _PARTITION_POLL_SECONDS = 30.0
+_CLOCK_MS = 10_000
 
 ListPartitions = Callable[[str], Awaitable[Collection[int]]]
 """Returns the current partitions of a topic. Raises `StorageUnavailable`."""
@@ -74,6 +79,7 @@ class HeartbeatScan(Collector):
         self._partitions_read_at = -_PARTITION_POLL_SECONDS
         self._transitions: Counter[str] = Counter()
         self._lag_ms = 0
+        self._kept_clock_ms = 0
         self.failure_reason: str | None = None
         """Why the last scan failed, for readiness; None if it succeeded."""
 
@@ -96,6 +102,7 @@ class HeartbeatScan(Collector):
     async def scan_once(self) -> None:
         """Update the state of every heartbeat whose deadline has passed. Raises `StorageUnavailable`."""
         now_ms = self._clock()
+        await self.keep_clock(now_ms)
         await self._refresh_partitions()
         progress = await self._states.read_progress(topics.HEARTBEATS)
         if not progress:
@@ -114,6 +121,17 @@ class HeartbeatScan(Collector):
             marked = await self._states.mark_unknown(clock_ms, now_ms - _LAG_MS, now_ms)
             self._transitions["unknown"] += marked
         await self._states.prune_runs(now_ms - _RETAIN_RUNS_MS, _PRUNE_BATCH_SIZE)
+
+    async def keep_clock(self, now_ms: int) -> None:
+        """Note every ten seconds that the scan runs, and move all deadlines past a time in which none did."""
+        if now_ms - self._kept_clock_ms < _CLOCK_MS:
+            return
+        gap = await self._states.keep_clock(SCAN_CLOCK, now_ms)
+        self._kept_clock_ms = now_ms
+        if gap is not None:
+            logger.warning(
+                "no process scanned heartbeats for %.0f s: their deadlines move by it", gap.length_ms / 1000
+            )
 
     async def _refresh_partitions(self) -> None:
         """Read which partitions exist, and delete the progress of those that no longer do."""
@@ -155,9 +173,15 @@ class HeartbeatScan(Collector):
 async def running_scan(
     states: MonitorStates, registry: CollectorRegistry, partitions: ListPartitions
 ) -> AsyncIterator[HeartbeatScan]:
-    """Run a scan in the background, with its metrics in the registry; stop it after the current iteration."""
+    """Run a scan in the background, with its metrics in the registry; stop it after the current iteration.
+
+    Enter it before the consumer of heartbeats starts: a signal must not be applied before the deadlines have moved past
+    the time in which Pharos was down.
+    """
     stop = asyncio.Event()
     scan = HeartbeatScan(states, stop, partitions=partitions)
+    with contextlib.suppress(StorageUnavailable):
+        await scan.keep_clock(time.time_ns() // 1_000_000)
     registry.register(scan)
     scanning = asyncio.create_task(scan.run(), name="heartbeat scan")
     try:

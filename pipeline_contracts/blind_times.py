@@ -1,7 +1,7 @@
 """Gaps in which Pharos may have missed the signals of heartbeats, because it accepted or judged nothing.
 
-Times are milliseconds since 1970. No deadline is judged as if Pharos had been listening: one that lies after the begin of
-a gap moves by the length of the gap, and is at least a grace time after its end.
+Times are milliseconds since 1970. No deadline is judged as if Pharos had been listening: one that lies after the begin
+of a gap moves by the length of the gap, and is at least a grace time after its end.
 """
 
 from dataclasses import dataclass

@@ -1,12 +1,13 @@
 """Changes the settings of heartbeats and pauses them, and recomputes their states at once."""
 
-import json
 from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.statements import lock_row
+from control_domain.monitors.domain import to_domain
+from control_domain.monitors.heartbeat_alerts import record_state_alert
 from control_domain.monitors.operations import HeartbeatSettings, get_settings
 from control_domain.tables.monitors import Heartbeat, HeartbeatState
 from pipeline_contracts import heartbeat_states
@@ -42,40 +43,14 @@ async def change_heartbeat(
         return
     for column, value in new.columns().items():
         setattr(heartbeat, column, value)
-    updated = _to_domain(heartbeat, row)
+    updated = to_domain(heartbeat, row)
     _recompute_state(updated, previous.schedule, to_epoch_ms(now))
     row.state, row.since_ms = updated.state, updated.since_ms
     row.due_ms, row.deadline_ms = updated.due_ms, updated.deadline_ms
     # Always: a scan that has read the former settings must not write the state.
     row.version += 1
+    await record_state_alert(session, heartbeat, row, updated)
     await session.flush()
-
-
-def _to_domain(heartbeat: Heartbeat, row: HeartbeatState) -> heartbeat_states.Heartbeat:
-    settings = get_settings(heartbeat)
-    return heartbeat_states.Heartbeat(
-        heartbeat_id=heartbeat.id,
-        # Not used here.
-        environment_id="",
-        schedule=settings.schedule,
-        grace_ms=1000 * settings.grace_seconds,
-        max_runtime_ms=1000 * settings.max_runtime_seconds,
-        failures_before_down=settings.failures_before_down,
-        paused=heartbeat.paused,
-        state=row.state,  # type: ignore[arg-type]
-        since_ms=row.since_ms,
-        due_ms=row.due_ms,
-        deadline_ms=row.deadline_ms,
-        last_signal_ms=row.last_signal_ms,
-        last_success_ms=row.last_success_ms,
-        last_end_ms=row.last_end_ms,
-        failures_in_row=row.failures_in_row,
-        open_runs=row.open_runs,
-        oldest_start_ms=row.oldest_start_ms,
-        version=row.version,
-        judged_from_ms=row.judged_from_ms,
-        missed_ms=json.loads(row.missed_ms or "[]"),
-    )
 
 
 def _recompute_state(heartbeat: heartbeat_states.Heartbeat, previous: Schedule, now_ms: int) -> None:
@@ -112,7 +87,7 @@ async def set_paused(session: AsyncSession, heartbeat: Heartbeat, paused: bool, 
     if heartbeat.paused == paused:
         return
     heartbeat.paused = paused
-    updated = _to_domain(heartbeat, row)
+    updated = to_domain(heartbeat, row)
     if paused:
         update_state(updated, to_epoch_ms(now))
         updated.failures_in_row = 0
@@ -124,4 +99,5 @@ async def set_paused(session: AsyncSession, heartbeat: Heartbeat, paused: bool, 
     row.due_ms, row.deadline_ms = updated.due_ms, updated.deadline_ms
     row.failures_in_row, row.missed_ms = updated.failures_in_row, None
     row.version += 1
+    await record_state_alert(session, heartbeat, row, updated)
     await session.flush()

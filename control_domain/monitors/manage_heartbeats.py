@@ -97,7 +97,7 @@ async def delete_heartbeat(
     Returns the digests of its keys, for the edges to drop after the commit. Raises `NotFound` if it was removed
     meanwhile.
     """
-    digests = await remove_heartbeat(session, found.monitor)
+    digests = await remove_heartbeat(session, found.monitor, now)
     details = {"name": found.monitor.name, "keys": len(digests)}
     record_monitor_entry(session, found, "remove", details, actor, now)
     return digests

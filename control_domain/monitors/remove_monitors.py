@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
+from control_domain.monitors.heartbeat_alerts import record_removal_alerts
 from control_domain.tables.monitors import (
     Heartbeat,
     HeartbeatRun,
@@ -30,10 +32,10 @@ class RemovedMonitors:
     """Digests of the keys, for the edges to drop after the commit."""
 
 
-async def remove_heartbeat(session: AsyncSession, heartbeat: Heartbeat) -> Sequence[bytes]:
+async def remove_heartbeat(session: AsyncSession, heartbeat: Heartbeat, now: datetime) -> Sequence[bytes]:
     """Delete the heartbeat, its keys, its state and its runs. Return the digests of the keys, for the edges to drop
     after the commit. Raises `NotFound` if it was removed meanwhile."""
-    removed = await remove_heartbeats(session, Heartbeat.id == heartbeat.id)
+    removed = await remove_heartbeats(session, Heartbeat.id == heartbeat.id, now)
     if not removed.count:
         raise NotFound(f"Heartbeat {heartbeat.id} was removed by somebody else just now.")
     return removed.digests
@@ -48,15 +50,19 @@ async def remove_queue(session: AsyncSession, queue: Queue) -> Sequence[bytes]:
     return removed.digests
 
 
-async def remove_monitors(session: AsyncSession, environment: Environment) -> dict[str, RemovedMonitors]:
+async def remove_monitors(
+    session: AsyncSession, environment: Environment, now: datetime
+) -> dict[str, RemovedMonitors]:
     """Delete all monitors of the environment; return what was removed by kind."""
     return {
-        "heartbeats": await remove_heartbeats(session, Heartbeat.environment_id == environment.id),
+        "heartbeats": await remove_heartbeats(session, Heartbeat.environment_id == environment.id, now),
         "queues": await remove_queues(session, Queue.environment_id == environment.id),
     }
 
 
-async def remove_heartbeats(session: AsyncSession, condition: ColumnElement[bool]) -> RemovedMonitors:
+async def remove_heartbeats(
+    session: AsyncSession, condition: ColumnElement[bool], now: datetime
+) -> RemovedMonitors:
     """Delete the heartbeats that match the condition, as `remove_heartbeat` does."""
     # Account scope: the condition of the callers names a monitor or an environment.
     # Lock the states in the order of the consumers, which write them: another order could deadlock.
@@ -64,6 +70,7 @@ async def remove_heartbeats(session: AsyncSession, condition: ColumnElement[bool
         HeartbeatState.heartbeat_id.in_(select(Heartbeat.id).where(condition))
     )
     await session.execute(states.order_by(HeartbeatState.heartbeat_id).with_for_update())
+    await record_removal_alerts(session, condition, now)
     referring_columns = (HeartbeatState.heartbeat_id, HeartbeatRun.heartbeat_id)
     return await _remove(session, Heartbeat, condition, MonitorKey.heartbeat_id, referring_columns)
 

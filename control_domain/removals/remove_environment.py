@@ -62,7 +62,7 @@ async def remove_environment(
     environment = target.environment
     await _lock(session, environment)
     canceled = await _end_deployments(session, environment, now)
-    digests, counts = await _remove_monitors_and_keys(session, environment)
+    digests, counts = await _remove_monitors_and_keys(session, environment, now)
     for statement in _deploy_deletes(environment.id):
         await session.execute(statement)
     await session.execute(delete(Environment).where(Environment.id == environment.id))
@@ -121,9 +121,9 @@ def _set_columns(condition: ColumnElement[bool], **values: Any) -> Any:
 
 
 async def _remove_monitors_and_keys(
-    session: AsyncSession, environment: Environment
+    session: AsyncSession, environment: Environment, now: datetime
 ) -> tuple[list[bytes], dict[str, int]]:
-    monitors = await remove_monitors(session, environment)
+    monitors = await remove_monitors(session, environment, now)
     ingest_keys = delete(IngestKey).where(IngestKey.environment_id == environment.id)
     found = await session.execute(ingest_keys.returning(IngestKey.digest))
     digests = [*found.scalars(), *(digest for removed in monitors.values() for digest in removed.digests)]

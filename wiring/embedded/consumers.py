@@ -36,6 +36,7 @@ async def start_consumers(
 ) -> dict[str, ReadinessCheck]:
     """Start one consumer for each topic and the heartbeat scan, and return their readiness checks. When the stack
     closes, the consumers drain for `settings.drain_seconds`."""
+    scan = await stack.enter_async_context(running_scan(states, registry, _list_partitions))
     transforms = {name: make() for name, make in TRANSFORMS.items()}
     transforms |= {name: make_of(states) for name, make_of in MONITOR_TRANSFORMS.items()}
     metrics = ConsumersCollector()
@@ -51,7 +52,6 @@ async def start_consumers(
         metrics.add(loop.metrics)
         consumers[name] = (loop, asyncio.create_task(loop.run(), name=f"{name} consumer"))
     stack.push_async_callback(_drain, list(consumers.values()), settings.drain_seconds)
-    scan = await stack.enter_async_context(running_scan(states, registry, _list_partitions))
     checks: dict[str, ReadinessCheck] = {
         f"{name} consumer": partial(_failure_reason, *consumer) for name, consumer in consumers.items()
     }

@@ -95,7 +95,7 @@ async def _change_heartbeat(context: StepContext, heartbeat: Heartbeat) -> None:
 async def _remove_heartbeat(context: StepContext, heartbeat: Heartbeat) -> Publications:
     check_removable(context, build_heartbeat_fields(heartbeat))
     subject, details = _subject(heartbeat), {"name": heartbeat.name}
-    digests = await remove_heartbeat(context.session, heartbeat)
+    digests = await remove_heartbeat(context.session, heartbeat, context.now)
     context.record("heartbeat.remove", subject, {**details, "keys": len(digests)})
     return Publications(revoke=digests)
 

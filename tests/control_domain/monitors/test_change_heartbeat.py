@@ -274,7 +274,7 @@ async def test_a_heartbeat_removed_meanwhile_is_refused(monitored: Monitored) ->
     async with sessions() as session, session.begin():
         heartbeat = await session.get_one(Heartbeat, number)
     async with sessions() as session, session.begin():
-        await remove_heartbeat(session, await session.get_one(Heartbeat, number))
+        await remove_heartbeat(session, await session.get_one(Heartbeat, number), from_epoch_ms(T0))
     told = f"Heartbeat {number} was removed by somebody else just now."
     new_settings = replace(get_settings(heartbeat), grace_seconds=1)
     async with sessions() as session:
@@ -283,7 +283,7 @@ async def test_a_heartbeat_removed_meanwhile_is_refused(monitored: Monitored) ->
         with pytest.raises(NotFound, match=told):
             await set_paused(session, heartbeat, True, from_epoch_ms(T0))
         with pytest.raises(NotFound, match=told):
-            await remove_heartbeat(session, heartbeat)
+            await remove_heartbeat(session, heartbeat, from_epoch_ms(T0))
 
 
 async def test_resuming_resets_runs_and_misses(monitored: Monitored) -> None:

@@ -130,7 +130,7 @@ async def test_a_concurrent_signal_waits_and_is_dropped(managed: ManagedProject,
 
     try:
         async with managed.engines.sessions() as session, session.begin():
-            await remove_heartbeat(session, await session.get_one(Heartbeat, number))
+            await remove_heartbeat(session, await session.get_one(Heartbeat, number), NOW)
             runs = {number: ["r2"], kept: ["r2"]}
             writing = asyncio.create_task(states.change(runs, apply, Progress("heartbeats", 0, 1)))
             await ends_or_waits(managed.engines.sessions, writing)
