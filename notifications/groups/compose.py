@@ -1,0 +1,147 @@
+"""Makes the content of a message from the incidents of a group."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple, cast
+
+import msgspec
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.tables.accounts import Account, Person
+from control_domain.tables.notifications import AlertIncident, NotificationChannel, NotificationGroup
+from control_domain.tables.projects import Environment, Project
+from notifications.descriptions.all_families import describe
+from notifications.descriptions.interface import Subject
+from notifications.message import DeploymentBefore, ListedIncident, Message, Reason
+from pipeline_contracts.alert_kinds import SEVERITIES, EventState, Severity
+from pipeline_contracts.identifiers import make_identifier
+from pipeline_contracts.times import format_optional_time, format_time, to_epoch_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """What a message says."""
+
+    reason: Reason
+    listed: Sequence[tuple[AlertIncident, str]]
+    """Up to ten incidents, each with the `EventState` that is sent of it."""
+    total: int
+    """All incidents of the message, the listed ones included."""
+    firing: int
+    resolved: int
+
+
+class Place(NamedTuple):
+    """Where it happened: names of the account, the project and the environment."""
+
+    account: str
+    project: str | None
+    environment: str | None
+
+
+class Recipients:
+    """Reads about the recipient and the place of one group."""
+
+    def __init__(self, session: AsyncSession, group: NotificationGroup) -> None:
+        self._session = session
+        self._group = group
+
+    async def is_available(self) -> bool:
+        """Return False if the channel was turned off."""
+        if self._group.channel_id is None:
+            return True
+        query = select(NotificationChannel.enabled).where(NotificationChannel.id == self._group.channel_id)
+        return bool(await self._session.scalar(query))
+
+    async def read_name(self) -> str:
+        """Return the name of the channel, or the e-mail address of the person."""
+        query = (
+            select(NotificationChannel.name).where(NotificationChannel.id == self._group.channel_id)
+            if self._group.channel_id is not None
+            else select(Person.email).where(Person.id == self._group.person_id)
+        )
+        return (await self._session.scalar(query)) or ""
+
+    async def read_place(self) -> Place:
+        """Return the names of where the group is."""
+        account = await self._session.scalar(select(Account.name).where(Account.id == self._group.account_id))
+        project = await self._session.scalar(select(Project.slug).where(Project.id == self._group.project_id))
+        environment = await self._session.scalar(
+            select(Environment.slug).where(Environment.id == self._group.environment_id)
+        )
+        return Place(account or "", project, environment)
+
+
+def compose_message(
+    composition: Composition,
+    place: Place,
+    group: NotificationGroup,
+    now: datetime,
+    link: Callable[[str, datetime], str | None],
+) -> Message:
+    """Return the message of a group; `link` makes the signed page of an incident."""
+    incidents = [
+        list_incident(row, state, place, link(row.public_id, now)) for row, state in composition.listed
+    ]
+    url = incidents[0].url if incidents else None
+    return Message(
+        id=make_identifier("msg", to_epoch_ms(now)),
+        group_id=group.public_id,
+        reason=composition.reason,
+        is_test=group.family == "test",
+        state=_state(composition),
+        severity=max((each.severity for each in incidents), key=SEVERITIES.index, default="info"),
+        family=group.family,
+        title=_title(composition, incidents, group.family),
+        created_at=format_time(now),
+        account=place.account,
+        project=place.project,
+        environment=place.environment,
+        incidents=incidents,
+        firing=composition.firing,
+        resolved=composition.resolved,
+        more=composition.total - len(incidents),
+        url=url,
+        acknowledge_url=None if url is None else f"{url}#acknowledge",
+        silence_url=None if url is None else f"{url}#silence",
+    )
+
+
+def list_incident(row: AlertIncident, state: str, place: Place, url: str | None) -> ListedIncident:
+    """Return what is said of one incident in this state."""
+    facts: dict[str, Any] = msgspec.json.decode(row.facts)
+    described = describe(Subject(row.kind, cast(EventState, state), row.subject, facts))
+    where = {"project": place.project, "environment": place.environment}
+    before = facts.get("deployment")
+    return ListedIncident(
+        id=row.public_id,
+        kind=row.kind,
+        state=cast(EventState, state),
+        severity=cast(Severity, row.severity),
+        title=described.title,
+        started_at=format_time(row.started_at),
+        resolved_at=format_optional_time(row.resolved_at),
+        details=described.details,
+        figures=described.figures,
+        labels={name: value for name, value in where.items() if value is not None} | described.labels,
+        deployment=None if before is None else msgspec.convert(before, DeploymentBefore),
+        command=described.command,
+        url=url,
+    )
+
+
+def _state(composition: Composition) -> EventState:
+    if composition.firing:
+        return "firing"
+    return "resolved" if composition.resolved else "info"
+
+
+def _title(composition: Composition, incidents: Sequence[ListedIncident], family: str) -> str:
+    if composition.total == 1:
+        return incidents[0].title
+    others = composition.total - composition.resolved
+    opened = f"{others} {'still open' if composition.reason == 'reminder' else 'new'}" if others else ""
+    resolved = f"{composition.resolved} resolved" if composition.resolved else ""
+    return f"{family.capitalize()}: {', '.join(part for part in (opened, resolved) if part)}"

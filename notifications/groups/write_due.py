@@ -1,0 +1,271 @@
+"""The group worker's step: groups that are due become notifications.
+
+One transaction a group: it locks the group, so that its incidents change before or after the message, and no other
+worker writes the same message.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.database.engine import Sessions
+from control_domain.tables.notifications import (
+    AlertIncident,
+    Notification,
+    NotificationGroup,
+    NotificationMember,
+)
+from notifications.groups.compose import Composition, Recipients, compose_message
+from notifications.groups.holds import Holds, read_holds
+from notifications.groups.plan import Group, Timings, next_reminder, plan_group
+from notifications.message import MAX_LISTED, encode_message
+from pipeline_contracts.alert_kinds import ALERT_KINDS
+from pipeline_contracts.identifiers import make_identifier
+from pipeline_contracts.times import to_epoch_ms
+
+_GROUPS = 100
+_MAX_TITLE = 300
+_NO_WAIT = Timings(timedelta(0), timedelta(0))
+
+Link = Callable[[str, datetime], str | None]
+"""Returns the signed page of the incident with this public ID; None without a public URL."""
+
+_OF_GROUP = AlertIncident.id == NotificationMember.incident_id
+_SEVERITY = case({"critical": 2, "warning": 1}, value=AlertIncident.severity, else_=0)
+_REMINDS = AlertIncident.kind.in_([kind.name for kind in ALERT_KINDS.values() if kind.reminds])
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWriter:
+    """Writes the notifications of groups that are due."""
+
+    sessions: Sessions
+    link: Link
+    timings: Timings = Timings()
+
+    async def write_due(self, now: datetime) -> int:
+        """Write the notifications that are due; return their number. Raises the errors of the database."""
+        written = 0
+        while True:
+            async with self.sessions() as session:
+                due = (
+                    await session.scalars(
+                        select(NotificationGroup.id)
+                        .where(NotificationGroup.due_at <= now)
+                        .order_by(NotificationGroup.due_at)
+                        .limit(_GROUPS)
+                    )
+                ).all()
+            # A group that has sent is due again, until it knows when it is looked at next.
+            for number in due:
+                written += await self._look_at(number, now)
+            if not due:
+                return written
+
+    async def _look_at(self, number: int, now: datetime) -> bool:
+        """Write the message of one group if it is due, and note when the group is due next."""
+        async with self.sessions() as session, session.begin():
+            # A write first: it locks the group, and on SQLite the database.
+            group = await session.scalar(
+                update(NotificationGroup)
+                .where(NotificationGroup.id == number, NotificationGroup.due_at <= now)
+                .values(due_at=None)
+                .returning(NotificationGroup)
+            )
+            if group is None:
+                return False
+            return await _GroupStep(session, group, now, self).run()
+
+
+class _GroupStep:
+    """One locked group in its transaction."""
+
+    def __init__(
+        self, session: AsyncSession, group: NotificationGroup, now: datetime, writer: GroupWriter
+    ) -> None:
+        self._session = session
+        self._group = group
+        self._now = now
+        self._writer = writer
+        self._members = NotificationMember.group_id == group.id
+
+    async def run(self) -> bool:
+        recipients = Recipients(self._session, self._group)
+        if not await recipients.is_available():
+            # Turned off or removed: it hears neither of these incidents nor of their ends.
+            await self._session.execute(
+                delete(NotificationMember).where(self._members).execution_options(synchronize_session=False)
+            )
+            return False
+        holds = await read_holds(self._session, self._group, self._now)
+        await self._forget_silenced_events(holds)
+        timings = _NO_WAIT if self._group.family == "test" else self._writer.timings
+        plan = plan_group(await self._read(holds), self._now, timings)
+        if plan.send is None:
+            await self._update_group(due_at=plan.due_at)
+            return False
+        composition = await self._take(plan.send, holds)
+        message = compose_message(
+            composition, await recipients.read_place(), self._group, self._now, self._writer.link
+        )
+        self._session.add(
+            Notification(
+                public_id=message.id,
+                account_id=self._group.account_id,
+                project_id=self._group.project_id,
+                environment_id=self._group.environment_id,
+                group_id=self._group.id,
+                channel_id=self._group.channel_id,
+                person_id=self._group.person_id,
+                recipient=await recipients.read_name(),
+                created_at=self._now,
+                content=encode_message(message).decode(),
+                title=message.title[:_MAX_TITLE],
+                status="pending",
+                next_attempt_at=self._now,
+            )
+        )
+        return True
+
+    async def _read(self, holds: Holds) -> Group:
+        held = _is_held(holds)
+        pending = NotificationMember.pending.is_not(None)
+        reminded = self._is_reminded()
+        row = (
+            await self._session.execute(
+                select(
+                    func.min(case((and_(pending, ~held), NotificationMember.pending_since))),
+                    func.count(case((and_(pending, held), 1))),
+                    func.count(case((and_(reminded, ~holds.any), 1))),
+                    func.count(case((and_(reminded, holds.any), 1))),
+                )
+                .join(AlertIncident, _OF_GROUP)
+                .where(self._members)
+            )
+        ).one()
+        pending_since, held_count, remindable, held_reminders = row
+        return Group(
+            sent_at=self._group.sent_at,
+            pending_since=pending_since,
+            held_until=holds.until if held_count else None,
+            remind_at=self._group.remind_at,
+            can_remind=remindable > 0,
+            remind_held_until=holds.until if held_reminders else None,
+        )
+
+    def _is_reminded(self) -> ColumnElement[bool]:
+        """Return the condition that an incident is open, was sent, and is repeated until somebody acknowledges it."""
+        return and_(
+            NotificationMember.sent == "firing",
+            or_(NotificationMember.pending.is_(None), NotificationMember.pending != "resolved"),
+            NotificationMember.reminders.is_(True),
+            AlertIncident.acknowledged_at.is_(None),
+            AlertIncident.open_key.is_not(None),
+            _REMINDS,
+        )
+
+    async def _forget_silenced_events(self, holds: Holds) -> None:
+        """Delete silenced events that have no end: after the silence nobody wants to hear of them."""
+        silenced = (
+            select(NotificationMember.incident_id)
+            .join(AlertIncident, _OF_GROUP)
+            .where(self._members, NotificationMember.pending == "info", holds.silenced)
+        )
+        await self._session.execute(
+            delete(NotificationMember)
+            .where(self._members, NotificationMember.incident_id.in_(silenced))
+            .execution_options(synchronize_session=False)
+        )
+
+    async def _take(self, send: Literal["change", "reminder"], holds: Holds) -> Composition:
+        """Read what the message lists, note that it was sent, and note when the group is due next."""
+        chosen = (
+            and_(self._is_reminded(), ~holds.any)
+            if send == "reminder"
+            else and_(NotificationMember.pending.is_not(None), ~_is_held(holds))
+        )
+        told_before = await self._count(NotificationMember.sent == "firing")
+        listed = (
+            await self._session.execute(
+                select(AlertIncident, NotificationMember.pending)
+                .join(NotificationMember, _OF_GROUP)
+                .where(self._members, chosen)
+                .order_by(
+                    (NotificationMember.pending == "resolved").is_(True), _SEVERITY.desc(), AlertIncident.id
+                )
+                .limit(MAX_LISTED)
+            )
+        ).all()
+        rows = await self._session.execute(
+            select(NotificationMember.pending, func.count())
+            .join(AlertIncident, _OF_GROUP)
+            .where(self._members, chosen)
+            .group_by(NotificationMember.pending)
+        )
+        counts = {row[0]: row[1] for row in rows}
+        opens = send == "change" and counts.get("firing", 0) > 0
+        if send == "change":
+            await self._note_sent(chosen)
+        if opens and told_before == 0:
+            # A new episode of the group, for receivers that open and close by it.
+            self._group.public_id = make_identifier("grp", to_epoch_ms(self._now))
+        firing = await self._count(NotificationMember.sent == "firing")
+        remind_at = next_reminder(
+            self._group.remind_at,
+            self._now,
+            sent=send,
+            opens=opens,
+            is_open=await self._count(self._is_reminded()) > 0,
+        )
+        await self._update_group(
+            # Looked at again at once: what is held, or reminded, decides when the group is due next.
+            due_at=self._now,
+            sent_at=self._now,
+            remind_at=remind_at,
+            reminded=self._group.reminded + 1 if send == "reminder" else 0,
+            public_id=self._group.public_id,
+        )
+        return Composition(
+            reason="reminder" if send == "reminder" else "first" if told_before == 0 else "change",
+            listed=[(incident, pending or "firing") for incident, pending in listed],
+            total=sum(counts.values()),
+            firing=firing,
+            resolved=counts.get("resolved", 0),
+        )
+
+    async def _note_sent(self, chosen: ColumnElement[bool]) -> None:
+        """Note of the chosen members that their pending change was sent; ended ones leave the group."""
+        numbers = (
+            select(NotificationMember.incident_id).join(AlertIncident, _OF_GROUP).where(self._members, chosen)
+        )
+        of_chosen = and_(self._members, NotificationMember.incident_id.in_(numbers))
+        await self._session.execute(
+            delete(NotificationMember)
+            .where(of_chosen, NotificationMember.pending.in_(["resolved", "info"]))
+            .execution_options(synchronize_session=False)
+        )
+        await self._session.execute(
+            update(NotificationMember)
+            .where(of_chosen)
+            .values(sent="firing", pending=None, pending_since=None)
+            .execution_options(synchronize_session=False)
+        )
+
+    async def _count(self, condition: ColumnElement[bool]) -> int:
+        query = select(func.count()).select_from(NotificationMember).join(AlertIncident, _OF_GROUP)
+        return (await self._session.scalar(query.where(self._members, condition))) or 0
+
+    async def _update_group(self, **values: Any) -> None:
+        await self._session.execute(
+            update(NotificationGroup).where(NotificationGroup.id == self._group.id).values(**values)
+        )
+
+
+def _is_held(holds: Holds) -> ColumnElement[bool]:
+    """Return the condition that a pending change may not be sent now. A silence does not hold the end of an incident
+    that was sent: its receiver must be able to close it."""
+    return or_(and_(holds.silenced, NotificationMember.pending != "resolved"), holds.quiet)

@@ -1,0 +1,195 @@
+"""The incident worker's step: alert events become incidents, and incidents members of groups, in one transaction.
+
+Events of a subject are written under a lock of its row, so the order of their IDs is the order of the changes. Two
+workers may run at once: the second one waits for the first one's deletes, and finds these events gone.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.database.engine import Sessions
+from control_domain.tables.notifications import AlertEvent, AlertIncident
+from notifications.incidents.apply_events import Event, Incident, apply_events
+from notifications.incidents.last_deployments import LastDeployments
+from notifications.incidents.load_rules import load_environment_types, load_rules
+from notifications.incidents.members import add_members, escalate_members, resolve_members
+from notifications.incidents.routing import Recipient, Routed, Rule, route
+from pipeline_contracts.alert_kinds import ALERT_KINDS
+from pipeline_contracts.identifiers import make_identifier
+from pipeline_contracts.times import from_epoch_ms
+
+_BATCH = 1000
+_encode = msgspec.json.encode
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """What decides who hears of an incident."""
+
+    rules: Mapping[int, Sequence[Rule]]
+    """By account."""
+    environment_types: Mapping[int, str]
+
+    def find(self, event: Event) -> Mapping[Recipient, bool]:
+        """Return the recipients of an incident with this event as its last one, and who is reminded."""
+        kind = ALERT_KINDS[event.kind]
+        if kind.family == "test":
+            return {Recipient("channel", int(event.facts["channel_id"])): False}
+        account, project, environment = event.scope
+        type_ = self.environment_types.get(environment or 0)
+        return route(Routed(project, environment, type_, event.kind, event.severity), self.rules[account])
+
+
+async def process_events(sessions: Sessions, now: datetime, *, has_email: bool) -> int:
+    """Process up to 1,000 events; return their number. Raises the errors of the database: then nothing changed."""
+    async with sessions() as session:
+        if (await session.execute(select(AlertEvent.id).limit(1))).first() is None:
+            return 0
+    async with sessions() as session, session.begin():
+        events = await _take_events(session)
+        if events:
+            await _apply(session, events, now, has_email=has_email)
+        return len(events)
+
+
+async def _take_events(session: AsyncSession) -> list[Event]:
+    oldest = select(AlertEvent.id).order_by(AlertEvent.id).limit(_BATCH)
+    table = AlertEvent.__table__
+    rows = await session.execute(
+        delete(AlertEvent)
+        .where(AlertEvent.id.in_(oldest))
+        .returning(*table.c)
+        .execution_options(synchronize_session=False)
+    )
+    return [
+        Event(
+            (row.account_id, row.project_id, row.environment_id),
+            row.kind,
+            row.subject,
+            row.state,
+            row.at_ms,
+            msgspec.json.decode(row.facts),
+        )
+        for row in sorted(rows, key=lambda row: int(row.id))
+        # A kind of a newer version, after a downgrade.
+        if row.kind in ALERT_KINDS
+    ]
+
+
+async def _apply(session: AsyncSession, events: Sequence[Event], now: datetime, *, has_email: bool) -> None:
+    changed = apply_events(events, await _load_open(session, {event.key for event in events}))
+    scopes = {incident.last.scope for incident in changed}
+    environments = {environment for _, _, environment in scopes if environment is not None}
+    routes = Routes(
+        await load_rules(session, {account for account, _, _ in scopes}, has_email=has_email),
+        await load_environment_types(session, environments),
+    )
+    await _store_new(session, changed, environments)
+    await _store_changed(
+        session, [each for each in changed if each.change in ("escalated", "resolved", "seen")]
+    )
+    of_change: dict[str, list[Incident]] = {}
+    for incident in changed:
+        of_change.setdefault(incident.change, []).append(incident)
+    await resolve_members(session, _ids(of_change.get("resolved", ())), now)
+    await escalate_members(session, _ids(of_change.get("escalated", ())), now)
+    news = [each for change in ("opened", "info", "escalated") for each in of_change.get(change, ())]
+    await add_members(session, [(incident, routes.find(incident.last)) for incident in news], now)
+
+
+def _ids(incidents: Collection[Incident]) -> list[int]:
+    return [incident.incident_id for incident in incidents if incident.incident_id is not None]
+
+
+async def _load_open(session: AsyncSession, keys: Collection[str]) -> dict[str, Incident]:
+    rows = await session.scalars(select(AlertIncident).where(AlertIncident.open_key.in_(keys)))
+    return {row.open_key or "": _read_incident(row) for row in rows}
+
+
+def _read_incident(row: AlertIncident) -> Incident:
+    event = Event(
+        (row.account_id, row.project_id, row.environment_id),
+        row.kind,
+        row.subject,
+        "firing",
+        int(row.changed_at.timestamp() * 1000),
+        msgspec.json.decode(row.facts),
+    )
+    return Incident(event, event, "seen", row.id)
+
+
+async def _store_new(
+    session: AsyncSession, changed: Sequence[Incident], environments: Collection[int]
+) -> None:
+    """Insert the incidents without a row, and set their numbers."""
+    new = [incident for incident in changed if incident.incident_id is None]
+    if not new:
+        return
+    deployments = LastDeployments(session)
+    await deployments.read(environments)
+    rows = [_new_row(incident, deployments) for incident in new]
+    inserted = await session.execute(
+        insert(AlertIncident).returning(AlertIncident.id, AlertIncident.public_id), rows
+    )
+    numbers = {public_id: number for number, public_id in inserted}
+    for incident, values in zip(new, rows, strict=True):
+        incident.incident_id = numbers[values["public_id"]]
+
+
+def _new_row(incident: Incident, deployments: LastDeployments) -> dict[str, Any]:
+    first, last = incident.first, incident.last
+    account, project, environment = last.scope
+    started_at, changed_at = from_epoch_ms(first.at_ms), from_epoch_ms(last.at_ms)
+    facts = dict(last.facts)
+    if "deployment" not in facts and (before := deployments.find_before(environment, started_at)) is not None:
+        facts["deployment"] = before
+    is_open = incident.change == "opened"
+    return {
+        "public_id": make_identifier("inc", first.at_ms),
+        "open_key": last.key if is_open else None,
+        "account_id": account,
+        "project_id": project,
+        "environment_id": environment,
+        "kind": last.kind,
+        "subject": last.subject,
+        "severity": last.severity,
+        "state": "firing" if is_open else "info" if incident.change == "info" else "resolved",
+        "started_at": started_at,
+        "changed_at": changed_at,
+        "resolved_at": changed_at if incident.change == "passed" else None,
+        "facts": _encode(facts).decode(),
+    }
+
+
+async def _store_changed(session: AsyncSession, changed: Sequence[Incident]) -> None:
+    if not changed:
+        return
+    values = [
+        {
+            "id": incident.incident_id,
+            "kind": incident.last.kind,
+            "severity": incident.last.severity,
+            "changed_at": from_epoch_ms(incident.last.at_ms),
+            "facts": _encode(incident.last.facts).decode(),
+            "state": "resolved" if incident.change == "resolved" else "firing",
+            "resolved_at": from_epoch_ms(incident.last.at_ms) if incident.change == "resolved" else None,
+            "open_key": None if incident.change == "resolved" else incident.last.key,
+        }
+        for incident in changed
+    ]
+    await session.execute(update(AlertIncident), values)
+    escalated = _ids([incident for incident in changed if incident.change == "escalated"])
+    if escalated:
+        # Somebody acknowledged less than it is now.
+        await session.execute(
+            update(AlertIncident)
+            .where(AlertIncident.id.in_(escalated))
+            .values(acknowledged_at=None, acknowledged_by_id=None)
+            .execution_options(synchronize_session=False)
+        )
