@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.statements import insert_if_absent
+from control_domain.deployments.alerts import record_deployment_alerts
 from control_domain.deployments.inputs import input_columns, read_current_inputs
 from control_domain.deployments.transitions import add_log_line
 from control_domain.environments.gates import check_accepts_deployments
@@ -87,6 +88,8 @@ async def queue_deployment(
     )
     if needs_approval:
         add_log_line(session, deployment.id, "Waits for the approval of a second person.", now)
+        await session.flush()
+        await record_deployment_alerts(session, deployment, None, now)
     return deployment
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.statements import move_status
+from control_domain.deployments.alerts import record_deployment_alerts
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from pipeline_contracts.deploy_states import FINAL_STATUSES, DeploymentStatus
 from pipeline_contracts.times import format_time
@@ -16,12 +17,15 @@ async def transition_deployment(
 ) -> None:
     """Set the deployment's next status and the columns `values`. A final status also sets `finished_at`.
 
-    All changes of a status go through here. Raises `ForbiddenTransition` if the transition is not allowed, or if the
-    status changed since it was read; `IntegrityError` if the environment already has an active deployment.
+    All changes of a status go through here, and with them the alert events of deployments. Raises
+    `ForbiddenTransition` if the transition is not allowed, or if the status changed since it was read;
+    `IntegrityError` if the environment already has an active deployment.
     """
     if to in FINAL_STATUSES:
         values["finished_at"] = now
+    former = DeploymentStatus(deployment.status)
     await move_status(session, deployment, to, **values)
+    await record_deployment_alerts(session, deployment, former, now)
 
 
 def add_log_line(session: AsyncSession, deployment_id: int, text: str, now: datetime) -> None:

@@ -25,7 +25,6 @@ async def record_state_alert(
     row.alerted = updated.alerted
     if alert is None:
         return
-    # Account scope: the heartbeat is of the account.
     owner = (
         select(Project.account_id, Project.id)
         .join(Environment, Environment.project_id == Project.id)

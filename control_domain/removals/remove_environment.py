@@ -14,8 +14,10 @@ from control_domain.environments.gates import check_lowers_nothing, find_lowered
 from control_domain.environments.operations import lock_deployer_lease, lock_environment_row
 from control_domain.monitors.remove_monitors import remove_monitors
 from control_domain.projects.find import DeployTarget
+from control_domain.removals.end_incidents import end_incidents
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.exceptions import ExceptionStatus
+from control_domain.tables.notifications import AlertThreshold, NotificationRule
 from control_domain.tables.projects import Environment, EnvironmentLock, IngestKey
 from control_domain.tables.recorded_deployments import RecordedDeployment
 from control_domain.tables.runtime import EnvironmentLease, Instance
@@ -63,6 +65,7 @@ async def remove_environment(
     await _lock(session, environment)
     canceled = await _end_deployments(session, environment, now)
     digests, counts = await _remove_monitors_and_keys(session, environment, now)
+    await end_incidents(session, environment, target.project, now)
     for statement in _deploy_deletes(environment.id):
         await session.execute(statement)
     await session.execute(delete(Environment).where(Environment.id == environment.id))
@@ -141,6 +144,8 @@ def _deploy_deletes(environment_id: int) -> list[Any]:
             WaitingPush,
             ClosingPreview,
             ExceptionStatus,
+            AlertThreshold,
+            NotificationRule,
         ),
     )
     return [

@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping
 
-from notifications.descriptions import deployments, heartbeats, previews, processes
+from notifications.descriptions.deployments import describe as describe_deployment
+from notifications.descriptions.heartbeats import describe as describe_heartbeat
 from notifications.descriptions.interface import Describe, Description, Subject
+from notifications.descriptions.previews import describe as describe_preview
+from notifications.descriptions.processes import describe as describe_process
 from pipeline_contracts.alert_kinds import ALERT_KINDS
 
 DESCRIBE: Mapping[str, Describe] = {
-    "heartbeat": heartbeats.describe,
-    "deployment": deployments.describe,
-    "process": processes.describe,
-    "preview": previews.describe,
+    "heartbeat": describe_heartbeat,
+    "deployment": describe_deployment,
+    "process": describe_process,
+    "preview": describe_preview,
 }
 
 

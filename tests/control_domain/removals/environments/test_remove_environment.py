@@ -25,6 +25,7 @@ from control_domain.tables.monitors import (
     QueueState,
     QueueWorker,
 )
+from control_domain.tables.notifications import AlertEvent, AlertThreshold, NotificationRule
 from control_domain.tables.projects import Environment, EnvironmentLock, IngestKey
 from control_domain.tables.recorded_deployments import RecordedDeployment
 from control_domain.tables.runtime import EnvironmentLease, Instance
@@ -36,6 +37,7 @@ from pipeline_contracts.errors import Conflict, DeployRunning
 from tests.support.managed_project import NOW, REVISION, SOURCE, ManagedProject
 
 OF_ENVIRONMENTS = {
+    AlertThreshold,
     ClosingPreview,
     EnvironmentLease,
     EnvironmentLock,
@@ -47,6 +49,7 @@ OF_ENVIRONMENTS = {
     Instance,
     LiveRelease,
     MonitorKey,
+    NotificationRule,
     ProtectedVariable,
     Queue,
     QueueState,
@@ -113,6 +116,7 @@ async def _fill(managed: ManagedProject, name: str) -> list[str]:
         waiting.rolled_back_to_id = done.id
         session.add_all(_make_states(environment.id, release, heartbeat.id, queue.id))
         session.add_all(_make_webhook_rows(environment.id, managed.repository.id))
+        session.add_all(_make_notification_rows(environment.id, managed.project.account_id))
     await managed.lock("sale", name)
     return [key.secret, *heartbeat.secrets, *queue.secrets]
 
@@ -148,6 +152,28 @@ def _make_webhook_rows(environment: int, repository: int) -> Iterable[Any]:
     whose = {"environment_id": environment, "source": "webhook 203.0.113.7", "created_at": NOW}
     yield WaitingPush(**whose, repository_id=repository, branch="main", trigger="push")
     yield ClosingPreview(**whose)
+
+
+def _make_notification_rows(environment: int, account: int) -> Iterable[Any]:
+    yield AlertThreshold(
+        environment_id=environment,
+        name="slow",
+        kind="queue.wait",
+        target="mail",
+        threshold=60,
+        recovery=30,
+        window_seconds=60,
+        pending_seconds=0,
+        severity="warning",
+        created_at=NOW,
+    )
+    yield NotificationRule(
+        account_id=account,
+        name=f"of environment {environment}",
+        environment_id=environment,
+        recipients="[]",
+        created_at=NOW,
+    )
 
 
 async def _remove(managed: ManagedProject) -> RemovedEnvironment:
@@ -203,6 +229,15 @@ async def test_deployments_are_kept_without_their_environment(managed: ManagedPr
     async with managed.engines.sessions() as session:
         waited, succeeded = (await session.execute(select(Deployment).order_by(Deployment.id))).scalars()
         lines, _ = await tail_log(session, waited.id)
+        stored = (await session.execute(select(AlertEvent).order_by(AlertEvent.id))).scalars()
+        events = [(event.kind, event.subject, event.state) for event in stored]
+    approval = ("deployment.awaiting_approval", f"approval {waited.id}")
+    assert [event for event in events if event[:2] == approval] == [
+        (*approval, "firing"),
+        (*approval, "resolved"),
+        # Once more, as for all incidents that a removed environment leaves open: it changes nothing.
+        (*approval, "resolved"),
+    ]
     assert (waited.status, waited.environment_id, waited.finished_at) == ("canceled", None, NOW)
     assert (succeeded.status, succeeded.environment_id) == ("succeeded", None)
     assert succeeded.approved_variables_id is None
