@@ -4,15 +4,18 @@ One transaction a group: it locks the group, so that its incidents change before
 worker writes the same message.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select, update
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.engine import Sessions
+from control_domain.database.errors import DatabaseUnavailable
 from control_domain.tables.notifications import (
     AlertIncident,
     Notification,
@@ -27,7 +30,10 @@ from pipeline_contracts.alert_kinds import ALERT_KINDS
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.times import to_epoch_ms
 
+logger = logging.getLogger(__name__)
+
 _GROUPS = 100
+_PAUSE_AFTER_FAULT = timedelta(minutes=5)
 _MAX_TITLE = 300
 _NO_WAIT = Timings(timedelta(0), timedelta(0))
 
@@ -62,9 +68,25 @@ class GroupWriter:
                 ).all()
             # A group that has sent is due again, until it knows when it is looked at next.
             for number in due:
-                written += await self._look_at(number, now)
+                written += await self._try_to_look_at(number, now)
             if not due:
                 return written
+
+    async def _try_to_look_at(self, number: int, now: datetime) -> bool:
+        """Do as `_look_at`. A group whose message cannot be made waits a while: it must not hold back the others."""
+        try:
+            return await self._look_at(number, now)
+        except (DatabaseUnavailable, PoolTimeout):
+            raise
+        except Exception:
+            logger.exception("the message of notification group %d could not be written", number)
+        async with self.sessions() as session, session.begin():
+            await session.execute(
+                update(NotificationGroup)
+                .where(NotificationGroup.id == number)
+                .values(due_at=now + _PAUSE_AFTER_FAULT)
+            )
+        return False
 
     async def _look_at(self, number: int, now: datetime) -> bool:
         """Write the message of one group if it is due, and note when the group is due next."""

@@ -4,6 +4,7 @@ Events of a subject are written under a lock of its row, so the order of their I
 workers may run at once: the second one waits for the first one's deletes, and finds these events gone.
 """
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,9 +12,11 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import delete, insert, select, update
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.engine import Sessions
+from control_domain.database.errors import DatabaseUnavailable
 from control_domain.tables.notifications import AlertEvent, AlertIncident
 from notifications.incidents.apply_events import Event, Incident, apply_events
 from notifications.incidents.last_deployments import LastDeployments
@@ -24,7 +27,11 @@ from pipeline_contracts.alert_kinds import ALERT_KINDS
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.times import from_epoch_ms
 
+logger = logging.getLogger(__name__)
+
 _BATCH = 1000
+# Errors of the database that have nothing to do with an event: try again later.
+_NOT_OF_EVENTS = (DatabaseUnavailable, PoolTimeout)
 _encode = msgspec.json.encode
 
 
@@ -47,19 +54,49 @@ class Routes:
 
 
 async def process_events(sessions: Sessions, now: datetime, *, has_email: bool) -> int:
-    """Process up to 1,000 events; return their number. Raises the errors of the database: then nothing changed."""
+    """Process up to 1,000 events; return their number. Raises the errors of an unreachable database: then nothing
+    changed.
+
+    An event that cannot be processed is logged and dropped: it must not hold back the others.
+    """
     async with sessions() as session:
         if (await session.execute(select(AlertEvent.id).limit(1))).first() is None:
             return 0
+    try:
+        return await _process(sessions, now, _BATCH, has_email=has_email)
+    except _NOT_OF_EVENTS:
+        raise
+    except Exception:
+        logger.exception("alert events could not be processed together; they are processed one by one")
+    return await _process_singly(sessions, now, has_email=has_email)
+
+
+async def _process(sessions: Sessions, now: datetime, limit: int, *, has_email: bool) -> int:
     async with sessions() as session, session.begin():
-        events = await _take_events(session)
-        if events:
-            await _apply(session, events, now, has_email=has_email)
+        events = await _take_events(session, limit)
+        await _apply(
+            session, [event for event in events if event.kind in ALERT_KINDS], now, has_email=has_email
+        )
         return len(events)
 
 
-async def _take_events(session: AsyncSession) -> list[Event]:
-    oldest = select(AlertEvent.id).order_by(AlertEvent.id).limit(_BATCH)
+async def _process_singly(sessions: Sessions, now: datetime, *, has_email: bool) -> int:
+    for processed in range(_BATCH):
+        try:
+            if not await _process(sessions, now, 1, has_email=has_email):
+                return processed
+        except _NOT_OF_EVENTS:
+            raise
+        except Exception:
+            async with sessions() as session, session.begin():
+                dropped = await _take_events(session, 1)
+            for event in dropped:
+                logger.exception("dropped an alert event: %s of %s", event.kind, event.subject)
+    return _BATCH
+
+
+async def _take_events(session: AsyncSession, limit: int) -> list[Event]:
+    oldest = select(AlertEvent.id).order_by(AlertEvent.id).limit(limit)
     table = AlertEvent.__table__
     rows = await session.execute(
         delete(AlertEvent)
@@ -77,12 +114,12 @@ async def _take_events(session: AsyncSession) -> list[Event]:
             msgspec.json.decode(row.facts),
         )
         for row in sorted(rows, key=lambda row: int(row.id))
-        # A kind of a newer version, after a downgrade.
-        if row.kind in ALERT_KINDS
     ]
 
 
 async def _apply(session: AsyncSession, events: Sequence[Event], now: datetime, *, has_email: bool) -> None:
+    if not events:
+        return
     changed = apply_events(events, await _load_open(session, {event.key for event in events}))
     scopes = {incident.last.scope for incident in changed}
     environments = {environment for _, _, environment in scopes if environment is not None}

@@ -1,0 +1,73 @@
+"""Assembles the workers of notifications: incidents, groups, deliveries, and the pruning of their history."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+from control_domain.database.engine import Sessions
+from control_domain.database.run_periodically import run_periodically
+from control_domain.sealing import SealingKeys
+from notifications.channels.all_channels import open_channels
+from notifications.delivery.prune import prune_periodically
+from notifications.delivery.worker import DeliveryWorker, running_deliveries
+from notifications.groups.plan import Timings
+from notifications.groups.write_due import GroupWriter, Link
+from notifications.incidents.process_events import process_events
+from pipeline_contracts.settings import Settings
+from storage_backends.end_task import end_task
+
+logger = logging.getLogger(__name__)
+
+_EVERY_SECONDS = 1.0
+_PAUSE_AFTER_FAULT_SECONDS = 5.0
+
+
+@asynccontextmanager
+async def running_notifications(
+    sessions: Sessions, settings: Settings, sealing_keys: SealingKeys, link: Link, *, is_alone: bool
+) -> AsyncIterator[None]:
+    """Turn alert events into incidents and messages, and deliver them, until the context ends.
+
+    Several control planes may do so on one database. `is_alone`: no other one does. Raises `BadSettings`.
+    """
+    timings = Timings(
+        timedelta(seconds=settings.notification_group_seconds),
+        timedelta(seconds=settings.notification_change_seconds),
+    )
+    writer = GroupWriter(sessions, link, timings)
+    stop = asyncio.Event()
+    async with AsyncExitStack() as stack:
+        channels = await stack.enter_async_context(open_channels(settings))
+        worker = DeliveryWorker(sessions, channels, sealing_keys)
+        await stack.enter_async_context(running_deliveries(worker, is_alone=is_alone))
+        stack.push_async_callback(
+            end_task, asyncio.create_task(prune_periodically(sessions, stop), name="notification history")
+        )
+
+        async def step() -> None:
+            has_email = settings.smtp_url is not None
+            while await process_events(sessions, datetime.now(UTC), has_email=has_email):
+                if stop.is_set():
+                    return
+            if await writer.write_due(datetime.now(UTC)):
+                worker.wake()
+
+        incidents = asyncio.create_task(
+            run_periodically(
+                step,
+                stop,
+                every=_EVERY_SECONDS,
+                logger=logger,
+                outage="alert events wait for the database",
+                fault="alert events could not be processed",
+                after_fault=_PAUSE_AFTER_FAULT_SECONDS,
+            ),
+            name="incidents",
+        )
+        try:
+            yield
+        finally:
+            stop.set()
+            await incidents
