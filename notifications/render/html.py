@@ -47,7 +47,6 @@ def render_html(message: Message) -> str:
     """Return the HTML form."""
     view = view_message(message)
     bar = _COLORS[view.tone][0]
-    is_single = len(view.incidents) == 1 and not view.more
     parts = [
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
@@ -65,7 +64,11 @@ def render_html(message: Message) -> str:
         f'<tr><td class="pad" style="padding:24px 28px 20px;{_FONT}">',
         *_write_head(view),
         "</td></tr>",
-        *(part for incident in view.incidents for part in _write_incident(incident, is_single=is_single)),
+        *(
+            part
+            for incident in view.incidents
+            for part in _write_incident(incident, is_single=view.is_single)
+        ),
         *_write_end(view, message),
         "</table></td></tr></table></body></html>\n",
     ]

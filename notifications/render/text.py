@@ -1,5 +1,7 @@
-"""The plain text of a message, in lines of at most 80 characters. Only URLs and commands may be longer, as they must stay
-whole."""
+"""The plain text of a message, in lines of at most 80 characters.
+
+Only URLs and commands may be longer, as they must stay whole.
+"""
 
 import re
 import textwrap
@@ -28,7 +30,7 @@ def _list_lines(view: MessageView, message: Message) -> Iterator[str]:
         yield from _wrap(note)
     for incident in view.incidents:
         yield ""
-        yield from _write_incident(incident, is_single=len(view.incidents) == 1 and not view.more)
+        yield from _write_incident(incident, is_single=view.is_single)
     if view.more:
         yield ""
         yield view.more

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from notifications.message import ListedIncident, Message
@@ -78,9 +78,31 @@ class MessageView:
     notes: Sequence[str]
     """Sentences about the whole message, such as that it is a test."""
     incidents: Sequence[IncidentView]
-    more: str | None
-    """`… and 99,990 more`"""
+    unlisted: int
+    """Incidents that are not in `incidents`."""
     links: Sequence[Link]
+
+    @property
+    def is_single(self) -> bool:
+        """True if the message is about one incident, whose title is that of the message."""
+        return len(self.incidents) == 1 and not self.unlisted
+
+    @property
+    def more(self) -> str | None:
+        """Return the line that counts what is not listed: `… and 99,990 more`."""
+        return f"… and {self.unlisted:,} more" if self.unlisted else None
+
+    def list_fewer(self, count: int) -> "MessageView":
+        """Return the view with its first incidents only, and the rest counted."""
+        return replace(
+            self,
+            incidents=self.incidents[:count],
+            unlisted=self.unlisted + max(0, len(self.incidents) - count),
+        )
+
+    def without_links(self) -> "MessageView":
+        """Return the view without links, for a channel whose limit they exceed."""
+        return replace(self, links=())
 
 
 def view_message(message: Message) -> MessageView:
@@ -101,14 +123,9 @@ def view_message(message: Message) -> MessageView:
         where=[(name, to_line(value, _MAX_NAME)) for name, value in where if value],
         notes=list(_list_notes(message)),
         incidents=[_view_incident(incident, message) for incident in message.incidents],
-        more=write_more(message.more),
+        unlisted=message.more,
         links=list(_list_links(message)),
     )
-
-
-def write_more(count: int) -> str | None:
-    """Return the line that counts what is not listed."""
-    return f"… and {count:,} more" if count else None
 
 
 def keep_url(url: str | None) -> str | None:

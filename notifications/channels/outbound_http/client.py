@@ -4,9 +4,10 @@ import asyncio
 import functools
 import ipaddress
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import aiohttp
 from yarl import URL
@@ -39,12 +40,16 @@ class Reply:
     """Case-insensitive."""
     body: bytes
     """Its first 64 KiB; less, if the connection broke after the status."""
+    received_at: datetime
 
 
 class OutboundHttp:
     """Posts to receivers. Open it with `open_outbound_http`."""
 
-    def __init__(self, session: aiohttp.ClientSession, *, allow_private: bool) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, *, allow_private: bool, clock: Callable[[], datetime]
+    ) -> None:
+        self.clock = clock
         self._session = session
         self._allow_private = allow_private
 
@@ -99,12 +104,16 @@ class OutboundHttp:
             except (aiohttp.ClientError, OSError, RuntimeError, TimeoutError):
                 # The status has arrived, and it decides.
                 response.close()
-            return Reply(host, response.status, response.headers, bytes(received))
+            return Reply(host, response.status, response.headers, bytes(received), self.clock())
 
 
 @asynccontextmanager
 async def open_outbound_http(
-    *, allow_private: bool, lookup: Lookup | None = None, tls: ssl.SSLContext | None = None
+    *,
+    allow_private: bool,
+    lookup: Lookup | None = None,
+    tls: ssl.SSLContext | None = None,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> AsyncIterator[OutboundHttp]:
     """Open the client without connecting. `lookup` and `tls` are those of the system unless given."""
     system = SystemLookup()
@@ -127,7 +136,7 @@ async def open_outbound_http(
             auto_decompress=False,
             headers={"User-Agent": "Pharos-Notifications", "Accept-Encoding": "identity"},
         ) as session:
-            yield OutboundHttp(session, allow_private=allow_private)
+            yield OutboundHttp(session, allow_private=allow_private, clock=clock)
     finally:
         system.close()
 

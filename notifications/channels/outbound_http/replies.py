@@ -3,10 +3,12 @@
 import datetime as dt
 import email.utils
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import urlsplit
 
 from notifications.channels.interface import DeliveryFailed
 from notifications.channels.outbound_http.client import Reply
+from notifications.render.words import to_line
 
 MAX_RETRY_AFTER = 3600.0
 """Longest wait that a receiver can ask for, in seconds."""
@@ -20,8 +22,7 @@ def check_reply(
     reply: Reply,
     *,
     name: str,
-    now: dt.datetime,
-    secrets: Collection[str],
+    secrets: Iterable[str],
     retry_client_errors: bool = False,
     hint: str = "",
     retry_after: float | None = None,
@@ -48,7 +49,7 @@ def check_reply(
     if status == 410:
         raise DeliveryFailed(f"{text} The receiver no longer exists.", is_gone=True)
     if status in _RETRIED or status >= 500 or status < 200:
-        wait = retry_after if retry_after is not None else read_retry_after(reply.headers, now)
+        wait = retry_after if retry_after is not None else read_retry_after(reply.headers, reply.received_at)
         raise DeliveryFailed(text, retry_after=cap_retry_after(wait))
     if retry_client_errors:
         raise DeliveryFailed(text)
@@ -80,15 +81,23 @@ def cap_retry_after(seconds: float | None) -> float | None:
     return min(max(seconds, 0.0), MAX_RETRY_AFTER)
 
 
-def read_excerpt(reply: Reply, secrets: Collection[str]) -> str:
+def read_excerpt(reply: Reply, secrets: Iterable[str]) -> str:
     """Return the beginning of a textual answer in one line, without the secrets. Pages of HTML say nothing useful."""
     if "html" in reply.headers.get("Content-Type", "").lower():
         return ""
     text = reply.body.decode(errors="replace")
     # Longest first, so that a secret which contains another one is removed as a whole.
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= _MIN_SECRET:
-            text = text.replace(secret, "…")
-    line = " ".join(text[: MAX_EXCERPT * 4].split())
-    line = "".join(character for character in line if character.isprintable())
-    return line if len(line) <= MAX_EXCERPT else line[: MAX_EXCERPT - 1] + "…"
+    for word in sorted(_list_secret_words(secrets), key=len, reverse=True):
+        text = text.replace(word, "…")
+    return to_line(text, MAX_EXCERPT)
+
+
+def _list_secret_words(secrets: Iterable[str]) -> Iterator[str]:
+    """Yield what must not be repeated: each secret, and of a URL its path and parts, as servers answer
+    `Cannot POST /services/T0/B0/token`."""
+    for secret in secrets:
+        words = {secret, *secret.split()}
+        if "://" in secret:
+            parts = urlsplit(secret)
+            words |= {parts.path, parts.query, *parts.path.split("/"), *parts.query.split("&")}
+        yield from (word for word in words if len(word) >= _MIN_SECRET)

@@ -1,0 +1,61 @@
+"""Opens the channels of an installation."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from control_domain.notifications.channel_types import find_unavailable_reason
+from notifications.channels.apprise_channel import AppriseChannel
+from notifications.channels.discord import DiscordChannel
+from notifications.channels.email_channel import EmailChannel
+from notifications.channels.interface import Channel, DeliveryFailed, Destination
+from notifications.channels.ntfy import NtfyChannel
+from notifications.channels.outbound_http.client import OutboundHttp, open_outbound_http
+from notifications.channels.pagerduty import PagerDutyChannel
+from notifications.channels.slack import SlackChannel
+from notifications.channels.smtp_settings import SmtpSettings, read_smtp_settings
+from notifications.channels.teams import TeamsChannel
+from notifications.channels.telegram import TelegramChannel
+from notifications.channels.webhook import WebhookChannel
+from notifications.message import Message
+from pipeline_contracts.settings import Settings
+
+
+class UnavailableChannel:
+    """A type that the installation cannot use."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    async def send(self, message: Message, destination: Destination) -> None:
+        """Raise `DeliveryFailed` with what the operator has to set."""
+        raise DeliveryFailed(self._reason, is_permanent=True)
+
+
+@asynccontextmanager
+async def open_channels(settings: Settings) -> AsyncIterator[Mapping[str, Channel]]:
+    """Open a channel for each type, by its name, without connecting to anything.
+
+    Raises `BadSettings` for settings of e-mail that cannot be used.
+    """
+    smtp = read_smtp_settings(settings)
+    async with open_outbound_http(allow_private=settings.notification_private_addresses) as http:
+        channels = _make_channels(http, smtp)
+        for name in channels:
+            reason = find_unavailable_reason(name, settings)
+            if reason is not None:
+                channels[name] = UnavailableChannel(reason)
+        yield channels
+
+
+def _make_channels(http: OutboundHttp, smtp: SmtpSettings | None) -> dict[str, Channel]:
+    return {
+        "email": UnavailableChannel("") if smtp is None else EmailChannel(smtp),
+        "webhook": WebhookChannel(http),
+        "slack": SlackChannel(http),
+        "discord": DiscordChannel(http),
+        "teams": TeamsChannel(http),
+        "telegram": TelegramChannel(http),
+        "ntfy": NtfyChannel(http),
+        "pagerduty": PagerDutyChannel(http),
+        "apprise": AppriseChannel(),
+    }
