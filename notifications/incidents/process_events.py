@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -89,21 +89,12 @@ async def _process_singly(sessions: Sessions, now: datetime, *, has_email: bool)
             raise
         except Exception:
             async with sessions() as session, session.begin():
-                dropped = await _take_events(session, 1)
-            for event in dropped:
-                logger.exception("dropped an alert event: %s of %s", event.kind, event.subject)
+                for row in await _take_rows(session, 1):
+                    logger.exception("dropped an alert event: %s of %s", row.kind, row.subject)
     return _BATCH
 
 
 async def _take_events(session: AsyncSession, limit: int) -> list[Event]:
-    oldest = select(AlertEvent.id).order_by(AlertEvent.id).limit(limit)
-    table = AlertEvent.__table__
-    rows = await session.execute(
-        delete(AlertEvent)
-        .where(AlertEvent.id.in_(oldest))
-        .returning(*table.c)
-        .execution_options(synchronize_session=False)
-    )
     return [
         Event(
             (row.account_id, row.project_id, row.environment_id),
@@ -113,8 +104,19 @@ async def _take_events(session: AsyncSession, limit: int) -> list[Event]:
             row.at_ms,
             msgspec.json.decode(row.facts),
         )
-        for row in sorted(rows, key=lambda row: int(row.id))
+        for row in await _take_rows(session, limit)
     ]
+
+
+async def _take_rows(session: AsyncSession, limit: int) -> list[Row[Any]]:
+    oldest = select(AlertEvent.id).order_by(AlertEvent.id).limit(limit)
+    rows = await session.execute(
+        delete(AlertEvent)
+        .where(AlertEvent.id.in_(oldest))
+        .returning(*AlertEvent.__table__.c)
+        .execution_options(synchronize_session=False)
+    )
+    return sorted(rows, key=lambda row: int(row.id))
 
 
 async def _apply(session: AsyncSession, events: Sequence[Event], now: datetime, *, has_email: bool) -> None:

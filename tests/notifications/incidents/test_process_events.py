@@ -1,0 +1,148 @@
+"""Events become incidents with their deployment, and reach the right recipients, on SQLite and on Postgres."""
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import func, select
+
+from control_domain.accounts.operations import create_person
+from control_domain.database.engine import Sessions
+from control_domain.tables.accounts import Account
+from control_domain.tables.notifications import AlertEvent, AlertIncident, NotificationMember
+from notifications.incidents import process_events as module
+from notifications.incidents.process_events import process_events
+from tests.support.notified import Notified, make_notified
+
+NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+async def notified(sessions: Sessions) -> Notified:
+    return await make_notified(sessions, NOW)
+
+
+async def _incidents(notified: Notified) -> list[AlertIncident]:
+    async with notified.sessions() as session:
+        return list(await session.scalars(select(AlertIncident).order_by(AlertIncident.id)))
+
+
+async def test_the_owners_hear_by_e_mail_until_the_account_has_a_rule(notified: Notified) -> None:
+    async with notified.sessions() as session, session.begin():
+        account = await session.get_one(Account, notified.acme.account.id)
+        owner = await create_person(session, account, "Ada", "ada@example.com", "owner", NOW)
+    await notified.emit("heartbeat.down", "1", "firing")
+    await notified.advance(60)
+    assert await notified.messages() == []
+
+    notified.has_email = True
+    await notified.emit("heartbeat.down", "2", "firing")
+    await notified.advance(60)
+    [(row, message)] = await notified.messages()
+    assert (row.recipient, row.person_id, row.channel_id) == ("ada@example.com", owner.id, None)
+    assert (message.reason, message.firing, message.environment) == ("first", 1, "production")
+
+    await notified.add_rule("none", [], enabled=False)
+    await notified.emit("queue.size", "3", "firing")
+    await notified.advance(600)
+    assert [row.recipient for row, _ in await notified.messages()] == ["ada@example.com"]
+
+
+async def test_an_incident_escalates_is_sent_again_and_asks_for_a_new_acknowledgement(
+    notified: Notified,
+) -> None:
+    channel = await notified.add_channel("ops")
+    await notified.add_rule("all", [f"channel {channel}"], kinds=["heartbeat"])
+    await notified.emit("heartbeat.late", "1", "firing")
+    await notified.advance(60)
+    await notified.acknowledge("heartbeat", "1")
+    await notified.emit("heartbeat.down", "1", "firing")
+    await notified.advance(600)
+    await notified.emit("heartbeat.down", "1", "resolved")
+    await notified.advance(600)
+    messages = [message for _, message in await notified.messages()]
+    assert [(each.reason, each.state, each.incidents[0].kind) for each in messages] == [
+        ("first", "firing", "heartbeat.late"),
+        ("change", "firing", "heartbeat.down"),
+        ("change", "resolved", "heartbeat.down"),
+    ]
+    assert len({each.incidents[0].id for each in messages}) == 1
+    assert len({each.group_id for each in messages}) == 1
+    [incident] = await _incidents(notified)
+    assert (incident.acknowledged_at, incident.open_key, incident.state) == (None, None, "resolved")
+    # A new incident of the subject is another one, and opens the group again.
+    await notified.emit("heartbeat.down", "1", "firing")
+    await notified.advance(600)
+    again = (await notified.messages())[-1][1]
+    assert again.reason == "first"
+    assert again.incidents[0].id != messages[0].incidents[0].id
+    assert again.group_id != messages[0].group_id
+
+
+async def test_a_test_reaches_its_channel_at_once_and_no_rule(notified: Notified) -> None:
+    tested, other = await notified.add_channel("tested"), await notified.add_channel("other")
+    await notified.add_rule("all", [f"channel {other}"], kinds=["test", "heartbeat"])
+    await notified.emit("test.message", f"{tested}", "info", {"channel_id": tested})
+    [(row, message)] = await notified.messages()
+    assert (row.channel_id, message.is_test, message.state) == (tested, True, "info")
+
+
+async def test_an_event_that_cannot_be_processed_is_dropped_alone(
+    notified: Notified, caplog: pytest.LogCaptureFixture
+) -> None:
+    channel = await notified.add_channel("ops")
+    await notified.add_rule("all", [f"channel {channel}"])
+    async with notified.sessions() as session, session.begin():
+        for subject, facts in (("1", "{}"), ("2", "no JSON"), ("3", "{}")):
+            session.add(
+                AlertEvent(
+                    account_id=notified.acme.account.id,
+                    project_id=notified.acme.project.id,
+                    environment_id=notified.acme.environment.id,
+                    kind="heartbeat.down",
+                    subject=subject,
+                    state="firing",
+                    at_ms=0,
+                    facts=facts,
+                )
+            )
+    await notified.work()
+    assert [incident.subject for incident in await _incidents(notified)] == ["1", "3"]
+    assert "dropped an alert event: heartbeat.down of 2" in caplog.text
+
+
+@pytest.mark.both_databases
+async def test_two_workers_at_once_make_each_incident_once(
+    notified: Notified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_BATCH", 7)
+    channel = await notified.add_channel("ops")
+    await notified.add_rule("all", [f"channel {channel}"])
+    async with notified.sessions() as session, session.begin():
+        session.add_all(
+            AlertEvent(
+                account_id=notified.acme.account.id,
+                environment_id=notified.acme.environment.id,
+                project_id=notified.acme.project.id,
+                kind="heartbeat.down",
+                # Each subject goes down and up again; the last event of the first five is a failure.
+                subject=str(number % 5),
+                state="resolved" if number % 10 >= 5 else "firing",
+                at_ms=number,
+                facts=json.dumps({"number": number}),
+            )
+            for number in range(35)
+        )
+
+    async def work() -> None:
+        while await process_events(notified.sessions, NOW + timedelta(minutes=1), has_email=False):
+            pass
+
+    await asyncio.gather(work(), work(), work())
+    incidents = await _incidents(notified)
+    assert [incident.subject for incident in incidents if incident.open_key] == ["0", "1", "2", "3", "4"]
+    assert len(incidents) == 20
+    async with notified.sessions() as session:
+        members = await session.scalar(select(func.count()).select_from(NotificationMember))
+    assert members == 5

@@ -1,0 +1,54 @@
+"""Who hears of an incident, as a table of rules."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from notifications.incidents.routing import Recipient, Routed, Rule, default_rule, route
+
+_SLACK, _OPS = Recipient("channel", 1), Recipient("person", 2)
+_ALL = Rule(None, None, None, "info", [_SLACK], True)
+_DOWN = Routed(10, 100, "staging", "heartbeat.down", "critical")
+
+
+@pytest.mark.parametrize(
+    ("rule", "routed", "hears"),
+    [
+        pytest.param({}, {}, True, id="on by default"),
+        pytest.param({"project_id": 10}, {}, True, id="its project"),
+        pytest.param({"project_id": 11}, {}, False, id="another project"),
+        pytest.param({"project_id": 10, "environment_id": 101}, {}, False, id="another environment"),
+        pytest.param({"project_id": 10}, {"project_id": None}, False, id="the platform has no project"),
+        pytest.param({"min_severity": "critical"}, {}, True, id="severe enough"),
+        pytest.param({"min_severity": "critical"}, {"severity": "warning"}, False, id="not severe enough"),
+        pytest.param({"kinds": {"heartbeat"}}, {}, True, id="the family"),
+        pytest.param({"kinds": {"heartbeat.late"}}, {}, False, id="another kind of the family"),
+        pytest.param({"kinds": {"heartbeat.late"}}, {"kind": "heartbeat.late"}, True, id="the kind"),
+        pytest.param({}, {"kind": "heartbeat.late"}, False, id="off by default"),
+        pytest.param({}, {"kind": "deployment.succeeded"}, False, id="success is off"),
+        pytest.param(
+            {"kinds": {"deployment"}}, {"kind": "deployment.succeeded"}, True, id="success is named"
+        ),
+        pytest.param({}, {"kind": "exception.new"}, False, id="exceptions outside of production"),
+        pytest.param(
+            {}, {"kind": "exception.new", "environment_type": "production"}, True, id="in production"
+        ),
+        pytest.param({"kinds": {"exception"}}, {"kind": "exception.new"}, True, id="named for staging"),
+    ],
+)
+def test_a_rule_matches(rule: dict[str, Any], routed: dict[str, Any], hears: bool) -> None:
+    found = route(dataclasses.replace(_DOWN, **routed), [dataclasses.replace(_ALL, **rule)])
+    assert (_SLACK in found) is hears
+
+
+def test_a_recipient_of_several_rules_hears_once_and_is_reminded_if_one_reminds() -> None:
+    rules = [
+        dataclasses.replace(_ALL, reminders=False),
+        dataclasses.replace(_ALL, recipients=[_SLACK, _OPS], reminders=True),
+        dataclasses.replace(_ALL, recipients=[_OPS], reminders=False),
+    ]
+    assert route(_DOWN, rules) == {_SLACK: True, _OPS: True}
+    assert route(_DOWN, rules[:1]) == {_SLACK: False}
+    assert route(_DOWN, []) == {}
+    assert route(_DOWN, [default_rule([2])]) == {_OPS: True}
