@@ -148,6 +148,9 @@ class AlertClock(Base):
     through: Mapped[datetime] = mapped_column(UtcDateTime)
     blind_since: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """Since when the scan cannot read its input; null: it can."""
+    holder: Mapped[str | None] = mapped_column(String(32))
+    leased_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """Until when only the holder scans; null: nobody does. By the clock of the database."""
 
 
 class NotificationChannel(Base):

@@ -16,6 +16,8 @@ def upgrade() -> None:
         sa.Column("name", sa.String(length=60), nullable=False),
         sa.Column("through", _time, nullable=False),
         sa.Column("blind_since", _time, nullable=True),
+        sa.Column("holder", sa.String(length=32), nullable=True),
+        sa.Column("leased_until", _time, nullable=True),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_alert_clocks")),
     )
     op.create_table(

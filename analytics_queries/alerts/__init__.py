@@ -1,0 +1,1 @@
+"""Questions of the alert scan: each is about all environments or sites at once, and reads a short time."""
