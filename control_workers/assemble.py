@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from control_domain.database.engine import Sessions
+from control_domain.notifications.signed_links import IncidentLinks
 from control_domain.sealing import SealingKeys
 from control_workers.commit_statuses.report_periodically import running_status_reports
 from control_workers.configuration_runs import ConfigurationRunWorker, running_configuration_worker
@@ -13,6 +14,7 @@ from control_workers.forget_workers import forget_workers_periodically
 from control_workers.publish_keys import PublicationAge, publish_keys_periodically
 from control_workers.refresh_daily_rollups import refresh_rollups_periodically
 from control_workers.waiting_pushes import WaitingPushWorker, running_push_worker
+from notifications.assemble import running_notifications
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.end_task import end_task
@@ -29,12 +31,15 @@ class ControlWorkers:
         directory: KeyDirectory,
         store: ColumnStore,
         sealing_keys: SealingKeys,
+        links: IncidentLinks,
     ) -> None:
-        """`store` is read and written by the rollup worker alone."""
+        """`store` is read and written by the rollup worker alone. `links` are those of messages."""
         self._settings = settings
         self._sessions = sessions
         self._directory = directory
         self._store = store
+        self._sealing_keys = sealing_keys
+        self._links = links
         self.publication_age = PublicationAge()
         self._configuration_runs = ConfigurationRunWorker(sessions, directory, sealing_keys)
 
@@ -69,6 +74,11 @@ class ControlWorkers:
                 running_push_worker(WaitingPushWorker(self._sessions, self._directory))
             )
             await stack.enter_async_context(running_status_reports(self._sessions, self._settings))
+            await stack.enter_async_context(
+                running_notifications(
+                    self._sessions, self._settings, self._sealing_keys, self._links.page, is_alone=is_alone
+                )
+            )
             yield
 
 

@@ -8,6 +8,7 @@ from control_api.app import build_control_app
 from control_api.limits.report_queue import report_limits
 from control_api.limits.request_limits import RequestLimiter, RequestLimits
 from control_domain.database.engine import Sessions
+from control_domain.notifications.signed_links import IncidentLinks
 from control_domain.process_output import ProcessOutput
 from control_domain.repositories.local_folders import NO_FOLDERS, LocalFolders, parse_local_folders
 from control_domain.sealing import SealingKeys
@@ -43,7 +44,8 @@ def assemble_control_plane(
     Receipts read `store`; reports and the rollup worker use `report_store`, which may be the same. `process_output` is
     that of the deployer on this machine. `default_folders` may be connected as repositories if no setting says which.
     """
-    workers = ControlWorkers(settings, sessions, directory, report_store, sealing_keys)
+    links = IncidentLinks(receipt_key, settings.public_url)
+    workers = ControlWorkers(settings, sessions, directory, report_store, sealing_keys, links)
     app = build_control_app(
         sessions,
         store,

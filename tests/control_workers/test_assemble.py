@@ -6,6 +6,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from control_domain.database.engine import Sessions
+from control_domain.notifications.signed_links import IncidentLinks
 from control_workers.assemble import ControlWorkers
 from pipeline_contracts.settings import Settings
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
@@ -18,6 +19,9 @@ _ALWAYS = {
     "configuration runs",
     "waiting pushes",
     "commit statuses",
+    "incidents",
+    "notification deliveries",
+    "notification history",
 }
 
 
@@ -25,7 +29,8 @@ _ALWAYS = {
 async def test_all_workers_run_and_end(sessions: Sessions, is_alone: bool, names: set[str]) -> None:
     before = asyncio.all_tasks()
     settings = Settings(github_token="token", github_api_url="http://127.0.0.1:9")
-    workers = ControlWorkers(settings, sessions, InProcessKeyDirectory(), AsyncMock(), VARIABLE_KEYS)
+    links = IncidentLinks(b"receipt key", None)
+    workers = ControlWorkers(settings, sessions, InProcessKeyDirectory(), AsyncMock(), VARIABLE_KEYS, links)
     async with workers.running(is_alone=is_alone):
         assert {task.get_name() for task in asyncio.all_tasks() - before} == names
     assert asyncio.all_tasks() == before
