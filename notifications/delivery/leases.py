@@ -10,7 +10,7 @@ from datetime import datetime
 
 from sqlalchemy import ColumnElement, and_, exists, func, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import aliased
+from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from control_domain.database.clock import database_now
 from control_domain.database.statements import lock_row
@@ -44,6 +44,8 @@ async def find_due(
     that fail come last. `without` are accounts to leave out.
     """
     row, channel = Notification, NotificationChannel
+    # Read first: Postgres, before it knows the table, would scan it again for each row that is due.
+    busy = (await session.execute(select(row.channel_id, row.person_id).where(_is_in_flight(row)))).all()
     of_recipient = func.row_number().over(
         partition_by=(row.account_id, row.channel_id, row.person_id), order_by=(row.next_attempt_at, row.id)
     )
@@ -58,7 +60,12 @@ async def find_due(
             of_recipient.label("place"),
         )
         .outerjoin(channel, channel.id == row.channel_id)
-        .where(_is_due(now), row.account_id.not_in(without))
+        .where(
+            _is_due(now),
+            row.account_id.not_in(without),
+            _is_none_of(row.channel_id, [channel_id for channel_id, _ in busy]),
+            _is_none_of(row.person_id, [person_id for _, person_id in busy]),
+        )
         .subquery()
     )
     of_account = func.row_number().over(
@@ -80,18 +87,22 @@ def _is_due(now: datetime) -> ColumnElement[bool]:
     is_preceded = exists().where(
         _Earlier.group_id == row.group_id, _Earlier.id < row.id, _Earlier.status == _PENDING
     )
-    is_recipient_busy = exists().where(
-        _Sibling.leased_until.is_not(None),
-        _Sibling.leased_until >= database_now(),
-        or_(_Sibling.channel_id == row.channel_id, _Sibling.person_id == row.person_id),
-    )
     return and_(
         IS_PENDING,
         row.next_attempt_at <= now,
         or_(row.leased_until.is_(None), row.leased_until < database_now()),
         ~is_preceded,
-        ~is_recipient_busy,
     )
+
+
+def _is_in_flight(row: type[Notification]) -> ColumnElement[bool]:
+    return and_(row.leased_until.is_not(None), row.leased_until >= database_now())
+
+
+def _is_none_of(
+    column: InstrumentedAttribute[int | None], numbers: Sequence[int | None]
+) -> ColumnElement[bool]:
+    return or_(column.is_(None), column.not_in([number for number in numbers if number is not None]))
 
 
 async def take_lease(
@@ -100,9 +111,13 @@ async def take_lease(
     """Lease the notification and return it, locked until the end of the transaction; None if it is no longer due, or
     another notification of its recipient is being sent."""
     await lock_recipient(session, due.channel_id, due.person_id)
+    is_recipient_busy = exists().where(
+        _is_in_flight(_Sibling),
+        or_(_Sibling.channel_id == Notification.channel_id, _Sibling.person_id == Notification.person_id),
+    )
     leased: Notification | None = await session.scalar(
         update(Notification)
-        .where(Notification.id == due.id, _is_due(now))
+        .where(Notification.id == due.id, _is_due(now), ~is_recipient_busy)
         .values(leased_until=database_now(lease_seconds))
         .returning(Notification)
         .execution_options(synchronize_session=False)
