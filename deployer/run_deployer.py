@@ -40,6 +40,7 @@ from deployer.sweeper import Sweeper
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.4
+_CRASH_CHECK_SECONDS = 15.0
 
 
 class Deployer:
@@ -67,6 +68,9 @@ class Deployer:
         """Environments whose lease is lost, and whose processes are being ended."""
         self._unwritten: dict[int, Sequence[InstanceStatus]] = {}
         """Changed instances, by environment."""
+        self._crashing: dict[int, Sequence[InstanceStatus]] = {}
+        """The last written instances of environments in which a process crashed lately."""
+        self._crashes_checked_at = float("-inf")
         self._waking: set[int] = set()
         self._poll_now = asyncio.Event()
         self._renewed_at = float("-inf")
@@ -229,6 +233,7 @@ class Deployer:
                 del self._tasks[number], self._workers[number]
                 self._lost.discard(number)
                 self._unwritten.pop(number, None)
+                self._crashing.pop(number, None)
                 # If a sweep ran before the end of a removed environment, its route remains.
                 self._sweeper.is_requested = True
 
@@ -261,12 +266,19 @@ class Deployer:
 
     async def _write_instances(self) -> None:
         changed, self._unwritten = self._unwritten, {}
+        loop_time = asyncio.get_running_loop().time()
+        if loop_time - self._crashes_checked_at >= _CRASH_CHECK_SECONDS:
+            self._crashes_checked_at = loop_time
+            changed = {**self._crashing, **changed}
         for number, instances in changed.items():
             worker = self._workers.get(number)
             if worker is None:
                 continue
             try:
-                await write_instances(self._context.sessions, worker.lease, instances)
+                if await write_instances(self._context.sessions, worker.lease, instances, utc_now()):
+                    self._crashing[number] = instances
+                else:
+                    self._crashing.pop(number, None)
             except (LeaseLost, IntegrityError) as error:
                 # The environment was removed, or has another deployer by now.
                 logger.info("instances of environment %d are not written: %s", number, error)

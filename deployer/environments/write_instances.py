@@ -1,19 +1,26 @@
 """Writes the running instances of an environment to the database, where the API reads them."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from sqlalchemy import delete, insert
 
 from control_domain.database.engine import Sessions
 from control_domain.tables.runtime import Instance
 from deployer.drivers.interface import InstanceStatus
+from deployer.environments.crash_loops import record_crash_loops
 from deployer.leases import Lease, lock_lease
 from deployer.shield import shielded
 
 
 @shielded
-async def write_instances(sessions: Sessions, lease: Lease, instances: Sequence[InstanceStatus]) -> None:
-    """Replace the environment's rows. Raises `LeaseLost`, and `IntegrityError` for an environment that was removed."""
+async def write_instances(
+    sessions: Sessions, lease: Lease, instances: Sequence[InstanceStatus], now: datetime
+) -> bool:
+    """Replace the environment's rows. Raises `LeaseLost`, and `IntegrityError` for an environment that was removed.
+
+    Return True if a process crashed lately: then the rows must be written again later, also without a change.
+    """
     rows = [
         {
             "environment_id": lease.environment_id,
@@ -23,6 +30,8 @@ async def write_instances(sessions: Sessions, lease: Lease, instances: Sequence[
     ]
     async with sessions() as session, session.begin():
         await lock_lease(session, lease)
+        is_crashing = await record_crash_loops(session, lease.environment_id, instances, now)
         await session.execute(delete(Instance).where(Instance.environment_id == lease.environment_id))
         if rows:
             await session.execute(insert(Instance), rows)
+    return is_crashing

@@ -15,6 +15,7 @@ from control_domain.projects.find import DeployTarget
 from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease
 from deployer import database_memory, run_deployer, sweeper
+from deployer.deployments.log import utc_now
 from deployer.drivers.interface import InstanceStatus, Run, Tenancy
 from deployer.drivers.local.driver import LocalDriver
 from deployer.environments.write_instances import write_instances
@@ -237,7 +238,7 @@ async def test_local_instances_are_served_until_another_deployer_runs_or_hiberna
     if hibernates:
         await _set_state(site, "hibernated")
     else:
-        await write_instances(sessions, lease, [status])
+        await write_instances(sessions, lease, [status], utc_now())
 
     async def is_ended() -> bool:
         return not await site.faulty.pids(site.target)
