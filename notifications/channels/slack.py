@@ -68,10 +68,10 @@ def _list_blocks(view: MessageView, limit: int) -> Iterator[dict[str, Any]]:
             yield {"type": "context", "elements": [_markdown(_link(incident.url, incident.id))]}
     if view.more:
         yield {"type": "context", "elements": [_plain(view.more)]}
-    links = [_link(link.url, link.text) for link in view.links]
+    # Links and no buttons: Slack asks the app about each click on a button, and warns if nothing answers.
+    links = fit_lines((_link(link.url, link.text) for link in view.links), _MAX_TEXT)
     if links:
-        # Links and no buttons: Slack asks the app about each click on a button, and warns if nothing answers.
-        yield {"type": "section", "text": _markdown("   ".join(links))}
+        yield {"type": "section", "text": _markdown(links.replace("\n", "   "))}
 
 
 def _list_lines(incident: IncidentView, *, is_single: bool) -> Iterator[str]:

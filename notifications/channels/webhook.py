@@ -12,6 +12,7 @@ from notifications.channels.interface import Destination
 from notifications.channels.outbound_http.client import OutboundHttp
 from notifications.channels.outbound_http.replies import check_reply
 from notifications.message import Message
+from notifications.render.bound import bound_message
 
 
 class WebhookChannel:
@@ -34,13 +35,13 @@ class WebhookChannel:
         if secrets.authorization:
             headers["Authorization"] = secrets.authorization
         reply = await self._http.post(settings.url, body, headers)
-        check_reply(reply, name=reply.host, secrets=[*destination.secrets.values()], retry_client_errors=True)
+        check_reply(reply, name=reply.host, secrets=destination.secrets.values(), retry_client_errors=True)
 
 
 def encode_event(message: Message) -> bytes:
     """Return the body. `type` is `alert.firing`, `alert.resolved` or `alert.info`."""
     return msgspec.json.encode(
-        {"type": f"alert.{message.state}", "timestamp": message.created_at, "data": message}
+        {"type": f"alert.{message.state}", "timestamp": message.created_at, "data": bound_message(message)}
     )
 
 

@@ -26,7 +26,7 @@ _MAX_FIGURES = 6
 _MAX_LABELS = 6
 _MAX_COMMAND = 200
 _MAX_NAME = 80
-_MAX_URL = 2000
+_MAX_URL = 1000
 _URL = re.compile(r"[!#-;=?-\[\]_a-z{|}~]+", re.ASCII)
 """Printable ASCII without what ends a link in some markup: quotes, angle brackets, backslashes, backticks, carets."""
 _TONE_WORDS: dict[Tone, str] = {
