@@ -15,6 +15,7 @@ from sqlalchemy import true, update
 from control_domain.database.engine import Sessions
 from control_domain.tables.deployments import Deployment
 from control_workers.commit_statuses.find_unreported import Unreported, find_unreported
+from control_workers.commit_statuses.record_refusals import record_acceptance, record_refusal
 from git_hosts.commit_statuses import CommitStatusClient, State, StatusRefused, StatusUnavailable
 
 logger = logging.getLogger(__name__)
@@ -28,8 +29,15 @@ Hosts = Mapping[str, CommitStatusClient]
 Reported = State | Literal["refused"]
 
 
-async def store_reported(sessions: Sessions, unreported: Unreported, reported: Reported) -> None:
-    """Store what was reported last, unless another control plane has reported since.
+async def store_reported(
+    sessions: Sessions,
+    unreported: Unreported,
+    reported: Reported,
+    now: datetime,
+    refusal: str | None = None,
+) -> None:
+    """Store what was reported last, unless another control plane has reported since, and that the host refuses commit
+    statuses (`refusal` says why), or accepts them again.
 
     `pending` is always stored: a slow `pending` may have reached the host after the end that another control plane
     reported, and storing it makes the end due again.
@@ -44,6 +52,10 @@ async def store_reported(sessions: Sessions, unreported: Unreported, reported: R
             .values(reported=reported, reported_context=unreported.status.context)
             .execution_options(synchronize_session=False)
         )
+        if refusal is not None:
+            await record_refusal(session, unreported, refusal, now)
+        else:
+            await record_acceptance(session, unreported, now)
 
 
 async def store_context(sessions: Sessions, unreported: Unreported) -> None:
@@ -108,6 +120,7 @@ class Reporter:
 
     async def _report(self, unreported: Unreported) -> None:
         reported: Reported = unreported.status.state
+        refusal = None
         if not unreported.has_context:
             await store_context(self._sessions, unreported)
         try:
@@ -122,10 +135,10 @@ class Reporter:
                 unreported.deployment_id,
                 error,
             )
-            reported = "refused"
+            reported, refusal = "refused", str(error)
         self._backoffs[unreported.kind] = _Backoff()
         self._failed_attempts.pop(unreported.deployment_id, None)
-        await store_reported(self._sessions, unreported, reported)
+        await store_reported(self._sessions, unreported, reported, self._clock(), refusal)
 
     def _postpone(self, unreported: Unreported, error: StatusUnavailable) -> None:
         backoff = self._backoffs[unreported.kind]

@@ -140,14 +140,14 @@ async def test_the_end_is_reported_after_the_environment_was_removed(pushed: Pus
     target = await pushed.add_environment("pr-7", "preview")
     number = await pushed.push(status="deploying", environment_id=target.environment.id)
     (begun,) = await _find(pushed)
-    await store_reported(pushed.sessions, begun, "pending")
+    await store_reported(pushed.sessions, begun, "pending", NOW)
     async with pushed.sessions() as session, session.begin():
         environment = await session.get_one(Environment, target.environment.id)
         actor = Actor("webhook of repository 1")
         await close_preview(session, DeployTarget(environment, target.project), actor, NOW)
     (ended,) = await _find(pushed)
     assert (ended.status.context, ended.status.state) == ("pharos/shop/pr-7", "error")
-    await store_reported(pushed.sessions, ended, "error")
+    await store_reported(pushed.sessions, ended, "error", NOW)
     assert await _find(pushed) == []
     assert await pushed.reported(number) == "error"
 
@@ -155,7 +155,7 @@ async def test_the_end_is_reported_after_the_environment_was_removed(pushed: Pus
 async def test_the_end_uses_the_context_of_the_start(pushed: Pushed) -> None:
     number = await pushed.push(status="deploying")
     (begun,) = await _find(pushed)
-    await store_reported(pushed.sessions, begun, "pending")
+    await store_reported(pushed.sessions, begun, "pending", NOW)
     await pushed.managed.change(Environment, pushed.managed.environment.id, slug="live")
     await pushed.transition(number, "failed")
     assert [one.status.context for one in await _find(pushed)] == ["pharos/shop/production"]

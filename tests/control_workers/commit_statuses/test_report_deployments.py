@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from aiohttp import web
+from sqlalchemy import select
 
 from control_domain.accounts.operations import create_account
 from control_domain.audit import Actor
@@ -14,6 +15,7 @@ from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment, create_project
 from control_domain.repositories.operations import connect_repository
 from control_domain.tables.deployments import Deployment
+from control_domain.tables.notifications import AlertEvent
 from control_domain.tables.projects import Environment
 from control_workers.commit_statuses.report_deployments import Reporter
 from git_hosts.github.commit_statuses import GitHubStatusClient
@@ -138,6 +140,26 @@ async def test_a_refused_status_does_not_block_others(
     github.responses.append(respond_with(404))
     await reporter.report(NEVER_STOPPED)
     assert [status.revision for status in github.accepted] == commits[1:]
+
+
+async def test_refusals_are_recorded_until_the_host_accepts_again(
+    pushed: Pushed, reporter: Reporter, github: FakeGitHub
+) -> None:
+    await pushed.push_finished(3)
+    github.responses += [respond_with(404, {"message": "Not so"})]
+    # The first is refused, and the others are accepted: only the first acceptance is a change.
+    await reporter.report(NEVER_STOPPED)
+    async with pushed.sessions() as session:
+        stored = (await session.execute(select(AlertEvent).order_by(AlertEvent.id))).scalars().all()
+    events = [event for event in stored if event.kind == "platform.commit_statuses"]
+    assert [(event.subject, event.state) for event in events] == [
+        ("github acme/shop", "firing"),
+        ("github acme/shop", "resolved"),
+    ]
+    assert {(event.project_id, event.environment_id) for event in events} == {
+        (pushed.managed.project.id, None)
+    }
+    assert "Not so" in events[0].facts and TOKEN not in events[0].facts
 
 
 async def test_the_backoff_for_an_unavailable_host_grows(
