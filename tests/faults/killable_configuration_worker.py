@@ -7,13 +7,9 @@ that ends when no run is running. It prints the ID of that process, and at its e
 
 import argparse
 import asyncio
-import logging
 import os
 import signal
-import sys
 from datetime import timedelta
-
-from sqlalchemy.orm import configure_mappers
 
 from control_domain.database.engine import open_engine, open_sessions
 from control_workers.configuration_runs import (
@@ -21,12 +17,10 @@ from control_workers.configuration_runs import (
     ConfigurationRunWorker,
     running_configuration_worker,
 )
-from operator_cli.processes.process_logs import start_logs
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.fifty_steps import until_ended
+from tests.support.forked_lives import run_lives
 from tests.support.serve_control import VARIABLE_KEYS
-
-logger = logging.getLogger(__name__)
 
 
 async def _live(arguments: argparse.Namespace, order: str) -> None:
@@ -54,22 +48,6 @@ async def _live(arguments: argparse.Namespace, order: str) -> None:
     await engine.dispose()
 
 
-def _begin_life(arguments: argparse.Namespace, order: str) -> int:
-    """Fork a life and return its process ID."""
-    number = os.fork()
-    if number:
-        return number
-    status = 1
-    try:
-        asyncio.run(_live(arguments, order))
-        status = 0
-    except BaseException:
-        logger.exception("it broke")
-    finally:
-        # Without flushing or closing what the parent process has open.
-        os._exit(status)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--database", required=True)
@@ -77,14 +55,7 @@ def main() -> None:
     parser.add_argument("--lease-seconds", type=float, required=True)
     parser.add_argument("--alone", action="store_true", help="there is no other worker")
     arguments = parser.parse_args()
-    start_logs("info")
-    # Once, instead of in each life.
-    configure_mappers()
-    for line in sys.stdin:
-        number = _begin_life(arguments, line.strip())
-        print(number, flush=True)
-        _, status = os.waitpid(number, 0)
-        print(-os.waitstatus_to_exitcode(status), flush=True)
+    run_lives(lambda order: _live(arguments, order))
 
 
 if __name__ == "__main__":

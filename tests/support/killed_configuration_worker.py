@@ -1,4 +1,4 @@
-"""A worker of configuration runs that is killed and started again, any number of times."""
+"""A worker that is killed and started again, any number of times: of configuration runs, or of notifications."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ _LIFE_SECONDS = 120
 
 
 class RestartedWorker:
-    """The process `tests.faults.killable_configuration_worker` and its lives, one after the other."""
+    """A process such as `tests.faults.killable_configuration_worker`, and its lives, one after the other."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
         self._process = process
@@ -80,14 +80,20 @@ async def restarted_worker(
     folder: Path, database: str, redis: str, *more: str, lease_seconds: float
 ) -> AsyncIterator[RestartedWorker]:
     """Start the process. `more` contains `--alone` if there is no other worker."""
+    module = "tests.faults.killable_configuration_worker"
+    more = ("--database", database, "--redis", redis, "--lease-seconds", str(lease_seconds), *more)
+    async with restarted_program(folder, module, *more) as lives:
+        yield lives
+
+
+@asynccontextmanager
+async def restarted_program(folder: Path, module: str, *arguments: str) -> AsyncIterator[RestartedWorker]:
+    """Start a process that runs `tests.support.forked_lives.run_lives`; its log is in the folder."""
     log = folder / "lives.log"
     log.touch()
     with log.open("ab") as output:
         process = fork_server.popen(
-            [
-                *(sys.executable, "-m", "tests.faults.killable_configuration_worker", "--database", database),
-                *("--redis", redis, "--lease-seconds", str(lease_seconds), *more),
-            ],
+            [sys.executable, "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=output,
