@@ -1,0 +1,56 @@
+"""Which groups of exceptions are frequent now, and how frequent were they in the last day?"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from analytics_queries.alerts.recent_time import recent_time
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
+from analytics_queries.telemetry.time_range import from_nanoseconds, to_nanoseconds
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = read_limited_sql(__file__)
+_MAX_GROUPS = 1000
+DAY = timedelta(days=1)
+
+
+class FrequentGroup(NamedTuple):
+    """A group that is frequent now."""
+
+    environment: str
+    """The public ID."""
+    group: int
+    recent: int
+    """Exceptions in the last minutes."""
+    before: int
+    """Exceptions in the rest of the last day."""
+    first_us: int
+    """The first one in the last day, in microseconds since 1970."""
+    kind: str
+    message: str
+    service: str
+
+    def usual(self, end: datetime, window: timedelta) -> float | None:
+        """Return how many exceptions a window of this length has usually had; None if the group is not old enough:
+        less than six windows."""
+        since = max(from_nanoseconds(self.first_us * 1000), end - DAY)
+        windows = (end - window - since) / window
+        return self.before / windows if windows >= _LEAST_WINDOWS else None
+
+
+_LEAST_WINDOWS = 6
+
+
+async def frequent_groups(
+    store: ColumnStore, end: datetime, minutes: int, least: int, named: Collection[int] = ()
+) -> Sequence[FrequentGroup]:
+    """Return the groups with at least so many exceptions in the last minutes, and those with numbers in `named` that
+    have any: up to 1,000. Raises `StorageUnavailable`."""
+    parameters = {
+        "least": least,
+        "named": sorted(named),
+        "day_us": to_nanoseconds(end - DAY) // 1000,
+        "limit": _MAX_GROUPS,
+        **recent_time(end, minutes),
+    }
+    return [FrequentGroup(*row) for row in (await query_limited(store, _SQL, parameters)).rows]

@@ -1,0 +1,43 @@
+-- How many requests of some services were there in each minute before `end_us`, how many failed, and how long did they take?
+-- Minute 0 is the last one. What a request, an error and a bucket are is the same as in `telemetry/services.sql`. The time of
+-- receipt, by which tables are partitioned, excludes parts without reading them: no request is older than its receipt by the
+-- sender's clock, give or take what clocks differ.
+SELECT environment, service, minute, sum(part_requests) AS requests, sum(part_errors) AS errors, sumMap([bucket], [part_requests]) AS durations
+FROM
+(
+    SELECT
+        toString(environment_id) AS environment,
+        toString(service) AS service,
+        intDiv({end_us:Int64} - 1 - toUnixTimestamp64Micro(timestamp), 60000000) AS minute,
+        if(isNull(duration_ms), toInt16(-1000), toInt16(ceil(8 * log2(least(greatest(ifNull(duration_ms, 0), 0.001), 1e9))))) AS bucket,
+        count() AS part_requests,
+        countIf(ifNull(status_code, 0) >= 500 OR severity IN ('error', 'critical')) AS part_errors
+    FROM pharos.telemetry_events
+    WHERE environment_id IN {environments:Array(String)} AND type IN ('request', 'job') AND service IN {services:Array(String)}
+        AND toDate(timestamp) >= toDate(fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC'))
+        AND toDate(timestamp) <= toDate(fromUnixTimestamp64Micro({end_us:Int64}, 'UTC'))
+        AND timestamp >= fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC')
+        AND timestamp < fromUnixTimestamp64Micro({end_us:Int64}, 'UTC')
+        AND received_at >= fromUnixTimestamp64Micro({received_us:Int64}, 'UTC')
+    GROUP BY environment, service, minute, bucket
+    UNION ALL
+    SELECT
+        toString(EnvironmentId) AS environment,
+        toString(ServiceName) AS service,
+        intDiv({end_us:Int64} - 1 - toUnixTimestamp64Micro(Timestamp), 60000000) AS minute,
+        toInt16(ceil(8 * log2(least(greatest(Duration / 1e6, 0.001), 1e9)))) AS bucket,
+        count() AS part_requests,
+        countIf(StatusCode = 'Error') AS part_errors
+    FROM pharos.otel_traces
+    WHERE EnvironmentId IN {environments:Array(String)} AND SpanKind IN ('Server', 'Consumer') AND ServiceName IN {services:Array(String)}
+        AND toDate(Timestamp) >= toDate(fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC'))
+        AND toDate(Timestamp) <= toDate(fromUnixTimestamp64Micro({end_us:Int64}, 'UTC'))
+        AND toDateTime(Timestamp) >= toDateTime(fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC'))
+        AND Timestamp >= fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC')
+        AND Timestamp < fromUnixTimestamp64Micro({end_us:Int64}, 'UTC')
+        AND ReceivedAt >= fromUnixTimestamp64Micro({received_us:Int64}, 'UTC')
+    GROUP BY environment, service, minute, bucket
+)
+GROUP BY environment, service, minute
+ORDER BY environment, service, minute
+LIMIT {limit:UInt32}

@@ -1,0 +1,80 @@
+"""How many visitors do sites have now, and how many do they usually have at this time of the day?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from analytics_queries.alerts.recent_time import recent_time
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
+from analytics_queries.telemetry.time_range import to_nanoseconds
+from pipeline_contracts.times import to_epoch_ms
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = read_limited_statements(__file__)
+_MAX_ROWS = 100_000
+_HOUR = timedelta(hours=1)
+USUAL_DAYS = 7
+WINDOW = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class RecentVisitors:
+    """Visitors of the last ten minutes, and events of the last hour."""
+
+    visitors: int = 0
+    events: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UsualVisitors:
+    """The visitors of a site in the same hour of each of the last days."""
+
+    visits: Sequence[int]
+    """Visits that began in the hour, yesterday first."""
+    of_window: float
+    """The average number of visits that are present in ten minutes."""
+
+
+async def events_of_days(store: ColumnStore, first: date) -> Mapping[int, Mapping[date, int]]:
+    """Return the number of events of each site and day in UTC since `first`. Raises `StorageUnavailable`."""
+    found: dict[int, dict[date, int]] = {}
+    parameters = {"first": first, "limit": _MAX_ROWS}
+    for site, day, events in (await query_limited(store, _SQL["events_of_days"], parameters)).rows:
+        found.setdefault(site, {})[day] = events
+    return found
+
+
+async def recent_visitors(
+    store: ColumnStore, sites: Sequence[int], end: datetime
+) -> Mapping[int, RecentVisitors]:
+    """Return what these sites had until `end`; sites without events in the last hour are left out. Raises
+    `StorageUnavailable`."""
+    if not sites:
+        return {}
+    parameters = {
+        "sites": sites,
+        "hour_us": to_nanoseconds(end - _HOUR) // 1000,
+        **recent_time(end, int(WINDOW / timedelta(minutes=1))),
+    }
+    rows = (await query_limited(store, _SQL["recent"], parameters)).rows
+    return {site: RecentVisitors(visitors, events) for site, visitors, events in rows}
+
+
+async def usual_visitors(
+    store: ColumnStore, timezones: Mapping[int, str], end: datetime
+) -> Mapping[int, UsualVisitors]:
+    """Return what sites, given with their time zones, had in the hour before `end` on each of the last days. Sites that
+    have no visits, or whose rollups are not complete, are left out. Raises `StorageUnavailable`."""
+    if not timezones:
+        return {}
+    parameters = {
+        "sites": list(timezones),
+        "timezones": list(timezones.values()),
+        "days": USUAL_DAYS,
+        "first": (end - timedelta(days=USUAL_DAYS + 1)).date(),
+        "end_ms": to_epoch_ms(end),
+        "window_ms": int(WINDOW / timedelta(milliseconds=1)),
+    }
+    windows = USUAL_DAYS * (_HOUR / WINDOW)
+    rows = (await query_limited(store, _SQL["usual"], parameters)).rows
+    return {site: UsualVisitors(visits, present / windows) for site, visits, present in rows}

@@ -1,0 +1,101 @@
+"""The lease and the clocks of the alert scan: of several control planes, one scans at a time."""
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import or_, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.database.clock import database_now
+from control_domain.database.statements import insert_if_absent
+from control_domain.tables.notifications import AlertClock
+
+SCAN = "alert scan"
+"""The clock that a scan keeps going; its row is the lease."""
+STORED = "stored exceptions"
+"""Up to when, by the column store's clock, stored exceptions are evaluated."""
+
+
+class LeaseLost(Exception):
+    """Another control plane scans now."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanClock:
+    """The clock at the begin of a scan."""
+
+    through: datetime | None
+    """When the last scan was complete; None: there was none."""
+    blind_since: datetime | None
+    """Since when the column store could not be read; None: it could."""
+
+
+class ScanLease:
+    """One control plane as the holder of the lease."""
+
+    def __init__(self, seconds: float) -> None:
+        """`seconds`: how long the lease lasts after a claim."""
+        self._seconds = seconds
+        self._name = secrets.token_hex(16)
+
+    async def claim(self, session: AsyncSession, now: datetime) -> ScanClock | None:
+        """Take or renew the lease and return the clock; None if another control plane has the lease."""
+        row = await session.get(AlertClock, SCAN)
+        is_first = row is None
+        if is_first:
+            await session.execute(insert_if_absent(session, AlertClock, {"name": SCAN, "through": now}))
+        is_free = or_(
+            AlertClock.leased_until.is_(None),
+            AlertClock.leased_until < database_now(),
+            AlertClock.holder == self._name,
+        )
+        claimed = await session.execute(
+            update(AlertClock)
+            .where(AlertClock.name == SCAN, is_free)
+            .values(holder=self._name, leased_until=database_now(self._seconds))
+            .returning(AlertClock.through, AlertClock.blind_since)
+            .execution_options(synchronize_session=False)
+        )
+        found = claimed.one_or_none()
+        if found is None:
+            return None
+        return ScanClock(None if is_first else found.through, found.blind_since)
+
+    async def advance(self, session: AsyncSession, now: datetime, blind_since: datetime | None) -> None:
+        """Set the clock, in the transaction that writes what the scan found. Raises `LeaseLost`."""
+        advanced = await session.execute(
+            update(AlertClock)
+            .where(AlertClock.name == SCAN, AlertClock.holder == self._name)
+            .values(through=now, blind_since=blind_since, leased_until=database_now(self._seconds))
+            .returning(AlertClock.name)
+            .execution_options(synchronize_session=False)
+        )
+        if advanced.first() is None:
+            raise LeaseLost
+
+    async def release(self, session: AsyncSession) -> None:
+        """End the lease, so that another control plane can scan at once."""
+        is_held = (AlertClock.name == SCAN) & (AlertClock.holder == self._name)
+        await session.execute(
+            update(AlertClock)
+            .where(is_held)
+            .values(holder=None, leased_until=None)
+            .execution_options(synchronize_session=False)
+        )
+
+
+async def read_through(session: AsyncSession, name: str) -> datetime | None:
+    """Return the time through which this input is evaluated; None: it never was."""
+    row = await session.get(AlertClock, name)
+    return None if row is None else row.through
+
+
+async def set_through(session: AsyncSession, name: str, through: datetime) -> None:
+    """Set the time through which this input is evaluated."""
+    row = await session.get(AlertClock, name)
+    if row is None:
+        session.add(AlertClock(name=name, through=through))
+    else:
+        row.through = through
+    await session.flush()

@@ -1,0 +1,81 @@
+"""Judges what the sources have read: the new states of the conditions, and the events of those that changed. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from control_workers.alert_scan.conditions import Event, Observed, Reading, Scope
+from control_workers.alert_scan.phases import Limits, State, begin, evaluate
+from pipeline_contracts.times import to_epoch_ms
+
+_NO_LIMITS = Limits(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """The stored state of a condition, with what its end needs if the condition no longer exists."""
+
+    state: State
+    scope: Scope
+    kind: str
+    subject: str
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a scan writes."""
+
+    written: dict[str, Remembered] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    events: list[Event] = field(default_factory=list)
+
+
+def judge(reading: Reading, states: Mapping[str, Remembered], now: datetime, changes: Changes) -> None:
+    """Add what follows from the reading of one source. `states`: the stored ones, by key."""
+    own = {key: state for key, state in states.items() if key.startswith(reading.prefix)}
+    changes.events += reading.events
+    if reading.observed is None:
+        for key, remembered in own.items():
+            _keep(key, remembered, now, changes)
+        return
+    for observed in reading.observed:
+        _judge_one(observed, own.pop(observed.key, None), now, changes)
+    for key, remembered in own.items():
+        changes.deleted.add(key)
+        if remembered.state.phase == "firing":
+            event = (remembered.scope, remembered.kind, remembered.subject)
+            changes.events.append(Event(*event, "resolved", {"reason": "removed"}, now))
+
+
+def _keep(key: str, remembered: Remembered, now: datetime, changes: Changes) -> None:
+    if remembered.state.phase == "pending":
+        # No limits are needed: without a value nothing is compared.
+        state, _ = evaluate(remembered.state, _NO_LIMITS, None, now)
+        changes.written[key] = Remembered(state, remembered.scope, remembered.kind, remembered.subject)
+
+
+def _judge_one(observed: Observed, remembered: Remembered | None, now: datetime, changes: Changes) -> None:
+    before = begin(now) if remembered is None else remembered.state
+    state, turn = evaluate(before, observed.limits, observed.value, now)
+    if turn is not None:
+        since = before.since if before.phase == "pending" else now
+        facts = {**observed.facts, **describe_limits(observed), "since_ms": to_epoch_ms(since)}
+        event = (observed.scope, observed.kind, observed.subject)
+        changes.events.append(Event(*event, turn, facts, now))
+    if observed.keeps_state or state.phase != "ok":
+        changes.written[observed.key] = Remembered(state, observed.scope, observed.kind, observed.subject)
+    elif remembered is not None:
+        changes.deleted.add(observed.key)
+
+
+def describe_limits(observed: Observed) -> dict[str, Any]:
+    """Return the value and the limits as facts of an event."""
+    limits = observed.limits
+    return {
+        "value": observed.value,
+        "threshold": limits.threshold,
+        "recovery": limits.recovery,
+        "is_above": limits.is_above,
+        "pending_seconds": limits.pending.total_seconds(),
+    }

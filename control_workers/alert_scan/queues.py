@@ -1,0 +1,195 @@
+"""Conditions on queues, from their present state: thresholds, a built-in one on the wait, and workers that are lost.
+
+A queue without a recent snapshot is not known. Times are compared with the time up to which reports are applied: a
+backlog of the pipeline makes nothing late.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, and_, or_, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.monitors.listing import LOST_MS, read_queue_clock
+from control_domain.tables.monitors import Queue, QueueState, QueueWorker
+from control_domain.tables.projects import Environment, Project
+from control_workers.alert_scan.conditions import Observed, Reading, Scope
+from control_workers.alert_scan.judge import Remembered
+from control_workers.alert_scan.phases import Limits
+from control_workers.alert_scan.read_thresholds import ThresholdOf
+
+STALE_MS = 5 * 60_000
+"""An older snapshot says nothing about the present."""
+DEFAULT_WAIT = Limits(600.0, 300.0)
+"""Of each queue without a threshold of the kind `queue.wait`, also a disabled one: ten minutes, recovered at five."""
+WAIT_PREFIX = "wait "
+WORKER_PREFIX = "worker "
+# A worker that was lost longer ago was lost before anybody looked, or has told long enough.
+_LOST_LATELY_MS = 60 * 60_000
+_FORGOTTEN_MS = 24 * 60 * 60_000
+_MAX_LOST = 500
+_AT_ONCE = 500
+_KNOWN = Limits(0.5, 0.5)
+"""Of conditions that are either true (1) or false (0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueNow:
+    """The newest snapshot of a queue."""
+
+    queue_id: int
+    name: str
+    scope: Scope
+    received_ms: int | None
+    pending: int | None
+    oldest_wait_seconds: int | None
+
+    def value_of(self, kind: str, clock_ms: int) -> float | None:
+        """Return the value that a kind of threshold is about; None if it is not known."""
+        if self.received_ms is None or self.received_ms < clock_ms - STALE_MS:
+            return None
+        if kind == "queue.size":
+            return self.pending
+        # Without a job there is no oldest one.
+        return 0 if self.pending == 0 else self.oldest_wait_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """The queues that a scan is about, by environment and name."""
+
+    by_name: Mapping[tuple[int, str], QueueNow]
+    clock_ms: int
+
+    def value_for(self, threshold: ThresholdOf) -> float | None:
+        """Return the present value for a threshold; None if it is not known."""
+        queue = self.by_name.get((threshold.row.environment_id, threshold.row.target))
+        return None if queue is None else queue.value_of(threshold.row.kind, self.clock_ms)
+
+
+async def read_queues(
+    session: AsyncSession, thresholds: Sequence[ThresholdOf], states: Mapping[str, Remembered], now: datetime
+) -> Queues:
+    """Return the queues whose jobs wait for long, those with thresholds, and those with a state."""
+    clock_ms = await read_queue_clock(session, now)
+    known = [int(key.removeprefix(WAIT_PREFIX)) for key in states if key.startswith(WAIT_PREFIX)]
+    named = {each.row.environment_id for each in thresholds if each.row.kind.startswith("queue.")}
+    found = {}
+    waits = QueueState.oldest_wait_seconds > DEFAULT_WAIT.threshold
+    for condition in [
+        waits,
+        *(Queue.id.in_(some) for some in _split(known)),
+        *(Queue.environment_id.in_(some) for some in _split(sorted(named))),
+    ]:
+        for row in await session.execute(_select_queues().where(condition)):
+            queue_id, name, account, project, environment, *snapshot = row
+            found[environment, name] = QueueNow(
+                queue_id, name, Scope(account, project, environment), *snapshot
+            )
+    return Queues(found, clock_ms)
+
+
+def _select_queues() -> Select[Any]:
+    return (
+        select(
+            Queue.id,
+            Queue.name,
+            Project.account_id,
+            Project.id,
+            Environment.id,
+            QueueState.received_ms,
+            QueueState.pending,
+            QueueState.oldest_wait_seconds,
+        )
+        .join(Environment, Environment.id == Queue.environment_id)
+        .join(Project, Project.id == Environment.project_id)
+        .outerjoin(QueueState, QueueState.queue_id == Queue.id)
+    )
+
+
+def observe_waits(queues: Queues, thresholds: Sequence[ThresholdOf]) -> Reading:
+    """Return the built-in condition of the queues that have no threshold of their own."""
+    own = {(each.row.environment_id, each.row.target) for each in thresholds if each.row.kind == "queue.wait"}
+    return Reading(
+        WAIT_PREFIX,
+        [
+            Observed(
+                key := f"{WAIT_PREFIX}{queue.queue_id}",
+                queue.scope,
+                "queue.wait",
+                key,
+                DEFAULT_WAIT,
+                queue.value_of("queue.wait", queues.clock_ms),
+                {"target": queue.name, "unit": "s"},
+            )
+            for place, queue in queues.by_name.items()
+            if place not in own
+        ],
+    )
+
+
+async def read_lost_workers(
+    session: AsyncSession, states: Mapping[str, Remembered], clock_ms: int
+) -> Reading:
+    """Return the workers that were lost lately, and those that are known as lost.
+
+    A worker is lost if it has not stopped and reports no more, while its queue is still reported.
+    """
+    known = [tuple(key.split(" ")[1:]) for key in states if key.startswith(WORKER_PREFIX)]
+    is_silent = and_(
+        QueueWorker.status != "stopped",
+        QueueWorker.received_ms <= clock_ms - LOST_MS,
+        QueueWorker.received_ms > clock_ms - _LOST_LATELY_MS,
+    )
+    active = select(QueueWorker.queue_id).where(QueueWorker.received_ms > clock_ms - LOST_MS)
+    reported = select(QueueState.queue_id).where(QueueState.received_ms > clock_ms - STALE_MS)
+    is_alive = or_(QueueWorker.queue_id.in_(active), QueueWorker.queue_id.in_(reported))
+    rows = list(
+        await session.execute(
+            _select_workers().where(is_silent, is_alive).order_by(QueueWorker.received_ms).limit(_MAX_LOST)
+        )
+    )
+    for some in _split([worker for _, worker in known]):
+        rows += await session.execute(_select_workers().where(QueueWorker.worker_id.in_(some)))
+    wanted = {f"{WORKER_PREFIX}{queue} {worker}" for queue, worker in known}
+    observed = {}
+    for queue_id, worker_id, name, account, project, environment, status, received_ms in rows:
+        key = f"{WORKER_PREFIX}{queue_id} {worker_id}"
+        age_ms = clock_ms - received_ms
+        is_lost = status != "stopped" and LOST_MS <= age_ms < _FORGOTTEN_MS
+        if key not in wanted and not is_lost:
+            continue
+        facts = {"queue": name, "worker": worker_id, "status": status, "last_report_ms": received_ms}
+        if not is_lost:
+            facts["reason"] = (
+                "stopped" if status == "stopped" else "reports" if age_ms < LOST_MS else "forgotten"
+            )
+        scope = Scope(account, project, environment)
+        value = float(is_lost)
+        observed[key] = Observed(key, scope, "queue.worker_lost", key, _KNOWN, value, facts)
+    return Reading(WORKER_PREFIX, list(observed.values()))
+
+
+def _select_workers() -> Select[Any]:
+    return (
+        select(
+            QueueWorker.queue_id,
+            QueueWorker.worker_id,
+            Queue.name,
+            Project.account_id,
+            Project.id,
+            Environment.id,
+            QueueWorker.status,
+            QueueWorker.received_ms,
+        )
+        .join(Queue, Queue.id == QueueWorker.queue_id)
+        .join(Environment, Environment.id == Queue.environment_id)
+        .join(Project, Project.id == Environment.project_id)
+    )
+
+
+def _split(values: Collection[Any]) -> list[list[Any]]:
+    ordered = list(values)
+    return [ordered[first : first + _AT_ONCE] for first in range(0, len(ordered), _AT_ONCE)]
