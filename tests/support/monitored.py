@@ -50,7 +50,7 @@ class Monitored:
             # Bulk statements: ten thousand ORM objects took most of a test's time.
             found = await session.scalars(
                 insert(Heartbeat).returning(Heartbeat.id, sort_by_parameter_order=True),
-                [{**heartbeat, "name": f"job {n}"} for n in range(count)],
+                [{"name": f"job {n}", **heartbeat} for n in range(count)],
             )
             ids = list(found)
             state = {"state": "new", "since_ms": T0, "failures_in_row": 0, "open_runs": 0, "version": 0}
@@ -71,6 +71,11 @@ class Monitored:
         """Return the rows of a query on another connection."""
         async with self.engine.connect() as connection:
             return [dict(row) for row in (await connection.execute(text(sql))).mappings()]
+
+    async def execute(self, sql: str) -> None:
+        """Run a statement on another connection."""
+        async with self.engine.begin() as connection:
+            await connection.execute(text(sql))
 
     async def state_of(self, heartbeat: int) -> dict[str, Any]:
         (row,) = await self.rows(f"SELECT * FROM heartbeat_states WHERE heartbeat_id = {heartbeat}")
