@@ -256,8 +256,6 @@ class NotificationGroup(Base):
     sent_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """When its last message was written; null: none was."""
     remind_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    reminded: Mapped[int] = mapped_column(server_default=text("0"))
-    """Reminders since an incident of the group was first sent."""
 
 
 class NotificationMember(Base):

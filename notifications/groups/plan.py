@@ -88,6 +88,8 @@ def next_reminder(
         return None
     if sent == "reminder":
         return now + NEXT_REMINDER
-    if opens:
-        return min(remind_at or now + FIRST_REMINDER, now + FIRST_REMINDER)
-    return remind_at
+    if not opens:
+        return remind_at
+    first = now + FIRST_REMINDER
+    # One that is past had nothing to repeat: everything was acknowledged.
+    return first if remind_at is None or remind_at <= now else min(remind_at, first)

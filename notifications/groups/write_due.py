@@ -248,7 +248,6 @@ class _GroupStep:
             due_at=self._now,
             sent_at=self._now,
             remind_at=remind_at,
-            reminded=self._group.reminded + 1 if send == "reminder" else 0,
             public_id=self._group.public_id,
         )
         return Composition(

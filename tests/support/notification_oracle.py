@@ -204,7 +204,9 @@ class Oracle:
         if not any(self._is_repeated(recipient, each) for each in group.members):
             group.remind_at = None
         elif opens:
-            group.remind_at = min(group.remind_at or self.now + 3600, self.now + 3600)
+            # Nobody is reminded earlier than before, nor right after a message.
+            is_due = group.remind_at is not None and group.remind_at > self.now
+            group.remind_at = min(group.remind_at or 0, self.now + 3600) if is_due else self.now + 3600
 
     def _send(
         self,

@@ -152,7 +152,6 @@ def upgrade() -> None:
         sa.Column("due_at", _time, nullable=True),
         sa.Column("sent_at", _time, nullable=True),
         sa.Column("remind_at", _time, nullable=True),
-        sa.Column("reminded", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.ForeignKeyConstraint(
             ["account_id"], ["accounts.id"], name=op.f("fk_notification_groups_account_id_accounts")
         ),
