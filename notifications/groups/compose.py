@@ -141,7 +141,10 @@ def _state(composition: Composition) -> EventState:
 def _title(composition: Composition, incidents: Sequence[ListedIncident], family: str) -> str:
     if composition.total == 1:
         return incidents[0].title
-    others = composition.total - composition.resolved
-    opened = f"{others} {'still open' if composition.reason == 'reminder' else 'new'}" if others else ""
-    resolved = f"{composition.resolved} resolved" if composition.resolved else ""
-    return f"{family.capitalize()}: {', '.join(part for part in (opened, resolved) if part)}"
+    others, resolved = composition.total - composition.resolved, composition.resolved
+    parts = []
+    if others:
+        parts.append(f"{others:,} {'still open' if composition.reason == 'reminder' else 'opened'}")
+    if resolved:
+        parts.append(f"{resolved:,} resolved")
+    return f"{family.capitalize()} incidents: {', '.join(parts)}"
