@@ -155,6 +155,14 @@ async def find_group_regression(store: ColumnStore, decisions: Decisions, group:
     return (await _find_regressions(store, decisions, [name])).get(name)
 
 
+async def find_group_regressions(
+    store: ColumnStore, decisions: Decisions, groups: Iterable[str]
+) -> Mapping[str, datetime]:
+    """Return when each of these groups regressed; those that are not resolved, or have not regressed, are left out.
+    Raises `StorageUnavailable`."""
+    return await _find_regressions(store, decisions, groups)
+
+
 async def find_known_groups(
     store: ColumnStore, environment_id: str, groups: Iterable[str]
 ) -> Collection[str]:

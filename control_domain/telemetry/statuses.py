@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.describe import PersonSummary, summarize_person
 from control_domain.accounts.members import find_member
+from control_domain.alert_events import record_alert_event
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.errors import BrokenReference
 from control_domain.database.statements import insert_if_absent, lock_row
@@ -126,6 +127,8 @@ async def change_status(
     changes: dict[str, str | None] = {}
     if status is not None and status != shown_status:
         changes["status"] = status
+        if status != "open":
+            _end_incidents(session, target, row.group_id, status, now)
         row.status = status
         row.resolved_at = now if status == "resolved" else None
     if assignee is not UNSET and row.assignee_id != (assignee.id if assignee is not None else None):
@@ -139,6 +142,23 @@ async def change_status(
     if row.status == "open" and row.assignee_id is None:
         await session.delete(row)
     await session.flush()
+
+
+def _end_incidents(
+    session: AsyncSession, target: DeployTarget, group: str, status: Status, now: datetime
+) -> None:
+    for kind, subject in (("exception.new", group), ("exception.spike", f"spike {group}")):
+        record_alert_event(
+            session,
+            kind,
+            subject,
+            "resolved",
+            now,
+            account_id=target.project.account_id,
+            project_id=target.project.id,
+            environment_id=target.environment.id,
+            facts={"reason": status},
+        )
 
 
 async def forget_statuses(

@@ -91,7 +91,7 @@ async def read_queues(
     return Queues(found, clock_ms)
 
 
-def _select_queues() -> Select[Any]:
+def _select_queues() -> Select[*tuple[Any, ...]]:
     return (
         select(
             Queue.id,
@@ -172,7 +172,7 @@ async def read_lost_workers(
     return Reading(WORKER_PREFIX, list(observed.values()))
 
 
-def _select_workers() -> Select[Any]:
+def _select_workers() -> Select[*tuple[Any, ...]]:
     return (
         select(
             QueueWorker.queue_id,

@@ -1,0 +1,151 @@
+"""Sites with far more visitors than usual, without any, or with a Web Vital that is poor.
+
+What is usual comes from the daily rollups, and which sites are looked at from the number of events of each day, which the
+store keeps: only sites that may have changed are read.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from analytics_queries.alerts.site_visitors import (
+    USUAL_DAYS,
+    RecentVisitors,
+    UsualVisitors,
+    events_of_days,
+    recent_visitors,
+    usual_visitors,
+)
+from analytics_queries.alerts.site_vitals import site_vitals
+from control_domain.sites.operations import SiteWithProject
+from control_workers.alert_scan.conditions import Observed, Reading, Scope
+from control_workers.alert_scan.judge import Remembered
+from control_workers.alert_scan.phases import Limits
+from storage_backends.column_store.interface import ColumnStore
+
+SPIKE_PREFIX = "site spike "
+SILENCE_PREFIX = "site silence "
+VITAL_PREFIX = "site vital "
+LEAST_VISITORS = 50
+"""A spike has at least so many visitors in ten minutes."""
+TIMES_USUAL = 5.0
+LEAST_VISITS = 5
+"""Silence is unusual if at least so many visits began in the same hour of each of the last seven days."""
+_SILENT = Limits(0.5, 0.5, is_above=False)
+LEAST_MEASUREMENTS = 50
+VITALS: Mapping[str, Limits] = {
+    "LCP": Limits(4000.0, 3600.0),
+    "INP": Limits(500.0, 450.0),
+    "CLS": Limits(0.25, 0.225),
+}
+"""What web.dev calls poor, for the 75th percentile; milliseconds, and CLS without a unit. Recovered at nine tenths."""
+_UNITS = {"LCP": "ms", "INP": "ms"}
+
+
+async def read_traffic(
+    store: ColumnStore,
+    sites: Sequence[SiteWithProject],
+    states: Mapping[str, Remembered],
+    now: datetime,
+    *,
+    knows_silence: bool,
+) -> tuple[Reading, Reading]:
+    """Return the spikes and the silences. `knows_silence` is false if events may be missing because Pharos received or
+    stored none.
+
+    Raises `StorageUnavailable` and `QueryRefused`.
+    """
+    today = now.date()
+    days = [today - timedelta(days=ago) for ago in range(1, USUAL_DAYS + 1)]
+    events = await events_of_days(store, days[-1])
+    busy, regular = [], []
+    for found in sites:
+        of_days = events.get(found.site.id, {})
+        if of_days.get(today, 0) + of_days.get(days[0], 0) >= LEAST_VISITORS:
+            busy.append(found.site.id)
+        if all(of_days.get(day, 0) >= LEAST_VISITS for day in days):
+            regular.append(found.site.id)
+    spiking, silent = _known(states, SPIKE_PREFIX), _known(states, SILENCE_PREFIX)
+    recent = await recent_visitors(store, sorted({*busy, *regular, *spiking, *silent}), now)
+    many = {site for site in busy if recent.get(site, _NONE).visitors >= LEAST_VISITORS} | spiking
+    quiet = {site for site in regular if recent.get(site, _NONE).events == 0}
+    timezones = {found.site.id: found.site.timezone for found in sites if found.site.id in many | quiet}
+    usual = await usual_visitors(store, timezones, now)
+    spikes = [
+        _observe_spike(found, recent.get(found.site.id, _NONE), usual.get(found.site.id))
+        for found in sites
+        if found.site.id in many and (found.site.id in usual or found.site.id in spiking)
+    ]
+    silences = [
+        _observe_silence(found, recent.get(found.site.id, _NONE), usual.get(found.site.id))
+        for found in sites
+        if found.site.id in silent or _is_unusual(found.site.id, quiet, usual)
+    ]
+    return Reading(SPIKE_PREFIX, spikes), Reading(SILENCE_PREFIX, silences if knows_silence else None)
+
+
+_NONE = RecentVisitors()
+
+
+def _known(states: Mapping[str, Remembered], prefix: str) -> set[int]:
+    return {int(key.removeprefix(prefix)) for key in states if key.startswith(prefix)}
+
+
+def _is_unusual(site: int, quiet: set[int], usual: Mapping[int, UsualVisitors]) -> bool:
+    return site in quiet and site in usual and min(usual[site].visits) >= LEAST_VISITS
+
+
+def _observe_spike(found: SiteWithProject, recent: RecentVisitors, usual: UsualVisitors | None) -> Observed:
+    key = f"{SPIKE_PREFIX}{found.site.id}"
+    threshold = max(float(LEAST_VISITORS), TIMES_USUAL * usual.of_window if usual is not None else 0.0)
+    facts = {**_facts(found), "usual": None if usual is None else round(usual.of_window, 1)}
+    limits = Limits(threshold, threshold / 2)
+    return Observed(
+        key, _scope(found), "site.spike", f"spike {found.site.id}", limits, float(recent.visitors), facts
+    )
+
+
+def _observe_silence(found: SiteWithProject, recent: RecentVisitors, usual: UsualVisitors | None) -> Observed:
+    key = f"{SILENCE_PREFIX}{found.site.id}"
+    facts = {**_facts(found), "usual_visits": None if usual is None else min(usual.visits)}
+    value = float(min(recent.events, 1))
+    return Observed(key, _scope(found), "site.silence", f"silence {found.site.id}", _SILENT, value, facts)
+
+
+async def read_vitals(
+    store: ColumnStore,
+    sites: Sequence[SiteWithProject],
+    states: Mapping[str, Remembered],
+    now: datetime,
+) -> Reading:
+    """Return the Web Vitals with enough measurements, and those that are known. Raises `StorageUnavailable` and
+    `QueryRefused`."""
+    today = now.date()
+    counts = await events_of_days(store, today - timedelta(days=1))
+    events = {
+        found.site.id: most
+        for found in sites
+        if (most := max(counts.get(found.site.id, {0: 0}).values())) >= LEAST_MEASUREMENTS
+    }
+    figures = await site_vitals(store, events, VITALS, now, LEAST_MEASUREMENTS)
+    observed = []
+    for found in sites:
+        for vital, limits in VITALS.items():
+            key = f"{VITAL_PREFIX}{found.site.id} {vital}"
+            measured = figures.get((found.site.id, vital))
+            if measured is None and key not in states:
+                continue
+            facts = {**_facts(found), "vital": vital, "unit": _UNITS.get(vital, "")}
+            if measured is not None:
+                facts["measurements"] = measured.measurements
+            value = None if measured is None else round(measured.p75, 3)
+            subject = f"vital {found.site.id} {vital}"
+            observed.append(Observed(key, _scope(found), "site.vital", subject, limits, value, facts))
+    return Reading(VITAL_PREFIX, observed)
+
+
+def _scope(found: SiteWithProject) -> Scope:
+    return Scope(found.project.account_id, found.project.id)
+
+
+def _facts(found: SiteWithProject) -> dict[str, object]:
+    return {"site": found.site.name, "site_id": found.site.id}
