@@ -15,6 +15,7 @@ from control_domain.configurations.sealed_actions import (
     seal_actions,
 )
 from control_domain.monitors.operations import ping_key_owner
+from control_domain.notifications.channel_secrets import count_stale_channels, reseal_channels
 from control_domain.repositories.webhook_secrets import secret_owner
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
@@ -38,7 +39,7 @@ class Resealed:
 
 async def reseal(session: AsyncSession, keys: SealingKeys, limit: int) -> Resealed:
     """Seal up to `limit` rows of each table again with the current key: variables, changes of variables, reviews and
-    steps of configurations, secrets of webhooks, and ping keys.
+    steps of configurations, secrets of webhooks, ping keys, and secrets of notification channels.
 
     The older key is needed until no rows are left. Raises `CannotOpen` for a row whose key is missing.
     """
@@ -50,10 +51,12 @@ async def reseal(session: AsyncSession, keys: SealingKeys, limit: int) -> Reseal
         await reseal_reviews(session, keys, limit),
         await _reseal_secrets(session, keys, limit),
         await reseal_ping_keys(session, keys, limit),
+        await reseal_channels(session, keys, limit),
     ]
     queries = [select(func.count()).select_from(table).where(_is_stale(table, keys)) for table in _TABLES]
     left = [(await session.execute(query)).scalar_one() for query in queries]
-    return Resealed(sum(done), sum(left) + await count_stale_ping_keys(session, keys))
+    stale = await count_stale_ping_keys(session, keys) + await count_stale_channels(session, keys)
+    return Resealed(sum(done), sum(left) + stale)
 
 
 def _is_stale(table: _Table, keys: SealingKeys) -> ColumnElement[bool]:

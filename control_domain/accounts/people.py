@@ -16,6 +16,7 @@ from control_domain.accounts.members import Member, change_role, find_member, re
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.rights import require_account_right
 from control_domain.accounts.roles import AccountRight, AccountRole
+from control_domain.accounts.rule_recipients import remove_recipient
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.paging import Page
 from control_domain.tables.accounts import Account, Membership, Person
@@ -85,12 +86,14 @@ async def change_person_role(
 async def remove_person(
     session: AsyncSession, caller: Caller, member: Member, actor: Actor, now: datetime
 ) -> RemovedPerson:
-    """Remove a member of the account, which is locked, with the roles in projects and the API tokens.
+    """Remove a member of the account, which is locked, with the roles in projects and the API tokens, also from
+    notification rules.
 
     Raises `NotAllowed` and `LastOwner`.
     """
     if member.person.id != caller.person.id:
         require_account_right(caller, AccountRight.OWN if member.role == "owner" else AccountRight.MANAGE)
+    await remove_recipient(session, member.account.id, "person", member.person.id)
     removed = await remove_member(session, member, now)
     subject = f"person {member.person.public_id}"
     details = {"role": member.role, "project_roles": removed.project_roles, "tokens": removed.tokens}

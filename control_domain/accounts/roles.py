@@ -20,6 +20,8 @@ Scope = Literal[
     "analytics:read",
     "analytics:write",
     "telemetry:read",
+    "notifications:read",
+    "notifications:write",
 ]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """What API tokens may have."""

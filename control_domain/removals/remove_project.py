@@ -14,6 +14,7 @@ from control_domain.projects.operations import lock_project_row
 from control_domain.tables.accounts import Account
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.deployments import Deployment, DeploymentLine
+from control_domain.tables.notifications import NotificationRule
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from control_domain.tables.repositories import Repository
 from control_domain.tables.sites import Site
@@ -29,9 +30,9 @@ async def remove_project(
 ) -> int:
     """Delete a project without environments and sites, and return the number of its deployments.
 
-    Its deployments with their logs, repositories with their webhooks, workflows, configurations and roles are deleted
-    too. Raises `Conflict` if it still has environments or sites, with their names, and `NotFound` if it was removed
-    meanwhile.
+    Its deployments with their logs, repositories with their webhooks, workflows, configurations, roles and notification
+    rules are deleted too. Raises `Conflict` if it still has environments or sites, with their names, and `NotFound` if
+    it was removed meanwhile.
     """
     # Roles are changed under the lock of the account.
     await lock_account_row(session, account)
@@ -47,6 +48,7 @@ async def remove_project(
         count = len(removed.all())
         await _remove_repositories(session, project)
         await session.execute(_delete_where(ProjectRole, ProjectRole.project_id == project.id))
+        await session.execute(_delete_where(NotificationRule, NotificationRule.project_id == project.id))
         await session.execute(_delete_where(Workflow, Workflow.project_id == project.id))
         applications = select(ConfigurationRun.id).where(ConfigurationRun.project_id == project.id)
         await session.execute(_delete_where(RunStep, RunStep.run_id.in_(applications)))

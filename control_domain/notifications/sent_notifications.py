@@ -1,0 +1,157 @@
+"""Finds and lists notifications with their attempts, and sends them again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.accounts.operations import Caller
+from control_domain.accounts.roles import Right
+from control_domain.audit import Actor, record_audit_entry
+from control_domain.database.public_ids import matches_id
+from control_domain.notifications.visibility import in_projects_of, require_right_at
+from control_domain.paging import Page
+from control_domain.tables.accounts import Person
+from control_domain.tables.notifications import (
+    AlertIncident,
+    Notification,
+    NotificationAttempt,
+    NotificationChannel,
+)
+from control_domain.tables.projects import Environment, Project
+from pipeline_contracts.errors import Conflict, NotFound
+
+MAX_ATTEMPTS = 100
+"""Attempts that are shown of a notification, the newest ones."""
+
+
+class FoundNotification(NamedTuple):
+    """A notification with where it is about, and its recipient; None: removed, or none."""
+
+    notification: Notification
+    project: Project | None
+    environment: Environment | None
+    channel: NotificationChannel | None
+    person: Person | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotificationFilters:
+    """Which notifications are listed; None: all."""
+
+    status: str | None = None
+    channel: NotificationChannel | None = None
+    incident: AlertIncident | None = None
+    project: Project | None = None
+    since: datetime | None = None
+
+
+def _select_notifications(account_id: int) -> Any:
+    return (
+        select(Notification, Project, Environment, NotificationChannel, Person)
+        .outerjoin(Project, Project.id == Notification.project_id)
+        .outerjoin(Environment, Environment.id == Notification.environment_id)
+        .outerjoin(NotificationChannel, NotificationChannel.id == Notification.channel_id)
+        .outerjoin(Person, Person.id == Notification.person_id)
+        .where(Notification.account_id == account_id)
+    )
+
+
+async def find_notification(
+    session: AsyncSession, caller: Caller, number_or_id: str, right: Right
+) -> FoundNotification:
+    """Return the notification with this number or public ID.
+
+    Raises `NotFound`, also for one of another account, `DeployNotAllowed`, and `NotAllowed` for one of the platform
+    unless the caller manages the account.
+    """
+    is_wanted = matches_id(Notification.id, Notification.public_id, number_or_id)
+    row = (await session.execute(_select_notifications(caller.account.id).where(is_wanted))).one_or_none()
+    if row is None:
+        raise NotFound("The account has no such notification. Notifications are removed after 90 days.")
+    found = FoundNotification(*row)
+    await require_right_at(session, caller, found.notification.project_id, right)
+    return found
+
+
+async def list_notifications(
+    session: AsyncSession, caller: Caller, filters: NotificationFilters, page: Page
+) -> tuple[Sequence[FoundNotification], bool]:
+    """Return a page of the notifications that the caller may see, the newest first, and whether more follow."""
+    query = _select_notifications(caller.account.id).where(
+        *in_projects_of(caller, Notification.project_id), *_matches(filters)
+    )
+    if page.before is not None:
+        query = query.where(Notification.id < page.before)
+    rows = (await session.execute(query.order_by(Notification.id.desc()).limit(page.limit + 1))).all()
+    return [FoundNotification(*row) for row in rows[: page.limit]], len(rows) > page.limit
+
+
+def _matches(filters: NotificationFilters) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if filters.status is not None:
+        conditions.append(Notification.status == filters.status)
+    if filters.channel is not None:
+        conditions.append(Notification.channel_id == filters.channel.id)
+    if filters.project is not None:
+        conditions.append(Notification.project_id == filters.project.id)
+    if filters.since is not None:
+        conditions.append(Notification.created_at >= filters.since)
+    if filters.incident is not None:
+        incident = filters.incident
+        conditions += [
+            # The message lists up to ten incidents; those it only counts are not found.
+            Notification.created_at >= incident.started_at,
+            Notification.content.contains(f'"id":"{incident.public_id}"', autoescape=True),
+        ]
+    return conditions
+
+
+async def list_attempts(session: AsyncSession, notification: Notification) -> Sequence[NotificationAttempt]:
+    """Return the newest attempts to deliver the notification, the newest first."""
+    query = (
+        select(NotificationAttempt)
+        .where(NotificationAttempt.notification_id == notification.id)
+        .order_by(NotificationAttempt.id.desc())
+        .limit(MAX_ATTEMPTS)
+    )
+    return (await session.scalars(query)).all()
+
+
+async def resend_notification(
+    session: AsyncSession, found: FoundNotification, actor: Actor, now: datetime
+) -> None:
+    """Send the notification once more at once, with the same message ID.
+
+    Raises `Conflict` unless it was sent or has failed, and if its channel was removed or is turned off.
+    """
+    notification = found.notification
+    if notification.channel_id is not None and (found.channel is None or not found.channel.enabled):
+        what = "was removed" if found.channel is None else "is turned off: turn it on first"
+        raise Conflict(f"The channel {notification.recipient} {what}.")
+    resent = await session.execute(
+        update(Notification)
+        .where(
+            Notification.id == notification.id,
+            Notification.account_id == notification.account_id,
+            Notification.status.in_(("sent", "failed", "canceled")),
+        )
+        .values(
+            status="pending",
+            attempts=0,
+            requested_at=now,
+            next_attempt_at=now,
+            leased_until=None,
+            last_error=None,
+        )
+        .returning(Notification.id)
+        .execution_options(synchronize_session=False)
+    )
+    if resent.first() is None:
+        raise Conflict("The notification is about to be sent.")
+    await session.refresh(notification)
+    subject, details = f"notification {notification.public_id}", {"recipient": notification.recipient}
+    record_audit_entry(session, actor, notification.account_id, "notification.resend", subject, now, details)

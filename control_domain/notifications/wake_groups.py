@@ -1,0 +1,34 @@
+"""Lets the group worker look at groups at once, after what holds them has changed."""
+
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.tables.notifications import NotificationGroup
+
+
+async def wake_groups(
+    session: AsyncSession, account_id: int | None, now: datetime, *conditions: ColumnElement[bool]
+) -> None:
+    """Make the account's groups that wait for a time due now: the group worker computes anew when they are due.
+
+    `account_id` None: the groups of all accounts, for a change of a person.
+    """
+    if account_id is not None:
+        conditions = (NotificationGroup.account_id == account_id, *conditions)
+    # In the order in which the incident worker locks groups. SQLite ignores the lock, and has one writer.
+    waiting = (
+        select(NotificationGroup.id)
+        .where(NotificationGroup.due_at > now, *conditions)
+        .order_by(NotificationGroup.id)
+        .with_for_update()
+    )
+    numbers = (await session.scalars(waiting)).all()
+    for begin in range(0, len(numbers), 1000):
+        await session.execute(
+            update(NotificationGroup)
+            .where(NotificationGroup.id.in_(numbers[begin : begin + 1000]))
+            .values(due_at=now)
+            .execution_options(synchronize_session=False)
+        )
