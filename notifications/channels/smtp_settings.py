@@ -3,13 +3,13 @@
 import re
 from dataclasses import dataclass, field
 from email.headerregistry import Address
-from email.utils import parseaddr
 from urllib.parse import unquote, urlsplit
 
 from control_domain.notifications.destination_formats import find_email_fault
 from pipeline_contracts.settings import BadSettings, Settings
 
 _URL_FORM = "it is written smtp://user:password@host:587 (STARTTLS) or smtps://user:password@host:465"
+_SENDER = re.compile(r"(?P<name>[^<>,]*)<(?P<named>[^<>]+)>|(?P<bare>[^<>,\s]+)")
 _PORTS = {"smtp": 587, "smtps": 465}
 
 
@@ -59,7 +59,9 @@ def _read_sender(text: str | None) -> Address:
         raise BadSettings(
             "PHAROS_SMTP_FROM: is needed with PHAROS_SMTP_URL, as in: Pharos <pharos@example.org>"
         )
-    name, address = parseaddr(text)
+    match = _SENDER.fullmatch(text.strip())
+    name = (match["name"] or "").strip().strip('"') if match else ""
+    address = match["named"] or match["bare"] if match else ""
     if find_email_fault(address) is not None or not name.isprintable():
         raise BadSettings("PHAROS_SMTP_FROM: it is written Pharos <pharos@example.org>")
     return Address(display_name=name, addr_spec=address)
