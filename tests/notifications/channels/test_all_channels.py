@@ -1,0 +1,40 @@
+"""The channels of an installation."""
+
+import pytest
+
+from control_domain.notifications.channel_types import CHANNEL_TYPES
+from notifications.channels.all_channels import open_channels
+from notifications.channels.interface import DeliveryFailed, Destination
+from pipeline_contracts.settings import BadSettings, Settings
+from tests.notifications.channels.receiver import run_receiver
+from tests.notifications.sample_messages import make_message
+
+
+async def test_each_type_has_a_channel() -> None:
+    async with open_channels(Settings()) as channels:
+        assert set(channels) == set(CHANNEL_TYPES)
+
+
+async def test_types_that_the_operator_has_not_set_up_tell_what_to_set() -> None:
+    async with open_channels(Settings()) as channels:
+        for name, setting in {"email": "PHAROS_SMTP_URL", "apprise": "PHAROS_APPRISE"}.items():
+            with pytest.raises(DeliveryFailed, match=setting) as caught:
+                await channels[name].send(make_message(), Destination(name, {}, {}))
+            assert caught.value.is_permanent
+
+
+async def test_unusable_settings_of_e_mail_stop_the_start() -> None:
+    with pytest.raises(BadSettings, match="PHAROS_SMTP_FROM"):
+        async with open_channels(Settings(smtp_url="smtp://mail.test")):
+            pass
+
+
+async def test_private_addresses_are_the_operators_choice() -> None:
+    async with run_receiver() as receiver:
+        destination = Destination("slack", {}, {"url": receiver.url()})
+        async with open_channels(Settings()) as channels:
+            with pytest.raises(DeliveryFailed, match="PHAROS_NOTIFICATION_PRIVATE_ADDRESSES"):
+                await channels["slack"].send(make_message(), destination)
+        async with open_channels(Settings(notification_private_addresses=True)) as channels:
+            await channels["slack"].send(make_message(), destination)
+    assert len(receiver.received) == 1
