@@ -8,8 +8,8 @@ from datetime import datetime
 
 from control_domain.sealing import CannotOpen, SealingKeys
 from notifications.channels.interface import Channel, DeliveryFailed
+from notifications.delivery.attempt import Attempt, Leased, shorten_error
 from notifications.delivery.recipients import open_address
-from notifications.delivery.store_attempt import Attempt, Leased
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ async def send_message(
         "failed" if failure.is_permanent else "retry",
         now,
         took_ms,
-        str(failure),
+        shorten_error(str(failure)),
         retry_after=failure.retry_after,
         is_gone=failure.is_gone,
     )

@@ -8,9 +8,9 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.tables.notifications import Notification
+from notifications.delivery.attempt import Leased
 from notifications.delivery.leases import IS_PENDING, Due, take_lease
 from notifications.delivery.recipients import NoRecipient, find_address
-from notifications.delivery.store_attempt import Leased
 from notifications.message import Message, decode_message
 
 _UNREADABLE = "The stored message cannot be read by this version of Pharos."
@@ -40,6 +40,7 @@ async def start_attempt(
         account_id=row.account_id,
         channel_id=row.channel_id,
         person_id=row.person_id,
+        group_id=row.group_id,
         recipient=row.recipient,
         attempts=row.attempts,
         created_at=row.created_at,

@@ -18,10 +18,11 @@ from control_domain.database.engine import Sessions
 from control_domain.database.run_periodically import run_periodically
 from control_domain.sealing import SealingKeys
 from notifications.channels.interface import Channel
+from notifications.delivery.attempt import Attempt, Leased
 from notifications.delivery.leases import Due, find_due, release_all_leases, release_lease
 from notifications.delivery.send_message import send_message
 from notifications.delivery.start_attempt import start_attempt
-from notifications.delivery.store_attempt import Attempt, Leased, store_attempt
+from notifications.delivery.store_attempt import store_attempt
 from storage_backends.end_task import end_task
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from control_domain.database.engine import Sessions, open_engine, open_sessions
 from control_domain.tables.notifications import Notification
 from notifications.channels.outbound_http.client import open_outbound_http
 from notifications.channels.webhook import WebhookChannel
-from notifications.delivery.store_attempt import Leased
+from notifications.delivery.attempt import Leased
 from notifications.delivery.worker import Checkpoint, DeliveryWorker, running_deliveries
 from tests.support.forked_lives import run_lives
 from tests.support.serve_control import VARIABLE_KEYS

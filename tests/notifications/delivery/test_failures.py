@@ -199,8 +199,8 @@ async def test_a_receiver_that_is_gone(deliveries: Deliveries) -> None:
         (entry,) = await session.scalars(select(AuditEntry))
     assert (entry.account_id, entry.action, entry.subject, entry.source) == (
         deliveries.acme.account.id,
-        "notification_channel.turn_off",
-        "notification_channel chn_hook",
+        "notification-channel.turn-off",
+        "notification-channel chn_hook",
         "notifications",
     )
 

@@ -34,6 +34,36 @@ async def test_a_group_keeps_its_order_and_others_do_not_wait_for_it(deliveries:
     assert await deliveries.read_statuses() == dict.fromkeys(blocked + free, "sent")
 
 
+async def test_a_message_that_is_refused_while_others_are_accepted(deliveries: Deliveries) -> None:
+    """It does not block the later messages of its group for days."""
+    channel, other = await deliveries.add_channel("hook"), await deliveries.add_channel("other")
+    refused = {await deliveries.write(channel, group=1), await deliveries.write(channel, group=2)}
+    waiting = await deliveries.write(channel, group=1)
+
+    async def answer(message: Message) -> None:
+        if message.id in refused:
+            await _fail(message)
+
+    deliveries.receivers.answers["hook"] = answer
+    for _ in range(9):
+        # As long as the receiver accepts nothing, it may be down.
+        await deliveries.write(other)
+        await deliveries.deliver(after=4000)
+        assert (await deliveries.read(waiting)).status == "pending"
+    # Somebody tests the channel.
+    await deliveries.write(channel)
+    await deliveries.deliver()
+    first, second = sorted(refused)
+    row = await deliveries.read(first)
+    assert (row.status, row.last_error) == (
+        "failed",
+        "Connection refused. No retry follows: the receiver accepts other messages, which wait for this one.",
+    )
+    assert (await deliveries.read(waiting)).status == "sent"
+    # No message waits for this one.
+    assert (await deliveries.read(second)).status == "pending"
+
+
 async def test_slow_receivers_delay_themselves_only(deliveries: Deliveries) -> None:
     """Three accounts whose receivers do not answer use no more than their share."""
     stuck = asyncio.Event()

@@ -1,0 +1,49 @@
+"""An attempt to deliver a notification: what is sent, and its outcome."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from notifications.delivery.recipients import Address
+from notifications.message import Message
+
+_MAX_ERROR = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """A notification that this worker sends."""
+
+    id: int
+    until: datetime
+    """The end of the lease, which names it."""
+    account_id: int
+    channel_id: int | None
+    person_id: int | None
+    group_id: int
+    recipient: str
+    attempts: int
+    """Before this one."""
+    created_at: datetime
+    requested_at: datetime | None
+    address: Address
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The outcome of one attempt."""
+
+    outcome: Literal["sent", "retry", "failed"]
+    at: datetime
+    took_ms: int
+    error: str | None = None
+    """Why it did not succeed, for people; at most 500 characters."""
+    retry_after: float | None = None
+    is_gone: bool = False
+    """True if the channel is to be turned off."""
+
+
+def shorten_error(text: str) -> str:
+    """Return the text as far as the columns for errors store it."""
+    return text[:_MAX_ERROR]
