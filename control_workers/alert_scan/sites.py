@@ -1,7 +1,7 @@
 """Sites with far more visitors than usual, without any, or with a Web Vital that is poor.
 
-What is usual comes from the daily rollups, and which sites are looked at from the number of events of each day, which the
-store keeps: only sites that may have changed are read.
+What is usual comes from the daily rollups. The store keeps the number of events of each site and day: events are read
+only of sites that may have changed by it.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,7 +3,7 @@ them."""
 
 import contextlib
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pipeline_contracts.errors import StorageUnavailable
@@ -28,6 +28,17 @@ def read_topic(path: Path, topic: str) -> list[LogRecord]:
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{path} cannot be read: {error}") from error
     return [record for _, first, payload in rows for record in read_frame(first, payload)]
+
+
+def count_records(path: Path, topics: Sequence[str]) -> int:
+    """Return how many records these topics have together. Raises `StorageUnavailable`."""
+    names = ", ".join("?" * len(topics))
+    query = f"SELECT coalesce(sum(past_last - first), 0) FROM frames WHERE topic IN ({names})"
+    try:
+        with contextlib.closing(connect(path)) as connection:
+            return int(connection.execute(query, tuple(topics)).fetchone()[0])
+    except sqlite3.Error as error:
+        raise StorageUnavailable(f"{path} cannot be read: {error}") from error
 
 
 def requeue_records(

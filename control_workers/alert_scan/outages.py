@@ -1,0 +1,112 @@
+"""Times in which the alert scan was blind, and the one message about each.
+
+The message is written a while after the outage: by then the heartbeat scan has told of the same outage, or will not.
+An outage that begins before that is the same one.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.tables.notifications import AlertEvent, AlertIncident
+from control_workers.alert_scan.conditions import Event, Scope
+from pipeline_contracts.times import from_epoch_ms, to_epoch_ms
+
+NOTE = "platform outage"
+"""The key under which an outage is noted that is not written yet."""
+MAX_PAUSE = timedelta(minutes=3)
+"""Without a scan for longer, the platform was down."""
+MAX_UNREADABLE = timedelta(minutes=2)
+_SETTLED = timedelta(seconds=60)
+_TOLERANCE_MS = 180_000
+_KIND = "platform.blind"
+_SUBJECT = "blind"
+_MAX_EARLIER = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A time in which nothing was evaluated."""
+
+    begin: datetime
+    end: datetime
+    what: str
+    """`alert scan` if nobody scanned, or `column store` if that could not be read."""
+
+    def merge(self, earlier: "Outage | None") -> "Outage":
+        """Return one outage that includes an earlier one which has just ended."""
+        return self if earlier is None else replace(self, begin=min(self.begin, earlier.begin))
+
+    def is_covered(self, from_ms: int, to_ms: int) -> bool:
+        """True if an outage that was told is this one."""
+        return (
+            from_ms <= to_epoch_ms(self.begin) + _TOLERANCE_MS
+            and to_ms >= to_epoch_ms(self.end) - _TOLERANCE_MS
+        )
+
+    def is_settled(self, now: datetime) -> bool:
+        """True once its message can be written."""
+        return now - self.end >= _SETTLED
+
+    def to_note(self) -> Mapping[str, int | str]:
+        """Return it as JSON to store."""
+        return {"from_ms": to_epoch_ms(self.begin), "to_ms": to_epoch_ms(self.end), "what": self.what}
+
+    def to_event(self, operator: Scope, now: datetime) -> Event:
+        """Return the event that tells of it."""
+        return Event(operator, _KIND, _SUBJECT, "info", self.to_note(), now)
+
+
+def read_outage(note: Mapping[str, int | str]) -> Outage | None:
+    """Return the outage of a stored note; None if there is none."""
+    if not note:
+        return None
+    begin, end = from_epoch_ms(int(note["from_ms"])), from_epoch_ms(int(note["to_ms"]))
+    return Outage(begin, end, str(note["what"]))
+
+
+def find_outage(
+    through: datetime | None, blind_since: datetime | None, now: datetime, *, is_readable: bool
+) -> tuple[Outage | None, datetime | None]:
+    """Return the outage that has ended now, and since when the column store cannot be read.
+
+    `through`: when the last scan was complete; None: this is the first one.
+    """
+    if through is None:
+        return None, None if is_readable else now
+    was_down = now - through > MAX_PAUSE
+    if not is_readable:
+        # A pause before belongs to the outage.
+        return None, blind_since or (through if was_down else now)
+    begin = blind_since or through
+    if was_down:
+        return Outage(begin, now, "alert scan"), None
+    if blind_since is not None and now - blind_since > MAX_UNREADABLE:
+        return Outage(begin, now, "column store"), None
+    return None, None
+
+
+async def is_told(session: AsyncSession, operator: Scope, outage: Outage) -> bool:
+    """True if an event or an incident tells of this outage already."""
+    events = select(AlertEvent.facts).where(
+        AlertEvent.kind == _KIND, AlertEvent.account_id == operator.account_id
+    )
+    incidents = select(AlertIncident.facts).where(
+        AlertIncident.kind == _KIND,
+        AlertIncident.account_id == operator.account_id,
+        AlertIncident.started_at >= outage.begin,
+    )
+    newest = (
+        events.order_by(AlertEvent.id.desc()).limit(_MAX_EARLIER),
+        incidents.order_by(AlertIncident.id.desc()).limit(_MAX_EARLIER),
+    )
+    for query in newest:
+        for text in await session.scalars(query):
+            facts = json.loads(text)
+            if outage.is_covered(int(facts.get("from_ms", 0)), int(facts.get("to_ms", 0))):
+                return True
+    return False

@@ -1,0 +1,240 @@
+"""The scan: takes the lease, reads all sources, and writes the changed states with their events in one transaction."""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from analytics_queries.store_clock import store_time_ms
+from analytics_queries.telemetry.limited_sql import share_time
+from control_domain.database.engine import Sessions
+from control_domain.sites.operations import SiteWithProject, find_sites
+from control_workers.alert_scan.clocks import (
+    STORED,
+    LeaseLost,
+    ScanClock,
+    ScanLease,
+    read_through,
+    set_through,
+)
+from control_workers.alert_scan.conditions import Event, Reading, Scope, failed
+from control_workers.alert_scan.exception_spikes import PREFIX as SPIKE_PREFIX
+from control_workers.alert_scan.exception_spikes import read_spikes
+from control_workers.alert_scan.exceptions import ExceptionScan
+from control_workers.alert_scan.judge import Changes, Remembered, judge
+from control_workers.alert_scan.outages import NOTE, Outage, find_outage, is_told, read_outage
+from control_workers.alert_scan.platform import LAG, PlatformScan, find_operator, read_progress
+from control_workers.alert_scan.queues import Queues, observe_waits, read_lost_workers, read_queues
+from control_workers.alert_scan.read_thresholds import ThresholdOf, read_thresholds
+from control_workers.alert_scan.sites import SILENCE_PREFIX, VITAL_PREFIX, read_traffic, read_vitals
+from control_workers.alert_scan.sites import SPIKE_PREFIX as TRAFFIC_PREFIX
+from control_workers.alert_scan.states import read_note, read_states, write_changes, write_note
+from control_workers.alert_scan.thresholds import read_values
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.metric_names import MetricName
+from pipeline_contracts.times import from_epoch_ms
+from storage_backends.column_store.interface import ColumnStore, QueryRefused
+
+logger = logging.getLogger(__name__)
+
+# All queries of a scan together. The lease lasts longer.
+_QUERY_SECONDS = 40.0
+_LEASE_SECONDS = 90.0
+_HOUR = timedelta(hours=1)
+_EVERY = {"traffic": timedelta(minutes=5), "vitals": _HOUR}
+"""What is not read at each scan."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What the database knows at the begin of a scan."""
+
+    states: Mapping[str, Remembered]
+    thresholds: Sequence[ThresholdOf]
+    queues: Queues
+    lost_workers: Reading
+    through: datetime | None
+    """Up to when exceptions are evaluated."""
+    sites: Sequence[SiteWithProject]
+
+
+class AlertScan(Collector):
+    """The scan of one control plane, and its metrics."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        store: ColumnStore,
+        data_folder: Path | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """`data_folder`: that of the embedded platform; None: the engines are servers."""
+        self._sessions = sessions
+        self._store = store
+        self._clock = clock
+        self._lease = ScanLease(_LEASE_SECONDS)
+        self._exceptions = ExceptionScan(sessions, store)
+        self._platform = PlatformScan(store, data_folder)
+        self._done: dict[str, datetime] = {}
+        self._seconds = 0.0
+        self._complete_at = time.monotonic()
+        self._events: Counter[tuple[str, str]] = Counter()
+
+    async def scan_once(self) -> bool:
+        """Evaluate all conditions. Return False if another control plane does.
+
+        A source that cannot be read changes nothing. Raises the errors of an unreachable database: then nothing changed
+        at all.
+        """
+        began = time.monotonic()
+        now = self._clock()
+        async with self._sessions() as session, session.begin():
+            clock = await self._lease.claim(session, now)
+        operator = None if clock is None else await find_operator(self._sessions)
+        if clock is None or operator is None:
+            self._complete_at = began
+            return False
+        with share_time(_QUERY_SECONDS):
+            await self._scan(clock, operator, now)
+        self._complete_at = time.monotonic()
+        self._seconds = self._complete_at - began
+        return True
+
+    async def release(self) -> None:
+        """Let another control plane scan."""
+        async with self._sessions() as session, session.begin():
+            await self._lease.release(session)
+
+    async def _scan(self, clock: ScanClock, operator: Scope, now: datetime) -> None:
+        stored = await self._read_database(now)
+        store_now = await self._read_store_time()
+        is_readable = store_now is not None
+        outage, blind_since = find_outage(clock.through, clock.blind_since, now, is_readable=is_readable)
+        progress = await read_progress(self._sessions)
+        readings, lag = await self._platform.read(operator, progress, now, is_readable=is_readable)
+        # With a lag, what is stored says nothing about the present.
+        is_current = is_readable and (lag is None or lag <= LAG.threshold)
+        readings += [observe_waits(stored.queues, stored.thresholds), stored.lost_workers]
+        store = self._store if is_readable else None
+        readings.append(await read_values(store, stored.thresholds, stored.queues, now))
+        events, through = await self._read_exceptions(stored, store_now, now)
+        if is_current:
+            knows_silence = progress.has_intake(now, now - _HOUR) and outage is None
+            readings += await self._read_rates(stored, now, knows_silence=knows_silence)
+        else:
+            readings.append(failed(SPIKE_PREFIX))
+        changes = Changes(events=[*events])
+        for reading in readings:
+            judge(reading, stored.states, now, changes)
+        await self._write(changes, operator, outage, blind_since, through, now)
+
+    async def _read_database(self, now: datetime) -> _Stored:
+        async with self._sessions() as session:
+            states = await read_states(session)
+            thresholds = await read_thresholds(session)
+            queues = await read_queues(session, thresholds, states, now)
+            lost_workers = await read_lost_workers(session, states, queues.clock_ms)
+            through = await read_through(session, STORED)
+            is_due = any(self._is_due(name, now) for name in _EVERY)
+            sites = await find_sites(session) if is_due else []
+        return _Stored(states, thresholds, queues, lost_workers, through, sites)
+
+    async def _read_store_time(self) -> datetime | None:
+        try:
+            return from_epoch_ms(await store_time_ms(self._store))
+        except (StorageUnavailable, QueryRefused) as error:
+            logger.warning("the column store cannot be read: %s", error)
+            return None
+
+    async def _read_exceptions(
+        self, stored: _Stored, store_now: datetime | None, now: datetime
+    ) -> tuple[Sequence[Event], datetime | None]:
+        if store_now is not None:
+            try:
+                return await self._exceptions.read_events(stored.through, store_now, now)
+            except (StorageUnavailable, QueryRefused) as error:
+                # The next scan begins where this one did.
+                logger.warning("exceptions cannot be evaluated now: %s", error)
+        return [], None
+
+    async def _read_rates(self, stored: _Stored, now: datetime, *, knows_silence: bool) -> list[Reading]:
+        async def traffic() -> Sequence[Reading]:
+            return await read_traffic(
+                self._store, stored.sites, stored.states, now, knows_silence=knows_silence
+            )
+
+        async def spikes() -> Sequence[Reading]:
+            return [await read_spikes(self._sessions, self._store, stored.states, now)]
+
+        async def vitals() -> Sequence[Reading]:
+            return [await read_vitals(self._store, stored.sites, stored.states, now)]
+
+        readings = await _attempt(spikes, SPIKE_PREFIX)
+        for name, read, prefixes in (
+            ("traffic", traffic, (TRAFFIC_PREFIX, SILENCE_PREFIX)),
+            ("vitals", vitals, (VITAL_PREFIX,)),
+        ):
+            if self._is_due(name, now):
+                readings += await _attempt(read, *prefixes)
+                self._done[name] = now
+        return readings
+
+    def _is_due(self, name: str, now: datetime) -> bool:
+        done = self._done.get(name)
+        return done is None or now - done >= _EVERY[name]
+
+    async def _write(
+        self,
+        changes: Changes,
+        operator: Scope,
+        outage: Outage | None,
+        blind_since: datetime | None,
+        through: datetime | None,
+        now: datetime,
+    ) -> None:
+        try:
+            async with self._sessions() as session, session.begin():
+                await self._lease.advance(session, now, blind_since)
+                noted = read_outage(await read_note(session, NOTE))
+                pending = noted if outage is None else outage.merge(noted)
+                if pending is not None and pending.is_settled(now) and blind_since is None:
+                    if not await is_told(session, operator, pending):
+                        changes.events.append(pending.to_event(operator, now))
+                    pending = None
+                if pending != noted:
+                    await write_note(session, NOTE, {} if pending is None else pending.to_note(), now)
+                if through is not None:
+                    await set_through(session, STORED, through)
+                await write_changes(session, changes)
+        except LeaseLost:
+            logger.warning("another control plane took over the alert scan: this one took too long")
+            return
+        self._events.update((event.kind, event.state) for event in changes.events)
+
+    def collect(self) -> Iterable[Metric]:
+        seconds: MetricName = "pharos_alert_scan_seconds"
+        yield GaugeMetricFamily(seconds, "Seconds that the last alert scan took", value=self._seconds)
+        age: MetricName = "pharos_alert_scan_age_seconds"
+        since = time.monotonic() - self._complete_at
+        yield GaugeMetricFamily(age, "Seconds since the last complete alert scan", value=since)
+        name: MetricName = "pharos_alert_scan_events"
+        events = CounterMetricFamily(name, "Alert events that the scan has written", labels=["kind", "state"])
+        for labels, count in sorted(self._events.items()):
+            events.add_metric(labels, count)
+        yield events
+
+
+async def _attempt(read: Callable[[], Awaitable[Sequence[Reading]]], *prefixes: str) -> list[Reading]:
+    """Return what was read, or that the conditions with these prefixes could not be read."""
+    try:
+        return [*await read()]
+    except (StorageUnavailable, QueryRefused) as error:
+        logger.warning("%s cannot be evaluated now: %s", " and ".join(map(str.strip, prefixes)), error)
+        return [failed(prefix) for prefix in prefixes]
