@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator
 
 from notifications.message import Message
 from notifications.render.view import IncidentView, MessageView, view_message
+from notifications.render.words import to_line
 
 _COLUMNS = 80
+_MAX_NAME = 23
 _NUMBER_AND_UNIT = re.compile(r"([0-9]) (ms|s|min|h|d)\b")
 """A line does not end between them."""
 
@@ -60,8 +62,8 @@ def _write_incident(incident: IncidentView, *, is_single: bool) -> Iterator[str]
 
 
 def _write_table(rows: Iterable[tuple[str, str]], indent: str) -> Iterator[str]:
-    named = [(f"{name}:", value) for name, value in rows]
-    width = min(max((len(name) for name, _ in named), default=0), 24)
+    named = [(f"{to_line(name, _MAX_NAME)}:", value) for name, value in rows]
+    width = max((len(name) for name, _ in named), default=0)
     for name, value in named:
         head = f"{indent}{name:<{width}} "
         yield from _wrap(value, head, indent + " " * (width + 1))

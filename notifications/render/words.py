@@ -1,7 +1,7 @@
 """Numbers, times and durations of messages in words, and names of people's things in one harmless line."""
 
 import unicodedata
-from datetime import datetime
+from datetime import UTC, datetime
 
 from notifications.message import Figure
 
@@ -25,8 +25,8 @@ def to_line(text: str, limit: int) -> str:
 def write_time(text: str) -> str:
     """Return `26 Nov 2026, 03:00 UTC` for a time of a message; the text itself if it is none."""
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        moment = datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
         return to_line(text, 40)
     return f"{moment.day} {moment:%b %Y, %H:%M} UTC"
 
