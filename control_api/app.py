@@ -2,6 +2,7 @@
 
 import hmac
 from collections.abc import Callable
+from types import MappingProxyType
 
 from fastapi import FastAPI
 
@@ -32,6 +33,8 @@ from control_api.routes.start_page import router as start_page
 from control_api.routes.webhooks import router as webhooks
 from control_api.routes.workflows import router as workflows
 from control_domain.database.engine import Sessions
+from control_domain.notifications.channels import UnavailableTypes
+from control_domain.notifications.signed_links import IncidentLinks
 from control_domain.process_output import ProcessOutput
 from control_domain.repositories.local_folders import NO_FOLDERS, LocalFolders
 from control_domain.sealing import SealingKeys
@@ -72,6 +75,7 @@ def build_control_app(
     process_output: ProcessOutput | None = None,
     public_url: str | None = None,
     repository_folders: LocalFolders = NO_FOLDERS,
+    unavailable_channels: UnavailableTypes = MappingProxyType({}),
 ) -> FastAPI:
     """Return the application on resources that the caller has opened.
 
@@ -80,7 +84,8 @@ def build_control_app(
     host's application responds 404. Reports read `report_store`, by default `column_store`. Without
     `request_limiter`, requests are not limited. `process_output` is that of the deployer on this machine, if its folder
     is known. `public_url` begins the URLs of webhooks; without it, the address of the request does. Repositories in
-    `repository_folders` may be connected by path.
+    `repository_folders` may be connected by path. `unavailable_channels` are types of notification channels that the
+    installation cannot use, with the reasons.
     """
     app = FastAPI(
         title="Pharos",
@@ -110,6 +115,8 @@ def build_control_app(
     app.state.process_output = process_output
     app.state.public_url = public_url
     app.state.repository_folders = repository_folders
+    app.state.unavailable_channels = unavailable_channels
+    app.state.incident_links = IncidentLinks(receipt_key, public_url)
     if request_limiter is not None:
         # Added before the request IDs, so that refused requests get one too.
         app.add_middleware(

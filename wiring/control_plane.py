@@ -8,6 +8,7 @@ from control_api.app import build_control_app
 from control_api.limits.report_queue import report_limits
 from control_api.limits.request_limits import RequestLimiter, RequestLimits
 from control_domain.database.engine import Sessions
+from control_domain.notifications.channel_types import find_unavailable_types
 from control_domain.notifications.signed_links import IncidentLinks
 from control_domain.process_output import ProcessOutput
 from control_domain.repositories.local_folders import NO_FOLDERS, LocalFolders, parse_local_folders
@@ -61,6 +62,7 @@ def assemble_control_plane(
         process_output=process_output,
         public_url=settings.public_url,
         repository_folders=_read_folders(settings) or default_folders,
+        unavailable_channels=find_unavailable_types(settings),
     )
     return ControlPlane(app, workers)
 

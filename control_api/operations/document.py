@@ -33,6 +33,9 @@ _PATH_PARAMETERS: Mapping[str, tuple[str, str]] = {
     "group": ("string", "The ID of the group, 16 hexadecimal digits."),
     "trace": ("string", "The ID of the trace, 32 hexadecimal digits."),
     "name": ("string", "The metric's name."),
+    "channel": ("string", "The channel's string ID, or its number."),
+    "incident": ("string", "The incident's string ID, or its number."),
+    "notification": ("string", "The notification's string ID, or its number."),
     "key_id": ("integer", "The ID of the key, which is not its secret."),
 }
 """Type and description of the parameters in paths; others are integers with the name of their object."""

@@ -226,6 +226,12 @@ def find_unavailable_reason(type_name: str, settings: Settings) -> str | None:
     return None
 
 
+def find_unavailable_types(settings: Settings) -> dict[str, str]:
+    """Return the types through which this installation cannot send, with the reasons."""
+    reasons = {name: find_unavailable_reason(name, settings) for name in CHANNEL_TYPES}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
 def new_signing_secret() -> str:
     """Return a random secret for the signatures of a webhook."""
     return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()

@@ -1,0 +1,368 @@
+"""The rules that say who is notified of what: `/v1/notification-rules`."""
+
+from dataclasses import replace
+from typing import Annotated, Any, TypedDict, cast
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from control_api.operations.access import At, at, at_account
+from control_api.operations.bodies import json_body
+from control_api.operations.pages import PageOf, PageQuery, read_pages
+from control_api.operations.queries import query
+from control_api.operations.router import OperationRouter
+from control_domain.accounts.describe import PersonSummary, summarize_person
+from control_domain.accounts.roles import Right
+from control_domain.notifications import rules
+from control_domain.notifications.kinds import Kinds, read_kinds
+from control_domain.notifications.rule_recipients import (
+    MAX_RECIPIENTS,
+    Recipients,
+    check_recipients,
+    list_owners,
+    load_recipients,
+)
+from control_domain.notifications.rules import (
+    FoundRule,
+    RuleSettings,
+    find_rule,
+    lock_rule,
+    read_rule_settings,
+)
+from control_domain.notifications.visibility import require_right_at
+from control_domain.projects.describe import (
+    EnvironmentSummary,
+    ProjectSummary,
+    summarize_environment,
+    summarize_project,
+)
+from control_domain.projects.find import find_environment, find_project
+from control_domain.slugs import MAX_NAME_LENGTH
+from control_domain.tables.accounts import Account
+from control_domain.tables.projects import Environment, Project
+from pipeline_contracts.alert_kinds import ALERT_KINDS, Severity
+from pipeline_contracts.errors import (
+    Conflict,
+    DeployNotAllowed,
+    FieldError,
+    NameTaken,
+    NotAllowed,
+    NotFound,
+    invalid_field,
+    invalid_fields,
+)
+from pipeline_contracts.times import format_time
+
+operations = OperationRouter("Notifications")
+
+_List = Annotated[At[Account], at_account("notifications:read")]
+_Create = Annotated[At[Account], at_account("notifications:write")]
+_Read = Annotated[At[FoundRule], at(find_rule, "rule", "notifications:read", Right.READ)]
+_Change = Annotated[At[FoundRule], at(find_rule, "rule", "notifications:write", Right.MANAGE)]
+
+_Id = Annotated[str, Meta(min_length=1, max_length=60)]
+_Name = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_NAME_LENGTH,
+        description="1 to 100 printable characters; unique in the account.",
+        examples=["Production to on call"],
+    ),
+]
+
+
+class ChannelSummary(TypedDict):
+    """A channel, as other documents include it."""
+
+    id: str
+    name: str
+    type: str
+
+
+class RecipientDocument(TypedDict):
+    """A channel, or a person who gets e-mail; the other one is null."""
+
+    channel: ChannelSummary | None
+    person: PersonSummary | None
+
+
+class RuleDocument(TypedDict):
+    """Who is notified of what."""
+
+    id: int
+    name: str
+    project: Annotated[ProjectSummary | None, Meta(description="Null: all projects, and the platform.")]
+    environment: Annotated[EnvironmentSummary | None, Meta(description="Null: all environments.")]
+    kinds: Annotated[
+        list[str] | None, Meta(description="Kinds and families; null: the kinds that are on by default.")
+    ]
+    min_severity: Severity
+    recipients: list[RecipientDocument]
+    reminders: bool
+    enabled: bool
+    created_at: str
+
+
+class DefaultRuleDocument(TypedDict):
+    """The rule of an account that has none of its own."""
+
+    applies: Annotated[bool, Meta(description="True while the account has no rule of its own.")]
+    kinds: list[str]
+    production_kinds: Annotated[
+        list[str], Meta(description="Kinds that are sent of environments of the type production only.")
+    ]
+    recipients: Annotated[list[RecipientDocument], Meta(description="The owners, by e-mail.")]
+    sends_email: Annotated[
+        bool, Meta(description="False if the installation has no mail server: then the rule sends nothing.")
+    ]
+
+
+class RecipientInput(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A recipient: either a channel or a person of the account, by string ID or number."""
+
+    channel: _Id | int | None = None
+    person: _Id | int | None = None
+
+
+_Recipients = Annotated[
+    list[RecipientInput],
+    Meta(
+        max_length=MAX_RECIPIENTS,
+        description="Channels, and people who get e-mail. People must be able to read the project of the rule.",
+        examples=[[{"channel": "chn_01jz4f2k9d8c7b6a5v4t3s2r1q"}]],
+    ),
+]
+
+
+class CreateRule(Struct, kw_only=True):
+    """A new rule."""
+
+    name: _Name
+    project: Annotated[
+        _Id | None, Meta(description="The project's string ID or number; without it, all, and the platform.")
+    ] = None
+    environment: Annotated[
+        _Id | None,
+        Meta(description="An environment of the project, by string ID or number; without it, all."),
+    ] = None
+    kinds: Kinds | None = None
+    min_severity: Severity = "info"
+    recipients: _Recipients
+    reminders: bool = True
+    enabled: bool = True
+
+
+class UpdateRule(Struct, kw_only=True):
+    """The fields of a rule that change. Its project stays."""
+
+    name: _Name | None = None
+    environment: Annotated[_Id | None | UnsetType, Meta(description="Null: all environments.")] = UNSET
+    kinds: Annotated[
+        Kinds | None | UnsetType, Meta(description="Null: the kinds that are on by default.")
+    ] = UNSET
+    min_severity: Severity | None = None
+    recipients: _Recipients | None = None
+    reminders: bool | None = None
+    enabled: bool | None = None
+
+
+class RuleQuery(PageQuery, kw_only=True):
+    """The page and the filter of the list of rules."""
+
+    project: Annotated[str | None, Meta(description="Only those of the project with this ID or number.")] = (
+        None
+    )
+
+
+def _settings(document: RuleDocument) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name in UpdateRule.__struct_fields__}
+
+
+def _describe(found: FoundRule, recipients: Recipients) -> RuleDocument:
+    rule = found.rule
+    settings = read_rule_settings(found)
+    return {
+        "id": rule.id,
+        "name": rule.name,
+        "project": None if found.project is None else summarize_project(found.project),
+        "environment": None if found.environment is None else summarize_environment(found.environment),
+        "kinds": read_kinds(rule.kinds),
+        "min_severity": settings.min_severity,
+        "recipients": [
+            described
+            for name in settings.recipients
+            if (described := _describe_recipient(name, recipients)) is not None
+        ],
+        "reminders": rule.reminders,
+        "enabled": rule.enabled,
+        "created_at": format_time(rule.created_at),
+    }
+
+
+def _describe_recipient(name: str, recipients: Recipients) -> RecipientDocument | None:
+    kind, _, number = name.partition(" ")
+    if kind == "channel":
+        channel = recipients.channels.get(int(number))
+        if channel is None:
+            return None
+        summary: ChannelSummary = {"id": channel.public_id, "name": channel.name, "type": channel.type}
+        return {"channel": summary, "person": None}
+    person = recipients.people.get(int(number))
+    return None if person is None else {"channel": None, "person": summarize_person(person)}
+
+
+async def _describe_one(at: At[Any], found: FoundRule) -> RuleDocument:
+    return _describe(found, await load_recipients(at.session, at.account, [found.rule]))
+
+
+@operations.get("/v1/notification-rules", problems=[NotFound, DeployNotAllowed])
+async def list_notification_rules(
+    at: _List, params: Annotated[RuleQuery, query(RuleQuery)]
+) -> PageOf[RuleDocument]:
+    """List notification rules.
+
+    Those of the whole account, and those of all projects in which you have a role, the newest first. While the account
+    has none, its default rule applies.
+    """
+    pages = read_pages(at, params, "notification rules")
+    project = None
+    if params.project is not None:
+        project = await find_project(at.session, at.caller, params.project, Right.READ)
+    found, has_more = await rules.list_rules(at.session, at.caller, project, pages.page)
+    recipients = await load_recipients(at.session, at.account, [each.rule for each in found])
+    return pages.answer(
+        [_describe(each, recipients) for each in found], found[-1].rule.id if has_more else None
+    )
+
+
+@operations.get("/v1/notification-rules/default")
+async def read_default_notification_rule(at: _List) -> DefaultRuleDocument:
+    """Read the default notification rule.
+
+    It applies while the account has no rule of its own: what is on by default goes to the owners by e-mail.
+    """
+    owners = await list_owners(at.session, at.account)
+    kinds = ALERT_KINDS.values()
+    return {
+        "applies": not await rules.has_rules(at.session, at.account),
+        "kinds": [kind.name for kind in kinds if kind.default == "on"],
+        "production_kinds": [kind.name for kind in kinds if kind.default == "production"],
+        "recipients": [{"channel": None, "person": summarize_person(owner)} for owner in owners],
+        "sends_email": "email" not in at.request.app.state.unavailable_channels,
+    }
+
+
+@operations.post(
+    "/v1/notification-rules",
+    status=201,
+    problems=[NameTaken, Conflict, NotFound, NotAllowed, DeployNotAllowed],
+)
+async def create_notification_rule(
+    at: _Create, body: Annotated[CreateRule, json_body(CreateRule)]
+) -> RuleDocument:
+    """Create a notification rule.
+
+    Maintainers of a project make rules of the project; owners and admins also those of the whole account. From its
+    first rule on, the account's default rule does not apply. An account has up to 200 rules.
+    """
+    project = None
+    if body.project is None:
+        await require_right_at(at.session, at.caller, None, Right.MANAGE)
+    else:
+        project = await find_project(at.session, at.caller, body.project, Right.MANAGE)
+    environment = await _find_environment(at, project, body.environment)
+    settings = RuleSettings(
+        name=body.name,
+        environment=environment,
+        kinds=body.kinds,
+        min_severity=body.min_severity,
+        recipients=await _check_recipients(at, project, body.recipients),
+        reminders=body.reminders,
+        enabled=body.enabled,
+    )
+    found = await rules.add_rule(at.session, at.account, project, settings, at.actor, at.now)
+    return await _describe_one(at, found)
+
+
+@operations.get("/v1/notification-rules/{rule}", etag=_settings, problems=[NotAllowed])
+async def read_notification_rule(at: _Read) -> RuleDocument:
+    """Read a notification rule.
+
+    Everybody in the account may read those of the whole account.
+    """
+    return await _describe_one(at, at.found)
+
+
+@operations.patch("/v1/notification-rules/{rule}", etag=_settings, problems=[NameTaken, NotAllowed])
+async def update_notification_rule(
+    at: _Change, body: Annotated[UpdateRule, json_body(UpdateRule)]
+) -> RuleDocument:
+    """Change a notification rule.
+
+    Incidents that were sent by it before are sent to their end. Owners and admins change those of the whole account.
+    """
+    found = await lock_rule(at.session, at.found)
+    at.check_if_match(_settings(await _describe_one(at, found)))
+    present = read_rule_settings(found)
+    environment = present.environment
+    if not isinstance(body.environment, UnsetType):
+        environment = await _find_environment(at, found.project, body.environment)
+    recipients = present.recipients
+    if body.recipients is not None:
+        recipients = await _check_recipients(at, found.project, body.recipients)
+    settings = replace(
+        present,
+        name=present.name if body.name is None else body.name,
+        environment=environment,
+        kinds=present.kinds if isinstance(body.kinds, UnsetType) else body.kinds,
+        min_severity=body.min_severity or present.min_severity,
+        recipients=recipients,
+        reminders=present.reminders if body.reminders is None else body.reminders,
+        enabled=present.enabled if body.enabled is None else body.enabled,
+    )
+    return await _describe_one(at, await rules.update_rule(at.session, found, settings, at.actor, at.now))
+
+
+@operations.delete("/v1/notification-rules/{rule}", checks_if_match=True, problems=[NotAllowed])
+async def delete_notification_rule(at: _Change) -> RuleDocument:
+    """Remove a notification rule.
+
+    Incidents that it has sent are sent to their end. Without any rule, the default one applies again.
+    """
+    found = await lock_rule(at.session, at.found)
+    document = await _describe_one(at, found)
+    at.check_if_match(_settings(document))
+    await rules.delete_rule(at.session, found, at.actor, at.now)
+    return document
+
+
+async def _find_environment(
+    at: At[Any], project: Project | None, number_or_id: str | None
+) -> Environment | None:
+    """Return the environment. Raises `InvalidInput` unless it is of the project."""
+    if number_or_id is None:
+        return None
+    if project is None:
+        raise invalid_field("environment", "needs the project that it is of")
+    try:
+        found = await find_environment(at.session, at.caller, number_or_id, Right.READ)
+    except (NotFound, DeployNotAllowed):
+        found = None
+    if found is None or found.project.id != project.id:
+        raise invalid_field("environment", "is no environment of the project")
+    return found.environment
+
+
+async def _check_recipients(at: At[Any], project: Project | None, given: list[RecipientInput]) -> list[str]:
+    errors = [
+        FieldError(f"recipients[{position}]", "must have either `channel` or `person`")
+        for position, each in enumerate(given)
+        if (each.channel is None) == (each.person is None)
+    ]
+    if errors:
+        raise invalid_fields(errors)
+    named = [
+        ("channel", str(each.channel)) if each.channel is not None else ("person", str(each.person))
+        for each in given
+    ]
+    return await check_recipients(at.session, at.account, project, cast(Any, named))
