@@ -74,6 +74,7 @@ def _observe(found: FrequentGroup, name: str, scope: Scope, now: datetime) -> Ob
         float(found.recent),
         {
             "group": name,
+            "environment": found.environment,
             "exception": found.kind,
             "message": found.message,
             "service": found.service,

@@ -129,7 +129,7 @@ def _make_new_events(new: Sequence[SeenGroup], scopes: Mapping[str, Scope], now:
             events.append(Event(scope, "exception.new", format_group(each.group), "firing", facts, now))
     for environment, count in counts.items():
         if count > _MAX_NEW:
-            facts = {"more": count - _MAX_NEW}
+            facts = {"more": count - _MAX_NEW, "environment": environment}
             events.append(Event(scopes[environment], "exception.new", "more", "info", facts, now))
     return events
 
@@ -138,6 +138,7 @@ def describe_sample(seen: SeenGroup) -> dict[str, Any]:
     """Return the facts of one exception of a group."""
     return {
         "group": format_group(seen.group),
+        "environment": seen.environment,
         "exception": seen.kind,
         "message": seen.message,
         "frame": seen.frame,

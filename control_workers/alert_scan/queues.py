@@ -122,7 +122,7 @@ def observe_waits(queues: Queues, thresholds: Sequence[ThresholdOf]) -> Reading:
                 key,
                 DEFAULT_WAIT,
                 queue.value_of("queue.wait", queues.clock_ms),
-                {"target": queue.name, "unit": "s"},
+                {"target": queue.name, "queue_id": queue.queue_id, "unit": "s"},
             )
             for place, queue in queues.by_name.items()
             if place not in own
@@ -161,7 +161,13 @@ async def read_lost_workers(
         is_lost = status != "stopped" and LOST_MS <= age_ms < _FORGOTTEN_MS
         if key not in wanted and not is_lost:
             continue
-        facts = {"queue": name, "worker": worker_id, "status": status, "last_report_ms": received_ms}
+        facts = {
+            "queue": name,
+            "queue_id": queue_id,
+            "worker": worker_id,
+            "status": status,
+            "last_report_ms": received_ms,
+        }
         if not is_lost:
             facts["reason"] = (
                 "stopped" if status == "stopped" else "reports" if age_ms < LOST_MS else "forgotten"

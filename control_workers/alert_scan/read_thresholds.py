@@ -49,6 +49,7 @@ class ThresholdOf:
             "target": row.target,
             "severity": row.severity,
             "unit": _UNITS.get(row.kind, ""),
+            "environment": self.environment,
         }
         if row.kind.startswith("queue."):
             return facts

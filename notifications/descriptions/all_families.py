@@ -3,10 +3,16 @@
 from collections.abc import Mapping
 
 from notifications.descriptions.deployments import describe as describe_deployment
+from notifications.descriptions.exceptions import describe as describe_exception
 from notifications.descriptions.heartbeats import describe as describe_heartbeat
 from notifications.descriptions.interface import Describe, Description, Subject
+from notifications.descriptions.metrics import describe as describe_metric
+from notifications.descriptions.platform import describe as describe_platform
 from notifications.descriptions.previews import describe as describe_preview
 from notifications.descriptions.processes import describe as describe_process
+from notifications.descriptions.queues import describe as describe_queue
+from notifications.descriptions.services import describe as describe_service
+from notifications.descriptions.sites import describe as describe_site
 from pipeline_contracts.alert_kinds import ALERT_KINDS
 
 DESCRIBE: Mapping[str, Describe] = {
@@ -14,6 +20,12 @@ DESCRIBE: Mapping[str, Describe] = {
     "deployment": describe_deployment,
     "process": describe_process,
     "preview": describe_preview,
+    "site": describe_site,
+    "service": describe_service,
+    "queue": describe_queue,
+    "platform": describe_platform,
+    "metric": describe_metric,
+    "exception": describe_exception,
 }
 
 
