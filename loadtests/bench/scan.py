@@ -1,5 +1,7 @@
-"""`python -m loadtests.bench.scan`: CPU time of a scan in which 100,000 heartbeats become late, and then down, with an alert
-event each, and of the move of all deadlines past a gap."""
+"""`python -m loadtests.bench.scan`: CPU time of a scan in which 100,000 heartbeats become late, and then down.
+
+Each change also writes an alert event. Then all deadlines move past a gap.
+"""
 
 import argparse
 import asyncio
