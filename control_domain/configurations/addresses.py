@@ -9,11 +9,15 @@ from typing import Literal
 
 Address = tuple[str, ...]
 """The parts of an address."""
-Kind = Literal["project", "environment", "heartbeat", "queue", "site"]
+Kind = Literal["project", "environment", "heartbeat", "queue", "threshold", "site", "rule"]
 
 PROJECT: Address = ("project",)
 VARIABLES = "variables"
 GOALS = "goals"
+THRESHOLDS = "thresholds"
+NOTIFICATIONS = "notifications"
+RULES: Address = (NOTIFICATIONS, "rules")
+"""The address of a rule is this and its name."""
 
 _PLAIN = re.compile("[A-Za-z0-9_][A-Za-z0-9_-]*")
 _PART = re.compile(r'\.?([A-Za-z0-9_][A-Za-z0-9_-]*)|\[("(?:[^"\\]|\\.)*")\]')
@@ -22,7 +26,9 @@ _KINDS: dict[tuple[str, ...], Kind] = {
     ("environments", "*"): "environment",
     ("environments", "*", "heartbeats", "*"): "heartbeat",
     ("environments", "*", "queues", "*"): "queue",
+    ("environments", "*", THRESHOLDS, "*"): "threshold",
     ("sites", "*"): "site",
+    (*RULES, "*"): "rule",
 }
 _MEMBERS = {"environment": VARIABLES, "site": GOALS}
 
@@ -69,9 +75,26 @@ def _bad() -> BadAddress:
 
 def find_kind(address: Address) -> Kind | None:
     """Return the kind of resource at the address; None if it is not a resource's address."""
-    # Every second part is a name.
-    shape = tuple("*" if index % 2 else part for index, part in enumerate(address))
+    first = _first_name(address)
+    shape = tuple(
+        "*" if index >= first and (index - first) % 2 == 0 else part for index, part in enumerate(address)
+    )
     return _KINDS.get(shape)
+
+
+def find_names(address: Address) -> Address:
+    """Return the parts of an address that people chose: `("production", "nightly")`."""
+    return address[_first_name(address) :: 2]
+
+
+def find_parent(address: Address) -> Address | None:
+    """Return the environment of a monitor or threshold; None for a resource of the project itself."""
+    return address[:-2] if find_kind(address[:-2]) else None
+
+
+def _first_name(address: Address) -> int:
+    """Return the position of the first name; every second part from there on is one."""
+    return len(RULES) if address[:1] == (NOTIFICATIONS,) else 1
 
 
 def split_member(address: Address) -> tuple[Address, str] | None:

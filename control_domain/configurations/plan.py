@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from control_domain.configurations.addresses import (
+    NOTIFICATIONS,
     PROJECT,
     Address,
     Kind,
     find_kind,
+    find_parent,
     split_member,
     write_address,
 )
+from control_domain.configurations.notification_faults import find_rule_faults, find_threshold_faults
 from control_domain.configurations.resources import (
     FIELDS,
     MASK,
@@ -110,8 +113,8 @@ def make_plan(document: ConfigurationDocument, state: ProjectState) -> Plan:
     """Plan the actions by which the project becomes what the document describes.
 
     Creations and changes come first: the project, its environments in the order in which releases are promoted, the
-    sites; each before its members. Deletions follow in reverse order. Raises `DocumentFault` for what this project
-    cannot have.
+    sites, the rules; each before its members. Deletions follow in reverse order. Raises `DocumentFault` for what this
+    project cannot have.
     """
     faults = [*find_project_faults(document, state)]
     if faults:
@@ -208,6 +211,8 @@ def find_project_faults(
                 yield Fault(
                     f"{path}.{field}", desired.line, "has no value yet that could be kept: give it one"
                 )
+    yield from find_threshold_faults(document, state)
+    yield from find_rule_faults(document, state)
     for address, line in document.deleted.items():
         if address[0] == "environments" and address[1] in state.previews:
             yield Fault(write_address(address), line, "is a preview, which goes with its branch: take it out")
@@ -295,6 +300,9 @@ class _ResourceOrder:
             return (0,)
         if address[0] == "sites":
             return (2, address)
+        if address[0] == NOTIFICATIONS:
+            # After the environments that rules name; they are deleted before them.
+            return (3, address)
         return (1, self._environment_orders[address[1]], address[1], address[2:])
 
 
@@ -310,7 +318,7 @@ def _find_unmanaged(
             continue
         if address in mentioned:
             yield from _find_unmanaged_fields(current, mentioned[address], deletions)
-        elif address != PROJECT and (len(address) == 2 or address[:2] in mentioned):
+        elif address != PROJECT and ((parent := find_parent(address)) is None or parent in mentioned):
             yield write_address(address)
 
 

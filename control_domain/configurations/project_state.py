@@ -1,4 +1,4 @@
-"""Read the current state of a project: eight queries, regardless of its size.
+"""Read the current state of a project: twelve queries, regardless of its size.
 
 The `build_…_fields` functions return the fields of database rows in the form of configuration documents.
 """
@@ -12,6 +12,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from control_domain.configurations.addresses import GOALS, PROJECT, VARIABLES, Address, write_address
+from control_domain.configurations.notification_state import (
+    read_recipients,
+    read_rules,
+    read_thresholds,
+)
 from control_domain.configurations.resources import CurrentResource, ProjectState, Secret, Value
 from control_domain.environments.windows import load_window
 from control_domain.previews.operations import PREVIEW
@@ -107,6 +112,9 @@ async def read_project_state(session: AsyncSession, keys: SealingKeys, project: 
         fields |= build_variable_fields(values, lambda value: keys.digest(value, project.public_id))
         resources.append(CurrentResource(_address(environment.slug), fields))
     resources += [*await _read_monitors(session, project), *await _read_sites(session, project)]
+    recipients = await read_recipients(session, project)
+    rules, other_rules = await read_rules(session, project, recipients)
+    resources += [*await read_thresholds(session, project), *rules]
     return ProjectState(
         lineage=project.public_id,
         serial=serial,
@@ -121,6 +129,9 @@ async def read_project_state(session: AsyncSession, keys: SealingKeys, project: 
         previews=frozenset(
             environment.slug for environment, _ in environments if environment.type == PREVIEW
         ),
+        channels=frozenset(recipients.channels.values()),
+        people=frozenset(recipients.people.values()),
+        other_rules=other_rules,
     )
 
 

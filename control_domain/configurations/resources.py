@@ -30,7 +30,7 @@ class Secret:
     value: str | None = field(default=None, repr=False, compare=False)
 
 
-Value = None | bool | int | str | Sequence[str] | Mapping[str, Any] | Secret | Keep
+Value = None | bool | int | float | str | Sequence[str] | Mapping[str, Any] | Secret | Keep
 """A field's value in the canonical form of documents: a duration is a text such as `30m`."""
 
 FIELDS: Mapping[Kind, Mapping[str, Value]] = {
@@ -58,7 +58,29 @@ FIELDS: Mapping[Kind, Mapping[str, Value]] = {
         "paused": False,
     },
     "queue": {},
+    "threshold": {
+        "kind": None,
+        "target": None,
+        "service": None,
+        "aggregation": "avg",
+        "direction": "above",
+        "threshold": None,
+        "recovery": None,
+        "window": "5m",
+        "pending": "1m",
+        "severity": None,
+        "enabled": True,
+    },
     "site": {"domains": None, "timezone": "UTC"},
+    "rule": {
+        "environment": None,
+        "kinds": None,
+        "min_severity": "info",
+        "channels": [],
+        "people": [],
+        "reminders": True,
+        "enabled": True,
+    },
 }
 """The fields of each kind in the order in which they are listed, with the default for a new resource. The variables of
 an environment (`variables.NAME`) and the goals of a site (`goals.Signup`) are further fields."""
@@ -68,7 +90,9 @@ WITHOUT_DEFAULT: Mapping[Kind, frozenset[str]] = {
     "environment": frozenset({"name", "type", "order"}),
     "heartbeat": frozenset({"cron", "period"}),
     "queue": frozenset(),
+    "threshold": frozenset({"kind", "target", "threshold", "recovery", "severity"}),
     "site": frozenset({"domains"}),
+    "rule": frozenset(),
 }
 """Fields without a default. A plan does not list them as unmanaged if the document leaves them out."""
 
@@ -77,7 +101,9 @@ REQUIRED: Mapping[Kind, Sequence[Sequence[str]]] = {
     "environment": (("type",),),
     "heartbeat": (("cron", "period"),),
     "queue": (),
+    "threshold": (("kind",), ("target",), ("threshold",)),
     "site": (("domains",),),
+    "rule": (("channels", "people"),),
 }
 """Fields that the document has to give for a new resource: one of each group."""
 
@@ -126,9 +152,15 @@ class ProjectState:
     """Environments whose variables in `resources` wait for a second person's approval."""
     previews: frozenset[str] = frozenset()
     """Slugs of preview environments, which documents cannot contain."""
+    channels: frozenset[str] = frozenset()
+    """Names of the account's channels, to which rules send."""
+    people: frozenset[str] = frozenset()
+    """E-mail addresses of the people who may read the project, whom rules notify."""
+    other_rules: frozenset[str] = frozenset()
+    """Names of the account's other rules: a name stands for one rule of the account."""
 
     def fingerprint(self) -> str:
-        """Return `sha256:…` of everything but the previews."""
+        """Return `sha256:…` of the resources and what waits for approval."""
         content = {
             "lineage": self.lineage,
             "serial": self.serial,
@@ -140,6 +172,11 @@ class ProjectState:
         }
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
+
+
+def shorten_number(number: float) -> int | float:
+    """Return a whole number as an integer, as documents have it."""
+    return int(number) if float(number).is_integer() else number
 
 
 def _to_plain(value: Value) -> Any:

@@ -130,6 +130,8 @@ def _is_for_managers(action: Mapping[str, Any]) -> bool:
     kind = find_kind(read_address(action["resource"]))
     if action["action"] == "delete" or kind == "project":
         return True
+    if kind in ("rule", "threshold"):
+        return True
     if kind != "environment":
         # Deployers may change monitors and sites.
         return False

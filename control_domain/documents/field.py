@@ -154,6 +154,18 @@ class Field:
             return None
         return value
 
+    def number(self, least: float, most: float) -> int | float | None:
+        """Return a number from `least` to `most`, which may have a fraction."""
+        value = self.node.value
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            self._refuse_kind("a number")
+            return None
+        # Also false for `.nan`.
+        if not least <= value <= most:
+            self.refuse(f"must be {least:,} to {most:,}")
+            return None
+        return value
+
     def _refuse_kind(self, expected: str) -> None:
         value = self.node.value
         if isinstance(value, Unreadable):

@@ -16,7 +16,7 @@ _VERSIONS = {WORKFLOW: "1", CONFIGURATION: "2"}
 _RESTS = {WORKFLOW: "processes: {web: {command: serve}}", CONFIGURATION: "project: {name: Shop}"}
 _TOPS = {
     WORKFLOW: "unknown; known are version, build, release, processes, triggers, retain",
-    CONFIGURATION: "unknown; known are version, project, environments, sites, delete",
+    CONFIGURATION: "unknown; known are version, project, environments, sites, notifications, delete",
 }
 
 

@@ -5,6 +5,7 @@ No text of 50,000 characters reaches them by itself; aliases and bindings could.
 
 from collections.abc import Iterator, Mapping
 
+from control_domain.configurations.addresses import THRESHOLDS
 from control_domain.configurations.documents.read_site import LONGEST_ORIGIN
 from control_domain.documents.field import Field
 from control_domain.documents.strict_yaml import Node
@@ -15,6 +16,8 @@ MOST_SITES = 100
 MOST_HEARTBEATS = 500
 """Of all environments together; the limits below also count the whole document."""
 MOST_QUEUES = 1000
+MOST_THRESHOLDS = 500
+MOST_RULES = 100
 MAX_DOMAINS = 1000
 MOST_GOALS = 1000
 
@@ -27,6 +30,7 @@ def read_environments_within_limits(field: Field) -> Mapping[str, Field]:
     """Return the environments by slug; none if a limit is exceeded."""
     environments = field.members(allow_null=True) or {}
     heartbeats, queues = _parts(environments, "heartbeats"), _parts(environments, "queues")
+    thresholds = _parts(environments, THRESHOLDS)
     # Longer expressions are refused without being parsed.
     lengths = (len(_text(_member(heartbeat, "cron"))) for heartbeat in heartbeats)
     cron = sum(length for length in lengths if length <= MAX_CRON_LENGTH)
@@ -36,6 +40,7 @@ def read_environments_within_limits(field: Field) -> Mapping[str, Field]:
         ("environments", len(environments), MOST_ENVIRONMENTS),
         ("heartbeats", len(heartbeats), MOST_HEARTBEATS),
         ("queues", len(queues), MOST_QUEUES),
+        ("thresholds", len(thresholds), MOST_THRESHOLDS),
         ("characters of cron expressions", cron, _MOST_OF_CRON),
     )
 
@@ -55,6 +60,12 @@ def read_sites_within_limits(field: Field) -> Mapping[str, Field]:
         ("goals", len(goals), MOST_GOALS),
         ("characters of domains that are not in ASCII", sum(map(len, foreign)), _MOST_OF_FOREIGN),
     )
+
+
+def read_rules_within_limits(field: Field) -> Mapping[str, Field]:
+    """Return the notification rules by name; none if there are too many."""
+    rules = field.members(allow_null=True) or {}
+    return _check_limits(field, rules, ("rules", len(rules), MOST_RULES))
 
 
 def _check_limits(

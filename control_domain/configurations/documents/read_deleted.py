@@ -9,6 +9,7 @@ from control_domain.configurations.addresses import (
     Address,
     BadAddress,
     find_kind,
+    find_names,
     read_address,
     split_member,
 )
@@ -101,4 +102,4 @@ def _has_valid_names(address: Address) -> bool:
         return False
     if address[2:3] == (VARIABLES,):
         return NAME.fullmatch(address[3]) is not None
-    return all(is_trimmed_name(name) for name in address[1::2])
+    return all(is_trimmed_name(name) for name in find_names(address))

@@ -4,14 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from control_domain.configurations.addresses import PROJECT
+from control_domain.configurations.addresses import NOTIFICATIONS, PROJECT, RULES
 from control_domain.configurations.documents.bindings import BadBindings, Bindings
 from control_domain.configurations.documents.document_limits import (
     read_environments_within_limits,
+    read_rules_within_limits,
     read_sites_within_limits,
 )
 from control_domain.configurations.documents.read_deleted import read_deleted
 from control_domain.configurations.documents.read_environment import Digest, read_environment
+from control_domain.configurations.documents.read_rule import read_rule
 from control_domain.configurations.documents.read_settings import find_bound_fields, read_name, read_settings
 from control_domain.configurations.documents.read_site import read_site
 from control_domain.configurations.resources import VERSION, ConfigurationDocument, DesiredResource
@@ -46,7 +48,7 @@ class ConfigurationFaults:
             raise BadBindings(self.bindings)
 
 
-_KEYS = ("version", "project", "environments", "sites", "delete")
+_KEYS = ("version", "project", "environments", "sites", NOTIFICATIONS, "delete")
 _PROJECT = {"name": read_name}
 
 
@@ -105,6 +107,12 @@ def _read_resources(known: Mapping[str, Field], digest: Digest) -> Iterator[Desi
     if "sites" in known:
         for name, field in read_sites_within_limits(known["sites"]).items():
             yield read_site(name, field)
+    if NOTIFICATIONS in known:
+        key = RULES[-1]
+        sections = known[NOTIFICATIONS].known_members((key,), allow_null=True) or {}
+        if key in sections:
+            for name, field in read_rules_within_limits(sections[key]).items():
+                yield read_rule(name, field)
 
 
 def _read_project(field: Field) -> DesiredResource:

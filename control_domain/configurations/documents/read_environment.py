@@ -1,9 +1,10 @@
-"""Read an environment of a configuration document: settings, deploy window, variables and monitors."""
+"""Read an environment of a configuration document: settings, deploy window, variables, monitors and
+thresholds."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from control_domain.configurations.addresses import VARIABLES, write_address
+from control_domain.configurations.addresses import THRESHOLDS, VARIABLES, write_address
 from control_domain.configurations.documents.read_monitors import read_heartbeat, read_queue
 from control_domain.configurations.documents.read_settings import (
     Read,
@@ -13,6 +14,7 @@ from control_domain.configurations.documents.read_settings import (
     read_settings,
     read_timezone,
 )
+from control_domain.configurations.documents.read_threshold import read_threshold
 from control_domain.configurations.resources import DesiredResource, Keep, Secret, Value
 from control_domain.documents.field import Field
 from control_domain.environments import windows
@@ -105,7 +107,7 @@ def _read_keep(field: Field) -> Value:
 
 
 def read_environment(slug: str, field: Field, digest: Digest) -> Iterator[DesiredResource]:
-    """Yield the environment, then its heartbeats and queues."""
+    """Yield the environment, then its heartbeats, queues and thresholds."""
     if not is_slug(slug):
         field.refuse("a slug has 1 to 60 of a-z, 0-9 and single hyphens, with a letter")
     address = ("environments", slug)
@@ -121,6 +123,8 @@ def read_environment(slug: str, field: Field, digest: Digest) -> Iterator[Desire
         yield read_heartbeat((*address, _HEARTBEATS, name), member)
     for name, member in _read_members(members, _QUEUES).items():
         yield read_queue((*address, _QUEUES, name), member)
+    for name, member in _read_members(members, THRESHOLDS).items():
+        yield read_threshold((*address, THRESHOLDS, name), member)
 
 
 def _read_members(members: Mapping[str, Field], key: str) -> Mapping[str, Field]:
@@ -154,4 +158,4 @@ _SETTINGS: Mapping[str, Read] = {
     "window": read_window,
     "wake_on_request": Field.boolean,
 }
-_KEYS = (*_SETTINGS, "approval", VARIABLES, _HEARTBEATS, _QUEUES)
+_KEYS = (*_SETTINGS, "approval", VARIABLES, _HEARTBEATS, _QUEUES, THRESHOLDS)

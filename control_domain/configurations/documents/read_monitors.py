@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from control_domain.configurations.addresses import Address
+from control_domain.configurations.documents.read_duration import read_duration
 from control_domain.configurations.documents.read_settings import (
     BAD_NAME,
-    Read,
     apply_rule,
     find_bound_fields,
     is_trimmed_name,
@@ -16,12 +16,9 @@ from control_domain.configurations.documents.read_settings import (
 from control_domain.configurations.resources import DesiredResource
 from control_domain.documents.field import Field
 from control_domain.monitors.settings import MAX_CRON_LENGTH, MAX_FAILURES, MAX_SECONDS
-from pipeline_contracts.durations import BadDuration, format_duration, parse_duration
 from pipeline_contracts.schedules import Schedule, check_schedule
 
-_LONGEST_DURATION = 20
 _NO_CRON = "is no cron expression of five fields that ever comes"
-_NO_DURATION = "must be a duration, like 90s, 30m, 2h or 1d"
 
 
 def read_heartbeat(address: Address, field: Field) -> DesiredResource:
@@ -57,32 +54,6 @@ def _read_failures(field: Field) -> int | None:
     return None if failures is None else apply_rule(field, _check_failures, failures)
 
 
-def _read_duration(check: Callable[[int], int]) -> Read:
-    def read(field: Field) -> str | None:
-        seconds = _read_seconds(field)
-        allowed = None if seconds is None else apply_rule(field, check, seconds)
-        return None if allowed is None else format_duration(allowed)
-
-    return read
-
-
-def _read_seconds(field: Field) -> int | None:
-    """Read a duration; numbers without a unit are refused."""
-    if isinstance(field.node.value, int | float):
-        field.refuse(_NO_DURATION)
-        return None
-    text = field.text(_LONGEST_DURATION)
-    if text is None:
-        return None
-    try:
-        if not text.isdigit():
-            return parse_duration(text)
-    except BadDuration:
-        pass
-    field.refuse(_NO_DURATION)
-    return None
-
-
 def _check_cron(cron: str) -> str:
     check_schedule(Schedule(cron=cron))
     return cron
@@ -113,10 +84,10 @@ def _check_failures(failures: int) -> int:
 
 _HEARTBEAT: Mapping[str, Callable[[Field], Any]] = {
     "cron": _read_cron,
-    "period": _read_duration(_check_period),
+    "period": read_duration(_check_period),
     "timezone": read_timezone,
-    "grace": _read_duration(_check_grace),
-    "max_runtime": _read_duration(_check_max_runtime),
+    "grace": read_duration(_check_grace),
+    "max_runtime": read_duration(_check_max_runtime),
     "failures_before_down": _read_failures,
     "paused": Field.boolean,
 }

@@ -28,6 +28,14 @@ def find_bound_fields(members: Mapping[str, Field], readers: Iterable[str]) -> f
     return frozenset(key for key in readers if key in members and has_binding(members[key].node))
 
 
+def without_bindings(members: Mapping[str, Field]) -> Mapping[str, Field]:
+    """Return the settings without a binding's value, and refuse the others: these settings are shown everywhere."""
+    for member in members.values():
+        if has_binding(member.node):
+            member.refuse("is shown everywhere: a binding cannot give any of it")
+    return {key: member for key, member in members.items() if not has_binding(member.node)}
+
+
 def apply_rule(
     field: Field, rule: Callable[[V], T], value: V, message_if_bound: str = "is not what can be taken here"
 ) -> T | None:

@@ -11,6 +11,7 @@ import yaml
 
 from control_domain.configurations.addresses import (
     GOALS,
+    NOTIFICATIONS,
     VARIABLES,
     Address,
     find_kind,
@@ -29,7 +30,7 @@ _HEAD = """\
 # Values of variables are secret: {keep: true} stands for the present value. Replace it by a new value, or by a
 # binding such as "${database_url}", whose value you send with the document. Write $${ for a literal ${.
 """
-_SECTIONS = ("project", "environments", "sites")
+_SECTIONS = ("project", "environments", "sites", NOTIFICATIONS)
 _WIDEST = 110
 _INDENT = "  "
 # Texts that obviously need no quotes; more would be allowed.
@@ -59,7 +60,8 @@ def write_document(state: ProjectState) -> str:
 
 def _rank(address: Address, state: ProjectState) -> tuple[Any, ...]:
     """Return the sort key: environments in the order of promotion, each before its monitors."""
-    order = state.resources[address[:2]].fields.get("order", 0)
+    environment = state.resources.get(address[:2])
+    order = 0 if environment is None else environment.fields.get("order", 0)
     return _SECTIONS.index(address[0]), order, address
 
 
@@ -118,6 +120,10 @@ def _write_flow(value: Any) -> str:
             return "true" if value else "false"
         case int():
             return str(value)
+        case float():
+            # YAML 1.1 reads an exponent as part of a number only after a dot.
+            text = repr(value)
+            return text if "." in text else text.replace("e", ".0e")
         case str():
             # Escaped: it would begin a binding otherwise. Keys have no bindings.
             return _write_text(value.replace("${", "$${"))

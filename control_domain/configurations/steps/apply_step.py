@@ -12,6 +12,7 @@ from control_domain.configurations.plan import Action, Verb
 from control_domain.configurations.project_state import build_project_fields
 from control_domain.configurations.steps.environments import apply_environment_step
 from control_domain.configurations.steps.monitors import apply_heartbeat_step, apply_queue_step
+from control_domain.configurations.steps.rules import apply_rule_step
 from control_domain.configurations.steps.sites import apply_site_step
 from control_domain.configurations.steps.step_context import (
     Publications,
@@ -20,6 +21,7 @@ from control_domain.configurations.steps.step_context import (
     describe_changes,
     find_remaining_changes,
 )
+from control_domain.configurations.steps.thresholds import apply_threshold_step
 from control_domain.projects.operations import lock_project_row
 from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.tables.projects import Project
@@ -47,7 +49,9 @@ _APPLY_BY_KIND: Mapping[Kind, Callable[[StepContext], Awaitable[Publications]]] 
     "environment": apply_environment_step,
     "heartbeat": apply_heartbeat_step,
     "queue": apply_queue_step,
+    "threshold": apply_threshold_step,
     "site": apply_site_step,
+    "rule": apply_rule_step,
 }
 _DONE: Mapping[Verb, str] = {"create": "made", "update": "changed", "delete": "removed"}
 

@@ -8,18 +8,16 @@ from sqlalchemy import select
 from control_domain.configurations.plan import Change
 from control_domain.configurations.project_state import build_heartbeat_fields
 from control_domain.configurations.resources import FIELDS, Value
-from control_domain.configurations.steps.environments import find_environment
+from control_domain.configurations.steps.lock_environment import fail_without_environment, lock_environment
 from control_domain.configurations.steps.step_context import (
     Publications,
     StepContext,
-    StepFailed,
     check_created,
     check_removable,
     describe_changes,
     describe_new_fields,
     find_remaining_changes,
 )
-from control_domain.environments.operations import lock_environment_row
 from control_domain.monitors.change_heartbeat import change_heartbeat, lock_heartbeat, set_paused
 from control_domain.monitors.operations import HeartbeatSettings, create_heartbeat, create_queue
 from control_domain.monitors.remove_monitors import remove_heartbeat, remove_queue
@@ -33,14 +31,14 @@ from pipeline_contracts.schedules import Schedule
 async def apply_heartbeat_step(context: StepContext) -> Publications:
     """Create the heartbeat without a key, as nobody could receive the key; change it, or remove it with its keys."""
     verb = context.action.verb
-    environment = await _lock_environment(context)
+    environment = await lock_environment(context)
     heartbeat = None if environment is None else await _lock_heartbeat(context, environment)
     if verb == "delete":
         return Publications() if heartbeat is None else await _remove_heartbeat(context, heartbeat)
     if heartbeat is None and verb == "update":
         raise context.fail_removed()
     if environment is None:
-        raise _fail_without_environment(context)
+        raise fail_without_environment(context)
     if heartbeat is None:
         await _create_heartbeat(context, environment)
     elif verb == "create":
@@ -121,12 +119,12 @@ def _subject(heartbeat: Heartbeat) -> str:
 
 async def apply_queue_step(context: StepContext) -> Publications:
     """Create the queue without a key, as nobody could receive the key, or remove it with its keys."""
-    environment = await _lock_environment(context)
+    environment = await lock_environment(context)
     queue = None if environment is None else await _lock_queue(context, environment)
     if context.action.verb == "delete":
         return Publications() if queue is None else await _remove_queue(context, queue)
     if environment is None:
-        raise _fail_without_environment(context)
+        raise fail_without_environment(context)
     if queue is None:
         await _create_queue(context, environment)
     return Publications()
@@ -150,26 +148,3 @@ async def _remove_queue(context: StepContext, queue: Queue) -> Publications:
     digests = await remove_queue(context.session, queue)
     context.record("queue.remove", subject, {**details, "keys": len(digests)})
     return Publications(revoke=digests)
-
-
-async def _lock_environment(context: StepContext) -> Environment | None:
-    """Lock the environment of the action's heartbeat or queue; None if it was removed with its monitors.
-
-    The environment is locked before its monitors, as whoever removes it does: the other order could deadlock on
-    Postgres.
-    """
-    environment = await find_environment(context)
-    if environment is None:
-        return None
-    try:
-        await lock_environment_row(context.session, environment)
-    except NotFound:
-        return None
-    return environment
-
-
-def _fail_without_environment(context: StepContext) -> StepFailed:
-    slug = context.action.address[1]
-    return StepFailed(
-        f"{context.resource_name} cannot be made: there is no environment {slug} any more; make a new review."
-    )

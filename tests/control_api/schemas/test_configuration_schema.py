@@ -82,6 +82,35 @@ _values = st.one_of(
     st.sampled_from(["", "$5", "$${x}", "${a_secret}", "a ${a_secret} b ${a_name}", "$ {x}", "}${a_name}{"]),
     st.just({"keep": True}),
 )
+_severities = st.sampled_from(["info", "warning", "critical"])
+_limits = st.integers(-1000, 10**15) | st.floats(-1e15, 1e15)
+_thresholds = st.none() | _optional(
+    kind=st.sampled_from(["queue.wait", "service.latency", "metric.value"]),
+    target=st.sampled_from(["checkout", "orders placed", " a "]),
+    service=st.none() | st.just("checkout"),
+    aggregation=st.sampled_from(["avg", "min", "max", "sum", "last"]),
+    direction=st.sampled_from(["above", "below"]),
+    threshold=_limits,
+    recovery=_limits,
+    window=st.sampled_from(["1m", "5m", "1h", "90s"]),
+    pending=st.sampled_from(["0s", "90s", "1d"]),
+    severity=_severities,
+    enabled=st.booleans(),
+)
+_rules = st.none() | _optional(
+    environment=st.none() | _slugs,
+    kinds=st.none()
+    | st.lists(
+        st.sampled_from(["heartbeat", "deployment.failed", "metric.value", "platform"]),
+        min_size=1,
+        unique=True,
+    ),
+    min_severity=_severities,
+    channels=st.none() | st.lists(st.sampled_from(["ops", "Team A", "ø"]), unique=True),
+    people=st.none() | st.lists(st.sampled_from(["ada@shop.example", "ops@shop.example"]), unique=True),
+    reminders=st.booleans(),
+    enabled=st.booleans(),
+)
 _environments = st.none() | _optional(
     name=_names | st.sampled_from([" Shop ", "${a_name} 2"]),
     type=st.sampled_from(["development", "staging", "production", "${a_type}"]),
@@ -97,6 +126,7 @@ _environments = st.none() | _optional(
     | st.dictionaries(st.from_regex("[A-Za-z_][A-Za-z0-9_]{0,9}", fullmatch=True), _values, max_size=3),
     heartbeats=st.none() | st.dictionaries(_keys, _heartbeats, max_size=2),
     queues=st.none() | st.dictionaries(_keys, st.none() | st.just({}), max_size=2),
+    thresholds=st.none() | st.dictionaries(_keys, _thresholds, max_size=2),
 )
 _origins = st.sampled_from(
     ["https://shop.example", "shop.example", "HTTP://LOCALHOST:8080/", "https://*.shop.example", "http://[::1]:3000",
@@ -129,6 +159,7 @@ DOCUMENTS = st.fixed_dictionaries(
         "project": st.none() | _optional(name=_names | st.just("The ${a_name}")),
         "environments": st.none() | st.dictionaries(_slugs, _environments, max_size=2),
         "sites": st.none() | st.dictionaries(_keys, _sites, max_size=2),
+        "notifications": st.none() | _optional(rules=st.none() | st.dictionaries(_keys, _rules, max_size=2)),
         "delete": st.none() | st.lists(_deleted, max_size=3, unique=True),
     },
 )
@@ -140,7 +171,9 @@ _VALUES = [
     "x y", "shop.example", "https://x/y", "ftp://x", "https://u@x", "https://*.x", "https://x:", "https://-x",
     "https://a..b", "Engagement", "Web Vital", "${", "a ${1} b", "${not-a-name}", "$${x}", "$$${x}",
     "environments.gone", "environments", "project", "environments.gone.name", "sites.gone.x",
-    "sites.gone.goals.Signup", [], ["x"], ["mon"], ["mon"] * 8, ["x", "x"], [None], {}, {"x": "y"}, {"keep": True},
+    "sites.gone.goals.Signup", "queue.wait", "heartbeat", "avg", "below", "critical", 0.5, 1e15, 1e16, ["heartbeat"],
+    ["heartbeat", "heartbeat"], ["ops"], {"rules": {"a": {}}}, {"a": {"kinds": ["queue"]}}, [], ["x"], ["mon"],
+    ["mon"] * 8, ["x", "x"], [None], {}, {"x": "y"}, {"keep": True},
     {"keep": False}, {"keep": "true"}, {"name": "x"}, {"name": "x", "event": "y"},
     {"name": "x", "event": "y", "path": "/z"}, {"name": "${a_name}", "event": "y"}, {"period": "5m"},
     {"period": "5m", "cron": "0 3 * * *"}, {"cron": None}, {"days": ["mon"], "from": "09:00", "to": "10:00"},
@@ -159,6 +192,8 @@ _BEYOND = (
     "is no cron expression",
     "never comes",
     "A period lasts from",
+    "The window is",
+    "The pending time is",
     "The grace time is",
     "The longest run time is",
     "is no origin",
@@ -209,6 +244,17 @@ _REFUSED = {
     "a duration of two units": _in_environment("heartbeats: {a: {grace: 1h30m}}"),
     "no failures": _in_environment("heartbeats: {a: {failures_before_down: 0}}"),
     "a name with blanks around": _in_environment("heartbeats: {' a': {period: 1h}}"),
+    "another kind of threshold": _in_environment("thresholds: {a: {kind: queue.length}}"),
+    "a threshold as text": _in_environment("thresholds: {a: {threshold: '1'}}"),
+    "an infinite threshold": _in_environment("thresholds: {a: {threshold: .inf}}"),
+    "a binding in a threshold": _in_environment("thresholds: {a: {target: '${a_name}'}}"),
+    "a binding in a rule": "version: 2\nnotifications: {rules: {a: {people: ['${a_name}']}}}",
+    "another kind of event": "version: 2\nnotifications: {rules: {a: {kinds: [heartbeats]}}}",
+    "no kind of event": "version: 2\nnotifications: {rules: {a: {kinds: []}}}",
+    "a kind twice": "version: 2\nnotifications: {rules: {a: {kinds: [queue, queue]}}}",
+    "channels that are no list": "version: 2\nnotifications: {rules: {a: {channels: ops}}}",
+    "a channel of the document": "version: 2\nnotifications: {channels: {ops: {type: slack}}}",
+    "an environment that is no slug": "version: 2\nnotifications: {rules: {a: {environment: Production}}}",
     "a queue with a setting": _in_environment("queues: {a: {limit: 1}}"),
     "no domains": "version: 2\nsites: {www: {domains: []}}",
     "a page as domain": "version: 2\nsites: {www: {domains: ['https://shop.example/cart']}}",

@@ -66,8 +66,13 @@ def test_workflow_example_is_accepted() -> None:
 def test_configuration_example_is_accepted_with_its_bindings() -> None:
     text, bindings = _FILES[CONFIGURATION].read_text(), json.loads(_BINDINGS.read_text())
     document = read_configuration(text, bindings, lambda value: value)
-    assert {one.address[0] for one in document.resources} == {"project", "environments", "sites"}
-    assert len(document.deleted) == 4
+    assert {one.address[0] for one in document.resources} == {
+        "project",
+        "environments",
+        "sites",
+        "notifications",
+    }
+    assert len(document.deleted) == 5
     (production,) = (one for one in document.resources if one.address == ("environments", "production"))
     assert production.bound == {"variables.DATABASE_URL"}
     with pytest.raises(BadBindings):

@@ -444,6 +444,6 @@ async def test_the_number_of_queries_does_not_depend_on_the_size(platform: Platf
             site = await create_site(session, shop.id, f"S{number}", "UTC", [], NOW)
             await add_goal(session, site, "G", "g", None, NOW)
 
-    assert await count() == (8, 5)
+    assert await count() == (12, 5)
     await _do(platform, fill)
-    assert await count() == (8, 5 + 30 * 4)
+    assert await count() == (12, 5 + 30 * 4)

@@ -20,7 +20,7 @@ def _read(text: str) -> ConfigurationDocument:
     return read_configuration(text, {}, digest=lambda value: value)
 
 
-_TOP = "unknown; known are version, project, environments, sites, delete"
+_TOP = "unknown; known are version, project, environments, sites, notifications, delete"
 _VERSION = "must be 2: a configuration document has no other version"
 _QUOTES = "must be text, not {}: write it in quotes"
 _SLUG = "a slug has 1 to 60 of a-z, 0-9 and single hyphens, with a letter"
