@@ -8,12 +8,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, and_, exists, func, literal_column, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, exists, func, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from control_domain.database.clock import database_now
-from control_domain.database.statements import lock_row
 from control_domain.tables.accounts import Person
 from control_domain.tables.notifications import Notification, NotificationChannel
 
@@ -44,6 +43,9 @@ async def find_due(
     that fail come last. `without` are accounts to leave out.
     """
     row, channel = Notification, NotificationChannel
+    # Usually nothing is due, and this short query is all.
+    if await session.scalar(select(row.id).where(IS_PENDING, row.next_attempt_at <= now).limit(1)) is None:
+        return []
     # Read first: Postgres, before it knows the table, would scan it again for each row that is due.
     busy = (await session.execute(select(row.channel_id, row.person_id).where(_is_in_flight(row)))).all()
     of_recipient = func.row_number().over(
@@ -127,11 +129,18 @@ async def take_lease(
 
 async def lock_recipient(session: AsyncSession, channel_id: int | None, person_id: int | None) -> None:
     """Lock the recipient before its notifications: two workers that lease two of them at once would not see each
-    other, and transactions that lock several of them could deadlock."""
+    other, and transactions that lock several of them could deadlock.
+
+    Reads lock nothing in SQLite, and need not: the write that follows locks the database.
+    """
+    locked: Select[int] | None = None
     if channel_id is not None:
-        await lock_row(session, NotificationChannel.enabled, NotificationChannel.id == channel_id)
+        locked = select(NotificationChannel.id).where(NotificationChannel.id == channel_id)
     elif person_id is not None:
-        await lock_row(session, Person.name, Person.id == person_id)
+        locked = select(Person.id).where(Person.id == person_id)
+    if locked is not None:
+        # Rows that refer to it may be added meanwhile.
+        await session.execute(locked.with_for_update(key_share=True))
 
 
 def is_leased(notification_id: int, until: datetime) -> ColumnElement[bool]:

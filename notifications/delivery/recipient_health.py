@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, or_, update
+from sqlalchemy import ColumnElement, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
@@ -17,16 +17,12 @@ _ACTOR = Actor("notifications")
 
 async def note_success(session: AsyncSession, leased: Leased, now: datetime) -> None:
     """Clear the error of the channel, and try what waits for a retry."""
-    if leased.attempts or leased.address.is_failing:
-        # The receiver is back.
-        await _reschedule(
-            session, leased, (Notification.attempts > 0) & (Notification.next_attempt_at > now), now
-        )
+    if not leased.attempts and not leased.address.is_failing:
+        return
+    is_waiting = (Notification.attempts > 0) & (Notification.next_attempt_at > now)
+    await _reschedule(session, leased, is_waiting, now)
     if leased.channel_id is not None:
-        is_marked = or_(
-            NotificationChannel.failing_since.is_not(None), NotificationChannel.last_error.is_not(None)
-        )
-        await _update_channel(session, leased, is_marked, failing_since=None, last_error=None)
+        await _update_channel(session, leased, failing_since=None, last_error=None)
 
 
 async def note_failure(session: AsyncSession, leased: Leased, attempt: Attempt, now: datetime) -> None:

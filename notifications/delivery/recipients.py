@@ -47,7 +47,7 @@ def _read_channel(channel: NotificationChannel | None) -> Address:
     sealed = None
     if channel.sealed is not None and channel.sealing_key_id is not None:
         sealed = Sealed(channel.sealing_key_id, channel.sealed)
-    is_failing = channel.failing_since is not None
+    is_failing = channel.failing_since is not None or channel.last_error is not None
     return Address(channel.type, channel.settings, sealed, channel.public_id, is_failing)
 
 
