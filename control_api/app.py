@@ -23,6 +23,7 @@ from control_api.routes.accounts import router as accounts
 from control_api.routes.configurations import router as configuration
 from control_api.routes.deployments import router as deployments
 from control_api.routes.environments import router as environments
+from control_api.routes.incident_pages import router as incident_pages
 from control_api.routes.projects import router as projects
 from control_api.routes.receipts import router as receipts
 from control_api.routes.recorded_deployments import router as recorded_deployments
@@ -56,6 +57,7 @@ _ROUTERS = (
     schemas,
     reference,
     start_page,
+    incident_pages,
 )
 
 

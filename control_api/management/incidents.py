@@ -1,11 +1,11 @@
 """Incidents: what is wrong, or was: `/v1/incidents`."""
 
-import json
 from datetime import datetime
 from typing import Annotated, Any, TypedDict, cast
 
 from msgspec import Meta, Struct
 
+from control_api.incident_pages.incident_words import describe_incident, read_facts
 from control_api.management.notifications import NotificationSummary, summarize_notification
 from control_api.management.silences import SilenceDocument, describe_silence
 from control_api.operations.access import At, at, at_account
@@ -23,7 +23,7 @@ from control_domain.notifications.incidents import (
     find_incident,
 )
 from control_domain.notifications.sent_notifications import NotificationFilters, list_notifications
-from control_domain.notifications.silences import FoundSilence, choose_end
+from control_domain.notifications.silences import FoundSilence, choose_end, find_silenced_until
 from control_domain.paging import Page
 from control_domain.projects.describe import (
     EnvironmentSummary,
@@ -34,8 +34,6 @@ from control_domain.projects.describe import (
 from control_domain.projects.find import find_environment, find_project
 from control_domain.slugs import MAX_REASON_LENGTH
 from control_domain.tables.accounts import Account
-from notifications.descriptions.all_families import describe
-from notifications.descriptions.interface import Description, Subject
 from pipeline_contracts.alert_kinds import EventState, Severity
 from pipeline_contracts.errors import Conflict, DeployNotAllowed, NotAllowed, NotFound
 from pipeline_contracts.times import format_optional_time, format_time
@@ -101,6 +99,9 @@ class IncidentDetails(IncidentDocument):
     labels: dict[str, str]
     command: Annotated[str | None, Meta(description="The command to look closer.")]
     deployment: DeploymentBefore | None
+    silenced_until: Annotated[
+        str | None, Meta(description="When the last silence that holds it ends; null: none does.")
+    ]
     notifications: Annotated[
         list[NotificationSummary], Meta(description="Up to 20 that list it, the newest first.")
     ]
@@ -161,20 +162,6 @@ class IncidentQuery(PageQuery, kw_only=True):
     ] = None
 
 
-def read_facts(found: FoundIncident) -> dict[str, Any]:
-    """Return the stored facts of the incident."""
-    facts: dict[str, Any] = json.loads(found.incident.facts)
-    return facts
-
-
-def describe_facts(found: FoundIncident) -> Description:
-    """Return the incident in words."""
-    incident = found.incident
-    return describe(
-        Subject(incident.kind, cast(EventState, incident.state), incident.subject, read_facts(found))
-    )
-
-
 def _describe(found: FoundIncident, title: str) -> IncidentDocument:
     incident = found.incident
     return {
@@ -227,7 +214,7 @@ async def list_incidents(
     filters = IncidentFilters(state=params.state, project=project, environment=environment, kind=params.kind)
     found, has_more = await incidents.list_incidents(at.session, at.caller, filters, pages.page)
     return pages.answer(
-        [_describe(each, describe_facts(each).title) for each in found],
+        [_describe(each, describe_incident(each).title) for each in found],
         found[-1].incident.id if has_more else None,
     )
 
@@ -238,7 +225,7 @@ async def read_incident(at: _Read) -> IncidentDetails:
 
     With what is known about it, and the newest notifications that list it.
     """
-    found, description, facts = at.found, describe_facts(at.found), read_facts(at.found)
+    found, description, facts = at.found, describe_incident(at.found), read_facts(at.found)
     notifications, _ = await list_notifications(
         at.session, at.caller, NotificationFilters(incident=found.incident), Page(_NOTIFICATIONS, None)
     )
@@ -257,6 +244,7 @@ async def read_incident(at: _Read) -> IncidentDetails:
         "labels": description.labels,
         "command": description.command,
         "deployment": _describe_deployment(facts),
+        "silenced_until": format_optional_time(await find_silenced_until(at.session, found.incident, at.now)),
         "notifications": [summarize_notification(each) for each in notifications],
     }
 
@@ -276,7 +264,7 @@ async def acknowledge_incident(
     found = at.found
     if count and found.incident.acknowledged_at == at.now:
         found = found._replace(acknowledged_by=at.caller.person)
-    return {**_describe(found, describe_facts(found).title), "incidents": count}
+    return {**_describe(found, describe_incident(found).title), "incidents": count}
 
 
 @operations.post("/v1/incidents/{incident}/silence", status=201, problems=[Conflict, NotAllowed])

@@ -32,7 +32,7 @@ async def read_json_body(request: Request, max_bytes: int = _MAX_BYTES) -> bytes
         raise UnsupportedMediaType("The body must be application/json.")
     if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise UnsupportedMediaType("This operation takes no Content-Encoding.")
-    body = await _read_body(request, max_bytes)
+    body = await read_bytes(request, max_bytes)
     if (check := getattr(request.state, "check_after_body", None)) is not None:
         await check()
     try:
@@ -48,7 +48,8 @@ def check_after_body(request: Request, check: Callable[[], Awaitable[object]]) -
     request.state.check_after_body = check
 
 
-async def _read_body(request: Request, max_bytes: int) -> bytes:
+async def read_bytes(request: Request, max_bytes: int) -> bytes:
+    """Return the body. Raises `PayloadTooLarge`, and `RequestTimeout` if it does not arrive within 30 s."""
     declared = request.headers.get("content-length", "")
     if declared.isascii() and declared.isdecimal() and int(declared[:20]) > max_bytes:
         raise _too_large(max_bytes)

@@ -1,0 +1,22 @@
+"""What is known about an incident, in words."""
+
+import json
+from typing import Any, cast
+
+from control_domain.notifications.incidents import FoundIncident
+from notifications.descriptions.all_families import describe
+from notifications.descriptions.interface import Description, Subject
+from pipeline_contracts.alert_kinds import EventState
+
+
+def read_facts(found: FoundIncident) -> dict[str, Any]:
+    """Return the stored facts of the incident."""
+    facts: dict[str, Any] = json.loads(found.incident.facts)
+    return facts
+
+
+def describe_incident(found: FoundIncident) -> Description:
+    """Return title, details, figures, labels and command of the incident."""
+    incident = found.incident
+    state = cast(EventState, incident.state)
+    return describe(Subject(incident.kind, state, incident.subject, read_facts(found)))
