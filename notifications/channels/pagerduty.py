@@ -10,7 +10,9 @@ from notifications.channels.markup import cut
 from notifications.channels.outbound_http.client import TOTAL_SECONDS, OutboundHttp
 from notifications.channels.outbound_http.replies import check_reply
 from notifications.message import Message
+from notifications.render.bound import bound_message
 from notifications.render.view import view_message
+from notifications.render.words import to_line
 
 _MAX_SUMMARY = 1024
 Action = Literal["trigger", "resolve"]
@@ -69,12 +71,15 @@ def build_event(message: Message, action: Action) -> dict[str, Any]:
                         "severity": listed.severity,
                         "title": incident.title,
                         "since": incident.since,
+                        "labels": {
+                            to_line(name, 100): to_line(value, 200) for name, value in listed.labels.items()
+                        },
                         "facts": dict(incident.facts),
                         "details": list(incident.details),
                         "command": incident.command,
                         "url": incident.url,
                     }
-                    for listed, incident in zip(message.incidents, view.incidents, strict=True)
+                    for listed, incident in zip(bound_message(message).incidents, view.incidents, strict=True)
                 ],
             },
         },

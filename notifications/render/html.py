@@ -120,7 +120,7 @@ def _write_incident(incident: IncidentView, *, is_single: bool) -> Iterator[str]
         )
         for name, value in incident.facts:
             yield (
-                '<tr><td class="muted" width="130" valign="top" style="padding:2px 16px 2px 0;color:#667085">'
+                '<tr><td class="muted" width="124" valign="top" style="padding:2px 16px 2px 0;color:#667085">'
                 f'{escape(name)}</td><td class="text" valign="top" style="padding:2px 0;color:#101828;'
                 f'overflow-wrap:anywhere">{escape(value)}</td></tr>'
             )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from notifications.message import ListedIncident, Message
+from notifications.message import MAX_LISTED, ListedIncident, Message
 from notifications.render.words import (
     seconds_between,
     to_line,
@@ -25,6 +25,7 @@ _MAX_DETAIL = 400
 _MAX_FIGURES = 6
 _MAX_LABELS = 6
 _MAX_COMMAND = 200
+_MIN_NAMED = 3
 _MAX_NAME = 80
 _MAX_URL = 1000
 _URL = re.compile(r"[!#-;=?-\[\]_a-z{|}~]+", re.ASCII)
@@ -58,7 +59,7 @@ class IncidentView:
     """`Since 26 Nov 2026, 03:00 UTC, for 2 h 10 min`"""
     details: Sequence[str]
     facts: Sequence[tuple[str, str]]
-    """Figures, labels and the deployment before it, by their names."""
+    """Figures, labels that the title does not name, and the deployment before it."""
     command: str | None
     url: str | None
 
@@ -122,8 +123,8 @@ def view_message(message: Message) -> MessageView:
         title=title,
         where=[(name, to_line(value, _MAX_NAME)) for name, value in where if value],
         notes=list(_list_notes(message)),
-        incidents=[_view_incident(incident, message) for incident in message.incidents],
-        unlisted=message.more,
+        incidents=[_view_incident(incident, message) for incident in message.incidents[:MAX_LISTED]],
+        unlisted=message.more + max(0, len(message.incidents) - MAX_LISTED),
         links=list(_list_links(message)),
     )
 
@@ -215,11 +216,16 @@ def _list_facts(incident: ListedIncident, message: Message) -> Iterator[tuple[st
         name, value = write_figure(figure)
         yield _capitalize(name), value
     place = {"project": message.project, "environment": message.environment}
-    labels = [(name, value) for name, value in incident.labels.items() if place.get(name) != value]
+    # What the title names already would make a list of ten incidents longer.
+    labels = [
+        (name, value)
+        for name, value in incident.labels.items()
+        if place.get(name) != value and not (len(value) >= _MIN_NAMED and value in incident.title)
+    ]
     for name, value in labels[:_MAX_LABELS]:
         yield _capitalize(to_line(name, _MAX_NAME)), to_line(value, MAX_TITLE)
     if incident.deployment is not None:
-        yield "Deployment before", _write_deployment(incident)
+        yield "Last deployment", _write_deployment(incident)
 
 
 def _write_deployment(incident: ListedIncident) -> str:

@@ -11,7 +11,8 @@ from aiohttp.connector import AddrInfoType
 
 from notifications.channels.outbound_http.addresses import IPAddress, find_refusal, is_allowed
 
-_LOOKUP_THREADS = 8
+_LOOKUP_THREADS = 32
+"""Threads that a look-up of a slow name server can block for half a minute."""
 
 Lookup = Callable[[str], Awaitable[Sequence[IPAddress]]]
 """All addresses of a name. Raises `OSError` if it has none."""

@@ -46,10 +46,9 @@ Environment: production
 
 Since 26 Nov 2026, 03:00 UTC, for 31 s
 The last run reported the exit code 1.
-Missed runs:       2 (threshold 1)
-Heartbeat:         nightly-backup
-Deployment before: #412 of 8f290fbf9d0b “use zstd”, 18 min 50 s earlier
-Incident:          inc_01KAZ7Q0
+Missed runs:     2 (threshold 1)
+Last deployment: #412 of 8f290fbf9d0b “use zstd”, 18 min 50 s earlier
+Incident:        inc_01KAZ7Q0
 Look closer:
   pharos heartbeat show 12
 
@@ -177,6 +176,19 @@ def test_words_about_the_message() -> None:
         view_message(make_resolved()).incidents[0].since
         == "From 26 Nov 2026, 03:00 to 05:10 UTC (2 h 10 min)"
     )
+
+
+def test_labels_are_shown_unless_the_title_names_them() -> None:
+    incident = make_incident(
+        title="The error rate of checkout is 7%",
+        labels={"project": "shop", "environment": "staging", "service": "checkout", "region": "eu"},
+        figures=[],
+        deployment=None,
+    )
+    assert list(view_message(make_message(incident)).incidents[0].facts) == [
+        ("Environment", "staging"),
+        ("Region", "eu"),
+    ]
 
 
 def test_place_stands_in_the_subject_once() -> None:
