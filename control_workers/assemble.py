@@ -3,10 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 from control_domain.database.engine import Sessions
 from control_domain.notifications.signed_links import IncidentLinks
 from control_domain.sealing import SealingKeys
+from control_workers.alert_scan.run_periodically import running_alert_scan
+from control_workers.alert_scan.scan import AlertScan
 from control_workers.commit_statuses.report_periodically import running_status_reports
 from control_workers.configuration_runs import ConfigurationRunWorker, running_configuration_worker
 from control_workers.forget_idempotency_keys import forget_keys_periodically
@@ -32,8 +35,10 @@ class ControlWorkers:
         store: ColumnStore,
         sealing_keys: SealingKeys,
         links: IncidentLinks,
+        data_folder: Path | None = None,
     ) -> None:
-        """`store` is read and written by the rollup worker alone. `links` are those of messages."""
+        """`store` is read by the alert scan, and read and written by the rollup worker. `links` are those of messages.
+        `data_folder` is that of the embedded platform; None: the engines are servers."""
         self._settings = settings
         self._sessions = sessions
         self._directory = directory
@@ -41,6 +46,7 @@ class ControlWorkers:
         self._sealing_keys = sealing_keys
         self._links = links
         self.publication_age = PublicationAge()
+        self.alert_scan = AlertScan(sessions, store, data_folder)
         self._configuration_runs = ConfigurationRunWorker(sessions, directory, sealing_keys)
 
     def wake_configuration_runs(self) -> None:
@@ -79,6 +85,7 @@ class ControlWorkers:
                     self._sessions, self._settings, self._sealing_keys, self._links.page, is_alone=is_alone
                 )
             )
+            await stack.enter_async_context(running_alert_scan(self.alert_scan))
             yield
 
 

@@ -1,6 +1,7 @@
 """Assembles the application and the workers of the control plane, for the embedded platform and for processes."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from fastapi import FastAPI
 
@@ -39,14 +40,16 @@ def assemble_control_plane(
     sealing_keys: SealingKeys,
     process_output: ProcessOutput | None = None,
     default_folders: LocalFolders = NO_FOLDERS,
+    data_folder: Path | None = None,
 ) -> ControlPlane:
     """Return the control plane on opened engines. Raises `BadSettings`.
 
     Receipts read `store`; reports and the rollup worker use `report_store`, which may be the same. `process_output` is
     that of the deployer on this machine. `default_folders` may be connected as repositories if no setting says which.
+    `data_folder` is that of the embedded platform, whose disk is watched; None: the engines are servers.
     """
     links = IncidentLinks(receipt_key, settings.public_url)
-    workers = ControlWorkers(settings, sessions, directory, report_store, sealing_keys, links)
+    workers = ControlWorkers(settings, sessions, directory, report_store, sealing_keys, links, data_folder)
     app = build_control_app(
         sessions,
         store,

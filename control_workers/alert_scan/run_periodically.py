@@ -5,14 +5,11 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from control_domain.database.engine import Sessions
 from control_domain.database.run_periodically import run_periodically
 from control_workers.alert_scan.scan import AlertScan
-from storage_backends.column_store.interface import ColumnStore
 from storage_backends.end_task import end_task
 
 logger = logging.getLogger(__name__)
@@ -22,14 +19,8 @@ _SHUTDOWN_SECONDS = 3.0
 
 
 @asynccontextmanager
-async def running_alert_scan(
-    sessions: Sessions, store: ColumnStore, data_folder: Path | None = None, *, every: float = EVERY_SECONDS
-) -> AsyncIterator[AlertScan]:
-    """Scan every `every` seconds; yield the scan, whose metrics a registry may collect.
-
-    `data_folder`: that of the embedded platform; None: the engines are servers.
-    """
-    scan = AlertScan(sessions, store, data_folder)
+async def running_alert_scan(scan: AlertScan, *, every: float = EVERY_SECONDS) -> AsyncIterator[None]:
+    """Scan every `every` seconds until the context ends."""
     stop = asyncio.Event()
     task = asyncio.create_task(
         run_periodically(
@@ -43,7 +34,7 @@ async def running_alert_scan(
         name="alert scan",
     )
     try:
-        yield scan
+        yield
     finally:
         stop.set()
         await asyncio.wait({task}, timeout=_SHUTDOWN_SECONDS)

@@ -19,6 +19,7 @@ _ALWAYS = {
     "configuration runs",
     "waiting pushes",
     "commit statuses",
+    "alert scan",
     "incidents",
     "notification deliveries",
     "notification history",

@@ -142,7 +142,9 @@ async def run_platform(
             process_output=output,
             # Who runs `pharos up` connects repositories of their own machine.
             default_folders=ANY_FOLDER,
+            data_folder=data,
         )
+        registry.register(control.workers.alert_scan)
         # Before the port opens and until it is closed: what a request queues is done while requests are served.
         await stack.enter_async_context(control.workers.running(is_alone=True))
         stack.push_async_callback(control.app.state.log_streams.close)

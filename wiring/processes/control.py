@@ -66,6 +66,7 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         stack.push_async_callback(app.state.log_streams.close)
         registry = add_health(app, {"database": make_database_check(sessions)})
         registry.register(control.workers.publication_age)
+        registry.register(control.workers.alert_scan)
         await serve_metrics(stack, settings.metrics_listen, server, registry)
         http_server = control_server(app, ServerLimits.from_settings(settings))
         task = asyncio.create_task(http_server.serve(sockets=[server]), name="control")
