@@ -34,9 +34,12 @@ def describe(subject: Subject) -> Description:
     facts = subject.facts
     number = read_number(facts, "number")
     name = "A deployment" if number is None else f"Deployment {number}"
-    predicate = _PREDICATES.get((subject.kind, subject.state), "changed")
+    if facts.get("reason") == "removed" and subject.state == "resolved":
+        title = f"The environment of {name[:1].lower()}{name[1:]} was removed"
+    else:
+        title = f"{name} {_PREDICATES.get((subject.kind, subject.state), 'changed')}"
     return Description(
-        title=cut_title(f"{name} {predicate}"),
+        title=cut_title(title),
         details=_details(subject),
         figures=list_figures(facts),
         labels=list_labels(facts),

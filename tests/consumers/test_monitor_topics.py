@@ -296,6 +296,49 @@ async def test_a_backlog_raises_no_false_alarm(pipeline: Pipeline) -> None:
     assert (metrics["unknown"], metrics["down"]) == (2, 1)
 
 
+async def test_a_restart_after_an_outage_of_pharos_raises_no_false_alarm(pipeline: Pipeline) -> None:
+    """Pharos is down for an hour in which runs were due. Their signals were lost, so the heartbeats are unknown until
+    the next one, or until the moved deadline; and a signal that was in the log before the outage counts."""
+    silent, lost, logged = await pipeline.monitored.add_heartbeats(3)
+    states = pipeline.monitored.states
+    for heartbeat in (silent, lost, logged):
+        await pipeline.signal(heartbeat, uuid.uuid4(), "success", T0)
+    await pipeline.consume_all(HeartbeatsTopic(states), UnavailableColumnStore())
+    down_at = T0 + HOUR - 60_000
+    await states.note_progress(_progress(down_at))
+    await HeartbeatScan(states, asyncio.Event(), lambda: down_at).scan_once()
+    await pipeline.signal(logged, uuid.uuid4(), "success", down_at - 1000)
+
+    wall = up_at = down_at + HOUR
+    scan = HeartbeatScan(states, asyncio.Event(), lambda: wall)
+    await scan.keep_clock(wall)
+    await pipeline.consume_all(HeartbeatsTopic(states), UnavailableColumnStore())
+    await states.note_progress(_progress(wall))
+    await scan.scan_once()
+    heartbeats = (silent, lost, logged)
+    assert [(await pipeline.monitored.state_of(h))["state"] for h in heartbeats] == [
+        "unknown",
+        "unknown",
+        "up",
+    ]
+    for wall in range(up_at, up_at + 4 * HOUR, 30_000):
+        if wall == up_at + 60_000:
+            await pipeline.signal(lost, uuid.uuid4(), "success", wall)
+            await pipeline.signal(logged, uuid.uuid4(), "success", wall)
+            await pipeline.consume_all(HeartbeatsTopic(states), UnavailableColumnStore())
+        await states.note_progress(_progress(wall))
+        await scan.scan_once()
+    rows = await pipeline.monitored.rows("SELECT kind, subject, at_ms FROM alert_events ORDER BY id")
+    events = [(row["kind"], row["subject"]) for row in rows]
+    assert events[0] == ("platform.blind", "blind")
+    assert [kind for kind, subject in events if subject == str(silent)] == [
+        "heartbeat.late",
+        "heartbeat.down",
+    ]
+    assert all(row["at_ms"] >= up_at + 5 * 60_000 for row in rows[1:])
+    assert sum(kind == "platform.blind" for kind, _ in events) == 1
+
+
 async def test_the_slowest_partition_determines_the_clock(pipeline: Pipeline) -> None:
     (heartbeat,) = await pipeline.monitored.add_heartbeats(1)
     states = pipeline.monitored.states

@@ -1,6 +1,7 @@
 """Changed settings of heartbeats and their effect on the state, on both databases. Times are in milliseconds."""
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -331,3 +332,33 @@ async def test_a_signal_between_read_and_pause_does_not_wake_the_heartbeat(monit
         session.add(heartbeat)
         await set_paused(session, heartbeat, True, from_epoch_ms(T0 + 1))
     assert summarize(await monitored.state_of(number)) == ("paused", T0 + 1, None, None, 0)
+
+
+@pytest.mark.both_databases
+async def test_changes_by_people_begin_and_end_incidents(monitored: Monitored) -> None:
+    """A pause, a removal and a longer schedule end an incident; fewer failures before down begin one."""
+    paused, removed, relaxed, stricter, fine = await monitored.add_heartbeats(5, failures_before_down=2)
+    for number in (paused, removed, relaxed, stricter, fine):
+        await report(monitored, number, "success", T0)
+    for number in (paused, removed, relaxed, stricter):
+        await report(monitored, number, "failure", T0 + 1, "b")
+    for number in (paused, removed, relaxed):
+        await report(monitored, number, "failure", T0 + 2, "c")
+    before = len(await monitored.rows("SELECT id FROM alert_events"))
+    await pause(monitored, paused, T0 + 3)
+    await change(monitored, relaxed, T0 + 3, failures_before_down=3)
+    await change(monitored, stricter, T0 + 3, failures_before_down=1)
+    await change(monitored, fine, T0 + 3, grace_seconds=9)
+    await pause(monitored, paused, T0 + 4, False)
+    async with open_sessions(monitored.engine)() as session, session.begin():
+        for number in (removed, fine):
+            await remove_heartbeat(session, await session.get_one(Heartbeat, number), from_epoch_ms(T0 + 5))
+    rows = (await monitored.rows("SELECT * FROM alert_events ORDER BY id"))[before:]
+    found = [(row["subject"], row["kind"], row["state"], row["at_ms"] - T0) for row in rows]
+    assert found == [
+        (str(paused), "heartbeat.down", "resolved", 3),
+        (str(relaxed), "heartbeat.down", "resolved", 3),
+        (str(stricter), "heartbeat.down", "firing", 3),
+        (str(removed), "heartbeat.down", "resolved", 5),
+    ]
+    assert [json.loads(row["facts"]).get("reason") for row in rows] == ["paused", None, None, "removed"]
