@@ -21,7 +21,8 @@ from notifications.render.text import render_text
 from notifications.render.view import view_message
 from notifications.render.words import to_line
 
-_TOTAL_SECONDS = 15.0
+_TOTAL_SECONDS = 14.0
+_QUIT_SECONDS = 1.0
 _MAX_SUBJECT = 200
 
 
@@ -41,7 +42,7 @@ class EmailChannel:
         mail = build_mail(message, self._settings.sender, address)
         try:
             async with asyncio.timeout(_TOTAL_SECONDS):
-                await self._send_mail(mail, address)
+                client = await self._send_mail(mail, address)
         except (aiosmtplib.SMTPAuthenticationError, aiosmtplib.SMTPNotSupported) as error:
             raise DeliveryFailed(
                 "The mail server did not accept the user and password of PHAROS_SMTP_URL"
@@ -62,8 +63,10 @@ class EmailChannel:
             raise DeliveryFailed(f"The mail server did not answer within {_TOTAL_SECONDS:g} s.") from None
         except (aiosmtplib.SMTPException, OSError) as error:
             raise DeliveryFailed(_explain(error)) from None
+        await _quit(client)
 
-    async def _send_mail(self, mail: EmailMessage, address: str) -> None:
+    async def _send_mail(self, mail: EmailMessage, address: str) -> aiosmtplib.SMTP:
+        """Return the open connection once the server has accepted the mail."""
         settings = self._settings
         client = aiosmtplib.SMTP(
             hostname=settings.host,
@@ -84,11 +87,15 @@ class EmailChannel:
         except BaseException:
             client.close()
             raise
-        try:
-            await client.quit()
-        except (aiosmtplib.SMTPException, OSError):
-            # The message has been accepted.
-            client.close()
+        return client
+
+
+async def _quit(client: aiosmtplib.SMTP) -> None:
+    """End the session. The mail has been accepted, whatever the server answers."""
+    try:
+        await client.quit(timeout=_QUIT_SECONDS)
+    except (aiosmtplib.SMTPException, OSError):
+        client.close()
 
 
 def build_mail(message: Message, sender: Address, address: str) -> EmailMessage:

@@ -66,8 +66,17 @@ class OutboundHttp:
         host = target.host or ""
         try:
             self._check_literal(host)
-            async with asyncio.timeout(seconds):
-                return await self._exchange(target, host, body, headers)
+            deadline = asyncio.get_running_loop().time() + seconds
+            async with asyncio.timeout_at(deadline):
+                response = await self._session.post(
+                    target,
+                    data=body,
+                    headers={"Content-Type": "application/json", **headers},
+                    allow_redirects=False,
+                )
+            async with response:
+                received = await _read_beginning(response, deadline)
+            return Reply(host, response.status, response.headers, received, self.clock())
         except AddressRefused as error:
             raise DeliveryFailed(str(error), is_permanent=True) from None
         except TimeoutError:
@@ -88,23 +97,23 @@ class OutboundHttp:
             return
         check_address(host, address, allow_private=self._allow_private)
 
-    async def _exchange(self, target: URL, host: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        async with self._session.post(
-            target, data=body, headers={"Content-Type": "application/json", **headers}, allow_redirects=False
-        ) as response:
-            received = bytearray()
-            try:
-                while len(received) < MAX_RESPONSE_BYTES:
-                    chunk = await response.content.read(MAX_RESPONSE_BYTES - len(received))
-                    if not chunk:
-                        break
-                    received += chunk
-                else:
-                    response.close()
-            except (aiohttp.ClientError, OSError, RuntimeError, TimeoutError):
-                # The status has arrived, and it decides.
-                response.close()
-            return Reply(host, response.status, response.headers, bytes(received), self.clock())
+
+async def _read_beginning(response: aiohttp.ClientResponse, deadline: float) -> bytes:
+    """Return the first 64 KiB, or what has arrived when the connection breaks or the time is over: the status has
+    arrived, and it decides."""
+    received = bytearray()
+    try:
+        async with asyncio.timeout_at(deadline):
+            while len(received) < MAX_RESPONSE_BYTES:
+                chunk = await response.content.read(MAX_RESPONSE_BYTES - len(received))
+                if not chunk:
+                    return bytes(received)
+                received += chunk
+    except (aiohttp.ClientError, OSError, RuntimeError, TimeoutError):
+        pass
+    # Without this, releasing the response would wait for the rest of its body.
+    response.close()
+    return bytes(received)
 
 
 @asynccontextmanager

@@ -27,6 +27,7 @@ class Mailbox:
     users: list[str] = field(default_factory=list)
     recipient_answer: str = "250 OK"
     data_answer: str = "250 OK"
+    seconds_to_quit: float = 0.0
 
     async def handle_RCPT(
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
@@ -47,6 +48,11 @@ class Mailbox:
             transport = server.transport
             self.was_encrypted.append(transport is not None and bool(transport.get_extra_info("sslcontext")))
         return self.data_answer
+
+    async def handle_QUIT(self, server: SMTP, session: Session, envelope: Envelope) -> str:
+        """Answer the end of a session, late if a test wants that."""
+        await asyncio.sleep(self.seconds_to_quit)
+        return "221 Bye"
 
     def authenticate(
         self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: Any

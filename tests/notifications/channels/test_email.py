@@ -118,6 +118,16 @@ async def test_faults_of_the_installation_are_tried_again() -> None:
             assert not error.is_permanent
 
 
+async def test_accepted_mail_is_sent_although_the_server_does_not_say_goodbye(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("notifications.channels.email_channel._QUIT_SECONDS", 0.1)
+    async with run_mail_server() as mailbox:
+        mailbox.seconds_to_quit = 0.5
+        await _send(f"smtp://127.0.0.1:{mailbox.port}", plaintext=True)
+    assert len(mailbox.mails) == 1
+
+
 async def test_mails_of_a_group_are_one_conversation() -> None:
     async with run_mail_server() as mailbox:
         url = f"smtp://127.0.0.1:{mailbox.port}"

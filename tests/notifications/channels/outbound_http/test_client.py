@@ -136,6 +136,14 @@ def test_no_socket_is_made_for_a_refused_address() -> None:
         open_checked_socket(target, allow_private=False)
 
 
+async def test_connections_are_checked_although_the_resolver_was_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("notifications.channels.outbound_http.resolver.check_address", lambda *_, **__: None)
+    async with run_receiver() as receiver:
+        error = await _fail(receiver.url(host="receiver.test"), names=Names(["127.0.0.1"]))
+    assert "receiver.test could not be reached" in str(error)
+    assert receiver.received == []
+
+
 async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     async with run_receiver() as receiver, open_outbound_http(allow_private=True) as http:
@@ -219,6 +227,20 @@ async def test_status_counts_although_the_body_breaks_off() -> None:
     async with run_receiver() as receiver, open_outbound_http(allow_private=True) as http:
         receiver.answers.append(break_off)
         reply = await http.post(receiver.url(), b"{}", {})
+    assert (reply.status, reply.body) == (202, b"half")
+
+
+async def test_status_counts_although_the_body_does_not_end_in_time() -> None:
+    async def stall(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(status=202, headers={"Content-Length": "100"})
+        await response.prepare(request)
+        await response.write(b"half")
+        await asyncio.sleep(30)
+        return response
+
+    async with run_receiver() as receiver, open_outbound_http(allow_private=True) as http:
+        receiver.answers.append(stall)
+        reply = await http.post(receiver.url(), b"{}", {}, seconds=0.2)
     assert (reply.status, reply.body) == (202, b"half")
 
 
