@@ -123,6 +123,8 @@ class Tenant:
     """A queue of `shop/production`, after `add_monitors`."""
     repository: Repository | None = None
     """The repository of `shop`."""
+    notified: dict[str, int] = field(default_factory=dict)
+    """The numbers of what `add_notifications` (`notification_rows`) adds to `shop/production`, by kind."""
     reviewed: dict[str, Reviewed] = field(default_factory=dict)
     """The open review and the configuration run of each project, by slug."""
 

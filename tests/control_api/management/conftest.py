@@ -26,6 +26,7 @@ from tests.support.deploy_platform import (
     add_monitors,
     open_platform,
 )
+from tests.support.notification_rows import add_notifications
 from tests.support.prepared_platform import prepared
 
 __all__ = ["api", "monitored", "prepared", "shared_api"]
@@ -101,6 +102,7 @@ async def api(prepared: Prepared, tmp_path: Path, column_store: ChdbColumnStore)
 async def monitored(api: Api) -> Api:
     """Return a platform with monitors, for this test alone."""
     await add_monitors(api.platform)
+    await add_notifications(api.platform)
     return api
 
 
@@ -111,6 +113,7 @@ async def shared_api(
     """Yield one platform with monitors, for all tests of a file that change nothing."""
     async with open_platform(prepared, tmp_path_factory.mktemp("shared"), column_store) as platform:
         await add_monitors(platform)
+        await add_notifications(platform)
         yield Api(platform)
 
 

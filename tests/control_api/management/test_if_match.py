@@ -28,6 +28,7 @@ def _address(path: str, tenant: Tenant) -> str:
         "heartbeat": tenant.heartbeat.id,
         "queue": tenant.queue.id,
         "repository": tenant.repository.id,
+        **tenant.notified,
     }
     return re.sub(r"\{(\w+)\}", lambda found: str(known.get(found[1], 1)), path)
 
@@ -101,7 +102,7 @@ async def test_the_present_version(shared_api: Api, tags: str) -> None:
     assert any_version.status == 200
 
 
-_REMOVED = ("person", "repository", "heartbeat", "queue", "site")
+_REMOVED = ("person", "repository", "heartbeat", "queue", "site", "channel", "rule", "threshold")
 
 
 @pytest.mark.parametrize("kind", [*_REMOVED, "project", "environment"])

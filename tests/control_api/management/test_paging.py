@@ -1,7 +1,7 @@
 """Lists of the management API, paged while rows are inserted: no row of before is repeated or left out."""
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, get_origin
 
 from control_api.management.all_operations import ROUTERS
@@ -12,9 +12,12 @@ from control_domain.configurations.addresses import PROJECT
 from control_domain.configurations.plan import Action
 from control_domain.projects.operations import grant_role
 from control_domain.tables.monitors import HeartbeatRun, QueueWorker
+from control_domain.tables.notifications import NotificationChannel
 from pipeline_contracts.deploy_states import StepStatus
+from pipeline_contracts.times import format_time
 from tests.control_api.management.conftest import Api
 from tests.support.deploy_platform import add_deployment, add_monitors, add_succeeded
+from tests.support.notification_rows import add_incident, add_notification, add_notifications
 from tests.support.reviews import add_run
 from tests.support.serve_control import VARIABLE_KEYS
 
@@ -37,6 +40,7 @@ Insert = Callable[[int], Awaitable[object]]
 
 async def test_pages_while_rows_are_inserted(api: Api) -> None:
     await add_monitors(api.platform)
+    await add_notifications(api.platform)
     inserts = _inserts(api)
     lists = [
         operation
@@ -78,6 +82,10 @@ async def _check_pages(api: Api, operation: Operation, insert: Insert) -> None:
             number += 1
     assert len(seen) == len(set(seen)), operation.id
     assert [row for row in seen if row in before] == before, operation.id
+
+
+def _make_threshold(number: int) -> dict[str, Any]:
+    return {"name": f"T{number}", "kind": "queue.size", "target": "mail", "threshold": 100}
 
 
 def _inserts(api: Api) -> dict[str, Insert]:
@@ -128,6 +136,13 @@ def _inserts(api: Api) -> dict[str, Insert]:
             )
         )
 
+    async def add_one_notification(session: Any, number: int) -> None:
+        incident = await add_incident(session, acme, NOW, subject=f"notified {number}")
+        channel = await session.get_one(NotificationChannel, acme.notified["channel"])
+        await add_notification(session, acme, incident, channel, NOW)
+
+    in_an_hour = datetime.now(UTC) + timedelta(hours=1)
+
     def key(kind: str, number: int | None) -> str:
         return f"/v1/monitors/{kind}/{number}"
 
@@ -169,5 +184,21 @@ def _inserts(api: Api) -> dict[str, Insert]:
         "list_queue_keys": post(f"{queue}/keys"),
         "list_ping_keys": post(f"{heartbeat}/ping-keys"),
         "list_ingest_keys": post(f"/v1/environments/{production}/ingest-keys"),
+        "list_notification_channels": post(
+            "/v1/notification-channels",
+            lambda n: {"name": f"C{n}", "type": "email", "settings": {"address": f"c{n}@x.example"}},
+        ),
+        "list_notification_rules": post(
+            "/v1/notification-rules", lambda n: {"name": f"R{n}", "recipients": []}
+        ),
+        "list_thresholds": post(f"/v1/environments/{production}/thresholds", _make_threshold),
+        "list_environment_thresholds": post(
+            f"/v1/environments/{production}/thresholds", lambda n: _make_threshold(n + 100)
+        ),
+        "list_silences": post("/v1/silences", lambda n: {"ends_at": format_time(in_an_hour)}),
+        "list_incidents": add(
+            lambda session, number: add_incident(session, acme, NOW, subject=f"paged {number}")
+        ),
+        "list_notifications": add(add_one_notification),
         "list_goals": post(f"/v1/analytics/sites/{acme.site.id}/goals", lambda n: {"event": f"g{n}"}),
     }

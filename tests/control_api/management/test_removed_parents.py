@@ -26,6 +26,7 @@ _TO_ENVIRONMENT: dict[str, dict[str, Any]] = {
     "PUT variables/A/protection": {},
     "PUT lock": {"reason": "no"},
     "POST deploy": {},
+    "POST thresholds": {"name": "mail", "kind": "queue.size", "target": "mail", "threshold": 1},
 }
 _TO_PROJECT: dict[str, dict[str, Any]] = {
     "POST sites": {"domains": ["docs.example"]},
