@@ -85,7 +85,7 @@ class ControlWorkers:
                     self._sessions, self._settings, self._sealing_keys, self._links.page, is_alone=is_alone
                 )
             )
-            await stack.enter_async_context(running_alert_scan(self.alert_scan))
+            await stack.enter_async_context(running_alert_scan(self.alert_scan, is_alone=is_alone))
             yield
 
 

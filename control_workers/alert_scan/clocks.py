@@ -4,7 +4,7 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import or_, update
+from sqlalchemy import ColumnElement, or_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.clock import database_now
@@ -77,12 +77,21 @@ class ScanLease:
     async def release(self, session: AsyncSession) -> None:
         """End the lease, so that another control plane can scan at once."""
         is_held = (AlertClock.name == SCAN) & (AlertClock.holder == self._name)
-        await session.execute(
-            update(AlertClock)
-            .where(is_held)
-            .values(holder=None, leased_until=None)
-            .execution_options(synchronize_session=False)
-        )
+        await _release(session, is_held)
+
+
+async def release_all(session: AsyncSession) -> None:
+    """End the lease, whoever has it."""
+    await _release(session, AlertClock.name == SCAN)
+
+
+async def _release(session: AsyncSession, condition: ColumnElement[bool]) -> None:
+    await session.execute(
+        update(AlertClock)
+        .where(condition)
+        .values(holder=None, leased_until=None)
+        .execution_options(synchronize_session=False)
+    )
 
 
 async def read_through(session: AsyncSession, name: str) -> datetime | None:

@@ -19,12 +19,26 @@ _SHUTDOWN_SECONDS = 3.0
 
 
 @asynccontextmanager
-async def running_alert_scan(scan: AlertScan, *, every: float = EVERY_SECONDS) -> AsyncIterator[None]:
-    """Scan every `every` seconds until the context ends."""
+async def running_alert_scan(
+    scan: AlertScan, *, is_alone: bool, every: float = EVERY_SECONDS
+) -> AsyncIterator[None]:
+    """Scan every `every` seconds until the context ends.
+
+    `is_alone`: no other control plane uses the database, so a lease is that of a process that was killed.
+    """
     stop = asyncio.Event()
+    is_held = is_alone
+
+    async def run() -> None:
+        nonlocal is_held
+        if is_held:
+            await scan.release_all()
+            is_held = False
+        await scan.scan_once()
+
     task = asyncio.create_task(
         run_periodically(
-            scan.scan_once,
+            run,
             stop,
             every=every,
             logger=logger,

@@ -22,6 +22,7 @@ from control_workers.alert_scan.clocks import (
     ScanClock,
     ScanLease,
     read_through,
+    release_all,
     set_through,
 )
 from control_workers.alert_scan.conditions import Event, Reading, Scope, failed
@@ -111,6 +112,11 @@ class AlertScan(Collector):
         """Let another control plane scan."""
         async with self._sessions() as session, session.begin():
             await self._lease.release(session)
+
+    async def release_all(self) -> None:
+        """End the lease, whoever has it."""
+        async with self._sessions() as session, session.begin():
+            await release_all(session)
 
     async def _scan(self, clock: ScanClock, operator: Scope, now: datetime) -> None:
         stored = await self._read_database(now)
