@@ -5,8 +5,9 @@ the pipeline never looks like a job that did not run. Heartbeats that are due by
 unknown, and are judged once their signals are applied. Any number of scans may run at once: a change applies only to
 the version of the heartbeat that it was computed from.
 
-The scan also keeps a clock going. If that stood still, no process scanned, as after an outage of Pharos itself: no
-heartbeat is judged for that time (`pipeline_contracts.blind_times`).
+The scan also keeps a clock going, and edges that run as processes another one. If one stood still, no process scanned,
+or no edge accepted signals: no heartbeat is judged for that time (`pipeline_contracts.blind_times`). While the clock of
+the edges stands still, so does the scan's.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from pipeline_contracts import topics
-from pipeline_contracts.blind_times import SCAN_CLOCK
+from pipeline_contracts.blind_times import INTAKE_CLOCK, SCAN_CLOCK
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.heartbeat_states import apply_deadlines
 from pipeline_contracts.metric_names import MetricName
@@ -109,6 +110,9 @@ class HeartbeatScan(Collector):
             # No signal was ever applied, so no state can be judged.
             return
         applied_ms = applied_through_ms(progress, self._existing) or 0
+        intake = await self._states.read_progress(INTAKE_CLOCK)
+        # Without a report of an edge, signals may have been refused since the last one.
+        applied_ms = min([applied_ms, *intake.values()])
         clock_ms = min(now_ms, applied_ms) - _MARGIN_MS
         self._lag_ms = max(0, now_ms - applied_ms)
         while await self._states.change_due(

@@ -10,14 +10,18 @@ import msgspec
 
 from consumers.transforms.monitor_topic import MonitorTopic
 from pipeline_contracts import topics
+from pipeline_contracts.blind_times import INTAKE_CLOCK
 from pipeline_contracts.heartbeat_runs import Run, record_output
 from pipeline_contracts.heartbeat_states import Heartbeat, apply_signal, note_signal, update_state
-from pipeline_contracts.monitors import HeartbeatSignal, Ping, Signal, decode_monitor_meta
+from pipeline_contracts.monitors import INTAKE_MONITOR, HeartbeatSignal, Ping, Signal, decode_monitor_meta
 from pipeline_contracts.ping_pairs import PingPairs, UnpairedPing, assign_run, repeat_window_ms
 from pipeline_contracts.records import LogRecord
-from storage_backends.monitor_states.interface import Progress, Watched
+from storage_backends.monitor_states.interface import MonitorStates, Progress, Watched
 
 logger = logging.getLogger(__name__)
+
+# Several edges report that they accept signals, each every two seconds.
+_CLOCK_MS = 1000
 
 _decode = msgspec.json.Decoder(HeartbeatSignal).decode
 _decode_ping = msgspec.json.Decoder(Ping).decode
@@ -42,6 +46,10 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
     topic = topics.HEARTBEATS
     report_noun = "signal"
 
+    def __init__(self, states: MonitorStates) -> None:
+        super().__init__(states)
+        self._intake_ms = 0
+
     def decode(self, record: LogRecord) -> _Received:
         meta = decode_monitor_meta(record.meta)
         if meta.kind != "ping":
@@ -63,10 +71,29 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
         )
 
     async def apply_reports(self, reports: Sequence[_Received], progress: Progress, log: str) -> None:
+        await self._keep_intake_clock(reports)
+        reports = [report for report in reports if report.heartbeat_id != INTAKE_MONITOR]
+        if not reports:
+            await self._states.note_progress(progress)
+            return
         run_ids: dict[int, set[str]] = {}
         for report in reports:
             run_ids.setdefault(report.heartbeat_id, set()).add(report.run_id)
         await self._states.change(run_ids, partial(_apply_signals, reports, log), progress)
+
+    async def _keep_intake_clock(self, reports: Sequence[_Received]) -> None:
+        """Find gaps in which no edge accepted signals. First, so that no signal is applied before the deadlines have
+        moved; an earlier signal that is applied later finds them moved as well."""
+        for report in reports:
+            if report.heartbeat_id != INTAKE_MONITOR or report.received_ms - self._intake_ms < _CLOCK_MS:
+                continue
+            gap = await self._states.keep_clock(INTAKE_CLOCK, report.received_ms)
+            self._intake_ms = report.received_ms
+            if gap is not None:
+                logger.warning(
+                    "no edge accepted signals for %.0f s: deadlines of heartbeats move by it",
+                    gap.length_ms / 1000,
+                )
 
 
 def _apply_signals(reports: Sequence[_Received], log: str, watched: Mapping[int, Watched]) -> list[Watched]:

@@ -18,7 +18,7 @@ from consumers.transforms.heartbeats_topic import HeartbeatsTopic
 from consumers.transforms.queues_topic import QueuesTopic
 from pipeline_contracts import topics
 from pipeline_contracts.errors import StorageUnavailable
-from pipeline_contracts.monitors import MonitorMeta
+from pipeline_contracts.monitors import INTAKE_KEY, MonitorMeta, make_intake_record
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.interface import ColumnStore
@@ -337,6 +337,38 @@ async def test_a_restart_after_an_outage_of_pharos_raises_no_false_alarm(pipelin
     ]
     assert all(row["at_ms"] >= up_at + 5 * 60_000 for row in rows[1:])
     assert sum(kind == "platform.blind" for kind, _ in events) == 1
+
+
+async def test_an_outage_of_the_edges_raises_no_false_alarm(pipeline: Pipeline) -> None:
+    """The consumers run, and no edge accepts signals for an hour: nothing is judged meanwhile, and deadlines move."""
+    (heartbeat,) = await pipeline.monitored.add_heartbeats(1)
+    states = pipeline.monitored.states
+    topic = HeartbeatsTopic(states)
+
+    async def report(at_ms: int) -> None:
+        meta, value = make_intake_record(at_ms)
+        await pipeline.log.append(topics.HEARTBEATS, INTAKE_KEY, meta, value)
+        loop = await pipeline.consume_all(topic, UnavailableColumnStore())
+        assert loop.metrics.dead_letters == 0
+
+    async def judge(at_ms: int) -> str:
+        await states.note_progress(_progress(at_ms))
+        await HeartbeatScan(states, asyncio.Event(), lambda: at_ms).scan_once()
+        state: str = (await pipeline.monitored.state_of(heartbeat))["state"]
+        return state
+
+    down_at = T0 + HOUR - 10_000
+    await pipeline.signal(heartbeat, uuid.uuid4(), "success", T0)
+    for at_ms in range(T0, down_at, 30_000):
+        await report(at_ms)
+    # The scan runs all the time.
+    judged = {await judge(at_ms) for at_ms in range(down_at, down_at + HOUR, 30_000)}
+    assert judged == {"up", "unknown"}
+    up_at = down_at + HOUR
+    await report(up_at)
+    assert await judge(up_at) == "unknown"
+    (blind,) = await pipeline.monitored.rows("SELECT kind, facts FROM alert_events")
+    assert (blind["kind"], msgspec.json.decode(blind["facts"])["to_ms"]) == ("platform.blind", up_at)
 
 
 async def test_the_slowest_partition_determines_the_clock(pipeline: Pipeline) -> None:

@@ -12,6 +12,7 @@ from ingest_edge.assemble import open_edge
 from ingest_edge.health import Readiness
 from ingest_edge.http_server import ServerLimits
 from ingest_edge.metrics import new_registry
+from ingest_edge.report_intake import reporting_intake
 from ingest_edge.serve_metrics import serve_metrics
 from pipeline_contracts import topics
 from pipeline_contracts.settings import Settings
@@ -68,6 +69,7 @@ async def run_edge(settings: Settings, server: socket.socket, *, worker: int = 0
         # Called before the port closes.
         stack.callback(setattr, readiness, "shutting_down", True)
         await web.SockSite(runner, server, backlog=1024).start()
+        await stack.enter_async_context(reporting_intake(log))
         # Exclude the objects that live until the end from garbage collection.
         gc.collect()
         gc.freeze()

@@ -1,0 +1,55 @@
+"""Tells the consumers that this edge accepts signals, so that its outage is not taken for jobs that did not run.
+
+The records lie in the topic of heartbeats, under one key: in one partition, in order. Their times are those of signals,
+so a backlog of the pipeline makes no gap between them. An edge that cannot append accepts no signal either, and reports
+nothing.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from ingest_edge.intake import now_ms
+from pipeline_contracts import topics
+from pipeline_contracts.errors import LogFull, StorageUnavailable
+from pipeline_contracts.monitors import INTAKE_KEY, make_intake_record
+from storage_backends.event_log.interface import EventLog
+
+logger = logging.getLogger(__name__)
+
+# The heartbeat scan judges nothing later than the newest report, so this is a part of its delay.
+_REPORT_SECONDS = 2.0
+
+
+async def report_once(log: EventLog) -> bool:
+    """Append one report; return False if the log does not take it."""
+    meta, value = make_intake_record(now_ms())
+    try:
+        await log.append(topics.HEARTBEATS, INTAKE_KEY, meta, value)
+    except (LogFull, StorageUnavailable):
+        return False
+    return True
+
+
+@asynccontextmanager
+async def reporting_intake(log: EventLog) -> AsyncIterator[None]:
+    """Report every two seconds within the context. Enter it when the port is open, and exit it before it closes."""
+
+    async def report() -> None:
+        while True:
+            try:
+                await report_once(log)
+            except Exception:
+                # Without reports, no heartbeat is judged.
+                logger.exception("the edge could not report that it accepts signals")
+            await asyncio.sleep(_REPORT_SECONDS)
+
+    task = asyncio.create_task(report(), name="intake reports")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
