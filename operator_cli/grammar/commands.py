@@ -81,6 +81,23 @@ COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
         "receipt": Command("ingest.receipt", "show what became of an ingest batch", is_noun=True),
         "key": Command("ingest.keys", "ingest keys, with which applications send telemetry", is_noun=True),
     },
+    "notifications": {
+        "incidents": Command("notifications.incidents", "what is wrong, and what was", is_noun=True),
+        "notifications": Command(
+            "notifications.sent", "what was sent, to whom, and whether it has arrived", is_noun=True
+        ),
+        "channels": Command(
+            "notifications.channels", "where notifications are sent: e-mail, chats, webhooks", is_noun=True
+        ),
+        "rules": Command("notifications.rules", "who is notified of what", is_noun=True),
+        "thresholds": Command(
+            "notifications.thresholds", "limits of figures, beyond which an incident opens", is_noun=True
+        ),
+        "silences": Command("notifications.silences", "times in which incidents are not sent", is_noun=True),
+        "quiet-hours": Command(
+            "notifications.quiet_hours", "hours in which you get critical notifications only", is_noun=True
+        ),
+    },
     "analytics": {
         "site": Command("sites.site", "websites that are measured, and their goals", is_noun=True),
         "sites": Command("sites.site", "show all sites at a glance", is_noun=True),

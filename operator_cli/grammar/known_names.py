@@ -49,6 +49,9 @@ _LISTS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Rows], list[str]]]]]
     "heartbeat": (("monitors", "heartbeats"), _names),
     "queue": (("monitors", "queues"), _names),
     "site": (("analytics", "sites"), _names),
+    "channel": (("notification-channels",), _names),
+    "rule": (("notification-rules",), _names),
+    "threshold": (("thresholds",), _names),
 }
 """The list of the API for each kind of name, and the names in its rows."""
 

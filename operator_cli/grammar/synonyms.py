@@ -13,6 +13,9 @@ COMMAND_SYNONYMS: Final[Mapping[str, Sequence[str]]] = {
     **dict.fromkeys(("cron", "job", "jobs"), ("heartbeat",)),
     **dict.fromkeys(("repo", "repos"), ("repository",)),
     **dict.fromkeys(("organization", "org"), ("account",)),
+    **dict.fromkeys(("alert", "alerts", "alarm", "alarms"), ("incidents", "rules", "thresholds")),
+    **dict.fromkeys(("integration", "integrations"), ("channels",)),
+    **dict.fromkeys(("mute", "maintenance", "downtime"), ("silences",)),
     "analytics": ("report",),
     "apply": ("config apply",),
     "builds": ("deployments",),
@@ -25,7 +28,7 @@ COMMAND_SYNONYMS: Final[Mapping[str, Sequence[str]]] = {
     "start": ("up",),
     "version": ("--version",),
 }
-_REMOVING: Final = ("remove", "revoke", "unset", "disconnect", "close")
+_REMOVING: Final = ("remove", "revoke", "unset", "disconnect", "close", "end", "clear")
 _READING: Final = ("show", "list")
 VERB_SYNONYMS: Final[Mapping[str, Sequence[str]]] = {
     **dict.fromkeys(("delete", "rm", "remove", "destroy", "drop"), _REMOVING),
@@ -33,6 +36,10 @@ VERB_SYNONYMS: Final[Mapping[str, Sequence[str]]] = {
     **dict.fromkeys(("add", "new", "create"), ("create", "invite", "connect", "open", "set")),
     **dict.fromkeys(("update", "edit", "change"), ("set", "set-role")),
     **dict.fromkeys(("close", "done", "fix"), ("resolve",)),
+    **dict.fromkeys(("ack", "confirm"), ("acknowledge",)),
+    **dict.fromkeys(("mute", "snooze"), ("silence", "create")),
+    **dict.fromkeys(("stop", "cancel", "expire"), ("end",)),
+    **dict.fromkeys(("retry", "send", "repeat"), ("resend",)),
     "rename": ("rename", "set --name"),
 }
 """The first word of each is a verb."""

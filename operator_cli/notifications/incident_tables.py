@@ -1,0 +1,96 @@
+"""Print incidents."""
+
+import argparse
+from typing import Any
+
+from rich.text import Text
+
+from operator_cli.durations import format_age, format_utc_minute
+from operator_cli.notifications.find import format_place
+from operator_cli.notifications.notification_tables import show_notifications
+from operator_cli.tables import Column, print_table
+from operator_cli.terminal_text import print_facts, sanitize
+
+_COLOURS = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
+
+
+def show_incidents(arguments: argparse.Namespace, incidents: list[dict[str, Any]], empty: str) -> None:
+    """Print one line for each incident."""
+    print_table(
+        arguments,
+        [
+            Column("ID", is_id=True),
+            Column("State", wraps=False),
+            Column("Began", wraps=False),
+            Column("What"),
+            Column("Where"),
+            Column("Severity", wraps=False, is_optional=True),
+            Column("Kind", wraps=False, is_optional=True),
+        ],
+        [
+            (
+                incident["id"],
+                _format_state(incident),
+                format_age(incident["started_at"]),
+                incident["title"],
+                format_place(incident),
+                incident["severity"],
+                incident["kind"],
+            )
+            for incident in incidents
+        ],
+        empty=empty,
+    )
+
+
+def show_incident(arguments: argparse.Namespace, incident: dict[str, Any]) -> None:
+    """Print one incident with its newest notifications."""
+    facts = {
+        "ID": incident["id"],
+        "state": _format_state(incident).plain,
+        "severity": incident["severity"],
+        "kind": incident["kind"],
+        "where": format_place(incident),
+        "began": f"{format_utc_minute(incident['started_at'])}, {format_age(incident['started_at'])}",
+    }
+    if incident["resolved_at"] is not None:
+        facts["ended"] = format_utc_minute(incident["resolved_at"])
+    if incident["acknowledged_at"] is not None:
+        by = incident["acknowledged_by"]
+        who = "through a link" if by is None else f"by {by['email']}"
+        facts["acknowledged"] = f"{format_utc_minute(incident['acknowledged_at'])} {who}"
+    for figure in incident["figures"]:
+        facts[figure["name"]] = _format_figure(figure)
+    if (deployment := incident["deployment"]) is not None:
+        facts["deployment"] = _format_deployment(deployment)
+    if incident["command"]:
+        facts["look closer"] = incident["command"]
+    print_facts(incident["title"], facts)
+    for line in incident["details"]:
+        print(sanitize(line))
+    print()
+    show_notifications(arguments, incident["notifications"], "No notifications of it.")
+
+
+def _format_state(incident: dict[str, Any]) -> Text:
+    if incident["state"] != "firing":
+        # An event without an end is over at once.
+        return Text("resolved" if incident["state"] == "resolved" else "event", style="dim")
+    state = "open" if incident["acknowledged_at"] is None else "acknowledged"
+    return Text(state, style=_COLOURS.get(incident["severity"], ""))
+
+
+def _format_figure(figure: dict[str, Any]) -> str:
+    threshold = "" if figure["threshold"] is None else f" (threshold {figure['threshold']:g})"
+    return f"{figure['value']:g} {figure['unit']}{threshold}".replace("  ", " ")
+
+
+def _format_deployment(deployment: dict[str, Any]) -> str:
+    """Return the deployment before the incident on one line."""
+    parts = [
+        f"{deployment['number']}",
+        (deployment["revision"] or "")[:12],
+        deployment["subject"] or "",
+        "" if deployment["finished_at"] is None else format_utc_minute(deployment["finished_at"]),
+    ]
+    return ", ".join(part for part in parts if part)

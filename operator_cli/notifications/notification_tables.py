@@ -1,0 +1,94 @@
+"""Print notifications and the attempts to deliver them."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from operator_cli.durations import format_age, format_second, format_utc_minute
+from operator_cli.notifications.find import format_place
+from operator_cli.tables import Column, print_table
+from operator_cli.terminal_text import print_facts, sanitize
+
+_COLOURS = {"sent": "green", "pending": "cyan", "failed": "bold red", "canceled": "dim", "retry": "yellow"}
+_REASONS = {"first": "first message", "change": "change", "reminder": "reminder"}
+
+
+def show_notifications(
+    arguments: argparse.Namespace, notifications: Sequence[dict[str, Any]], empty: str
+) -> None:
+    """Print one line for each notification."""
+    print_table(
+        arguments,
+        [
+            Column("ID", is_id=True),
+            Column("When", wraps=False),
+            Column("What"),
+            Column("To"),
+            Column("Status", wraps=False),
+            Column("Attempts", is_number=True),
+            Column("Where", is_optional=True),
+            Column("Error", is_optional=True),
+        ],
+        [
+            (
+                notification["id"],
+                format_age(notification["created_at"]),
+                notification["title"],
+                notification["recipient"],
+                Text(notification["status"], style=_COLOURS.get(notification["status"], "")),
+                notification["attempts"],
+                format_place(notification),
+                notification["last_error"],
+            )
+            for notification in notifications
+        ],
+        empty=empty,
+    )
+
+
+def show_notification(notification: dict[str, Any]) -> None:
+    """Print one notification: its incidents, and every attempt to deliver it."""
+    facts = {
+        "ID": notification["id"],
+        "to": notification["recipient"],
+        "status": notification["status"],
+        "where": format_place(notification),
+        "why": "test"
+        if notification["is_test"]
+        else _REASONS.get(notification["reason"], notification["reason"]),
+        "written": format_utc_minute(notification["created_at"]),
+    }
+    if notification["sent_at"] is not None:
+        facts["sent"] = format_utc_minute(notification["sent_at"])
+    if notification["next_attempt_at"] is not None:
+        facts["next attempt"] = format_utc_minute(notification["next_attempt_at"])
+    if notification["last_error"] is not None:
+        facts["error"] = notification["last_error"]
+    print_facts(notification["title"], facts)
+    incidents = notification["content"].get("incidents", [])
+    if incidents:
+        print("\nIncidents:")
+    for incident in incidents:
+        print(f"  {sanitize(str(incident['title']))} ({incident['id']})")
+    print()
+    print_attempts(notification["deliveries"])
+
+
+def print_attempts(attempts: Sequence[dict[str, Any]]) -> None:
+    """Print the attempts, the first one first, each on a line of its own."""
+    if not attempts:
+        print("No attempt to deliver it yet.")
+    # Never wrapped: errors of servers are searched for.
+    console = Console(highlight=False, soft_wrap=True)
+    for attempt in reversed(attempts):
+        line = Text(f"{format_second(attempt['at'])} UTC  ")
+        line.append(f"{attempt['outcome']:<6}", style=_COLOURS.get(attempt["outcome"], ""))
+        line.append(f"  {attempt['took_ms']} ms")
+        if attempt["requested"]:
+            line.append("  sent again on request")
+        if attempt["error"] is not None:
+            line.append(f"  {sanitize(attempt['error'])}")
+        console.print(line)

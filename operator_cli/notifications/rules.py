@@ -1,0 +1,196 @@
+"""`pharos rules list|show|create|set|remove|default|kinds`: who is notified of what."""
+
+import argparse
+from typing import Any, Final
+
+from operator_cli.api.client import Api, open_api
+from operator_cli.api.names import resolve_environment, resolve_project
+from operator_cli.arguments import (
+    ON_OFF,
+    add_project_argument,
+    add_verbs,
+    add_yes_argument,
+    complete,
+    confirm,
+)
+from operator_cli.errors import UsageError
+from operator_cli.messages import print_result
+from operator_cli.monitors.monitor_commands import add_environment_option
+from operator_cli.notifications.find import RULES, add_rule_argument, find_recipients, find_rule
+from pipeline_contracts.alert_kinds import SEVERITIES
+
+_VERBS: Final = {
+    "list": "list rules with what they match and whom they notify",
+    "show": "show one",
+    "create": "notify channels and people of incidents",
+    "set": "change what it matches or whom it notifies",
+    "remove": "remove one",
+    "default": "show the rule that applies while the account has none",
+    "kinds": "list the kinds of alerts that rules and silences may name",
+}
+_DESCRIPTIONS: Final = {
+    "list": "An account without rules has a default one: `pharos rules default` shows it.",
+    "create": "Without --project it is for all projects and the platform itself. Without --kind it is for the kinds "
+    "that notify by default; `pharos rules kinds` lists all.",
+    "set": "Lists that are given replace those of the rule.",
+}
+
+
+def register_rules(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "rules",
+        help="who is notified of what",
+        description="Notification rules: which incidents are sent to which channels and people. `pharos rules` alone "
+        "lists them.",
+    )
+    add_verbs(parser, _VERBS, _run, _add_arguments, _DESCRIPTIONS, default="list")
+
+
+def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
+    match verb:
+        case "default" | "kinds":
+            return
+        case "list":
+            add_project_argument(parser, "only rules of this project")
+            return
+        case "create":
+            parser.add_argument("name", metavar="NAME", help="what it is called; unique in the account")
+        case _:
+            add_rule_argument(parser)
+    match verb:
+        case "create":
+            add_project_argument(parser, "only incidents of this project: its name or ID")
+            add_environment_option(parser, is_filter=True)
+            _add_settings(parser)
+        case "set":
+            parser.add_argument("--name", metavar="NAME", help="its new name")
+            _add_settings(parser)
+            parser.add_argument(
+                "--default-kinds", action="store_true", help="the kinds that notify by default"
+            )
+            parser.add_argument("--enabled", choices=ON_OFF, help="whether it notifies anybody")
+        case "remove":
+            add_yes_argument(parser)
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    for flag, kind, help_ in (
+        ("channel", "channel", "send to this channel: its name or ID; may be repeated"),
+        ("person", "person", "send to this person by e-mail: address, name or ID; may be repeated"),
+    ):
+        option = parser.add_argument(
+            f"--{flag}", action="append", metavar=flag.upper(), dest=f"{flag}s", help=help_
+        )
+        complete(option, kind)
+    parser.add_argument(
+        "--kind",
+        action="append",
+        dest="kinds",
+        metavar="KIND",
+        help="only this kind (heartbeat.down), or all of a family (heartbeat); may be repeated",
+    )
+    parser.add_argument("--min-severity", choices=SEVERITIES, help="leave out what is less severe (info)")
+    parser.add_argument(
+        "--reminders", choices=ON_OFF, help="repeat open incidents after an hour, then daily (on)"
+    )
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    api = open_api(arguments)
+    match arguments.verb:
+        case "list":
+            return _list(arguments, api)
+        case "create":
+            return _create(arguments, api)
+        case "set":
+            return _set(arguments, api)
+        case "default":
+            default = api.get(RULES, "default")
+            return print_result(arguments, default, _show_default, quiet="applies")
+        case "kinds":
+            kinds = api.get("alert-kinds")
+            return print_result(arguments, kinds, lambda rows: _show_kinds(arguments, rows), quiet="name")
+    rule = find_rule(api, arguments.rule)
+    if arguments.verb == "show":
+        return print_result(arguments, rule, _show_one)
+    if not confirm(
+        arguments, f"remove rule {rule['name']}; its incidents notify others only if another rule does"
+    ):
+        return 1
+    removed = api.delete(RULES, rule["id"])
+    return print_result(arguments, removed, lambda row: print(f"Rule {row['name']} is removed."))
+
+
+def _list(arguments: argparse.Namespace, api: Api) -> int:
+    project = None if arguments.project_id is None else resolve_project(api, arguments.project_id).id
+    rows = api.get_all(RULES, query={"project": project})
+    return print_result(arguments, rows, lambda rows: _show_list(arguments, rows))
+
+
+def _create(arguments: argparse.Namespace, api: Api) -> int:
+    if not (arguments.channels or arguments.persons):
+        raise UsageError("Name whom it notifies: --channel CHANNEL or --person PERSON.")
+    body: dict[str, Any] = {"name": arguments.name, **_read_settings(arguments, api)}
+    if arguments.environment is not None:
+        environment = resolve_environment(api, arguments.environment, arguments.project_id)
+        body |= {"project": environment.project.id, "environment": environment.id}
+    elif arguments.project_id is not None:
+        body["project"] = resolve_project(api, arguments.project_id).id
+    return print_result(arguments, api.post(RULES, body=body), _show_one)
+
+
+def _set(arguments: argparse.Namespace, api: Api) -> int:
+    if arguments.default_kinds and arguments.kinds:
+        raise UsageError("--kind and --default-kinds do not go together.")
+    given = (arguments.name, arguments.enabled, arguments.kinds, arguments.min_severity, arguments.reminders)
+    recipients = arguments.channels or arguments.persons
+    if all(value is None for value in given) and not (recipients or arguments.default_kinds):
+        raise UsageError("Say what to change: `pharos rules set --help` lists what can be.")
+    rule = find_rule(api, arguments.rule)
+    changes = _read_settings(arguments, api)
+    if arguments.name is not None:
+        changes["name"] = arguments.name
+    if arguments.enabled is not None:
+        changes["enabled"] = ON_OFF[arguments.enabled]
+    if arguments.default_kinds:
+        changes["kinds"] = None
+    return print_result(arguments, api.patch(RULES, rule["id"], body=changes), _show_one)
+
+
+def _read_settings(arguments: argparse.Namespace, api: Api) -> dict[str, Any]:
+    """Return the settings that were given, as the API takes them."""
+    settings: dict[str, Any] = {}
+    if arguments.channels or arguments.persons:
+        settings["recipients"] = find_recipients(api, arguments.channels or (), arguments.persons or ())
+    if arguments.kinds:
+        settings["kinds"] = arguments.kinds
+    if arguments.min_severity is not None:
+        settings["min_severity"] = arguments.min_severity
+    if arguments.reminders is not None:
+        settings["reminders"] = ON_OFF[arguments.reminders]
+    return settings
+
+
+def _show_list(arguments: argparse.Namespace, rules: list[dict[str, Any]]) -> None:
+    # Imported here and below: rich is slow to import, and --json needs none of it.
+    from operator_cli.notifications.rule_tables import show_rules
+
+    show_rules(arguments, rules)
+
+
+def _show_one(rule: dict[str, Any]) -> None:
+    from operator_cli.notifications.rule_tables import show_rule
+
+    show_rule(rule)
+
+
+def _show_default(rule: dict[str, Any]) -> None:
+    from operator_cli.notifications.rule_tables import show_default_rule
+
+    show_default_rule(rule)
+
+
+def _show_kinds(arguments: argparse.Namespace, kinds: list[dict[str, Any]]) -> None:
+    from operator_cli.notifications.rule_tables import show_kinds
+
+    show_kinds(arguments, kinds)

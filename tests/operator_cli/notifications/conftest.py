@@ -1,0 +1,66 @@
+"""Commands in this process, on a server that answers as a test wants."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from operator_cli.api import client
+from operator_cli.api.client import Api
+from operator_cli.api.target import Target
+from operator_cli.run_command import run_command
+from tests.support.fake_api import TOKEN, FakeApi, running_fake_api
+
+
+class Done(NamedTuple):
+    """The end of a command."""
+
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def server() -> Iterator[FakeApi]:
+    with running_fake_api() as running:
+        yield running
+
+
+@pytest.fixture
+def run(
+    server: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Run:
+    """Return a function that runs `pharos` with these words, 80 columns wide."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PHAROS_URL", server.url.removesuffix("/api"))
+    monkeypatch.setenv("PHAROS_TOKEN", TOKEN)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    opened: list[Api] = []
+
+    class Recorded(Api):
+        def __init__(self, target: Target) -> None:
+            super().__init__(target)
+            opened.append(self)
+
+    # The end of a process closes connections; here that is the end of a command.
+    monkeypatch.setattr(client, "Api", Recorded)
+
+    def run_words(*words: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["pharos", *words])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            run_command(lambda: None)
+        while opened:
+            opened.pop().close()
+        captured = capsys.readouterr()
+        status = ended.value.code
+        assert isinstance(status, int)
+        return Done(status, captured.out, captured.err)
+
+    return run_words
