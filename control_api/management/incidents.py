@@ -133,7 +133,7 @@ class SilenceIncident(Struct, kw_only=True):
         Annotated[datetime, Meta(tz=True)] | None,
         Meta(description="When the silence ends, at most 90 days from now."),
     ] = None
-    reason: Annotated[str, Meta(max_length=MAX_REASON_LENGTH)] = ""
+    reason: Annotated[str, Meta(max_length=MAX_REASON_LENGTH, description="For others to read.")] = ""
     group: Annotated[
         bool,
         Meta(

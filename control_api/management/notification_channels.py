@@ -77,6 +77,9 @@ _Secrets = Annotated[
 ]
 
 
+_Enabled = Annotated[bool, Meta(description="False: nothing is sent to it, also not later.")]
+
+
 class ChannelDocument(TypedDict):
     """A place to which notifications are sent. Members see its name, its type and whether it is on."""
 
@@ -131,11 +134,13 @@ class CreateChannel(Struct, kw_only=True):
     """A new channel."""
 
     name: _Name
-    type: ChannelTypeName
+    type: Annotated[ChannelTypeName, Meta(description="How messages are sent. It cannot be changed later.")]
     settings: _Settings = {}
     secrets: _Secrets = {}
-    quiet_hours: QuietHours | None = None
-    enabled: bool = True
+    quiet_hours: Annotated[
+        QuietHours | None, Meta(description="When messages below critical wait; without it, never.")
+    ] = None
+    enabled: _Enabled = True
 
 
 class UpdateChannel(Struct, kw_only=True):
@@ -147,7 +152,7 @@ class UpdateChannel(Struct, kw_only=True):
     quiet_hours: Annotated[
         QuietHours | None | UnsetType, Meta(description="Null: no quiet hours any more.")
     ] = UNSET
-    enabled: bool | None = None
+    enabled: _Enabled | None = None
 
 
 def _settings(document: ChannelDocument) -> dict[str, Any]:
@@ -215,7 +220,7 @@ async def read_notification_channel(at: _Read) -> ChannelDocument:
     return _describe(at, at.found)
 
 
-@operations.patch("/v1/notification-channels/{channel}", etag=_settings, problems=[NameTaken, Unavailable])
+@operations.patch("/v1/notification-channels/{channel}", etag=_settings, problems=[NameTaken])
 async def update_notification_channel(
     at: _Change, body: Annotated[UpdateChannel, json_body(UpdateChannel)]
 ) -> ChannelDocument:

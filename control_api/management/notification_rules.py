@@ -71,6 +71,13 @@ _Name = Annotated[
 ]
 
 
+_MinSeverity = Annotated[Severity, Meta(description="Only incidents of this severity, or a higher one.")]
+_Reminders = Annotated[
+    bool, Meta(description="Whether open incidents are repeated after an hour, and then daily.")
+]
+_Enabled = Annotated[bool, Meta(description="False: it applies to nothing that begins from now on.")]
+
+
 class ChannelSummary(TypedDict):
     """A channel, as other documents include it."""
 
@@ -120,8 +127,8 @@ class DefaultRuleDocument(TypedDict):
 class RecipientInput(Struct, kw_only=True, forbid_unknown_fields=True):
     """A recipient: either a channel or a person of the account, by string ID or number."""
 
-    channel: _Id | int | None = None
-    person: _Id | int | None = None
+    channel: Annotated[_Id | int | None, Meta(description="The channel's string ID, or its number.")] = None
+    person: Annotated[_Id | int | None, Meta(description="The person's string ID, or their number.")] = None
 
 
 _Recipients = Annotated[
@@ -146,10 +153,10 @@ class CreateRule(Struct, kw_only=True):
         Meta(description="An environment of the project, by string ID or number; without it, all."),
     ] = None
     kinds: Kinds | None = None
-    min_severity: Severity = "info"
+    min_severity: _MinSeverity = "info"
     recipients: _Recipients
-    reminders: bool = True
-    enabled: bool = True
+    reminders: _Reminders = True
+    enabled: _Enabled = True
 
 
 class UpdateRule(Struct, kw_only=True):
@@ -160,10 +167,10 @@ class UpdateRule(Struct, kw_only=True):
     kinds: Annotated[
         Kinds | None | UnsetType, Meta(description="Null: the kinds that are on by default.")
     ] = UNSET
-    min_severity: Severity | None = None
+    min_severity: _MinSeverity | None = None
     recipients: _Recipients | None = None
-    reminders: bool | None = None
-    enabled: bool | None = None
+    reminders: _Reminders | None = None
+    enabled: _Enabled | None = None
 
 
 class RuleQuery(PageQuery, kw_only=True):

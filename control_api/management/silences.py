@@ -68,7 +68,7 @@ class CreateSilence(Struct, kw_only=True):
     ] = None
     kinds: Kinds | None = None
     starts_at: Annotated[_Time | None, Meta(description="Without it, now.")] = None
-    ends_at: _Time
+    ends_at: Annotated[_Time, Meta(description="At least a minute after the beginning.")]
     reason: Annotated[
         str, Meta(max_length=MAX_REASON_LENGTH, description="For others to read.", examples=["Migration"])
     ] = ""

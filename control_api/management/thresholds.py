@@ -112,6 +112,14 @@ _Pending = Annotated[
 ]
 
 
+_Kind = Annotated[ThresholdKind, Meta(description="What is measured.")]
+_Aggregation = Annotated[
+    Aggregation, Meta(description="For a metric: how its values in the window become one.")
+]
+_Direction = Annotated[Direction, Meta(description="On which side of the threshold it fires.")]
+_Enabled = Annotated[bool, Meta(description="False: it is not evaluated.")]
+
+
 class ThresholdDocument(TypedDict):
     """A threshold on a figure, and what the last evaluation found."""
 
@@ -142,34 +150,34 @@ class CreateThreshold(Struct, kw_only=True):
     """A new threshold."""
 
     name: _Name
-    kind: ThresholdKind
+    kind: _Kind
     target: _Target
     service: _Service | None = None
-    aggregation: Annotated[Aggregation, Meta(description="For a metric.")] = "avg"
-    direction: Annotated[Direction, Meta(description="On which side of the threshold it fires.")] = "above"
+    aggregation: _Aggregation = "avg"
+    direction: _Direction = "above"
     threshold: _Value
     recovery: _Recovery | None = None
     window_seconds: _Window = DEFAULT_WINDOW_SECONDS
     pending_seconds: _Pending = DEFAULT_PENDING_SECONDS
     severity: Annotated[Severity | None, Meta(description="Without it, that of the kind.")] = None
-    enabled: bool = True
+    enabled: _Enabled = True
 
 
 class UpdateThreshold(Struct, kw_only=True):
     """The fields of a threshold that change."""
 
     name: _Name | None = None
-    kind: ThresholdKind | None = None
+    kind: _Kind | None = None
     target: _Target | None = None
     service: Annotated[_Service | None | UnsetType, Meta(description="Null: of all services.")] = UNSET
-    aggregation: Aggregation | None = None
-    direction: Direction | None = None
+    aggregation: _Aggregation | None = None
+    direction: _Direction | None = None
     threshold: _Value | None = None
     recovery: Annotated[_Recovery | None | UnsetType, Meta(description="Null: the threshold.")] = UNSET
     window_seconds: _Window | None = None
     pending_seconds: _Pending | None = None
-    severity: Severity | None = None
-    enabled: bool | None = None
+    severity: Annotated[Severity | None, Meta(description="The severity of its incidents.")] = None
+    enabled: _Enabled | None = None
 
 
 class ThresholdQuery(PageQuery, kw_only=True):
