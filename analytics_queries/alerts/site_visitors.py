@@ -63,8 +63,8 @@ async def recent_visitors(
 async def usual_visitors(
     store: ColumnStore, timezones: Mapping[int, str], end: datetime
 ) -> Mapping[int, UsualVisitors]:
-    """Return what sites, given with their time zones, had in the hour before `end` on each of the last days. Sites that
-    have no visits, or whose rollups are not complete, are left out. Raises `StorageUnavailable`."""
+    """Return what sites, given with their time zones, had in the hour before `end` on each of the last days. Sites
+    without rollups of these days are left out. Raises `StorageUnavailable`."""
     if not timezones:
         return {}
     parameters = {

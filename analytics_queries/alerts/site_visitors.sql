@@ -28,7 +28,7 @@ GROUP BY site_id;
 -- name: usual
 -- How many visits began in the hour before `end_ms` of each of the last days, and in how many windows of that hour was one of
 -- them present? From the daily rollups in the sites' own time zones. A visit of d ms is present in 1 + d / window windows on
--- average. A site with days that have no rollup yet is left out.
+-- average. Days without a rollup have no visits: those without events have none.
 WITH told AS
 (
     SELECT site_id, day, argMax(run, told_at) AS run
@@ -51,7 +51,7 @@ FROM
         intDiv(age_ms, 86400000) AS days_ago,
         days_ago >= 1 AND days_ago <= {days:UInt8} AND age_ms % 86400000 < 3600000 AS is_within
     FROM pharos.visit_days
-    WHERE site_id IN (SELECT site_id FROM told GROUP BY site_id HAVING count() >= {days:UInt8})
+    WHERE site_id IN {sites:Array(UInt64)}
         AND day >= {first:Date} AND is_start AND (site_id, day, run) IN (SELECT site_id, day, run FROM told)
 )
 GROUP BY site_id

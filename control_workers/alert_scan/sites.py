@@ -55,21 +55,27 @@ async def read_traffic(
     Raises `StorageUnavailable` and `QueryRefused`.
     """
     today = now.date()
-    days = [today - timedelta(days=ago) for ago in range(1, USUAL_DAYS + 1)]
+    # A day more: the same hour of the first day may lie on two days in UTC.
+    days = [today - timedelta(days=ago) for ago in range(1, USUAL_DAYS + 2)]
     events = await events_of_days(store, days[-1])
     busy, regular = [], []
     for found in sites:
         of_days = events.get(found.site.id, {})
         if of_days.get(today, 0) + of_days.get(days[0], 0) >= LEAST_VISITORS:
             busy.append(found.site.id)
-        if all(of_days.get(day, 0) >= LEAST_VISITS for day in days):
+        if sum(of_days.get(day, 0) >= LEAST_VISITS for day in (today, *days)) >= USUAL_DAYS:
             regular.append(found.site.id)
     spiking, silent = _known(states, SPIKE_PREFIX), _known(states, SILENCE_PREFIX)
     recent = await recent_visitors(store, sorted({*busy, *regular, *spiking, *silent}), now)
     many = {site for site in busy if recent.get(site, _NONE).visitors >= LEAST_VISITORS} | spiking
     quiet = {site for site in regular if recent.get(site, _NONE).events == 0}
     timezones = {found.site.id: found.site.timezone for found in sites if found.site.id in many | quiet}
-    usual = await usual_visitors(store, timezones, now)
+    usual = dict(await usual_visitors(store, timezones, now))
+    for found in sites:
+        # Without events there are no rollups, and there was nothing to expect.
+        had_events = any(events.get(found.site.id, {}).get(day, 0) for day in days)
+        if not had_events and found.site.created_at <= now - timedelta(days=USUAL_DAYS):
+            usual.setdefault(found.site.id, _NOTHING)
     spikes = [
         _observe_spike(found, recent.get(found.site.id, _NONE), usual.get(found.site.id))
         for found in sites
@@ -84,6 +90,7 @@ async def read_traffic(
 
 
 _NONE = RecentVisitors()
+_NOTHING = UsualVisitors([0] * USUAL_DAYS, 0.0)
 
 
 def _known(states: Mapping[str, Remembered], prefix: str) -> set[int]:
