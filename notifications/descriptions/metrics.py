@@ -7,6 +7,7 @@ from notifications.descriptions.read_facts import cut_title, read_text
 from notifications.descriptions.thresholds import (
     choose_verb,
     explain_limits,
+    is_removed,
     list_figures,
     write_fact,
     write_window,
@@ -29,7 +30,9 @@ def describe(subject: Subject) -> Description:
     aggregation = _AGGREGATIONS.get(str(facts.get("aggregation")), "value")
     value, threshold = write_fact(facts, "value"), write_fact(facts, "threshold")
     name = f"Metric {metric}" + (f" of {service}" if service else "")
-    if is_resolved:
+    if is_removed(facts):
+        title = f"{name} is no longer watched"
+    elif is_resolved:
         title = f"{name} has recovered" + (f": {value}" if value else "")
     else:
         title = f"{name} is {choose_verb(facts)} its threshold" + (f": {value}" if value else "")

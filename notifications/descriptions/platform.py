@@ -43,7 +43,7 @@ def _describe_lag(facts: Mapping[str, Any], is_resolved: bool) -> _Parts:
     value = write_fact(facts, "value")
     title = "Received records wait too long to be processed" + (f": {value}" if value else "")
     details = [
-        "What was accepted is safe in the log. Until the consumers catch up, pages and alerts show an earlier state."
+        "What was accepted is safe in the log. Until it is processed, pages and alerts show an earlier state."
     ]
     return title, details + explain_limits(facts, is_resolved=False), figures, None
 
@@ -76,7 +76,7 @@ def _describe_blind(facts: Mapping[str, Any], is_resolved: bool) -> _Parts:
     heartbeats = read_number(facts, "heartbeats")
     if heartbeats:
         details.append(f"{count_noun(heartbeats, 'heartbeat')} may have missed a signal.")
-    details.append("Nothing that happened only in this time was reported.")
+    details.append("In this time no condition was evaluated, so none was opened or ended.")
     from_ms, to_ms = read_number(facts, "from_ms"), read_number(facts, "to_ms")
     figures = []
     if from_ms is not None and to_ms is not None:
@@ -86,13 +86,19 @@ def _describe_blind(facts: Mapping[str, Any], is_resolved: bool) -> _Parts:
 
 
 def _describe_statuses(subject: Subject) -> Description:
-    host = read_text(subject.facts, "host", 100) or subject.subject
-    reason = read_text(subject.facts, "reason", 300)
-    predicate = "accepts commit statuses again" if subject.state == "resolved" else "refuses commit statuses"
+    facts, is_resolved = subject.facts, subject.state == "resolved"
+    host = read_text(facts, "host", 30) or "A Git host"
+    repository, error = read_text(facts, "repository", 150), read_text(facts, "error", 300)
+    predicate = "accepts commit statuses again" if is_resolved else "refuses commit statuses"
+    labels = {"host": host} if repository is None else {"host": host, "repository": repository}
+    details = []
+    if not is_resolved:
+        details = [] if error is None else [error]
+        details.append("Deployments go on; only their statuses at the host are missing.")
     return Description(
-        title=cut_title(f"{host} {predicate}"),
-        details=[reason] if reason and subject.state != "resolved" else [],
-        labels={"host": host},
+        title=cut_title(f"{host} {predicate}" + (f" of {repository}" if repository else "")),
+        details=details,
+        labels=labels,
     )
 
 

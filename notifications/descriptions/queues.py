@@ -5,7 +5,13 @@ from typing import Any
 
 from notifications.descriptions.interface import Description, Subject
 from notifications.descriptions.read_facts import cut_title, read_number, read_text, read_time
-from notifications.descriptions.thresholds import choose_verb, explain_limits, list_figures, write_fact
+from notifications.descriptions.thresholds import (
+    choose_verb,
+    explain_limits,
+    is_removed,
+    list_figures,
+    write_fact,
+)
 
 _WORKER_ENDS = {
     "reports": "reports again",
@@ -28,6 +34,8 @@ def describe(subject: Subject) -> Description:
     else:
         name, normal = "oldest job", "is no longer too slow"
         predicate = f"has a job that has waited for {value}" if value else "has a job that waits too long"
+    if is_removed(facts):
+        normal = "is no longer watched for this"
     details = []
     if threshold is not None and not is_resolved:
         details.append(f"That is {choose_verb(facts)} the threshold of {threshold}.")

@@ -5,6 +5,7 @@ from notifications.descriptions.read_facts import cut_title, read_text
 from notifications.descriptions.thresholds import (
     choose_verb,
     explain_limits,
+    is_removed,
     list_figures,
     write_fact,
     write_window,
@@ -19,7 +20,9 @@ def describe(subject: Subject) -> Description:
     service = read_text(facts, "target", 100) or subject.subject
     figure = _FIGURES.get(subject.kind, "value")
     value, threshold = write_fact(facts, "value"), write_fact(facts, "threshold")
-    if is_resolved:
+    if is_removed(facts):
+        title = f"The {figure} of {service} is no longer watched"
+    elif is_resolved:
         title = f"The {figure} of {service} has recovered" + (f": {value}" if value else "")
     else:
         title = f"The {figure} of {service} is {value or 'beyond its threshold'}"

@@ -20,6 +20,11 @@ def read_float(facts: Mapping[str, Any], name: str) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+def is_removed(facts: Mapping[str, Any]) -> bool:
+    """True if the incident ended because its condition no longer exists."""
+    return facts.get("reason") == "removed"
+
+
 def read_unit(facts: Mapping[str, Any]) -> str:
     """Return the unit of the value; empty if it has none."""
     unit = facts.get("unit")
@@ -29,7 +34,7 @@ def read_unit(facts: Mapping[str, Any]) -> str:
 def list_figures(facts: Mapping[str, Any], name: str, unit: str | None = None) -> list[Figure]:
     """Return the value with its threshold, under this name."""
     value = read_float(facts, "value")
-    if value is None:
+    if value is None or is_removed(facts):
         return []
     figure_unit = read_unit(facts) if unit is None else unit
     return [
@@ -55,8 +60,7 @@ def explain_limits(facts: Mapping[str, Any], *, is_resolved: bool) -> list[str]:
         if isinstance(reason, str) and reason in _ENDED:
             return [_ENDED[reason]]
         recovery = write_fact(facts, "recovery")
-        side = "at most" if facts.get("is_above", True) else "at least"
-        return [] if recovery is None else [f"It ends at {side} {recovery}."]
+        return [] if recovery is None else [f"It has reached the recovery value of {recovery}."]
     details = []
     pending, since = read_float(facts, "pending_seconds"), read_time(facts, "since_ms")
     if pending and since is not None:
