@@ -35,9 +35,9 @@ class Due:
 
 
 async def find_due(
-    session: AsyncSession, now: datetime, *, limit: int, per_account: int, without: Collection[int]
+    session: AsyncSession, now: datetime, *, limit: int, without: Collection[int]
 ) -> Sequence[Due]:
-    """Return notifications to send, at most one for each recipient and `per_account` for each account.
+    """Return notifications to send, at most one for each recipient.
 
     Accounts take turns, so that those with many due notifications do not delay the others; within an account, channels
     that fail come last. `without` are accounts to leave out.
@@ -77,7 +77,6 @@ async def find_due(
     turns = select(heads, of_account.label("turn")).where(heads.c.place == 1).subquery()
     query = (
         select(turns.c.id, turns.c.account_id, turns.c.channel_id, turns.c.person_id)
-        .where(turns.c.turn <= per_account)
         .order_by(turns.c.turn, turns.c.next_attempt_at, turns.c.id)
         .limit(limit)
     )

@@ -138,7 +138,6 @@ class DeliveryWorker:
                 session,
                 self._clock(),
                 limit=MAX_SENDS,
-                per_account=ACCOUNT_SENDS,
                 without=[account for account, sends in busy.items() if sends >= ACCOUNT_SENDS],
             )
 

@@ -86,7 +86,8 @@ async def test_a_receiver_that_stays_down(deliveries: Deliveries) -> None:
     assert (await deliveries.read_attempts(message))[-1].outcome == "failed"
     found = await deliveries.read_channel(channel)
     assert found.enabled and found.failing_since == start and found.last_error == row.last_error
-    # Asked for by a person: three days from now on, and from the shortest pause.
+    # Asked for by a person: three days from then on, and from the shortest pause.
+    await deliveries.deliver(after=86_400)
     await deliveries.change(
         message, status="pending", attempts=0, requested_at=deliveries.now, next_attempt_at=deliveries.now
     )
