@@ -1,0 +1,166 @@
+"""Notification channels: secrets are never returned, and a removed channel leaves nothing behind."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from control_domain.notifications.channel_secrets import open_secrets
+from control_domain.notifications.limits import MAX_CHANNELS
+from control_domain.tables.notifications import (
+    AlertEvent,
+    Notification,
+    NotificationChannel,
+    NotificationGroup,
+    NotificationRule,
+)
+from pipeline_contracts.alert_kinds import ALERT_KINDS
+from tests.control_api.management.conftest import Api
+from tests.support.notification_rows import add_channel
+from tests.support.serve_control import VARIABLE_KEYS
+
+_PATH = "/v1/notification-channels"
+_WEBHOOK = {"name": "hooks", "type": "webhook", "settings": {"url": "https://hooks.example/in"}}
+_TOPIC = {"name": "phones", "type": "ntfy", "secrets": {"topic": "a-secret-topic", "token": "tk_secret"}}
+
+
+async def _secrets(api: Api, number: int) -> dict[str, str]:
+    async with api.platform.sessions() as session:
+        return open_secrets(await session.get_one(NotificationChannel, number), VARIABLE_KEYS)
+
+
+async def test_signing_secret_is_shown_once(api: Api) -> None:
+    made = (await api.call("POST", _PATH, _WEBHOOK)).data
+    secret = made["signing_secret"]
+    assert secret.startswith("whsec_") and made["has_secrets"] == ["signing_secret"]
+    assert await _secrets(api, made["number"]) == {"signing_secret": secret}
+    read = await api.call("GET", f"{_PATH}/{made['id']}")
+    assert read.data == {name: value for name, value in made.items() if name != "signing_secret"}
+    assert read.data["settings"] == _WEBHOOK["settings"]
+    # Changing the URL needs nothing else, and keeps the secret.
+    moved = await api.call("PATCH", f"{_PATH}/{made['id']}", {"settings": {"url": "https://b.example/in"}})
+    assert moved.data["settings"] == {"url": "https://b.example/in"}
+    assert await _secrets(api, made["number"]) == {"signing_secret": secret}
+
+
+async def test_secrets_are_never_returned(api: Api) -> None:
+    made = await api.call("POST", _PATH, _TOPIC)
+    path = f"{_PATH}/{made.data['number']}"
+    patched = await api.call("PATCH", path, {"secrets": {"token": "tk_other"}})
+    assert await _secrets(api, made.data["number"]) == {"topic": "a-secret-topic", "token": "tk_other"}
+    cleared = await api.call("PATCH", path, {"secrets": {"token": ""}})
+    assert cleared.data["has_secrets"] == ["topic"]
+    refused = await api.call("PATCH", path, {"secrets": {"topic": ""}})
+    assert refused.fields == ["secrets.topic"]
+    answers = [made, patched, cleared, refused, await api.call("GET", path), await api.call("GET", _PATH)]
+    audit = await api.call("GET", "/v1/audit")
+    for answer in (*answers, audit):
+        assert b"secret-topic" not in answer.body and b"tk_" not in answer.body
+    assert await api.audit(3) == [
+        ("notification-channel.set", f"notification-channel {made.data['id']}"),
+        ("notification-channel.set", f"notification-channel {made.data['id']}"),
+        ("notification-channel.create", f"notification-channel {made.data['id']}"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        ({"name": "  "}, ["name"]),
+        ({"type": "fax"}, ["type"]),
+        ({"settings": {"address": "nobody"}}, ["settings.address"]),
+        ({"settings": {}}, ["settings.address"]),
+        ({"settings": {"address": "a@x.example", "port": "1"}}, ["settings.port"]),
+        ({"secrets": {"url": "https://x.example"}}, ["secrets.url"]),
+        ({"quiet_hours": {"from": "25:00", "to": "07:00"}}, ["quiet_hours.from"]),
+        ({"quiet_hours": {"from": "22:00", "to": "07:00", "timezone": "Mars"}}, ["quiet_hours.timezone"]),
+        ({"type": "apprise", "settings": {}, "secrets": {"url": "matrix://x"}}, ["type"]),
+    ],
+)
+async def test_refused_channels(shared_api: Api, body: dict[str, Any], fields: list[str]) -> None:
+    shared_api.platform.app.state.unavailable_channels = {"apprise": "Set PHAROS_APPRISE=1."}
+    whole = {"name": "mail", "type": "email", "settings": {"address": "a@x.example"}, **body}
+    refused = await shared_api.expect((422, "validation-failed"), "POST", _PATH, whole)
+    assert refused.fields == fields
+
+
+async def test_names_and_numbers_are_limited(api: Api) -> None:
+    async with api.platform.sessions() as session, session.begin():
+        for number in range(MAX_CHANNELS - 1):
+            await add_channel(session, api.platform.acme, f"c{number}", datetime.now(UTC))
+    assert (await api.call("POST", _PATH, _WEBHOOK)).status == 201
+    await api.expect((409, "conflict"), "POST", _PATH, {**_WEBHOOK, "name": "one more"})
+    await api.expect((409, "name-taken"), "PATCH", f"{_PATH}/1", {"name": "hooks"})
+
+
+async def test_members_see_names_only(monitored: Api) -> None:
+    number = monitored.platform.acme.notified["channel"]
+    for document in (
+        await monitored.read(f"{_PATH}/{number}", by="stranger"),
+        (await monitored.read(_PATH, by="stranger"))[0],
+    ):
+        assert document["name"] == "ops"
+        assert document["settings"] is document["has_secrets"] is document["last_error"] is None
+
+
+async def test_a_test_takes_the_way_of_every_event(monitored: Api) -> None:
+    number = monitored.platform.acme.notified["channel"]
+    started = await monitored.call("POST", f"{_PATH}/{number}/test")
+    assert started.status == 202
+    assert started.data["notifications"].startswith(
+        f"/api/v1/notifications?channel={started.data['channel']}"
+    )
+    async with monitored.platform.sessions() as session:
+        event = (await session.scalars(select(AlertEvent))).one()
+    assert (ALERT_KINDS[event.kind].family, event.state) == ("test", "info")
+    assert json.loads(event.facts)["channel_id"] == number
+    assert (await monitored.read(started.data["notifications"].removeprefix("/api"))) == []
+    await monitored.call("PATCH", f"{_PATH}/{number}", {"enabled": False})
+    await monitored.expect((409, "conflict"), "POST", f"{_PATH}/{number}/test")
+
+
+@pytest.mark.both_databases
+async def test_a_removed_channel_leaves_rules_and_history(monitored: Api) -> None:
+    platform = monitored.platform
+    notified = platform.acme.notified
+    async with platform.sessions() as session, session.begin():
+        await session.execute(update(Notification).values(status="pending"))
+    removed = await monitored.call("DELETE", f"{_PATH}/{notified['channel']}")
+    assert removed.data["rules"] == 1
+    assert (await monitored.read(f"/v1/notification-rules/{notified['rule']}"))["recipients"] == []
+    sent = await monitored.read(f"/v1/notifications/{notified['notification']}")
+    assert (sent["status"], sent["last_error"], sent["channel"]) == (
+        "canceled",
+        "The channel was removed.",
+        None,
+    )
+    assert sent["recipient"] == "ops"
+    resend = f"/v1/notifications/{notified['notification']}/resend"
+    await monitored.expect((409, "conflict"), "POST", resend)
+    async with platform.sessions() as session:
+        groups = (await session.scalars(select(NotificationGroup.account_id))).all()
+        assert groups == [platform.other.account.id]
+        rules = (
+            await session.execute(select(NotificationRule.account_id, NotificationRule.recipients))
+        ).all()
+        others = platform.other.notified["channel"]
+        assert (platform.other.account.id, json.dumps([f"channel {others}"])) in [tuple(row) for row in rules]
+
+
+async def test_quiet_hours_are_changed_and_cleared(monitored: Api) -> None:
+    path = f"{_PATH}/{monitored.platform.acme.notified['channel']}"
+    later = datetime(2100, 1, 1, tzinfo=UTC)
+    async with monitored.platform.sessions() as session, session.begin():
+        await session.execute(update(NotificationGroup).values(due_at=later))
+    hours = {"from": "22:00", "to": "07:00", "timezone": "Europe/Berlin", "days": None}
+    assert (await monitored.call("PATCH", path, {"quiet_hours": hours})).data["quiet_hours"] == hours
+    assert (await monitored.call("PATCH", path, {"name": "other"})).data["quiet_hours"] == hours
+    assert (await monitored.call("PATCH", path, {"quiet_hours": None})).data["quiet_hours"] is None
+    async with monitored.platform.sessions() as session:
+        # The group worker looks at the channel's groups at once, and at those of no other channel.
+        rows = await session.execute(select(NotificationGroup.account_id, NotificationGroup.due_at))
+        due = {row.account_id: row.due_at for row in rows}
+    assert due[monitored.platform.acme.account.id] != later
+    assert due[monitored.platform.other.account.id] == later

@@ -1,0 +1,163 @@
+"""The page of an incident: a signature opens it, a read changes nothing, and it loads nothing."""
+
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import aiohttp
+import pytest
+from sqlalchemy import select, update
+from yarl import URL
+
+from control_domain.notifications.signed_links import LINK_DAYS, IncidentLinks
+from control_domain.tables.audit import AuditEntry
+from control_domain.tables.notifications import AlertIncident, NotificationSilence
+from tests.support.deploy_platform import RECEIPT_KEY, Platform, Prepared, open_platform
+from tests.support.notification_rows import add_incident, add_notifications
+from tests.support.prepared_platform import prepared
+
+__all__ = ["platform", "prepared"]
+
+_LINKS = IncidentLinks(RECEIPT_KEY, None)
+
+
+@pytest.fixture
+async def platform(prepared: Prepared, tmp_path: Path) -> AsyncIterator[Platform]:
+    async with open_platform(prepared, tmp_path) as opened:
+        await add_notifications(opened)
+        yield opened
+
+
+async def _public_id(platform: Platform, number: int | None = None) -> str:
+    async with platform.sessions() as session:
+        incident = await session.get_one(AlertIncident, number or platform.acme.notified["incident"])
+        return incident.public_id
+
+
+def _address(platform: Platform, public_id: str, action: str = "", signature: str | None = None) -> URL:
+    signed = _LINKS.sign(public_id, datetime.now(UTC)) if signature is None else signature
+    return URL(f"{platform.url}/incidents/{public_id}{action}").with_query(s=signed)
+
+
+async def _read(response: aiohttp.ClientResponse) -> str:
+    assert response.headers["Cache-Control"] == "no-store"
+    assert response.headers["Referrer-Policy"] == "no-referrer"
+    assert "noindex" in response.headers["X-Robots-Tag"]
+    policy = response.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy and "form-action 'self'" in policy
+    assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+    return await response.text()
+
+
+async def test_reads_change_nothing(platform: Platform) -> None:
+    public_id = await _public_id(platform)
+    before = await platform.contents()
+    for method in ("GET", "HEAD"):
+        async with platform.http.request(method, _address(platform, public_id)) as response:
+            page = await _read(response)
+            assert response.status == 200
+    for action in ("/acknowledge", "/silence"):
+        async with platform.http.get(_address(platform, public_id, action)) as response:
+            assert response.status == 405
+    assert await platform.contents() == before
+    async with platform.http.get(_address(platform, public_id)) as response:
+        page = await _read(response)
+    assert "nightly 1" in page and "Shop" in page and "Production" in page
+    # Nothing is loaded, and no script runs.
+    assert not re.search(r"<script|src=|https?://", page)
+
+
+async def test_only_the_signature_opens_it(platform: Platform) -> None:
+    public_id = await _public_id(platform)
+    other = await _public_id(platform, platform.other.notified["incident"])
+    now = datetime.now(UTC)
+    expired = _LINKS.sign(public_id, now - timedelta(days=LINK_DAYS, seconds=1))
+    before = await platform.contents()
+    for signature in ("", "1.x", expired, _LINKS.sign(other, now)):
+        for method, action in (("GET", ""), ("POST", "/acknowledge"), ("POST", "/silence")):
+            address = _address(platform, public_id, action, signature)
+            data = {"seconds": "3600"} if method == "POST" else None
+            async with platform.http.request(method, address, data=data) as response:
+                page = await _read(response)
+                assert response.status == 403
+                assert "nightly" not in page and "This link does not work" in page
+    unknown = "inc_00000000000000000000000000"
+    async with platform.http.get(_address(platform, unknown)) as response:
+        assert response.status == 404
+        await _read(response)
+    assert await platform.contents() == before
+
+
+@pytest.mark.both_databases
+async def test_forms(platform: Platform) -> None:
+    """What a browser sends: both forms lead back to the page, and are in the audit log."""
+    public_id = await _public_id(platform)
+    async with platform.http.post(_address(platform, public_id, "/acknowledge"), data={}) as response:
+        page = await _read(response)
+        assert (response.status, response.url.path) == (200, f"/incidents/{public_id}")
+    assert "Acknowledged: no reminders follow." in page and "I am looking at it" not in page
+    form = {"seconds": "14400", "reason": "known <b>fault</b>", "group": "1"}
+    async with platform.http.post(_address(platform, public_id, "/silence"), data=form) as response:
+        page = await _read(response)
+    assert "Silenced until" in page
+    async with platform.sessions() as session:
+        incident = (
+            await session.scalars(select(AlertIncident).where(AlertIncident.public_id == public_id))
+        ).one()
+        silence = (
+            await session.scalars(
+                select(NotificationSilence).order_by(NotificationSilence.id.desc()).limit(1)
+            )
+        ).one()
+        query = select(AuditEntry).order_by(AuditEntry.id.desc()).limit(2)
+        entries = (await session.scalars(query)).all()
+    assert incident.acknowledged_at is not None and incident.acknowledged_by_id is None
+    assert (silence.kinds, silence.reason, silence.person_id) == ('["heartbeat"]', form["reason"], None)
+    assert silence.ends_at - silence.starts_at == timedelta(hours=4)
+    assert [entry.action for entry in entries] == ["silence.create", "incident.acknowledge"]
+    assert all(entry.source.startswith("signed link, ") for entry in entries)
+
+
+async def test_refused_forms(platform: Platform) -> None:
+    public_id = await _public_id(platform)
+    before = await platform.contents()
+    for data, status in (
+        ({}, 422),
+        ({"seconds": "60"}, 422),
+        ({"seconds": "3600", "reason": "x" * 501}, 422),
+        (b"\xff\x00&=&seconds", 422),
+        ({"seconds": "3600", "reason": "x" * 5000}, 413),
+    ):
+        async with platform.http.post(_address(platform, public_id, "/silence"), data=data) as response:
+            assert response.status == status, data
+    assert await platform.contents() == before
+    async with platform.sessions() as session, session.begin():
+        await session.execute(
+            update(AlertIncident)
+            .where(AlertIncident.public_id == public_id)
+            .values(open_key=None, state="resolved", resolved_at=datetime.now(UTC))
+        )
+    async with platform.http.post(
+        _address(platform, public_id, "/silence"), data={"seconds": "3600"}
+    ) as response:
+        page = await _read(response)
+        assert response.status == 409 and "has ended already" in page
+    # Nothing is left to do about it.
+    assert "<form" not in page
+
+
+async def test_names_are_only_text(platform: Platform) -> None:
+    async with platform.sessions() as session, session.begin():
+        incident = await add_incident(
+            session,
+            platform.acme,
+            datetime.now(UTC),
+            "hostile",
+            facts='{"heartbeat": "<script>alert(1)</script>\\u202e", "deployment": {"number": 7, '
+            '"revision": "<img>", "subject": "<i>"}}',
+        )
+    async with platform.http.get(_address(platform, incident.public_id)) as response:
+        page = await _read(response)
+    assert not re.search(r"<(script|img|i)>", page)
+    assert "\u202e" not in page and "&lt;script&gt;" in page
