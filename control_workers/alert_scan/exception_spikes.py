@@ -21,7 +21,7 @@ LEAST = 20
 """A spike has at least so many exceptions in the window."""
 TIMES_USUAL = 5.0
 _WINDOW_MINUTES = 10
-_WINDOW = timedelta(minutes=_WINDOW_MINUTES)
+WINDOW = timedelta(minutes=_WINDOW_MINUTES)
 _AT_ONCE = 500
 
 
@@ -61,7 +61,7 @@ async def read_spikes(
 
 
 def _observe(found: FrequentGroup, name: str, scope: Scope, now: datetime) -> Observed | None:
-    usual = found.usual(now, _WINDOW)
+    usual = found.usual(now, WINDOW)
     if usual is None:
         return None
     threshold = max(float(LEAST), TIMES_USUAL * usual)

@@ -32,6 +32,7 @@ class ExceptionScan:
         self._store = store
         self._regressed: dict[tuple[int, str], datetime] = {}
         """When the groups were resolved whose regressions are written. A repeated event would change nothing."""
+        self._seen_at: datetime | None = None
 
     async def read_events(
         self, through: datetime | None, store_now: datetime, now: datetime
@@ -41,16 +42,24 @@ class ExceptionScan:
 
         Raises `StorageUnavailable` and `QueryRefused`.
         """
+        # At first nobody knows.
+        self._seen_at = self._seen_at or now
         until = store_now - _MARGIN
         if through is None or until <= through:
             return [], max(until, through or until)
         after_ms = to_epoch_ms(max(through, until - _LOOK_BACK))
         seen = await seen_since(self._store, after_ms, to_epoch_ms(until))
+        if seen:
+            self._seen_at = now
         new = await find_new(self._store, seen, after_ms)
         scopes = await read_scopes(self._sessions, {each.environment for each in seen})
         events = _make_new_events([each for each in seen if each.key in new], scopes, now)
         events += await self._find_regressions([each for each in seen if each.key not in new], scopes, now)
         return events, until
+
+    def has_seen(self, since: datetime) -> bool:
+        """True unless no exception was stored since then."""
+        return self._seen_at is None or self._seen_at >= since
 
     async def _find_regressions(
         self, seen: Sequence[SeenGroup], scopes: Mapping[str, Scope], now: datetime

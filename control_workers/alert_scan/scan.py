@@ -27,7 +27,7 @@ from control_workers.alert_scan.clocks import (
 )
 from control_workers.alert_scan.conditions import Event, Reading, Scope, failed
 from control_workers.alert_scan.exception_spikes import PREFIX as SPIKE_PREFIX
-from control_workers.alert_scan.exception_spikes import read_spikes
+from control_workers.alert_scan.exception_spikes import WINDOW, read_spikes
 from control_workers.alert_scan.exceptions import ExceptionScan
 from control_workers.alert_scan.judge import Changes, Remembered, judge
 from control_workers.alert_scan.outages import NOTE, Outage, find_outage, is_told, read_outage
@@ -182,7 +182,11 @@ class AlertScan(Collector):
         async def vitals() -> Sequence[Reading]:
             return [await read_vitals(self._store, stored.sites, stored.states, now)]
 
-        readings = await _attempt(spikes, SPIKE_PREFIX)
+        readings = []
+        is_known = any(key.startswith(SPIKE_PREFIX) for key in stored.states)
+        # The time of storage is later than that of the exception.
+        if is_known or self._exceptions.has_seen(now - 2 * WINDOW):
+            readings += await _attempt(spikes, SPIKE_PREFIX)
         for name, read, prefixes in (
             ("traffic", traffic, (TRAFFIC_PREFIX, SILENCE_PREFIX)),
             ("vitals", vitals, (VITAL_PREFIX,)),

@@ -118,6 +118,7 @@ async def test_dead_letters_of_telemetry(scan: ScanUnderTest) -> None:
             "received_at": scan.ago(1),
         }
 
+    scan.store.has_receipts = True
     await scan.insert("ingest_receipts", receipt("stored"))
     before = await scan.run()
     await scan.insert("ingest_receipts", receipt("failed"))
