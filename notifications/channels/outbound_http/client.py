@@ -154,7 +154,7 @@ def _explain(error: Exception) -> str:
     """Return the failure of a connection as it follows the name of the host."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         cause = error.certificate_error
-        reason = getattr(cause, "verify_message", "") or "verification failed"
+        reason = (getattr(cause, "verify_message", "") or "verification failed").rstrip(".")
         return f"has no valid TLS certificate: {reason}."
     if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
         return "and Pharos found no common TLS version or cipher, or it does not speak TLS at this port."
