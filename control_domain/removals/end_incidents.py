@@ -3,11 +3,11 @@
 import json
 from datetime import datetime
 
-from sqlalchemy import select, union
+from sqlalchemy import delete, select, union
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.alert_events import record_alert_event
-from control_domain.tables.notifications import AlertEvent, AlertIncident
+from control_domain.tables.notifications import AlertEvent, AlertIncident, AlertState
 from control_domain.tables.projects import Environment, Project
 
 
@@ -40,6 +40,9 @@ async def end_incidents(
             environment_id=environment.id,
             facts={**facts, "reason": "removed"},
         )
+    # What the deployer remembers of its processes, in rows without a foreign key.
+    restarts = delete(AlertState).where(AlertState.key.startswith(f"process {environment.id} "))
+    await session.execute(restarts.execution_options(synchronize_session=False))
 
 
 async def _last_facts(

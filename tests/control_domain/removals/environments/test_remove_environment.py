@@ -25,7 +25,7 @@ from control_domain.tables.monitors import (
     QueueState,
     QueueWorker,
 )
-from control_domain.tables.notifications import AlertEvent, AlertThreshold, NotificationRule
+from control_domain.tables.notifications import AlertEvent, AlertState, AlertThreshold, NotificationRule
 from control_domain.tables.projects import Environment, EnvironmentLock, IngestKey
 from control_domain.tables.recorded_deployments import RecordedDeployment
 from control_domain.tables.runtime import EnvironmentLease, Instance
@@ -167,6 +167,7 @@ def _make_notification_rows(environment: int, account: int) -> Iterable[Any]:
         severity="warning",
         created_at=NOW,
     )
+    yield AlertState(key=f"process {environment} web", phase="pending", since=NOW, evaluated_at=NOW)
     yield NotificationRule(
         account_id=account,
         name=f"of environment {environment}",
@@ -200,7 +201,7 @@ async def test_an_environment_is_removed_with_all_its_rows(managed: ManagedProje
     removed = await _remove(managed)
     assert removed.counts == {"keys": 5, "heartbeats": 1, "queues": 1, "canceled": 1}
     assert await _count_rows(managed) == before
-    assert await managed.count(Environment) == 1
+    assert await managed.count(Environment) == await managed.count(AlertState) == 1
     find = managed.engines.directory.find
     assert [await find(digest_credential(key)) for key in keys] == [None] * 4
     assert None not in [await find(digest_credential(key)) for key in kept]
