@@ -38,7 +38,7 @@ def show_plan(console: Console, project: str, plan: dict[str, Any]) -> None:
         step["action"] == "delete" and _ENVIRONMENT.fullmatch(step["resource"]) for step in plan["actions"]
     ):
         console.print(
-            "Deleting an environment also deletes its keys, heartbeats, queues, variables and releases."
+            "Deleting an environment also deletes its keys, monitors, rules, variables and releases."
         )
     if plan["awaiting_approval"]:
         console.print()

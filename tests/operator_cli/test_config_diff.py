@@ -121,7 +121,7 @@ def test_a_plan_is_printed_as_a_diff() -> None:
     - wake_on_request: false
 
 2 to create, 2 to change, 1 to delete.
-Deleting an environment also deletes its keys, heartbeats, queues, variables and releases.
+Deleting an environment also deletes its keys, monitors, rules, variables and releases.
 
 These wait for a second person (`pharos approvals`); the plan assumes that they are approved:
     environments.production.variables

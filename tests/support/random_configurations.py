@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from control_domain.configurations.addresses import (
     GOALS,
     PROJECT,
+    RULES,
+    THRESHOLDS,
     VARIABLES,
     Address,
     Kind,
@@ -120,7 +122,29 @@ _GIVEN: Mapping[Kind, Mapping[str, st.SearchStrategy[Any]]] = {
     },
     "queue": {},
     "site": {"domains": st.lists(_origins, min_size=1, max_size=6, unique=True), "timezone": _zones},
+    # Drawn as a whole by `_draw_threshold` and `_draw_rule`: their fields depend on each other.
+    "threshold": {},
+    "rule": {},
 }
+_severities = st.sampled_from(("info", "warning", "critical"))
+_limits = st.integers(0, 1000) | st.sampled_from((0.5, 1e-07, 250_000_000_000_000))
+_kinds = st.sampled_from(("heartbeat", "queue.wait", "deployment.failed", "metric"))
+_THRESHOLD = {
+    "service": st.none() | _texts.filter(str.isprintable),
+    "aggregation": st.sampled_from(("avg", "last")),
+    "window": st.sampled_from(("1m", "5m", "1h", "90s")),
+    "pending": st.sampled_from(("0s", "1m", "1d")),
+    "severity": _severities,
+    "enabled": st.booleans(),
+}
+_RULE = {
+    "kinds": st.none() | st.lists(_kinds, min_size=1, unique=True).map(sorted),
+    "min_severity": _severities,
+    "reminders": st.booleans(),
+    "enabled": st.booleans(),
+}
+CHANNELS = ("ops", "no", "1e3", "${x}")
+PEOPLE = ("ada@shop.example", "kim@shop.example")
 _schedules = st.one_of(
     _crons.map(lambda cron: {"cron": cron, "period": None}),
     _periods.map(lambda period: {"cron": None, "period": period}),
@@ -145,14 +169,32 @@ def states(draw: Any) -> ProjectState:
     previews = slugs[3:]
     for slug in slugs[:3]:
         addresses.append(("environments", slug))
-        for holder in ("heartbeats", "queues"):
+        for holder in ("heartbeats", "queues", THRESHOLDS):
             names = draw(st.lists(_names, max_size=2, unique=True))
             addresses += [("environments", slug, holder, name) for name in names]
     addresses += [("sites", name) for name in draw(st.lists(_names, max_size=2, unique=True))]
+    addresses += [(*RULES, name) for name in draw(st.lists(_names, max_size=2, unique=True))]
     resources = {address: CurrentResource(address, _draw_present(draw, address)) for address in addresses}
     environments = [address for address in addresses if find_kind(address) == "environment"]
     awaiting = draw(st.sets(st.sampled_from(environments))) if environments else ()
-    return ProjectState(LINEAGE, draw(st.integers(0, 9)), resources, frozenset(awaiting), frozenset(previews))
+    present = ProjectState(
+        LINEAGE,
+        draw(st.integers(0, 9)),
+        resources,
+        frozenset(awaiting),
+        frozenset(previews),
+        frozenset(CHANNELS),
+        frozenset(PEOPLE),
+    )
+    for address in addresses:
+        if kind_of(address) in ("threshold", "rule"):
+            drawn = (
+                _draw_threshold(draw, None)
+                if kind_of(address) == "threshold"
+                else _draw_rule(draw, None, present, slugs[:3])
+            )
+            resources[address] = CurrentResource(address, {**FIELDS[kind_of(address)], **_complete(drawn)})
+    return present
 
 
 def _draw_present(draw: Draw, address: Address) -> dict[str, Value]:
@@ -168,6 +210,47 @@ def _draw_present(draw: Draw, address: Address) -> dict[str, Value]:
         value = draw(values)
         # What is stored is told by its digest alone.
         fields[write_address((holder, name))] = Secret(value.digest) if isinstance(value, Secret) else value
+    return fields
+
+
+def _complete(fields: dict[str, Value]) -> dict[str, Value]:
+    """The fields with what a new threshold has where nothing is said."""
+    if "threshold" not in fields:
+        return fields
+    return {"recovery": fields["threshold"], "severity": "warning", **fields}
+
+
+def _draw_threshold(draw: Draw, present: CurrentResource | None) -> dict[str, Value]:
+    """Some fields of a threshold that go together with those that it has."""
+    fields = {field: draw(strategy) for field, strategy in _THRESHOLD.items() if draw(st.booleans())}
+    if present is None or draw(st.booleans()):
+        low, high = sorted((draw(_limits), draw(_limits)))
+        is_above = draw(st.booleans())
+        fields |= {
+            "kind": "metric.value",
+            "target": draw(_texts.filter(bool)),
+            "direction": "above" if is_above else "below",
+            "threshold": high if is_above else low,
+        }
+        if present is not None or draw(st.booleans()):
+            fields["recovery"] = low if is_above else high
+    return fields
+
+
+def _draw_rule(
+    draw: Draw, present: CurrentResource | None, state: ProjectState, slugs: Sequence[str]
+) -> dict[str, Value]:
+    """Some fields of a rule, so that it notifies somebody and its environment is one of these."""
+    fields = {field: draw(strategy) for field, strategy in _RULE.items() if draw(st.booleans())}
+    is_stranded = present is not None and present.fields["environment"] not in (None, *slugs)
+    if is_stranded or draw(st.booleans()):
+        fields["environment"] = draw(st.sampled_from((None, *slugs)))
+    if present is None or draw(st.booleans()):
+        channels = draw(st.sets(st.sampled_from(sorted(state.channels)), max_size=2))
+        people = draw(
+            st.sets(st.sampled_from(sorted(state.people)), max_size=2, min_size=0 if channels else 1)
+        )
+        fields |= {"channels": sorted(channels), "people": sorted(people)}
     return fields
 
 
@@ -202,9 +285,17 @@ class RandomDocument:
 def documents_for(draw: Any, state: ProjectState) -> RandomDocument:
     """Documents that make, change, keep and delete resources and members of the project as it is."""
     deleted = _draw_deleted(draw, state)
+    addresses = _draw_addresses(draw, state, deleted)
+    slugs = sorted(
+        {
+            address[1]
+            for address in (*state.resources, *addresses)
+            if find_kind(address) == "environment" and address not in deleted
+        }
+    )
     wanted = [
-        DesiredResource(address, _draw_wanted(draw, address, state, deleted), 1)
-        for address in _draw_addresses(draw, state, deleted)
+        DesiredResource(address, _draw_wanted(draw, address, state, deleted, slugs), 1)
+        for address in addresses
     ]
     bindings: dict[str, str] = {}
     tree: dict[str, Any] = {"version": VERSION}
@@ -245,16 +336,21 @@ def _draw_addresses(draw: Draw, state: ProjectState, deleted: Sequence[Address])
     addresses: list[Address] = [PROJECT] if draw(st.booleans()) else []
     for environment in choose(("environments",), _slugs.filter(lambda slug: slug not in state.previews)):
         addresses.append(environment)
-        for holder in ("heartbeats", "queues"):
+        for holder in ("heartbeats", "queues", THRESHOLDS):
             addresses += choose((*environment, holder), _names)
-    return [*addresses, *choose(("sites",), _names)]
+    rules = choose(RULES, _names.filter(lambda name: name not in state.other_rules))
+    return [*addresses, *choose(("sites",), _names), *rules]
 
 
 def _draw_wanted(
-    draw: Draw, address: Address, state: ProjectState, deleted: Sequence[Address]
+    draw: Draw, address: Address, state: ProjectState, deleted: Sequence[Address], slugs: Sequence[str]
 ) -> dict[str, Value]:
-    """The fields that the document says of a resource."""
+    """The fields that the document says of a resource. `slugs`: of the environments that there are then."""
     kind, present = kind_of(address), state.resources.get(address)
+    if kind == "threshold":
+        return _draw_threshold(draw, present)
+    if kind == "rule":
+        return _draw_rule(draw, present, state, slugs)
     needed = [] if present is not None else [name for group in REQUIRED[kind] for name in group]
     fields: dict[str, Value] = {}
     if kind == "heartbeat" and (needed or draw(st.booleans())):
@@ -287,7 +383,9 @@ def _plant(
         if field in ("cron", "period") and value is None:
             continue
         before = len(bindings)
-        written = _bind(draw, value, bindings)
+        # Thresholds and rules have no bindings.
+        is_shown = kind_of(wanted.address) in ("threshold", "rule")
+        written = _escape_all(value) if is_shown else _bind(draw, value, bindings)
         if len(bindings) > before:
             bound.add(field)
         outer, inner = members.get(field, field.partition(".")[::2])
@@ -327,6 +425,12 @@ def _cuts(text: str) -> st.SearchStrategy[tuple[int | None, int]]:
     places = st.integers(0, len(text))
     inside = st.tuples(places, places).map(lambda both: (min(both), max(both)))
     return st.just((None, 0)) | st.just((None, 0)) | st.just((0, len(text))) | inside
+
+
+def _escape_all(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_escape_all(item) for item in value]
+    return _escape(value) if isinstance(value, str) else value
 
 
 def _escape(text: str) -> str:

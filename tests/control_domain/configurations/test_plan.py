@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from control_domain.configurations.addresses import PROJECT, Address, write_address
+from control_domain.configurations.addresses import PROJECT, RULES, Address, write_address
 from control_domain.configurations.documents.read_document import read_configuration
 from control_domain.configurations.plan import Plan, make_plan
 from control_domain.configurations.resources import (
@@ -43,6 +43,8 @@ DEVELOPMENT, STAGING, PRODUCTION = (
 NIGHTLY = (*PRODUCTION, "heartbeats", "nightly backup")
 DEFAULT = (*PRODUCTION, "queues", "default")
 SITE = ("sites", "www")
+SLOW = (*PRODUCTION, "thresholds", "slow")
+ON_CALL = (*RULES, "on-call")
 WINDOW = {"days": ["mon"], "from": "09:00", "to": "16:00", "timezone": "UTC"}
 Wishes = Mapping[Address, Mapping[str, Value]]
 
@@ -71,7 +73,15 @@ _PRESENT = (
     _present(DEVELOPMENT, name="Development", type="development", order=1),
     _present(PROJECT, name="Shop"),
 )
-STATE = ProjectState(LINEAGE, 4, {one.address: one for one in _PRESENT}, previews=frozenset({"pr-7"}))
+STATE = ProjectState(
+    LINEAGE,
+    4,
+    {one.address: one for one in _PRESENT},
+    previews=frozenset({"pr-7"}),
+    channels=frozenset({"ops-slack"}),
+    people=frozenset({"ada@shop.example"}),
+    other_rules=frozenset({"everything"}),
+)
 ALL: Wishes = {one.address: {} for one in _PRESENT}
 
 
@@ -129,6 +139,13 @@ CHANGES: dict[str, tuple[Wishes, Iterable[Address], list[Any]]] = {
         ("sites", "docs.example"): {"domains": ["https://docs.example"], 'goals["Read it"]': {"path": "/"}}}, (), [
         ["create", 'sites["docs.example"]', {
             "domains": (None, ["https://docs.example"]), 'goals["Read it"]': (None, {"path": "/"})}]]),
+    "a new threshold and a new rule": ({
+        ON_CALL: {"channels": ["ops-slack"], "environment": "production"},
+        SLOW: {"kind": "service.latency", "target": "web", "threshold": 0.5}}, (), [
+        ["create", "environments.production.thresholds.slow", {
+            "kind": (None, "service.latency"), "target": (None, "web"), "threshold": (None, 0.5)}],
+        ["create", "notifications.rules.on-call", {
+            "environment": (None, "production"), "channels": (None, ["ops-slack"])}]]),
     "goals": ({SITE: {"goals.Signup": {"event": "signup"}, "goals.Purchase": {"event": "purchase"}}}, (), [
         ["update", "sites.www", {
             "goals.Purchase": (None, {"event": "purchase"}),
@@ -315,6 +332,29 @@ FAULTS: dict[str, tuple[Wishes, Iterable[Address], list[str]]] = {
     "a preview that goes": ({}, [("environments", "pr-7"), ("environments", "pr-7", "queues", "jobs")], [
         "line 99: environments.pr-7: is a preview, which goes with its branch: take it out",
         "line 99: environments.pr-7.queues.jobs: is a preview, which goes with its branch: take it out"]),
+    "a rule for nobody": ({ON_CALL: {}, (*RULES, "b"): {"channels": []}}, (), [
+        "line 1: notifications.rules.on-call: needs channels or people, because there is no such rule yet",
+        "line 2: notifications.rules.b: notifies nobody: name channels or people, or disable it with enabled: false"]),
+    "recipients and an environment that are not there": ({ON_CALL: {
+        "channels": ["ops", "ops-slack"], "people": ["bob@shop.example"], "environment": "qa"}}, (), [
+        "line 1: notifications.rules.on-call.channels: has 'ops', which is no channel of the account",
+        "line 1: notifications.rules.on-call.people: has 'bob@shop.example', which is nobody who may read the project; "
+        "do you mean ada@shop.example?",
+        "line 1: notifications.rules.on-call.environment: has 'qa', which is no environment of the project"]),
+    "a rule of an environment that goes": ({
+        ON_CALL: {"channels": ["ops-slack"], "environment": "staging"}}, [STAGING], [
+        "line 1: notifications.rules.on-call.environment: has 'staging', which is no environment of the project"]),
+    "the name of another rule": ({(*RULES, "everything"): {"channels": ["ops-slack"]}}, (), [
+        "line 1: notifications.rules.everything: is the name of a rule outside of this project: give it another one"]),
+    "a threshold that cannot recover": ({SLOW: {"kind": "service.latency", "target": "web", "threshold": 5,
+        "recovery": 6, "service": "web"}}, (), [
+        "line 1: environments.production.thresholds.slow.service: is only for metric.value: `target` names the service "
+        "or the queue",
+        "line 1: environments.production.thresholds.slow.recovery: must not be above the threshold: the incident could "
+        "not end"]),
+    "a threshold on nothing": ({SLOW: {}}, (), [
+        f"line 1: environments.production.thresholds.slow: needs {name}, because there is no such threshold yet"
+        for name in ("kind", "target", "threshold")]),
     "all of it at once": ({_NEW: {}, PROJECT: {}, ("sites", "docs"): {}}, (), [
         "line 1: environments.qa: needs type, because there is no such environment yet",
         "line 3: sites.docs: needs domains, because there is no such site yet"]),

@@ -5,6 +5,7 @@ from itertools import count
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import delete, select
 
 from control_domain.audit import Actor
 from control_domain.configurations.addresses import PROJECT
@@ -16,12 +17,13 @@ from control_domain.configurations.resources import ProjectState
 from control_domain.configurations.sealed_actions import open_actions, seal_actions
 from control_domain.configurations.steps.apply_step import apply_step
 from control_domain.projects.operations import create_project
+from control_domain.tables.notifications import NotificationChannel, NotificationRule
 from control_domain.tables.projects import Project
 from tests.support.applied_configuration import apply_in_memory
 from tests.support.changed_project import ChangedProject, all_gates
 from tests.support.examples import EXAMPLES
 from tests.support.managed_project import NOW
-from tests.support.random_configurations import RandomDocument, documents_for
+from tests.support.random_configurations import CHANNELS, RandomDocument, documents_for
 
 _ACTOR = Actor("203.0.113.7")
 _numbers = count()
@@ -64,7 +66,21 @@ class _NewProject:
 async def _make_project(configured: ChangedProject) -> _NewProject:
     slug = f"random-{next(_numbers)}"
     async with configured.managed.engines.sessions() as session, session.begin():
-        project = await create_project(session, configured.managed.account, slug, slug, NOW)
+        account = configured.managed.account
+        project = await create_project(session, account, slug, slug, NOW)
+        # An account has only so many rules, with different names.
+        await session.execute(delete(NotificationRule))
+        for name in set(CHANNELS) - {*await session.scalars(select(NotificationChannel.name))}:
+            session.add(
+                NotificationChannel(
+                    public_id=f"chn_{name}",
+                    account_id=account.id,
+                    name=name,
+                    type="slack",
+                    settings="{}",
+                    created_at=NOW,
+                )
+            )
     return _NewProject(configured, project)
 
 
