@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from msgspec import UNSET
 
 from control_domain.audit import Actor
@@ -57,6 +58,7 @@ async def _decide(scan: ScanUnderTest, group: str, status: Any) -> None:
         )
 
 
+@pytest.mark.both_databases
 async def test_new_groups_and_what_ends_them(scan: ScanUnderTest) -> None:
     await scan.insert("exceptions", *_exceptions(scan, "old", seconds=3600, stored=3600))
     # What was stored before the first scan is not new.

@@ -57,6 +57,7 @@ async def test_an_outage_of_pharos_is_one_message(scan: ScanUnderTest) -> None:
     assert _blind(list(await scan.run_for_events(60))) == [("blind", "info", "column store", 3630.0)]
 
 
+@pytest.mark.both_databases
 async def test_the_heartbeat_scan_has_told_of_the_outage(scan: ScanUnderTest) -> None:
     await scan.run()
     before = scan.now
@@ -127,6 +128,7 @@ async def test_dead_letters_of_telemetry(scan: ScanUnderTest) -> None:
     assert [*before, *after] == [("platform.dead_letters", "dead letters", "firing")]
 
 
+@pytest.mark.both_databases
 async def test_of_two_control_planes_one_scans(scan: ScanUnderTest) -> None:
     await scan.run()
     other = AlertScan(scan.sessions, scan.store, clock=lambda: scan.now)

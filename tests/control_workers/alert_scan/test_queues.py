@@ -4,6 +4,7 @@ import json
 import uuid
 from datetime import timedelta
 
+import pytest
 from sqlalchemy import update
 
 from control_domain.monitors.operations import create_queue
@@ -68,6 +69,7 @@ async def test_the_wait_without_configuration(scan: ScanUnderTest) -> None:
     assert await scan.run(30) == [("queue.wait", f"wait {mail}", "resolved")]
 
 
+@pytest.mark.both_databases
 async def test_a_threshold_replaces_the_condition_that_is_built_in(scan: ScanUnderTest) -> None:
     mail = await _add_queue(scan, "mail")
     await _report(scan, mail, wait=700, pending=50)
@@ -105,6 +107,7 @@ async def test_a_threshold_replaces_the_condition_that_is_built_in(scan: ScanUnd
     assert await scan.run(30) == []
 
 
+@pytest.mark.both_databases
 async def test_lost_workers(scan: ScanUnderTest) -> None:
     mail, idle = await _add_queue(scan, "mail"), await _add_queue(scan, "idle")
     for worker, status in (("lost", "busy"), ("stopped", "stopped"), ("steady", "idle")):
