@@ -14,11 +14,13 @@ def to_line(text: str, limit: int) -> str:
     """Return the text as one line of at most `limit` characters, without control characters and those that reverse the
     direction of what follows. Names of heartbeats, messages of exceptions and more come from people and programs."""
     spaced = " ".join(text[: limit * 4].split())
-    line = "".join(
-        character
-        for character in spaced
-        if character in _JOINERS or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co")
-    )
+    line = spaced
+    if not spaced.isprintable():
+        line = "".join(
+            character
+            for character in spaced
+            if character in _JOINERS or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co")
+        )
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
