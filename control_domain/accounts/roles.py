@@ -1,9 +1,9 @@
 """Roles in accounts and projects, the rights that they give, and the scopes of API tokens.
 
 Owners and admins of an account have all rights in all of its projects. A member has the rights of the role in the
-project: a viewer reads; a deployer also deploys, scales, sets variables and changes monitors and sites; a maintainer
-also approves or rejects, and changes the project and its environments. Without a role in a project, a member may not
-use it.
+project: a viewer reads; a deployer also deploys, scales, sets variables, changes monitors and sites, and acknowledges
+and silences incidents; a maintainer also approves or rejects, and changes the project, its environments, rules and
+thresholds. Without a role in a project, a member may not use it.
 """
 
 from enum import IntEnum

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import aiohttp
@@ -17,6 +18,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
+from control_domain.notifications.signed_links import IncidentLinks
 from deployer.traffic.proxy.origin_claims import CLAIM_NAMES, CLAIM_PREFIXES
 from tests.support.compose_file import ROOT
 from tests.support.engines import EngineMissing, free_port, or_skip
@@ -44,6 +46,8 @@ CONTROL = [
     ("POST", "/api/git-app/webhook"),
     ("GET", "/api/v1/analytics/sites"),
     ("GET", "/"),
+    ("GET", "/incidents/inc_x?s=1"),
+    ("POST", "/incidents/inc_x/silence?s=1"),
     ("GET", "/metrics"),
 ]
 
@@ -229,6 +233,19 @@ async def test_no_ping_key_appears_in_the_gateways_log(gateway: Gateway, tmp_pat
     log = (tmp_path / "caddy.log").read_text()
     assert log.count('"uri":"/ping/***') >= 3, log
     assert "secret" not in log
+
+
+async def test_no_signature_of_an_incident_appears_in_the_gateways_log(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    await gateway.control.stop()
+    signature = IncidentLinks(b"a receipt key", None).sign("inc_x", datetime.now(UTC))
+    url = f"{gateway.url}/incidents/inc_x?s={signature}&done=silenced"
+    async with gateway.session.get(url, headers={"Referer": url}) as answer:
+        assert answer.status == 503
+    log = (tmp_path / "caddy.log").read_text()
+    assert '"uri":"/incidents/inc_x?s=***' in log, log
+    assert signature.partition(".")[2] not in log
 
 
 async def test_the_gateway_bounds_heads(gateway: Gateway) -> None:
