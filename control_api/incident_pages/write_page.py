@@ -116,7 +116,7 @@ def _write_acknowledge(page: IncidentPage) -> Iterator[str]:
     yield '<h2 id="acknowledge">I am looking at it</h2>'
     yield "<p>No reminders follow. You will hear when it ends.</p>"
     yield f'<form method="post" action="{_address(page, "acknowledge")}">'
-    yield _write_group_choice(page, "Also all other open incidents of this kind here")
+    yield _write_group_choice(page, "All open {family} incidents {where}")
     yield "<button>Acknowledge</button></form></section>"
 
 
@@ -132,17 +132,17 @@ def _write_silence(page: IncidentPage) -> Iterator[str]:
         '<label>Reason, for others to read<input type="text" name="reason" '
         f'maxlength="{MAX_REASON_LENGTH}" autocomplete="off"></label>'
     )
-    yield _write_group_choice(page, "Everything of this kind here")
+    yield _write_group_choice(page, "All {family} incidents {where}, also new ones")
     yield "<button>Silence</button></form></section>"
 
 
 def _write_group_choice(page: IncidentPage, text: str) -> str:
     family = ALERT_KINDS[page.found.incident.kind].family
     environment = page.found.environment
-    where = f"in {environment.name}" if environment is not None else "of the platform"
+    where = "of the platform" if environment is None else f"in {to_line(environment.name, 100)}"
     return (
         '<label class="choice"><input type="checkbox" name="group" value="1">'
-        f"<span>{escape(text)}: {escape(family)} {_line(where, 120)}</span></label>"
+        f"<span>{escape(text.format(family=family, where=where))}</span></label>"
     )
 
 
