@@ -1,9 +1,9 @@
-"""Ends the incidents of an environment that is removed: nothing in it will ever resolve them."""
+"""Ends the incidents of an environment or project that is removed: nothing in it will ever resolve them."""
 
 import json
 from datetime import datetime
 
-from sqlalchemy import delete, select, union
+from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.alert_events import record_alert_event
@@ -11,24 +11,41 @@ from control_domain.tables.notifications import AlertEvent, AlertIncident, Alert
 from control_domain.tables.projects import Environment, Project
 
 
-async def end_incidents(
+async def end_environment_incidents(
     session: AsyncSession, environment: Environment, project: Project, now: datetime
 ) -> None:
-    """Record the end of all open incidents of the environment, and of those that its stored events will open."""
-    firing = union(
-        select(AlertIncident.kind, AlertIncident.subject).where(
-            AlertIncident.environment_id == environment.id,
-            AlertIncident.account_id == project.account_id,
-            AlertIncident.open_key.is_not(None),
-        ),
-        select(AlertEvent.kind, AlertEvent.subject).where(
-            AlertEvent.environment_id == environment.id,
-            AlertEvent.account_id == project.account_id,
-            AlertEvent.state == "firing",
-        ),
+    """End what is open in the environment, and delete what the deployer remembers of its processes."""
+    await _end_incidents(session, project, environment.id, now)
+    # Rows without a foreign key.
+    restarts = delete(AlertState).where(AlertState.key.startswith(f"process {environment.id} "))
+    await session.execute(restarts.execution_options(synchronize_session=False))
+
+
+async def end_project_incidents(session: AsyncSession, project: Project, now: datetime) -> None:
+    """End what is open in the project itself, such as refused commit statuses."""
+    await _end_incidents(session, project, None, now)
+
+
+async def _end_incidents(
+    session: AsyncSession, project: Project, environment_id: int | None, now: datetime
+) -> None:
+    """Record the end of all open incidents, and of those that stored events will open."""
+    incidents = select(AlertIncident.kind, AlertIncident.subject, AlertIncident.facts).where(
+        AlertIncident.account_id == project.account_id,
+        AlertIncident.project_id == project.id,
+        AlertIncident.environment_id.is_not_distinct_from(environment_id),
+        AlertIncident.open_key.is_not(None),
     )
-    for kind, subject in (await session.execute(firing)).all():
-        facts = await _last_facts(session, environment, project, kind, subject)
+    events = select(AlertEvent.kind, AlertEvent.subject, AlertEvent.facts).where(
+        AlertEvent.account_id == project.account_id,
+        AlertEvent.project_id == project.id,
+        AlertEvent.environment_id.is_not_distinct_from(environment_id),
+        AlertEvent.state == "firing",
+    )
+    found: dict[tuple[str, str], str] = {}
+    for query in (incidents, events):
+        found |= {(kind, subject): facts for kind, subject, facts in await session.execute(query)}
+    for (kind, subject), facts in found.items():
         record_alert_event(
             session,
             kind,
@@ -37,28 +54,6 @@ async def end_incidents(
             now,
             account_id=project.account_id,
             project_id=project.id,
-            environment_id=environment.id,
-            facts={**facts, "reason": "removed"},
+            environment_id=environment_id,
+            facts={**json.loads(facts), "reason": "removed"},
         )
-    # What the deployer remembers of its processes, in rows without a foreign key.
-    restarts = delete(AlertState).where(AlertState.key.startswith(f"process {environment.id} "))
-    await session.execute(restarts.execution_options(synchronize_session=False))
-
-
-async def _last_facts(
-    session: AsyncSession, environment: Environment, project: Project, kind: str, subject: str
-) -> dict[str, object]:
-    query = (
-        select(AlertIncident.facts)
-        .where(
-            AlertIncident.environment_id == environment.id,
-            AlertIncident.account_id == project.account_id,
-            AlertIncident.open_key.is_not(None),
-            AlertIncident.kind == kind,
-            AlertIncident.subject == subject,
-        )
-        .limit(1)
-    )
-    facts = (await session.execute(query)).scalar_one_or_none()
-    read: dict[str, object] = json.loads(facts or "{}")
-    return read

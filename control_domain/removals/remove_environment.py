@@ -14,7 +14,7 @@ from control_domain.environments.gates import check_lowers_nothing, find_lowered
 from control_domain.environments.operations import lock_deployer_lease, lock_environment_row
 from control_domain.monitors.remove_monitors import remove_monitors
 from control_domain.projects.find import DeployTarget
-from control_domain.removals.end_incidents import end_incidents
+from control_domain.removals.end_incidents import end_environment_incidents
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.exceptions import ExceptionStatus
 from control_domain.tables.notifications import AlertThreshold, NotificationRule
@@ -65,7 +65,7 @@ async def remove_environment(
     await _lock(session, environment)
     canceled = await _end_deployments(session, environment, now)
     digests, counts = await _remove_monitors_and_keys(session, environment, now)
-    await end_incidents(session, environment, target.project, now)
+    await end_environment_incidents(session, environment, target.project, now)
     for statement in _deploy_deletes(environment.id):
         await session.execute(statement)
     await session.execute(delete(Environment).where(Environment.id == environment.id))

@@ -11,6 +11,7 @@ from control_domain.accounts.operations import lock_account_row
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.base import Base
 from control_domain.projects.operations import lock_project_row
+from control_domain.removals.end_incidents import end_project_incidents
 from control_domain.tables.accounts import Account
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.deployments import Deployment, DeploymentLine
@@ -39,6 +40,7 @@ async def remove_project(
     # Before the rows of its configuration runs, in the order in which the workers lock them.
     await lock_project_row(session, project)
     await _check_empty(session, project)
+    await end_project_incidents(session, project, now)
     mine = select(Deployment.id).where(Deployment.project_id == project.id)
     of_project = Deployment.project_id == project.id
     try:

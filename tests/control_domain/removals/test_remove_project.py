@@ -10,6 +10,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import create_account, create_person
+from control_domain.alert_events import record_alert_event
 from control_domain.audit import Actor
 from control_domain.database.engine import Sessions
 from control_domain.projects.change import add_project
@@ -23,6 +24,7 @@ from control_domain.sites.operations import create_site
 from control_domain.tables.accounts import Account, Person
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment, DeploymentLine
+from control_domain.tables.notifications import AlertEvent
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret, WaitingPush, WebhookDelivery
@@ -157,6 +159,10 @@ async def test_a_project_is_removed_with_its_deployments(beta: Beta) -> None:
     for project in projects:
         await add_deployments(beta, project)
         await beta.grant(project, "viewer")
+        async with beta.sessions() as session, session.begin():
+            kind, now = "platform.commit_statuses", datetime.now(UTC)
+            ids = {"account_id": project.account_id, "project_id": project.id}
+            record_alert_event(session, kind, "github acme/shop", "firing", now, **ids)
     assert await beta.remove(projects[0]) == 6
     # Nothing of the other project.
     tables = (Project, Deployment, DeploymentLine, Repository, ProjectRole)
@@ -164,6 +170,8 @@ async def test_a_project_is_removed_with_its_deployments(beta: Beta) -> None:
     async with beta.sessions() as session:
         promoted = select(Deployment.id).where(Deployment.promoted_from_id.is_not(None))
         assert len((await session.execute(promoted)).all()) == 3
+        ended = select(AlertEvent.project_id, AlertEvent.subject).where(AlertEvent.state == "resolved")
+        assert (await session.execute(ended)).all() == [(projects[0].id, "github acme/shop")]
     with pytest.raises(NotFound):
         await beta.remove(projects[0])
     (entry,) = await beta.removals()
