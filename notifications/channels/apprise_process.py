@@ -34,12 +34,13 @@ def main() -> Exit:
     # Lines of the log contain URLs with tokens.
     logging.disable(logging.CRITICAL)
     request = json.loads(sys.stdin.read(_MAX_INPUT))
+    if request["url"].partition(":")[0].lower() in _LOCAL_SCHEMAS:
+        return Exit.LOCAL_SERVICE
+    # Imported here: they take half a second.
     import apprise
     import requests
     from apprise.manager_attachment import AttachmentManager
 
-    if request["url"].partition(":")[0].lower() in _LOCAL_SCHEMAS:
-        return Exit.LOCAL_SERVICE
     # No plugin follows a redirect, whatever its URL asks for.
     requests.Session.get_redirect_target = lambda self, response: None  # type: ignore[method-assign, assignment]
     # Some URLs name a template, a file whose content is sent: it must not be one of this machine.

@@ -12,6 +12,12 @@ from tests.notifications.channels.receiver import run_receiver
 from tests.notifications.sample_messages import make_message
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loaded machine takes long to start the program."""
+    monkeypatch.setattr("notifications.channels.apprise_channel._TOTAL_SECONDS", 120.0)
+
+
 async def _send(url: str) -> None:
     await AppriseChannel().send(make_message(), Destination("apprise", {}, {"url": url}))
 
@@ -41,7 +47,6 @@ async def test_services_and_files_of_this_machine_are_refused(
             f"workflows://127.0.0.1:1/{'a' * 32}/{'b' * 43}/?template={template}",
             "Apprise does not understand the URL of the channel.",
         ),
-        ("nothing://x", "Apprise does not understand the URL of the channel."),
     ):
         with pytest.raises(DeliveryFailed) as caught:
             await _send(url)

@@ -17,7 +17,7 @@ from notifications.channels.slack import SlackChannel
 from notifications.channels.teams import TeamsChannel
 from notifications.channels.telegram import TelegramChannel
 from notifications.message import Message
-from tests.notifications.channels.receiver import Receiver, run_receiver
+from tests.notifications.channels.receiver import NO_TLS, Receiver, run_receiver
 from tests.notifications.sample_messages import make_message, make_resolved, make_test_message
 
 _TOKEN = "123456:AAAAAAAAAAAAAAAAAAAAAAAAAAAA"
@@ -57,7 +57,7 @@ _SERVICES = tuple(_SECRETS)
 
 
 async def _send(name: str, receiver: Receiver, message: Message) -> None:
-    async with open_outbound_http(allow_private=True) as http:
+    async with open_outbound_http(allow_private=True, tls=NO_TLS) as http:
         channel, destination = _make(name, http, receiver)
         await channel.send(message, destination)
 
@@ -173,7 +173,10 @@ async def test_private_addresses_are_refused_for_each_service(name: str) -> None
     async def resolve(_: str) -> Sequence[ipaddress.IPv4Address]:
         return [ipaddress.IPv4Address("127.0.0.1")]
 
-    async with run_receiver() as receiver, open_outbound_http(allow_private=False, lookup=resolve) as http:
+    async with (
+        run_receiver() as receiver,
+        open_outbound_http(allow_private=False, lookup=resolve, tls=NO_TLS) as http,
+    ):
         channel, destination = _make(name, http, receiver)
         with pytest.raises(DeliveryFailed, match="PHAROS_NOTIFICATION_PRIVATE_ADDRESSES"):
             await channel.send(make_message(), destination)

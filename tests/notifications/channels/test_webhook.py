@@ -13,12 +13,12 @@ from notifications.channels.outbound_http.client import open_outbound_http
 from notifications.channels.webhook import WebhookChannel
 from notifications.message import Message, decode_message
 from notifications.render.bound import bound_message
-from tests.notifications.channels.receiver import Receiver, run_receiver
+from tests.notifications.channels.receiver import NO_TLS, Receiver, run_receiver
 from tests.notifications.sample_messages import make_largest_message, make_message, make_resolved
 
 
 async def _send(message: Message, receiver: Receiver, **secrets: str) -> None:
-    async with open_outbound_http(allow_private=True) as http:
+    async with open_outbound_http(allow_private=True, tls=NO_TLS) as http:
         await WebhookChannel(http).send(message, Destination("webhook", {"url": receiver.url()}, secrets))
 
 
@@ -67,7 +67,10 @@ async def test_attempts_have_one_id_and_each_its_own_time() -> None:
     times = [dt.datetime(2026, 11, 26, 3, minute, tzinfo=dt.UTC) for minute in range(2)]
     clock = iter([times[0]] * 2 + [times[1]] * 2).__next__
     destination_secret = {"signing_secret": new_signing_secret()}
-    async with run_receiver() as receiver, open_outbound_http(allow_private=True, clock=clock) as http:
+    async with (
+        run_receiver() as receiver,
+        open_outbound_http(allow_private=True, clock=clock, tls=NO_TLS) as http,
+    ):
         for _ in times:
             await WebhookChannel(http).send(
                 make_message(), Destination("webhook", {"url": receiver.url()}, destination_secret)

@@ -13,7 +13,7 @@ from notifications.channels.interface import DeliveryFailed
 from notifications.channels.outbound_http.addresses import IPAddress
 from notifications.channels.outbound_http.client import MAX_RESPONSE_BYTES, open_outbound_http
 from notifications.channels.outbound_http.resolver import open_checked_socket
-from tests.notifications.channels.receiver import run_receiver
+from tests.notifications.channels.receiver import NO_TLS, run_receiver
 from tests.notifications.channels.tls_certificates import make_certificates
 
 
@@ -35,7 +35,7 @@ class Names:
 async def _fail(
     url: str, *, allow_private: bool = False, names: Names | None = None, **more: float
 ) -> DeliveryFailed:
-    async with open_outbound_http(allow_private=allow_private, lookup=names) as http:
+    async with open_outbound_http(allow_private=allow_private, lookup=names, tls=NO_TLS) as http:
         with pytest.raises(DeliveryFailed) as caught:
             await http.post(url, b"{}", {}, **more)
     return caught.value
@@ -109,7 +109,7 @@ async def test_connection_goes_to_the_address_that_was_checked() -> None:
     names = Names(["127.0.0.1"], ["169.254.169.254"])
     async with (
         run_receiver() as receiver,
-        open_outbound_http(allow_private=True, lookup=names) as http,
+        open_outbound_http(allow_private=True, lookup=names, tls=NO_TLS) as http,
     ):
         reply = await http.post(receiver.url(host="receiver.test"), b"{}", {})
     assert reply.status == 200
@@ -121,7 +121,7 @@ async def test_each_connection_checks_the_name_again() -> None:
     names = Names(["127.0.0.1"], ["169.254.169.254"])
     async with (
         run_receiver() as receiver,
-        open_outbound_http(allow_private=True, lookup=names) as http,
+        open_outbound_http(allow_private=True, lookup=names, tls=NO_TLS) as http,
     ):
         receiver.answers.append(web.Response(headers={"Connection": "close"}))
         await http.post(receiver.url(host="receiver.test"), b"{}", {})
@@ -146,19 +146,19 @@ async def test_connections_are_checked_although_the_resolver_was_not(monkeypatch
 
 async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    async with run_receiver() as receiver, open_outbound_http(allow_private=True) as http:
+    async with run_receiver() as receiver, open_outbound_http(allow_private=True, tls=NO_TLS) as http:
         assert (await http.post(receiver.url(), b"{}", {})).status == 200
 
 
 async def test_redirect_is_returned_and_not_followed() -> None:
-    async with run_receiver() as receiver, open_outbound_http(allow_private=True) as http:
+    async with run_receiver() as receiver, open_outbound_http(allow_private=True, tls=NO_TLS) as http:
         receiver.answers.append(web.Response(status=302, headers={"Location": receiver.url("/next")}))
         assert (await http.post(receiver.url("/first"), b"{}", {})).status == 302
     assert [request.path for request in receiver.received] == ["/first"]
 
 
 async def test_url_is_sent_as_it_is_written() -> None:
-    async with run_receiver() as receiver, open_outbound_http(allow_private=True) as http:
+    async with run_receiver() as receiver, open_outbound_http(allow_private=True, tls=NO_TLS) as http:
         await http.post(receiver.url("/a%2Fb?sig=%2B-x~%7E"), b"{}", {})
     assert receiver.received[0].path == "/a%2Fb?sig=%2B-x~%7E"
 
@@ -180,14 +180,14 @@ async def test_other_urls_are_refused(url: str) -> None:
 
 
 async def test_large_answer_is_read_in_part() -> None:
-    async with run_receiver() as receiver, open_outbound_http(allow_private=True) as http:
+    async with run_receiver() as receiver, open_outbound_http(allow_private=True, tls=NO_TLS) as http:
         receiver.answers.append(web.Response(body=b"x" * (4 * MAX_RESPONSE_BYTES)))
         reply = await http.post(receiver.url(), b"{}", {})
     assert len(reply.body) == MAX_RESPONSE_BYTES
 
 
 async def test_compressed_answer_is_not_expanded() -> None:
-    async with run_receiver() as receiver, open_outbound_http(allow_private=True) as http:
+    async with run_receiver() as receiver, open_outbound_http(allow_private=True, tls=NO_TLS) as http:
         receiver.answers.append(web.Response(body=b"\x1f\x8bzip", headers={"Content-Encoding": "gzip"}))
         assert (await http.post(receiver.url(), b"{}", {})).body == b"\x1f\x8bzip"
     assert receiver.received[0].headers["accept-encoding"] == "identity"
@@ -210,7 +210,7 @@ async def test_slow_name_server_ends_in_time() -> None:
         await asyncio.sleep(30)
         return []
 
-    async with open_outbound_http(allow_private=True, lookup=wait) as http:
+    async with open_outbound_http(allow_private=True, lookup=wait, tls=NO_TLS) as http:
         with pytest.raises(DeliveryFailed, match=r"did not answer within 0\.1 s"):
             await http.post("http://receiver.test/", b"{}", {}, seconds=0.1)
 
@@ -224,7 +224,7 @@ async def test_status_counts_although_the_body_breaks_off() -> None:
         request.transport.close()
         return response
 
-    async with run_receiver() as receiver, open_outbound_http(allow_private=True) as http:
+    async with run_receiver() as receiver, open_outbound_http(allow_private=True, tls=NO_TLS) as http:
         receiver.answers.append(break_off)
         reply = await http.post(receiver.url(), b"{}", {})
     assert (reply.status, reply.body) == (202, b"half")
@@ -238,7 +238,7 @@ async def test_status_counts_although_the_body_does_not_end_in_time() -> None:
         await asyncio.sleep(30)
         return response
 
-    async with run_receiver() as receiver, open_outbound_http(allow_private=True) as http:
+    async with run_receiver() as receiver, open_outbound_http(allow_private=True, tls=NO_TLS) as http:
         receiver.answers.append(stall)
         reply = await http.post(receiver.url(), b"{}", {}, seconds=0.2)
     assert (reply.status, reply.body) == (202, b"half")
