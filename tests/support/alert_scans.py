@@ -38,6 +38,8 @@ class FailingStore:
             return QueryResult(("now_ms",), [[to_epoch_ms(self.clock())]])
         if "pharos.ingest_receipts" in sql and not self.has_receipts:
             return QueryResult(("stored", "lag_ms", "failed"), [[0, 0, 0]])
+        if "system.disks" in sql:
+            return QueryResult(("name", "free_space", "total_space"), [["default", 50, 100]])
         return await self.store.query(sql, parameters)
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:

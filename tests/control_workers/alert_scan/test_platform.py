@@ -15,6 +15,8 @@ from control_workers.alert_scan.run_periodically import running_alert_scan
 from control_workers.alert_scan.scan import AlertScan
 from pipeline_contracts import topics
 from pipeline_contracts.times import to_epoch_ms
+from storage_backends.event_log.sqlite import open_sqlite_log
+from storage_backends.event_log.sqlite_writer import Bounds
 from tests.support.alert_scans import ScanUnderTest
 
 
@@ -150,3 +152,24 @@ async def test_in_the_background(scan: ScanUnderTest) -> None:
             await asyncio.sleep(0.01)
     # The lease was released.
     assert await scan.scan.scan_once()
+
+
+async def test_dead_letters_of_the_embedded_log(
+    scan: ScanUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = type(shutil.disk_usage(tmp_path))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(100, 50, 50))
+    log = await open_sqlite_log(tmp_path / "event-log.sqlite", Bounds(2**30, 2**20, 0))
+    topic = topics.dead_letter_topic(topics.TRACES)
+    try:
+        # Those from before the start are not new.
+        await log.append(topic, b"key", b"meta", b"value")
+        scan.scan = AlertScan(scan.sessions, scan.store, tmp_path, clock=lambda: scan.now)
+        assert await scan.run() == []
+        await log.append(topic, b"key", b"meta", b"value")
+        assert await scan.run(30) == [("platform.dead_letters", "dead letters", "firing")]
+        for _ in range(21):
+            assert await scan.run(170) == []
+        assert await scan.run(170) == [("platform.dead_letters", "dead letters", "resolved")]
+    finally:
+        await log.close()
