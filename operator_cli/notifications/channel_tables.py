@@ -58,11 +58,11 @@ def _describe_destination(channel: dict[str, Any]) -> str | None:
 
 
 def _format_state(channel: dict[str, Any]) -> Text:
-    if not channel["enabled"]:
-        return Text("off", style="dim")
-    if channel.get("failing_since") is None:
+    if channel["enabled"] and channel["failing_since"] is None:
         return Text("on", style="green")
-    state = Text(f"failing, {format_age(channel['failing_since'])}", style="bold red")
-    if channel.get("last_error"):
+    state = Text("off", style="dim")
+    if channel["enabled"]:
+        state = Text(f"failing, {format_age(channel['failing_since'])}", style="bold red")
+    if channel["last_error"]:
         state.append(": ").append_text(make_cell(channel["last_error"], max_length=200))
     return state

@@ -1,6 +1,7 @@
 """Send a test incident to a channel, and follow its notification until it is sent or given up."""
 
 import argparse
+import shlex
 import sys
 import time
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ def follow_test(arguments: argparse.Namespace, api: Api, channel: Row) -> int:
         return print_result(arguments, test, lambda _: _show_begun(channel), quiet="channel")
     _report(f"Testing {channel['name']} ({channel['type']}) …")
     notification = _wait(api, channel, test, began)
-    status = print_result(arguments, notification, lambda found: _show(found, channel, began))
+    status = print_result(arguments, notification, lambda found: _show(api, found, channel, began))
     return status if notification["status"] == "sent" else FAILED
 
 
@@ -77,7 +78,7 @@ def _show_begun(channel: Row) -> None:
     )
 
 
-def _show(notification: dict[str, Any], channel: Row, began: float) -> None:
+def _show(api: Api, notification: dict[str, Any], channel: Row, began: float) -> None:
     # Imported here: rich is slow to import, and --json needs none of it.
     from operator_cli.notifications.notification_tables import print_attempts
 
@@ -87,9 +88,13 @@ def _show(notification: dict[str, Any], channel: Row, began: float) -> None:
         print(f"The test has arrived at {channel['name']} after {elapsed}.")
         return
     print(f"The test was not delivered: {notification['last_error']}")
+    name = shlex.quote(channel["name"])
+    # A receiver that is gone for good turns its channel off.
+    is_off = not api.get(CHANNELS, channel["id"])["enabled"]
+    enable = " --enabled on" if is_off else ""
+    state = "The channel is off now. " if is_off else ""
     print(
         qualify_commands(
-            f"Fix it with `pharos channels set {channel['id']}`, then test again: "
-            f"`pharos channels test {channel['id']}`."
+            f"{state}Fix it with `pharos channels set {name}{enable}`, then test again: `pharos channels test {name}`."
         )
     )

@@ -10,7 +10,7 @@ from rich.text import Text
 from operator_cli.durations import format_age, format_second, format_utc_minute
 from operator_cli.notifications.find import format_place
 from operator_cli.tables import Column, print_table
-from operator_cli.terminal_text import print_facts, sanitize
+from operator_cli.terminal_text import make_cell, print_facts, sanitize
 
 _COLOURS = {"sent": "green", "pending": "cyan", "failed": "bold red", "canceled": "dim", "retry": "yellow"}
 _REASONS = {"first": "first message", "change": "change", "reminder": "reminder"}
@@ -30,23 +30,29 @@ def show_notifications(
             Column("Status", wraps=False),
             Column("Attempts", is_number=True),
             Column("Where", is_optional=True),
-            Column("Error", is_optional=True),
         ],
         [
             (
                 notification["id"],
                 format_age(notification["created_at"]),
-                notification["title"],
+                _format_title(notification),
                 notification["recipient"],
                 Text(notification["status"], style=_COLOURS.get(notification["status"], "")),
                 notification["attempts"],
-                format_place(notification),
-                notification["last_error"],
+                None if notification["project"] is None else format_place(notification),
             )
             for notification in notifications
         ],
         empty=empty,
     )
+
+
+def _format_title(notification: dict[str, Any]) -> Text:
+    """Return the title, with the last error on a line of its own."""
+    title = make_cell(notification["title"], max_length=120)
+    if notification["last_error"] is not None:
+        title.append("\n").append_text(make_cell(notification["last_error"], "dim", max_length=100))
+    return title
 
 
 def show_notification(notification: dict[str, Any]) -> None:

@@ -63,10 +63,8 @@ def show_default_rule(rule: dict[str, Any]) -> None:
             "applies": "yes" if rule["applies"] else "no, the account has rules of its own",
             "notifies": _format_recipients(rule),
             "by": "e-mail" if rule["sends_email"] else "nothing: the installation sends no e-mail",
-            "kinds": ", ".join(rule["kinds"]),
-            "production": ", ".join(rule["production_kinds"]),
+            "kinds": "those that are on by default: `pharos rules kinds` lists them",
         },
-        max_length=2000,
     )
 
 

@@ -47,6 +47,7 @@ def show_thresholds(arguments: argparse.Namespace, thresholds: list[dict[str, An
 
 def show_threshold(threshold: dict[str, Any]) -> None:
     """Print one threshold."""
+    age = _format_age(threshold)
     value = _format_value(threshold, threshold["value"]) or "no data"
     print_facts(
         threshold["name"],
@@ -54,7 +55,7 @@ def show_threshold(threshold: dict[str, Any]) -> None:
             "ID": str(threshold["id"]),
             "where": format_place(threshold),
             "state": _format_state(threshold).plain,
-            "value": f"{value}, evaluated {_format_age(threshold) or 'never'}",
+            "value": "not evaluated yet" if age is None else f"{value}, evaluated {age}",
             "figure": _format_figure(threshold),
             "opens": f"{threshold['direction']} {_format_value(threshold, threshold['threshold'])}, after "
             f"{format_duration(threshold['pending_seconds'])}",

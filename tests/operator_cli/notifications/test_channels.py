@@ -115,6 +115,7 @@ def test_channels_are_listed_shown_changed_and_removed(
 def test_a_test_is_followed_to_its_end(run: Run, server: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow_test, "_POLL_SECONDS", 0.0)
     server.by_path[_CHANNELS] = page([channel()])
+    server.by_path[f"{_CHANNELS}/chn_ops"] = _data(channel(enabled=False))
     server.by_path[f"{_CHANNELS}/chn_ops/test"] = _data({"channel": "chn_ops", "requested_at": AT}, 202)
     other = notification(2)
     written = notification(1, "pending", is_test=True)
@@ -141,8 +142,9 @@ def test_a_test_is_followed_to_its_end(run: Run, server: FakeApi, monkeypatch: p
         if final is sent:
             assert "retry   120 ms  HTTP 503" in done.out and "The test has arrived at ops after" in done.out
         else:
-            assert "The test was not delivered: HTTP 404" in done.out and "pharos channels set" in done.out
-    assert "since=2026-11-20T12%3A00%3A00Z" in server.requests[-2].path
+            assert "The test was not delivered: HTTP 404" in done.out
+            assert "`pharos channels set ops --enabled on`" in done.out
+    assert "since=2026-11-20T12%3A00%3A00Z" in server.requests[-3].path
     monkeypatch.setattr(follow_test, "_PATIENCE_SECONDS", 0.0)
     done = run("channels", "test", "ops")
     assert done.status == 1 and "the workers of the installation may not run" in done.err
