@@ -15,6 +15,9 @@ from control_domain.monitors.operations import (
     create_queue,
 )
 from control_domain.monitors.remove_monitors import remove_heartbeat
+from control_domain.notifications.rules import RuleSettings, add_rule
+from control_domain.notifications.threshold_settings import ThresholdSettings
+from control_domain.notifications.thresholds import add_threshold
 from control_domain.previews.operations import open_preview
 from control_domain.projects.find import DeployTarget
 from control_domain.projects.operations import create_environment, create_ingest_key
@@ -26,6 +29,7 @@ from control_domain.sites.operations import (
     create_site,
     remove_goal,
 )
+from control_domain.tables.accounts import Account
 from control_domain.tables.monitors import Heartbeat, HeartbeatState
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from control_domain.tables.sites import Goal, Site
@@ -124,6 +128,14 @@ async def _remove_goals(session: Any, site: Site) -> None:
         await remove_goal(session, site, goal)
 
 
+_THRESHOLD = ThresholdSettings(name="slow", kind="service.latency", target="web", threshold=800)
+
+
+async def _add_rule(session: Any, target: DeployTarget) -> None:
+    account = await session.get_one(Account, target.project.account_id)
+    await add_rule(session, account, target.project, RuleSettings(name="on-call"), _ACTOR, _now())
+
+
 async def _lock_and_unlock(session: Any, target: DeployTarget) -> None:
     await lock_environment(session, target, "x", _ACTOR, _now())
     await unlock_environment(session, target, _ACTOR, _now())
@@ -167,13 +179,19 @@ CHANGES_TO_PLAN: Mapping[str, Change] = {
             session, target.environment, HeartbeatSettings("other", _SETTINGS.schedule), _now()
         )
     ),
-    "a removed heartbeat": _on_heartbeat(remove_heartbeat),
+    "a removed heartbeat": _on_heartbeat(
+        lambda session, heartbeat: remove_heartbeat(session, heartbeat, _now())
+    ),
     "a heartbeat's grace": _on_heartbeat(
         lambda session, heartbeat: session.execute(update(Heartbeat).values(grace_seconds=1))
     ),
     "a queue": _in_environment(
         lambda session, target: create_queue(session, target.environment, "default", _now())
     ),
+    "a threshold": _in_environment(
+        lambda session, target: add_threshold(session, target, _THRESHOLD, _ACTOR, _now())
+    ),
+    "a rule": _in_environment(_add_rule),
     "a project's name": _in_environment(
         lambda session, target: session.execute(
             update(Project).where(Project.id == target.project.id).values(name="The shop")
