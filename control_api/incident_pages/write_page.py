@@ -10,6 +10,7 @@ from control_api.incident_pages.incident_words import describe_incident, read_fa
 from control_api.incident_pages.page_style import STYLE
 from control_domain.notifications.incidents import FoundIncident
 from control_domain.slugs import MAX_REASON_LENGTH
+from notifications.incidents.apply_events import DEPLOYMENT_BEFORE
 from notifications.render.words import to_line, write_duration, write_figure, write_time
 from pipeline_contracts.alert_kinds import ALERT_KINDS
 from pipeline_contracts.times import format_time
@@ -93,7 +94,7 @@ def _list_facts(page: IncidentPage) -> Iterator[tuple[str, str]]:
         yield name[:1].upper() + name[1:], value
     for figure in description.figures:
         yield write_figure(figure)
-    deployment = read_facts(found).get("deployment")
+    deployment = read_facts(found).get(DEPLOYMENT_BEFORE)
     if isinstance(deployment, dict) and "number" in deployment:
         revision = str(deployment.get("revision") or "")[:7]
         subject = str(deployment.get("subject") or "")

@@ -184,7 +184,6 @@ async def end_silence(session: AsyncSession, found: FoundSilence, actor: Actor, 
     silence = found.silence
     if silence.ends_at <= now:
         raise Conflict("The silence has ended already.")
-    await _wake(session, silence, now)
     if silence.starts_at > now:
         await session.execute(
             delete(NotificationSilence).where(
@@ -194,6 +193,7 @@ async def end_silence(session: AsyncSession, found: FoundSilence, actor: Actor, 
     else:
         silence.ends_at = now
         await session.flush()
+    await _wake(session, silence, now)
     _record(session, silence, "end", {}, actor, now)
 
 

@@ -13,6 +13,9 @@ async def wake_groups(
 ) -> None:
     """Make the account's groups that wait for a time due now: the group worker computes anew when they are due.
 
+    Call it after the change was written. A group that is due already is locked as well: the group worker may be
+    looking at it as it was before the change.
+
     `account_id` None: the groups of all accounts, for a change of a person.
     """
     if account_id is not None:
@@ -20,7 +23,7 @@ async def wake_groups(
     # In the order in which the incident worker locks groups. SQLite ignores the lock, and has one writer.
     waiting = (
         select(NotificationGroup.id)
-        .where(NotificationGroup.due_at > now, *conditions)
+        .where(NotificationGroup.due_at.is_not(None), *conditions)
         .order_by(NotificationGroup.id)
         .with_for_update()
     )

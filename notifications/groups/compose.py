@@ -14,6 +14,7 @@ from control_domain.tables.notifications import AlertIncident, NotificationChann
 from control_domain.tables.projects import Environment, Project
 from notifications.descriptions.all_families import describe
 from notifications.descriptions.interface import Subject
+from notifications.incidents.apply_events import DEPLOYMENT_BEFORE
 from notifications.message import DeploymentBefore, ListedIncident, Message, Reason
 from pipeline_contracts.alert_kinds import SEVERITIES, EventState, Severity
 from pipeline_contracts.identifiers import make_identifier
@@ -114,7 +115,7 @@ def list_incident(row: AlertIncident, state: str, place: Place, url: str | None)
     facts: dict[str, Any] = msgspec.json.decode(row.facts)
     described = describe(Subject(row.kind, cast(EventState, state), row.subject, facts))
     where = {"project": place.project, "environment": place.environment}
-    before = facts.get("deployment")
+    before = facts.get(DEPLOYMENT_BEFORE)
     return ListedIncident(
         id=row.public_id,
         kind=row.kind,

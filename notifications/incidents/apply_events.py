@@ -6,6 +6,9 @@ from typing import Any, Literal, cast
 
 from pipeline_contracts.alert_kinds import ALERT_KINDS, SEVERITIES, EventState, Severity
 
+DEPLOYMENT_BEFORE = "deployment_before"
+"""The fact that incidents have in addition to those of their events: the last deployment before the first one."""
+
 Scope = tuple[int, int | None, int | None]
 """Account, project and environment."""
 
@@ -84,5 +87,6 @@ def apply_events(events: Iterable[Event], open_incidents: Mapping[str, Incident]
 def _repeat(incident: Incident, event: Event) -> None:
     if incident.change == "seen" and event.kind != incident.last.kind:
         incident.change = "escalated"
-    kept = {"deployment": incident.last.facts["deployment"]} if "deployment" in incident.last.facts else {}
+    facts = incident.last.facts
+    kept = {DEPLOYMENT_BEFORE: facts[DEPLOYMENT_BEFORE]} if DEPLOYMENT_BEFORE in facts else {}
     incident.last = replace(event, facts={**event.facts, **kept})

@@ -11,14 +11,15 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import ColumnElement, Row, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.engine import Sessions
-from control_domain.database.errors import DatabaseUnavailable
+from control_domain.database.errors import DatabaseUnavailable, is_schema_outdated
 from control_domain.tables.notifications import AlertEvent, AlertIncident
-from notifications.incidents.apply_events import Event, Incident, apply_events
+from notifications.incidents.apply_events import DEPLOYMENT_BEFORE, Event, Incident, apply_events
 from notifications.incidents.last_deployments import LastDeployments
 from notifications.incidents.load_rules import load_environment_types, load_rules
 from notifications.incidents.members import add_members, escalate_members, resolve_members
@@ -63,61 +64,68 @@ async def process_events(sessions: Sessions, now: datetime, *, has_email: bool) 
     async with sessions() as session:
         if (await session.execute(select(AlertEvent.id).limit(1))).first() is None:
             return 0
+    oldest = select(AlertEvent.id).order_by(AlertEvent.id).limit(_BATCH)
     try:
-        return await _process(sessions, now, _BATCH, has_email=has_email)
+        return await _process(sessions, now, AlertEvent.id.in_(oldest), has_email=has_email)
     except _NOT_OF_EVENTS:
         raise
     except Exception:
         logger.exception("alert events could not be processed together; they are processed one by one")
-    return await _process_singly(sessions, now, has_email=has_email)
+    async with sessions() as session:
+        numbers = (await session.scalars(oldest)).all()
+    for number in numbers:
+        await _process_alone(sessions, now, number, has_email=has_email)
+    return len(numbers)
 
 
-async def _process(sessions: Sessions, now: datetime, limit: int, *, has_email: bool) -> int:
+async def _process(sessions: Sessions, now: datetime, which: ColumnElement[bool], *, has_email: bool) -> int:
     async with sessions() as session, session.begin():
-        events = await _take_events(session, limit)
-        await _apply(
-            session, [event for event in events if event.kind in ALERT_KINDS], now, has_email=has_email
-        )
-        return len(events)
+        rows = await _take_rows(session, which)
+        # A kind of a newer version, after a downgrade, has no meaning here.
+        events = [_read_event(row) for row in rows if row.kind in ALERT_KINDS]
+        await _apply(session, events, now, has_email=has_email)
+        return len(rows)
 
 
-async def _process_singly(sessions: Sessions, now: datetime, *, has_email: bool) -> int:
-    for processed in range(_BATCH):
+async def _process_alone(sessions: Sessions, now: datetime, number: int, *, has_email: bool) -> None:
+    """Process one event; drop it if it cannot be processed."""
+    for attempt in (1, 2):
         try:
-            if not await _process(sessions, now, 1, has_email=has_email):
-                return processed
+            await _process(sessions, now, AlertEvent.id == number, has_email=has_email)
+            return
         except _NOT_OF_EVENTS:
             raise
-        except Exception:
-            async with sessions() as session, session.begin():
-                for row in await _take_rows(session, 1):
-                    logger.exception("dropped an alert event: %s of %s", row.kind, row.subject)
-    return _BATCH
+        except Exception as error:
+            if isinstance(error, ProgrammingError) and is_schema_outdated(error):
+                raise
+            if isinstance(error, IntegrityError) and attempt == 1:
+                # A channel was removed meanwhile, or another worker opened the incident: the second attempt sees it.
+                continue
+            logger.exception("alert event %d is dropped: it cannot be processed", number)
+        async with sessions() as session, session.begin():
+            await session.execute(delete(AlertEvent).where(AlertEvent.id == number))
+        return
 
 
-async def _take_events(session: AsyncSession, limit: int) -> list[Event]:
-    return [
-        Event(
-            (row.account_id, row.project_id, row.environment_id),
-            row.kind,
-            row.subject,
-            row.state,
-            row.at_ms,
-            msgspec.json.decode(row.facts),
-        )
-        for row in await _take_rows(session, limit)
-    ]
-
-
-async def _take_rows(session: AsyncSession, limit: int) -> list[Row[Any]]:
-    oldest = select(AlertEvent.id).order_by(AlertEvent.id).limit(limit)
+async def _take_rows(session: AsyncSession, which: ColumnElement[bool]) -> list[Row[Any]]:
     rows = await session.execute(
         delete(AlertEvent)
-        .where(AlertEvent.id.in_(oldest))
+        .where(which)
         .returning(*AlertEvent.__table__.c)
         .execution_options(synchronize_session=False)
     )
     return sorted(rows, key=lambda row: int(row.id))
+
+
+def _read_event(row: Row[Any]) -> Event:
+    return Event(
+        (row.account_id, row.project_id, row.environment_id),
+        row.kind,
+        row.subject,
+        row.state,
+        row.at_ms,
+        msgspec.json.decode(row.facts),
+    )
 
 
 async def _apply(session: AsyncSession, events: Sequence[Event], now: datetime, *, has_email: bool) -> None:
@@ -130,10 +138,11 @@ async def _apply(session: AsyncSession, events: Sequence[Event], now: datetime, 
         await load_rules(session, {account for account, _, _ in scopes}, has_email=has_email),
         await load_environment_types(session, environments),
     )
-    await _store_new(session, changed, environments)
+    # First: an incident that ended gives its key to a new one of the same subject.
     await _store_changed(
         session, [each for each in changed if each.change in ("escalated", "resolved", "seen")]
     )
+    await _store_new(session, changed, environments)
     of_change: dict[str, list[Incident]] = {}
     for incident in changed:
         of_change.setdefault(incident.change, []).append(incident)
@@ -187,8 +196,8 @@ def _new_row(incident: Incident, deployments: LastDeployments) -> dict[str, Any]
     account, project, environment = last.scope
     started_at, changed_at = from_epoch_ms(first.at_ms), from_epoch_ms(last.at_ms)
     facts = dict(last.facts)
-    if "deployment" not in facts and (before := deployments.find_before(environment, started_at)) is not None:
-        facts["deployment"] = before
+    if (before := deployments.find_before(environment, started_at)) is not None:
+        facts[DEPLOYMENT_BEFORE] = before
     is_open = incident.change == "opened"
     return {
         "public_id": make_identifier("inc", first.at_ms),

@@ -50,12 +50,12 @@ def test_the_net_change(
 
 
 def test_facts_and_severity_follow_the_last_event_and_the_end_keeps_what_it_does_not_know() -> None:
-    first = _event(_DOWN, "firing", heartbeat="nightly", deployment={"number": 3})
+    first = _event(_DOWN, "firing", heartbeat="nightly", deployment_before={"number": 3})
     incident = Incident(first, first, "seen", 5)
     again = _event(_DOWN, "firing", 1, heartbeat="nightly", failures_in_row=2, severity="info")
     apply_events([again], {first.key: incident})
     assert incident.last.severity == "info"
-    assert incident.last.facts["deployment"] == {"number": 3}
+    assert incident.last.facts["deployment_before"] == {"number": 3}
     apply_events([_event(_DOWN, "resolved", 2, last_success_ms=1)], {first.key: incident})
     assert incident.last.facts["heartbeat"] == "nightly"
     assert incident.last.facts["last_success_ms"] == 1

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select
 
 from control_domain.accounts.operations import create_person
 from control_domain.database.engine import Sessions
@@ -26,6 +28,29 @@ async def notified(sessions: Sessions) -> Notified:
 async def _incidents(notified: Notified) -> list[AlertIncident]:
     async with notified.sessions() as session:
         return list(await session.scalars(select(AlertIncident).order_by(AlertIncident.id)))
+
+
+def _event(
+    notified: Notified, kind: str, subject: str, state: str, *, facts: str = "{}", number: int | None = None
+) -> AlertEvent:
+    return AlertEvent(
+        id=number,
+        account_id=notified.acme.account.id,
+        project_id=notified.acme.project.id,
+        environment_id=notified.acme.environment.id,
+        kind=kind,
+        subject=subject,
+        state=state,
+        at_ms=0,
+        facts=facts,
+    )
+
+
+async def _write_events(notified: Notified, events: Sequence[tuple[str, str, str]]) -> None:
+    async with notified.sessions() as session, session.begin():
+        for each in events:
+            session.add(_event(notified, *each))
+            await session.flush()
 
 
 async def test_the_owners_hear_by_e_mail_until_the_account_has_a_rule(notified: Notified) -> None:
@@ -95,21 +120,63 @@ async def test_an_event_that_cannot_be_processed_is_dropped_alone(
     await notified.add_rule("all", [f"channel {channel}"])
     async with notified.sessions() as session, session.begin():
         for subject, facts in (("1", "{}"), ("2", "no JSON"), ("3", "{}")):
-            session.add(
-                AlertEvent(
-                    account_id=notified.acme.account.id,
-                    project_id=notified.acme.project.id,
-                    environment_id=notified.acme.environment.id,
-                    kind="heartbeat.down",
-                    subject=subject,
-                    state="firing",
-                    at_ms=0,
-                    facts=facts,
-                )
-            )
+            session.add(_event(notified, "heartbeat.down", subject, "firing", facts=facts))
     await notified.work()
     assert [incident.subject for incident in await _incidents(notified)] == ["1", "3"]
-    assert "dropped an alert event: heartbeat.down of 2" in caplog.text
+    assert "alert event 2 is dropped" in caplog.text
+
+
+async def test_an_end_and_a_new_failure_of_one_subject_are_one_batch(
+    notified: Notified, caplog: pytest.LogCaptureFixture
+) -> None:
+    channel = await notified.add_channel("ops")
+    await notified.add_rule("all", [f"channel {channel}"])
+    await notified.emit("heartbeat.down", "1", "firing")
+    await notified.advance(60)
+    await _write_events(notified, [("heartbeat.down", "1", "resolved"), ("heartbeat.down", "1", "firing")])
+    await notified.work()
+    await notified.advance(600)
+    assert caplog.text == ""
+    assert [incident.open_key is None for incident in await _incidents(notified)] == [True, False]
+    [_, (_, message)] = await notified.messages()
+    assert sorted(each.state for each in message.incidents) == ["firing", "resolved"]
+
+
+async def test_facts_of_a_source_do_not_collide_with_the_deployment_before(notified: Notified) -> None:
+    """Sources name a deployment of their own: the one that crashes, the one whose status was refused."""
+    channel = await notified.add_channel("ops")
+    await notified.add_rule("all", [f"channel {channel}"])
+    facts = {"process": "web", "deployment": 7, "restarts": 3}
+    await notified.emit("process.crash_loop", "web", "firing", facts)
+    await notified.advance(60)
+    [(_, message)] = await notified.messages()
+    [incident] = message.incidents
+    assert (incident.deployment, incident.labels["deployment"]) == (None, "7")
+
+
+async def test_the_dropped_event_is_the_one_that_failed(
+    notified: Notified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another transaction commits an event with a lower number while the bad one fails."""
+    channel = await notified.add_channel("ops")
+    await notified.add_rule("all", [f"channel {channel}"])
+    await _write_events(notified, [("heartbeat.down", "1", "firing"), ("test.message", "bad", "info")])
+    async with notified.sessions() as session, session.begin():
+        await session.execute(delete(AlertEvent).where(AlertEvent.subject == "1"))
+    process, calls = module._process, []
+
+    async def commit_meanwhile(*arguments: Any, **named: Any) -> int:
+        calls.append(arguments)
+        try:
+            return await process(*arguments, **named)
+        finally:
+            if len(calls) == 2:
+                async with notified.sessions() as session, session.begin():
+                    session.add(_event(notified, "heartbeat.down", "late commit", "firing", number=1))
+
+    monkeypatch.setattr(module, "_process", commit_meanwhile)
+    await notified.work()
+    assert [incident.subject for incident in await _incidents(notified)] == ["late commit"]
 
 
 @pytest.mark.both_databases
