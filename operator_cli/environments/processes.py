@@ -12,10 +12,12 @@ from operator_cli.api.event_stream import Event
 from operator_cli.api.names import Environment, list_environments, resolve_environment
 from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import add_client_arguments, add_optional_environment_argument
-from operator_cli.messages import print_result
+from operator_cli.errors import CommandFailed
+from operator_cli.messages import print_result, qualify_commands
 from operator_cli.terminal_text import sanitize
 
 _MAX_LINE_LENGTH = 20_000
+_COUNTED_INCIDENTS = 100
 _COLOURS = ("cyan", "green", "magenta", "blue", "yellow")
 
 Output = Mapping[str, Any]
@@ -27,7 +29,8 @@ def register_ps(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "ps",
         help="show what runs",
         description="Environments that have a live release, a deployment in progress or running processes: the "
-        "address, the live release, and the processes as their deployer last saw them.",
+        "address, the live release, and the processes as their deployer last saw them; and how many incidents are "
+        "open.",
     )
     add_optional_environment_argument(
         parser, "its name (production, or shop/production) or ID; all that run something if left out"
@@ -48,7 +51,7 @@ def _run_ps(arguments: argparse.Namespace) -> int:
     return print_result(
         arguments,
         [document for _, document in shown],
-        lambda _: _show_processes(arguments, shown),
+        lambda _: _show_processes(arguments, api, shown),
         quiet="environment.id",
     )
 
@@ -74,11 +77,23 @@ def _runs_something(document: Mapping[str, Any]) -> bool:
     return bool(document["live"] or document["active_deployment"] or document["instances"])
 
 
-def _show_processes(arguments: argparse.Namespace, shown: list[tuple[str, dict[str, Any]]]) -> None:
+def _show_processes(arguments: argparse.Namespace, api: Api, shown: list[tuple[str, dict[str, Any]]]) -> None:
     # Imported here: rich is slow to import, and --json needs none of it.
     from operator_cli.environments.runtime_tables import show_runtime
 
     show_runtime(arguments, shown)
+    count = _count_open_incidents(api)
+    if count:
+        number = f"{count}" if count < _COUNTED_INCIDENTS else f"{count} or more"
+        print(qualify_commands(f"\nOpen incidents: {number}. `pharos incidents` lists them."))
+
+
+def _count_open_incidents(api: Api) -> int:
+    """Return how many incidents are open; 0 where they cannot be read, as without the scope."""
+    try:
+        return len(api.get_all("incidents", query={"state": "firing"}, limit=_COUNTED_INCIDENTS))
+    except CommandFailed:
+        return 0
 
 
 def show_process_output(api: Api, arguments: argparse.Namespace, environment: Environment, lines: int) -> int:

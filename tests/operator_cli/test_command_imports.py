@@ -59,6 +59,8 @@ def _imported(arguments: list[str], folder: Path, **environment: str) -> set[str
         (["receipt", "rcp_1", "--data", "missing"], _HEAVY | {"asyncio", "rich"}),
         (["project", "list", "--data", "."], _HEAVY | {"rich"}),
         (["heartbeats", "--data", "."], _HEAVY | {"asyncio", "rich"}),
+        (["incidents", "--data", "."], _HEAVY | {"asyncio", "rich"}),
+        (["channels", "--data", "."], _HEAVY | {"asyncio", "rich"}),
         (["report", "--data", "."], _HEAVY | {"asyncio", "rich"}),
         (["ps", "--data", "."], _HEAVY),
         (["tail", "--data", "."], _HEAVY | {"asyncio", "rich"}),

@@ -40,6 +40,8 @@ def run(
     monkeypatch.setenv("PHAROS_URL", server.url.removesuffix("/api"))
     monkeypatch.setenv("PHAROS_TOKEN", TOKEN)
     monkeypatch.setenv("COLUMNS", "80")
+    # Completion keeps names in a file.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     opened: list[Api] = []
 

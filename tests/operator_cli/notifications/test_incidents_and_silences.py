@@ -147,3 +147,23 @@ def test_silences_and_quiet_hours(run: Run, server: FakeApi) -> None:
     server.by_path["/api/v1/me/notification-preferences"] = _data({"quiet_hours": None})
     assert run("quiet-hours", "clear").out.startswith("No quiet hours")
     assert _last(server, "PUT") == {"quiet_hours": None}
+
+
+def test_ps_mentions_open_incidents(run: Run, server: FakeApi) -> None:
+    nothing = {"live": None, "active_deployment": None, "instances": []}
+    server.by_path |= {
+        "/api/v1/projects": page(PROJECTS),
+        "/api/v1/environments/env_1/processes": _data(nothing),
+        "/api/v1/incidents": page([incident(), incident(2)]),
+    }
+    assert run("ps").out.endswith("\nOpen incidents: 2. `pharos incidents` lists them.\n")
+    server.by_path["/api/v1/incidents"] = problem(403, "missing-scope", "The token lacks notifications:read.")
+    done = run("ps")
+    assert (done.status, done.err) == (0, "") and "incidents" not in done.out
+
+
+def test_names_of_channels_are_completed(run: Run, server: FakeApi) -> None:
+    server.by_path["/api/v1/notification-channels"] = page([channel(), channel("mail", "email")])
+    assert run("__complete", "channels", "test", "").out == "ops\t\nmail\t\n"
+    assert "slack\t" in run("__complete", "channels", "create", "sl").out
+    assert run("__complete", "rules", "create", "x", "--channel", "m").out == "mail\t\n"
