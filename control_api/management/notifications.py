@@ -113,7 +113,10 @@ class NotificationQuery(PageQuery, kw_only=True):
         None
     )
     incident: Annotated[
-        str | None, Meta(description="Only those that list the incident with this ID or number.")
+        str | None,
+        Meta(
+            description="Only those that list the incident with this ID or number; none to channels that were removed."
+        ),
     ] = None
     project: Annotated[str | None, Meta(description="Only those of the project with this ID or number.")] = (
         None

@@ -20,6 +20,7 @@ from control_domain.tables.notifications import (
     Notification,
     NotificationAttempt,
     NotificationChannel,
+    NotificationGroup,
 )
 from control_domain.tables.projects import Environment, Project
 from pipeline_contracts.errors import Conflict, NotFound
@@ -101,13 +102,25 @@ def _matches(filters: NotificationFilters) -> list[ColumnElement[bool]]:
     if filters.since is not None:
         conditions.append(Notification.created_at >= filters.since)
     if filters.incident is not None:
-        incident = filters.incident
-        conditions += [
-            # The message lists up to ten incidents; those it only counts are not found.
-            Notification.created_at >= incident.started_at,
-            Notification.content.contains(f'"id":"{incident.public_id}"', autoescape=True),
-        ]
+        conditions += _lists(filters.incident)
     return conditions
+
+
+def _lists(incident: AlertIncident) -> list[ColumnElement[bool]]:
+    """Return the conditions that a message lists the incident. Those that only count it are not found, nor those to a
+    channel that was removed: the groups of the incident have an index, and its messages have none."""
+    family = incident.kind.partition(".")[0]
+    groups = select(NotificationGroup.id).where(
+        NotificationGroup.account_id == incident.account_id,
+        NotificationGroup.project_id.is_not_distinct_from(incident.project_id),
+        NotificationGroup.environment_id.is_not_distinct_from(incident.environment_id),
+        NotificationGroup.family == family,
+    )
+    return [
+        Notification.group_id.in_(groups),
+        Notification.created_at >= incident.started_at,
+        Notification.content.contains(f'"id":"{incident.public_id}"', autoescape=True),
+    ]
 
 
 async def list_attempts(session: AsyncSession, notification: Notification) -> Sequence[NotificationAttempt]:
