@@ -1,10 +1,10 @@
 """The outbox of alert events: a change that people may want to know of is written in the transaction of the change."""
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.tables.notifications import AlertEvent
@@ -38,6 +38,7 @@ def record_alert_event(
             subject=subject[:160],
             state=state,
             at_ms=to_epoch_ms(at),
-            facts=json.dumps(facts or {}),
+            # Numbers that are not finite become null: they are no JSON.
+            facts=msgspec.json.encode(facts or {}).decode(),
         )
     )

@@ -14,13 +14,14 @@ from notifications.delivery.prune import prune_periodically
 from notifications.delivery.worker import DeliveryWorker, running_deliveries
 from notifications.groups.plan import Timings
 from notifications.groups.write_due import GroupWriter, Link
-from notifications.incidents.process_events import process_events
+from notifications.incidents.process_events import IncidentWorker
 from pipeline_contracts.settings import Settings
 from storage_backends.end_task import end_task
 
 logger = logging.getLogger(__name__)
 
 _EVERY_SECONDS = 1.0
+_BATCHES_A_STEP = 10
 _PAUSE_AFTER_FAULT_SECONDS = 5.0
 
 
@@ -37,7 +38,8 @@ async def running_notifications(
         timedelta(seconds=settings.notification_change_seconds),
     )
     writer = GroupWriter(sessions, link, timings)
-    stop = asyncio.Event()
+    incidents = IncidentWorker(sessions, has_email=settings.smtp_url is not None, wait=timings.first)
+    stop, more = asyncio.Event(), asyncio.Event()
     async with AsyncExitStack() as stack:
         channels = await stack.enter_async_context(open_channels(settings))
         worker = DeliveryWorker(sessions, channels, sealing_keys)
@@ -47,18 +49,21 @@ async def running_notifications(
         )
 
         async def step() -> None:
-            has_email = settings.smtp_url is not None
-            while await process_events(sessions, datetime.now(UTC), has_email=has_email):
-                if stop.is_set():
-                    return
+            for _ in range(_BATCHES_A_STEP):
+                if stop.is_set() or not await incidents.process_some(datetime.now(UTC)):
+                    break
+            else:
+                # More events wait, and so do messages that are due: both have their turns.
+                more.set()
             if await writer.write_due(datetime.now(UTC)):
                 worker.wake()
 
-        incidents = asyncio.create_task(
+        task = asyncio.create_task(
             run_periodically(
                 step,
                 stop,
                 every=_EVERY_SECONDS,
+                wake=more,
                 logger=logger,
                 outage="alert events wait for the database",
                 fault="alert events could not be processed",
@@ -70,4 +75,5 @@ async def running_notifications(
             yield
         finally:
             stop.set()
-            await incidents
+            more.set()
+            await task

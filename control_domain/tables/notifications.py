@@ -40,7 +40,8 @@ class AlertEvent(Base):
     worker deletes it. The consumers write rows too (`storage_backends.monitor_states`)."""
 
     __tablename__ = "alert_events"
-    __table_args__ = {"sqlite_autoincrement": True}
+    # The oldest ones of each account in turn.
+    __table_args__ = (Index("ix_alert_events_account_id", "account_id", "id"), {"sqlite_autoincrement": True})
 
     id: Mapped[int] = mapped_column(_BIG_ID, primary_key=True)
     account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"))

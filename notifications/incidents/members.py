@@ -4,8 +4,8 @@ Every change of members locks their groups first, in the order of their numbers,
 written from members that nobody changes meanwhile.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, or_, select, update
@@ -19,28 +19,37 @@ from pipeline_contracts.alert_kinds import ALERT_KINDS
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.times import to_epoch_ms
 
+Routed = Sequence[tuple[Incident, Mapping[Recipient, bool]]]
+"""Incidents with their recipients, and whether each is reminded."""
 
-async def add_members(
-    session: AsyncSession, routed: Sequence[tuple[Incident, Mapping[Recipient, bool]]], now: datetime
+
+async def change_members(
+    session: AsyncSession,
+    *,
+    resolved: Collection[int],
+    escalated: Collection[int],
+    routed: Routed,
+    now: datetime,
+    wait: timedelta,
 ) -> None:
-    """Add each incident to the group of each recipient, to be sent; one that is in a group already stays as it is."""
+    """Send the end of `resolved` incidents to those who have been sent them, and forget them for all others; send
+    `escalated` ones again; add `routed` ones to the groups of their recipients.
+
+    `wait` is the least time from a change to its message, before which no group needs to be looked at.
+    """
     routed = await _without_missing_channels(session, routed)
-    keys = {
-        _group_key(incident, recipient): (incident, recipient)
-        for incident, recipients in routed
-        for recipient in recipients
-    }
-    if not keys:
-        return
-    new = [_new_group(key, *keys[key], now) for key in sorted(keys)]
-    await session.execute(insert_if_absent(session, NotificationGroup, new))
-    groups = {
-        key: number
-        for number, key in await session.execute(
-            select(NotificationGroup.id, NotificationGroup.key).where(NotificationGroup.key.in_(keys))
+    groups = await _ensure_groups(session, routed, now)
+    await _lock_groups(
+        session, {*groups.values(), *await _find_groups(session, [*resolved, *escalated])}, now, wait
+    )
+    await _note(session, resolved, now, NotificationMember.sent == "firing", "resolved")
+    if resolved:
+        await session.execute(
+            delete(NotificationMember)
+            .where(NotificationMember.incident_id.in_(resolved), NotificationMember.sent.is_(None))
+            .execution_options(synchronize_session=False)
         )
-    }
-    await _lock_and_look_at(session, groups.values(), now)
+    await _note(session, escalated, now, NotificationMember.pending.is_(None), "firing")
     members = [
         {
             "group_id": groups[_group_key(incident, recipient)],
@@ -52,45 +61,54 @@ async def add_members(
         for incident, recipients in routed
         for recipient, reminders in recipients.items()
     ]
-    # Run for each row: to compile one statement with thousands of values takes longer than everything else.
-    await session.execute(dialect_insert(session, NotificationMember).on_conflict_do_nothing(), members)
+    if members:
+        # Run for each row: to compile one statement with thousands of values takes longer than everything else.
+        await session.execute(dialect_insert(session, NotificationMember).on_conflict_do_nothing(), members)
 
 
-async def escalate_members(session: AsyncSession, incidents: Collection[int], now: datetime) -> None:
-    """Send these incidents again to those who have heard of them: their kind has changed."""
-    await _note(session, incidents, now, NotificationMember.pending.is_(None), "firing")
-
-
-async def resolve_members(session: AsyncSession, incidents: Collection[int], now: datetime) -> None:
-    """Send the end of these incidents to those who have heard of them, and forget it for all others."""
-    if not incidents:
-        return
-    await _note(session, incidents, now, NotificationMember.sent == "firing", "resolved")
-    await session.execute(
-        delete(NotificationMember)
-        .where(NotificationMember.incident_id.in_(incidents), NotificationMember.sent.is_(None))
-        .execution_options(synchronize_session=False)
+async def _ensure_groups(session: AsyncSession, routed: Routed, now: datetime) -> Mapping[str, int]:
+    """Return the numbers of the groups by their keys; add the missing ones."""
+    keys = {
+        _group_key(incident, recipient): (incident, recipient)
+        for incident, recipients in routed
+        for recipient in recipients
+    }
+    if not keys:
+        return {}
+    new = [_new_group(key, *keys[key], now) for key in sorted(keys)]
+    await session.execute(insert_if_absent(session, NotificationGroup, new))
+    rows = await session.execute(
+        select(NotificationGroup.key, NotificationGroup.id).where(NotificationGroup.key.in_(keys))
     )
+    return {row.key: row.id for row in rows}
+
+
+async def _find_groups(session: AsyncSession, incidents: Collection[int]) -> Collection[int]:
+    if not incidents:
+        return []
+    query = (
+        select(NotificationMember.group_id).where(NotificationMember.incident_id.in_(incidents)).distinct()
+    )
+    return (await session.scalars(query)).all()
 
 
 async def _note(
     session: AsyncSession, incidents: Collection[int], now: datetime, which: ColumnElement[bool], pending: str
 ) -> None:
-    if not incidents:
-        return
-    of_incidents = NotificationMember.incident_id.in_(incidents)
-    groups = await session.scalars(select(NotificationMember.group_id).where(of_incidents).distinct())
-    await _lock_and_look_at(session, groups.all(), now)
-    await session.execute(
-        update(NotificationMember)
-        .where(of_incidents, which)
-        .values(pending=pending, pending_since=now)
-        .execution_options(synchronize_session=False)
-    )
+    if incidents:
+        await session.execute(
+            update(NotificationMember)
+            .where(NotificationMember.incident_id.in_(incidents), which)
+            .values(pending=pending, pending_since=now)
+            .execution_options(synchronize_session=False)
+        )
 
 
-async def _lock_and_look_at(session: AsyncSession, groups: Iterable[int], now: datetime) -> None:
-    """Lock the groups, and let the group worker look at them at once: it computes when a message is due."""
+async def _lock_groups(
+    session: AsyncSession, groups: Collection[int], now: datetime, wait: timedelta
+) -> None:
+    """Lock the groups, all at once and in their order, and let the group worker look at them when their changes may be
+    sent: it computes the exact time."""
     numbers = sorted(groups)
     if not numbers:
         return
@@ -101,19 +119,24 @@ async def _lock_and_look_at(session: AsyncSession, groups: Iterable[int], now: d
         .order_by(NotificationGroup.id)
         .with_for_update()
     )
-    await session.execute(
-        update(NotificationGroup)
-        .where(
-            NotificationGroup.id.in_(numbers),
-            or_(NotificationGroup.due_at.is_(None), NotificationGroup.due_at > now),
+    for is_test, due_at in (
+        (NotificationGroup.family == "test", now),
+        (NotificationGroup.family != "test", now + wait),
+    ):
+        await session.execute(
+            update(NotificationGroup)
+            .where(
+                NotificationGroup.id.in_(numbers),
+                is_test,
+                or_(NotificationGroup.due_at.is_(None), NotificationGroup.due_at > due_at),
+            )
+            .values(due_at=due_at)
+            .execution_options(synchronize_session=False)
         )
-        .values(due_at=now)
-        .execution_options(synchronize_session=False)
-    )
 
 
 async def _without_missing_channels(
-    session: AsyncSession, routed: Sequence[tuple[Incident, Mapping[Recipient, bool]]]
+    session: AsyncSession, routed: Routed
 ) -> list[tuple[Incident, Mapping[Recipient, bool]]]:
     """Leave out channels that were removed, or that were turned off: these hear of nothing that begins meanwhile."""
     named = {each.number for _, recipients in routed for each in recipients if each.type == "channel"}
@@ -156,5 +179,6 @@ def _new_group(key: str, incident: Incident, recipient: Recipient, now: datetime
         "family": ALERT_KINDS[incident.last.kind].family,
         "channel_id": recipient.number if recipient.type == "channel" else None,
         "person_id": recipient.number if recipient.type == "person" else None,
-        "due_at": now,
+        # Set with the lock, which every changed group gets.
+        "due_at": None,
     }

@@ -7,11 +7,11 @@ workers may run at once: the second one waits for the first one's deletes, and f
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, delete, insert, select, update
+from sqlalchemy import ColumnElement, Row, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -22,7 +22,7 @@ from control_domain.tables.notifications import AlertEvent, AlertIncident
 from notifications.incidents.apply_events import DEPLOYMENT_BEFORE, Event, Incident, apply_events
 from notifications.incidents.last_deployments import LastDeployments
 from notifications.incidents.load_rules import load_environment_types, load_rules
-from notifications.incidents.members import add_members, escalate_members, resolve_members
+from notifications.incidents.members import change_members
 from notifications.incidents.routing import Recipient, Routed, Rule, route
 from pipeline_contracts.alert_kinds import ALERT_KINDS
 from pipeline_contracts.identifiers import make_identifier
@@ -55,56 +55,103 @@ class Routes:
         return route(Routed(project, environment, type_, event.kind, event.severity), self.rules[account])
 
 
-async def process_events(sessions: Sessions, now: datetime, *, has_email: bool) -> int:
-    """Process up to 500 events; return their number. Raises the errors of an unreachable database: then nothing
-    changed.
+class IncidentWorker:
+    """Processes the events of all accounts in turns: a flood of one account delays only its own."""
 
-    An event that cannot be processed is logged and dropped: it must not hold back the others.
-    """
-    async with sessions() as session:
-        if (await session.execute(select(AlertEvent.id).limit(1))).first() is None:
+    def __init__(self, sessions: Sessions, *, has_email: bool, wait: timedelta) -> None:
+        """`has_email`: the installation sends e-mail. `wait` is the least time from a change to its message."""
+        self._sessions = sessions
+        self._has_email = has_email
+        self._wait = wait
+        self._last_account = 0
+
+    async def process_some(self, now: datetime) -> int:
+        """Process up to 500 events of one account; return their number, 0 if no account has events.
+
+        An event that cannot be processed is logged and dropped: it must not hold back the others. Raises the errors of
+        an unreachable database: then nothing changed.
+        """
+        account = await self._next_account()
+        if account is None:
             return 0
-    oldest = select(AlertEvent.id).order_by(AlertEvent.id).limit(_BATCH)
-    try:
-        return await _process(sessions, now, AlertEvent.id.in_(oldest), has_email=has_email)
-    except _NOT_OF_EVENTS:
-        raise
-    except Exception:
-        logger.exception("alert events could not be processed together; they are processed one by one")
-    async with sessions() as session:
-        numbers = (await session.scalars(oldest)).all()
-    for number in numbers:
-        await _process_alone(sessions, now, number, has_email=has_email)
-    return len(numbers)
-
-
-async def _process(sessions: Sessions, now: datetime, which: ColumnElement[bool], *, has_email: bool) -> int:
-    async with sessions() as session, session.begin():
-        rows = await _take_rows(session, which)
-        # A kind of a newer version, after a downgrade, has no meaning here.
-        events = [_read_event(row) for row in rows if row.kind in ALERT_KINDS]
-        await _apply(session, events, now, has_email=has_email)
-        return len(rows)
-
-
-async def _process_alone(sessions: Sessions, now: datetime, number: int, *, has_email: bool) -> None:
-    """Process one event; drop it if it cannot be processed."""
-    for attempt in (1, 2):
+        self._last_account = account
+        oldest = (
+            select(AlertEvent.id)
+            .where(AlertEvent.account_id == account)
+            .order_by(AlertEvent.id)
+            .limit(_BATCH)
+        )
         try:
-            await _process(sessions, now, AlertEvent.id == number, has_email=has_email)
-            return
+            # Another worker may have taken them meanwhile.
+            return max(await self._process(now, AlertEvent.id.in_(oldest)), 1)
         except _NOT_OF_EVENTS:
             raise
-        except Exception as error:
-            if isinstance(error, ProgrammingError) and is_schema_outdated(error):
+        except Exception:
+            logger.exception("alert events could not be processed together; they are processed one by one")
+        async with self._sessions() as session:
+            numbers = (await session.scalars(oldest)).all()
+        for number in numbers:
+            await self._process_alone(now, number)
+        return max(len(numbers), 1)
+
+    async def _next_account(self) -> int | None:
+        """Return the account whose turn it is among those with events."""
+        accounts = select(func.min(AlertEvent.account_id))
+        async with self._sessions() as session:
+            following = await session.scalar(accounts.where(AlertEvent.account_id > self._last_account))
+            return following if following is not None else await session.scalar(accounts)
+
+    async def _process(self, now: datetime, which: ColumnElement[bool]) -> int:
+        async with self._sessions() as session, session.begin():
+            rows = await _take_rows(session, which)
+            # A kind of a newer version, after a downgrade, has no meaning here.
+            events = [_read_event(row) for row in rows if row.kind in ALERT_KINDS]
+            if events:
+                await self._apply(session, events, now)
+            return len(rows)
+
+    async def _process_alone(self, now: datetime, number: int) -> None:
+        """Process one event; drop it if it cannot be processed."""
+        for attempt in (1, 2):
+            try:
+                await self._process(now, AlertEvent.id == number)
+                return
+            except _NOT_OF_EVENTS:
                 raise
-            if isinstance(error, IntegrityError) and attempt == 1:
-                # A channel was removed meanwhile, or another worker opened the incident: the second attempt sees it.
-                continue
-            logger.exception("alert event %d is dropped: it cannot be processed", number)
-        async with sessions() as session, session.begin():
-            await session.execute(delete(AlertEvent).where(AlertEvent.id == number))
-        return
+            except Exception as error:
+                if isinstance(error, ProgrammingError) and is_schema_outdated(error):
+                    raise
+                if isinstance(error, IntegrityError) and attempt == 1:
+                    # A channel was removed, or another worker opened the incident: the second attempt sees it.
+                    continue
+                logger.exception("alert event %d is dropped: it cannot be processed", number)
+            async with self._sessions() as session, session.begin():
+                await session.execute(delete(AlertEvent).where(AlertEvent.id == number))
+            return
+
+    async def _apply(self, session: AsyncSession, events: Sequence[Event], now: datetime) -> None:
+        changed = apply_events(events, await _load_open(session, {event.key for event in events}))
+        scopes = {incident.last.scope for incident in changed}
+        environments = {environment for _, _, environment in scopes if environment is not None}
+        routes = Routes(
+            await load_rules(session, {account for account, _, _ in scopes}, has_email=self._has_email),
+            await load_environment_types(session, environments),
+        )
+        # First: an incident that ended gives its key to a new one of the same subject.
+        await _store_changed(session, [each for each in changed if each.incident_id is not None])
+        await _store_new(session, changed, environments)
+        of_change: dict[str, list[Incident]] = {}
+        for incident in changed:
+            of_change.setdefault(incident.change, []).append(incident)
+        news = [each for change in ("opened", "info", "escalated") for each in of_change.get(change, ())]
+        await change_members(
+            session,
+            resolved=_ids(of_change.get("resolved", ())),
+            escalated=_ids(of_change.get("escalated", ())),
+            routed=[(incident, routes.find(incident.last)) for incident in news],
+            now=now,
+            wait=self._wait,
+        )
 
 
 async def _take_rows(session: AsyncSession, which: ColumnElement[bool]) -> list[Row[Any]]:
@@ -126,30 +173,6 @@ def _read_event(row: Row[Any]) -> Event:
         row.at_ms,
         msgspec.json.decode(row.facts),
     )
-
-
-async def _apply(session: AsyncSession, events: Sequence[Event], now: datetime, *, has_email: bool) -> None:
-    if not events:
-        return
-    changed = apply_events(events, await _load_open(session, {event.key for event in events}))
-    scopes = {incident.last.scope for incident in changed}
-    environments = {environment for _, _, environment in scopes if environment is not None}
-    routes = Routes(
-        await load_rules(session, {account for account, _, _ in scopes}, has_email=has_email),
-        await load_environment_types(session, environments),
-    )
-    # First: an incident that ended gives its key to a new one of the same subject.
-    await _store_changed(
-        session, [each for each in changed if each.change in ("escalated", "resolved", "seen")]
-    )
-    await _store_new(session, changed, environments)
-    of_change: dict[str, list[Incident]] = {}
-    for incident in changed:
-        of_change.setdefault(incident.change, []).append(incident)
-    await resolve_members(session, _ids(of_change.get("resolved", ())), now)
-    await escalate_members(session, _ids(of_change.get("escalated", ())), now)
-    news = [each for change in ("opened", "info", "escalated") for each in of_change.get(change, ())]
-    await add_members(session, [(incident, routes.find(incident.last)) for incident in news], now)
 
 
 def _ids(incidents: Collection[Incident]) -> list[int]:
@@ -230,7 +253,8 @@ async def _store_changed(session: AsyncSession, changed: Sequence[Incident]) -> 
             "resolved_at": from_epoch_ms(incident.last.at_ms) if incident.change == "resolved" else None,
             "open_key": None if incident.change == "resolved" else incident.last.key,
         }
-        for incident in changed
+        # In one order, as other transactions lock several incidents too.
+        for incident in sorted(changed, key=lambda incident: incident.incident_id or 0)
     ]
     await session.execute(update(AlertIncident), values)
     escalated = _ids([incident for incident in changed if incident.change == "escalated"])

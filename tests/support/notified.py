@@ -20,8 +20,9 @@ from control_domain.tables.notifications import (
     NotificationRule,
     NotificationSilence,
 )
+from notifications.groups.plan import Timings
 from notifications.groups.write_due import GroupWriter
-from notifications.incidents.process_events import process_events
+from notifications.incidents.process_events import IncidentWorker
 from notifications.message import Message, decode_message
 from pipeline_contracts.alert_kinds import EventState
 from tests.support.accounts import Acme, make_acme
@@ -44,6 +45,10 @@ class Notified:
 
     def __post_init__(self) -> None:
         self.writer = GroupWriter(self.sessions, no_link)
+
+    def make_worker(self) -> IncidentWorker:
+        """Return an incident worker."""
+        return IncidentWorker(self.sessions, has_email=self.has_email, wait=Timings().first)
 
     async def add_channel(self, name: str, quiet_hours: dict[str, Any] | None = None) -> int:
         """Add a webhook channel; return its number."""
@@ -96,7 +101,8 @@ class Notified:
 
     async def work(self) -> None:
         """Process all events, and write what is due now."""
-        while await process_events(self.sessions, self.now, has_email=self.has_email):
+        worker = self.make_worker()
+        while await worker.process_some(self.now):
             pass
         await self.writer.write_due(self.now)
 

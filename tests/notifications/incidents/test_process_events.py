@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, func, select
 
-from control_domain.accounts.operations import create_person
+from control_domain.accounts.operations import create_account, create_person
 from control_domain.database.engine import Sessions
 from control_domain.tables.accounts import Account
 from control_domain.tables.notifications import AlertEvent, AlertIncident, NotificationMember
 from notifications.incidents import process_events as module
-from notifications.incidents.process_events import process_events
+from notifications.incidents.process_events import IncidentWorker
+from pipeline_contracts.rate_limits import RateLimit
 from tests.support.notified import Notified, make_notified
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -163,20 +164,42 @@ async def test_the_dropped_event_is_the_one_that_failed(
     await _write_events(notified, [("heartbeat.down", "1", "firing"), ("test.message", "bad", "info")])
     async with notified.sessions() as session, session.begin():
         await session.execute(delete(AlertEvent).where(AlertEvent.subject == "1"))
-    process, calls = module._process, []
+    process, calls = IncidentWorker._process, []
 
-    async def commit_meanwhile(*arguments: Any, **named: Any) -> int:
+    async def commit_meanwhile(*arguments: Any) -> int:
         calls.append(arguments)
         try:
-            return await process(*arguments, **named)
+            return await process(*arguments)
         finally:
             if len(calls) == 2:
                 async with notified.sessions() as session, session.begin():
                     session.add(_event(notified, "heartbeat.down", "late commit", "firing", number=1))
 
-    monkeypatch.setattr(module, "_process", commit_meanwhile)
+    monkeypatch.setattr(IncidentWorker, "_process", commit_meanwhile)
     await notified.work()
     assert [incident.subject for incident in await _incidents(notified)] == ["late commit"]
+
+
+async def test_a_flood_of_one_account_does_not_delay_another(
+    notified: Notified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_BATCH", 3)
+    async with notified.sessions() as session, session.begin():
+        other = await create_account(session, "Other", "other", RateLimit(10, 20), NOW)
+    await _write_events(notified, [("heartbeat.down", str(number), "firing") for number in range(30)])
+    async with notified.sessions() as session, session.begin():
+        late = _event(notified, "heartbeat.down", "late", "firing")
+        late.account_id = other.id
+        session.add(late)
+    worker = notified.make_worker()
+    assert [await worker.process_some(NOW) for _ in range(2)] == [3, 1]
+    assert "late" in {incident.subject for incident in await _incidents(notified)}
+
+
+async def test_a_number_that_is_not_finite_is_stored_as_unknown(notified: Notified) -> None:
+    await notified.emit("metric.value", "threshold 1", "firing", {"value": float("inf")})
+    [incident] = await _incidents(notified)
+    assert json.loads(incident.facts) == {"value": None}
 
 
 @pytest.mark.both_databases
@@ -203,7 +226,8 @@ async def test_two_workers_at_once_make_each_incident_once(
         )
 
     async def work() -> None:
-        while await process_events(notified.sessions, NOW + timedelta(minutes=1), has_email=False):
+        worker = notified.make_worker()
+        while await worker.process_some(NOW + timedelta(minutes=1)):
             pass
 
     await asyncio.gather(work(), work(), work())

@@ -47,6 +47,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_alert_events")),
         sqlite_autoincrement=True,
     )
+    op.create_index("ix_alert_events_account_id", "alert_events", ["account_id", "id"])
     op.create_table(
         "alert_incidents",
         sa.Column("id", _big, nullable=False),
