@@ -3,13 +3,11 @@
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
-from operator_cli.api import client
 from operator_cli.api.client import Api
-from operator_cli.api.target import Target
 from operator_cli.run_command import run_command
 from tests.support.fake_api import TOKEN, FakeApi, running_fake_api
 
@@ -45,13 +43,14 @@ def run(
 
     opened: list[Api] = []
 
-    class Recorded(Api):
-        def __init__(self, target: Target) -> None:
-            super().__init__(target)
-            opened.append(self)
+    initialize = Api.__init__
+
+    def record(self: Api, *arguments: Any, **options: Any) -> None:
+        initialize(self, *arguments, **options)
+        opened.append(self)
 
     # The end of a process closes connections; here that is the end of a command.
-    monkeypatch.setattr(client, "Api", Recorded)
+    monkeypatch.setattr(Api, "__init__", record)
 
     def run_words(*words: str) -> Done:
         monkeypatch.setattr(sys, "argv", ["pharos", *words])
