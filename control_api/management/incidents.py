@@ -34,6 +34,7 @@ from control_domain.projects.describe import (
 from control_domain.projects.find import find_environment, find_project
 from control_domain.slugs import MAX_REASON_LENGTH
 from control_domain.tables.accounts import Account
+from notifications.incidents.apply_events import DEPLOYMENT_BEFORE
 from pipeline_contracts.alert_kinds import EventState, Severity
 from pipeline_contracts.errors import Conflict, DeployNotAllowed, NotAllowed, NotFound
 from pipeline_contracts.times import format_optional_time, format_time
@@ -184,7 +185,7 @@ def _describe(found: FoundIncident, title: str) -> IncidentDocument:
 
 
 def _describe_deployment(facts: dict[str, Any]) -> DeploymentBefore | None:
-    deployment = facts.get("deployment")
+    deployment = facts.get(DEPLOYMENT_BEFORE)
     if not isinstance(deployment, dict) or "number" not in deployment:
         return None
     return {

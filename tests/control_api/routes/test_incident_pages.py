@@ -154,7 +154,7 @@ async def test_names_are_only_text(platform: Platform) -> None:
             platform.acme,
             datetime.now(UTC),
             "hostile",
-            facts='{"heartbeat": "<script>alert(1)</script>\\u202e", "deployment": {"number": 7, '
+            facts='{"heartbeat": "<script>alert(1)</script>\\u202e", "deployment_before": {"number": 7, '
             '"revision": "<img>", "subject": "<i>"}}',
         )
     async with platform.http.get(_address(platform, incident.public_id)) as response:
