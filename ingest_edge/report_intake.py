@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 # The heartbeat scan judges nothing later than the newest report, so this is a part of its delay.
 _REPORT_SECONDS = 2.0
+# Until the log takes records again: soon after its first signal, so that the gap ends where they begin.
+_RETRY_SECONDS = 0.2
 
 
 async def report_once(log: EventLog) -> bool:
@@ -35,19 +37,24 @@ async def report_once(log: EventLog) -> bool:
 
 @asynccontextmanager
 async def reporting_intake(log: EventLog) -> AsyncIterator[None]:
-    """Report every two seconds within the context. Enter it when the port is open, and exit it before it closes."""
+    """Report every two seconds within the context. Enter it just before the port opens, so that the first report
+    precedes the first signal in the log, and exit it before the port closes."""
 
     async def report() -> None:
         while True:
+            pause = _REPORT_SECONDS
             try:
-                await report_once(log)
+                if not await report_once(log):
+                    pause = _RETRY_SECONDS
             except Exception:
                 # Without reports, no heartbeat is judged.
                 logger.exception("the edge could not report that it accepts signals")
-            await asyncio.sleep(_REPORT_SECONDS)
+            await asyncio.sleep(pause)
 
     task = asyncio.create_task(report(), name="intake reports")
     try:
+        # The first report is handed to the log, and not awaited: the log may be away.
+        await asyncio.sleep(0)
         yield
     finally:
         task.cancel()

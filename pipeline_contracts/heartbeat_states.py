@@ -15,7 +15,7 @@ withdrawn. Signals received before a heartbeat was resumed are recorded, and do 
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pipeline_contracts.blind_times import BlindTime
+from pipeline_contracts.blind_times import BlindTime, find_gap
 from pipeline_contracts.heartbeat_runs import Run, earlier
 from pipeline_contracts.monitors import Signal
 from pipeline_contracts.ping_pairs import PingPairs
@@ -63,16 +63,18 @@ class Heartbeat:
     """When signals of this heartbeat may have been missed; None: never."""
 
 
-def apply_signal(heartbeat: Heartbeat, run: Run, signal: Signal, received_ms: int) -> bool:
+def apply_signal(
+    heartbeat: Heartbeat, run: Run, signal: Signal, received_ms: int, intake_ms: int | None = None
+) -> bool:
     """Apply one signal to the run and to the heartbeat's counts; return whether it changed the run.
 
-    Call `update_state` before the next signal, to compute the due time.
+    `intake_ms` as for `note_signal`. Call `update_state` before the next signal, to compute the due time.
     """
     was_open, started_ms = _is_timed(heartbeat, run), run.started_ms
     outcome, ended_ms = run.outcome, run.ended_ms
     if not run.apply(signal, received_ms):
         return False
-    note_signal(heartbeat, received_ms)
+    note_signal(heartbeat, received_ms, intake_ms)
     is_open = _is_timed(heartbeat, run)
     if was_open and not is_open:
         _close_run(heartbeat, started_ms)
@@ -94,14 +96,19 @@ def _is_timed(heartbeat: Heartbeat, run: Run) -> bool:
     return heartbeat.judged_from_ms is None or run.started_ms > heartbeat.judged_from_ms
 
 
-def note_signal(heartbeat: Heartbeat, received_ms: int) -> None:
+def note_signal(heartbeat: Heartbeat, received_ms: int, intake_ms: int | None = None) -> None:
     """Record the time of a signal, and withdraw misses that were counted for later times while it was in the pipeline.
+
+    `intake_ms` is when an edge last reported that it accepts signals; None: edges do not report. A signal from long
+    after it may be the first one after a gap that is not known yet, because the report that ends it lies elsewhere in
+    the log: no run in between is counted as missed.
 
     The newest signal withdraws all later misses: the due time is computed again, and the next scan finds the runs that
     are still missed. An older signal withdraws the misses before the next deadline after it.
     """
     if received_ms > (heartbeat.last_signal_ms or 0):
-        _apply_deadlines_until(heartbeat, received_ms)
+        gap = None if intake_ms is None else find_gap(intake_ms, received_ms, 0)
+        _apply_deadlines_until(heartbeat, received_ms if gap is None else gap.from_ms)
         heartbeat.last_signal_ms = received_ms
         if heartbeat.missed_ms:
             _withdraw_misses(heartbeat, received_ms, None)
@@ -110,10 +117,10 @@ def note_signal(heartbeat: Heartbeat, received_ms: int) -> None:
         _withdraw_misses(heartbeat, received_ms, due_ms + heartbeat.grace_ms)
 
 
-def _apply_deadlines_until(heartbeat: Heartbeat, received_ms: int) -> None:
-    """Count runs as missed that were due before the signal, even if no scan has run since."""
+def _apply_deadlines_until(heartbeat: Heartbeat, until_ms: int) -> None:
+    """Count runs as missed that were due before a signal, even if no scan has run since."""
     while not heartbeat.open_runs and not heartbeat.needs_recount:
-        if heartbeat.deadline_ms is None or heartbeat.deadline_ms > received_ms:
+        if heartbeat.deadline_ms is None or heartbeat.deadline_ms > until_ms:
             return
         _apply_deadline(heartbeat, heartbeat.deadline_ms)
 

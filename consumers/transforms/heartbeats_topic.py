@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 # Several edges report that they accept signals, each every two seconds.
 _CLOCK_MS = 1000
+# Another consumer may have the partition with the reports: how long, by the times of signals, what was read counts.
+_READ_CLOCK_MS = 10_000
 
 _decode = msgspec.json.Decoder(HeartbeatSignal).decode
 _decode_ping = msgspec.json.Decoder(Ping).decode
@@ -48,7 +50,9 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
 
     def __init__(self, states: MonitorStates) -> None:
         super().__init__(states)
-        self._intake_ms = 0
+        self._kept_ms = 0
+        self._intake_ms: int | None = None
+        self._read_for_ms = 0
 
     def decode(self, record: LogRecord) -> _Received:
         meta = decode_monitor_meta(record.meta)
@@ -79,24 +83,38 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
         run_ids: dict[int, set[str]] = {}
         for report in reports:
             run_ids.setdefault(report.heartbeat_id, set()).add(report.run_id)
-        await self._states.change(run_ids, partial(_apply_signals, reports, log), progress)
+        intake_ms = await self._read_intake_clock(max(report.received_ms for report in reports))
+        await self._states.change(run_ids, partial(_apply_signals, reports, log, intake_ms), progress)
 
     async def _keep_intake_clock(self, reports: Sequence[_Received]) -> None:
         """Find gaps in which no edge accepted signals. First, so that no signal is applied before the deadlines have
         moved; an earlier signal that is applied later finds them moved as well."""
         for report in reports:
-            if report.heartbeat_id != INTAKE_MONITOR or report.received_ms - self._intake_ms < _CLOCK_MS:
+            if report.heartbeat_id != INTAKE_MONITOR or report.received_ms - self._kept_ms < _CLOCK_MS:
                 continue
             gap = await self._states.keep_clock(INTAKE_CLOCK, report.received_ms)
-            self._intake_ms = report.received_ms
+            self._kept_ms = report.received_ms
             if gap is not None:
                 logger.warning(
                     "no edge accepted signals for %.0f s: deadlines of heartbeats move by it",
                     gap.length_ms / 1000,
                 )
 
+    async def _read_intake_clock(self, newest_ms: int) -> int | None:
+        """Return when an edge last reported, as far as applied; None: no edge does. `newest_ms` is the time of the
+        newest signal."""
+        is_known = newest_ms - self._kept_ms <= _READ_CLOCK_MS
+        # Not only later times: one signal may come from an edge whose clock is ahead.
+        if not is_known and abs(newest_ms - self._read_for_ms) > _READ_CLOCK_MS:
+            clock = await self._states.read_progress(INTAKE_CLOCK)
+            self._intake_ms = max(clock.values(), default=None)
+            self._read_for_ms = newest_ms
+        return max(self._intake_ms or 0, self._kept_ms) or None
 
-def _apply_signals(reports: Sequence[_Received], log: str, watched: Mapping[int, Watched]) -> list[Watched]:
+
+def _apply_signals(
+    reports: Sequence[_Received], log: str, intake_ms: int | None, watched: Mapping[int, Watched]
+) -> list[Watched]:
     """Apply the signals in order, and return the heartbeats that they have changed."""
     changed: dict[int, Watched] = {}
     written: set[tuple[int, str]] = set()
@@ -107,7 +125,7 @@ def _apply_signals(reports: Sequence[_Received], log: str, watched: Mapping[int,
             continue
         run_id = report.run_id
         if report.unpaired:
-            paired = _find_run(found.heartbeat, report, log)
+            paired = _find_run(found.heartbeat, report, log, intake_ms)
             if paired is None:
                 continue
             run_id = paired
@@ -116,7 +134,7 @@ def _apply_signals(reports: Sequence[_Received], log: str, watched: Mapping[int,
         run = found.runs.get(run_id)
         if run is None:
             run = found.runs[run_id] = Run(run_id, report.received_ms)
-        if apply_signal(found.heartbeat, run, report.signal, report.received_ms):
+        if apply_signal(found.heartbeat, run, report.signal, report.received_ms, intake_ms):
             record_output(run, report.signal, report.exit_status, report.output)
             if (report.heartbeat_id, run_id) not in written:
                 written.add((report.heartbeat_id, run_id))
@@ -128,7 +146,7 @@ def _apply_signals(reports: Sequence[_Received], log: str, watched: Mapping[int,
     return list(changed.values())
 
 
-def _find_run(heartbeat: Heartbeat, report: _Received, log: str) -> str | None:
+def _find_run(heartbeat: Heartbeat, report: _Received, log: str, intake_ms: int | None) -> str | None:
     """Return the run that an unpaired ping belongs to; None if the ping was applied before."""
     if heartbeat.pings is None:
         heartbeat.pings = PingPairs()
@@ -137,5 +155,5 @@ def _find_run(heartbeat: Heartbeat, report: _Received, log: str) -> str | None:
     run_id = assign_run(heartbeat.pings, ping, within_ms, heartbeat.max_runtime_ms)
     if run_id is not None:
         # A repeated ping adds nothing to its run, but shows that the job is alive.
-        note_signal(heartbeat, report.received_ms)
+        note_signal(heartbeat, report.received_ms, intake_ms)
     return run_id

@@ -17,6 +17,7 @@ from consumers.scan_heartbeats import HeartbeatScan
 from consumers.transforms.heartbeats_topic import HeartbeatsTopic
 from consumers.transforms.queues_topic import QueuesTopic
 from pipeline_contracts import topics
+from pipeline_contracts.blind_times import INTAKE_CLOCK
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.monitors import INTAKE_KEY, MonitorMeta, make_intake_record
 from pipeline_contracts.settings import Settings
@@ -369,6 +370,32 @@ async def test_an_outage_of_the_edges_raises_no_false_alarm(pipeline: Pipeline) 
     assert await judge(up_at) == "unknown"
     (blind,) = await pipeline.monitored.rows("SELECT kind, facts FROM alert_events")
     assert (blind["kind"], msgspec.json.decode(blind["facts"])["to_ms"]) == ("platform.blind", up_at)
+
+
+async def test_a_signal_that_is_applied_before_the_first_report_of_an_edge(pipeline: Pipeline) -> None:
+    """No edge was there for an hour, and the report that ends this gap lies in the partition of another consumer: the
+    run that began since then must not be alarmed for the one before."""
+    (heartbeat,) = await pipeline.monitored.add_heartbeats(1)
+    states, down_at, run = pipeline.monitored.states, T0 + HOUR, uuid.uuid4()
+    up_at = down_at + HOUR
+    await states.keep_clock(INTAKE_CLOCK, down_at)
+    await pipeline.signal(heartbeat, uuid.uuid4(), "success", T0)
+    topic = HeartbeatsTopic(states)
+    await pipeline.consume_all(topic, UnavailableColumnStore())
+    await pipeline.signal(heartbeat, run, "start", up_at)
+    await pipeline.consume_all(topic, UnavailableColumnStore())
+    await states.keep_clock(INTAKE_CLOCK, up_at)
+    assert (await pipeline.monitored.state_of(heartbeat))["state"] == "running"
+    assert await pipeline.monitored.rows("SELECT kind FROM alert_events WHERE kind <> 'platform.blind'") == []
+    # After two hours in which edges reported.
+    later = up_at + 2 * HOUR
+    await pipeline.monitored.execute(
+        f"UPDATE monitor_progress SET applied_through_ms = {later - 1000} WHERE topic = 'intake'"
+    )
+    await pipeline.signal(heartbeat, run, "success", up_at + 1000)
+    await pipeline.signal(heartbeat, uuid.uuid4(), "start", later)
+    await pipeline.consume_all(topic, UnavailableColumnStore())
+    assert (await pipeline.monitored.state_of(heartbeat))["state"] == "down"
 
 
 async def test_the_slowest_partition_determines_the_clock(pipeline: Pipeline) -> None:

@@ -37,8 +37,11 @@ class _Log:
 
 async def test_reports_go_on_after_an_outage_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_intake, "_REPORT_SECONDS", 0.001)
+    monkeypatch.setattr(report_intake, "_RETRY_SECONDS", 0.001)
     log: Any = _Log()
     async with reporting_intake(log):
+        # Before the port opens, so that it precedes every signal.
+        assert len(log.taken) == 1
         await asyncio.wait_for(log.has_two.wait(), 30)
     for topic, key, meta, value in log.taken:
         read = decode_monitor_meta(meta)

@@ -51,9 +51,9 @@ class Watch:
         self.heartbeat = replace(NEW, missed_ms=[], **changes)
         self.runs: dict[str, Run] = {}
 
-    def signal(self, run_id: str, signal: Any, at_ms: int) -> None:
+    def signal(self, run_id: str, signal: Any, at_ms: int, intake_ms: int | None = None) -> None:
         run = self.runs.setdefault(run_id, Run(run_id, at_ms))
-        if apply_signal(self.heartbeat, run, signal, at_ms):
+        if apply_signal(self.heartbeat, run, signal, at_ms, intake_ms):
             update_state(self.heartbeat, at_ms)
             if self.heartbeat.needs_recount:
                 recount(self.heartbeat, list(self.runs.values()))
@@ -369,3 +369,22 @@ def test_order_of_signals_does_not_change_the_result(seed: int) -> None:
     recounted.heartbeat.last_signal_ms = ordered.heartbeat.last_signal_ms
     recount(recounted.heartbeat, list(recounted.runs.values()))
     assert recounted.counts() == ordered.counts()
+
+
+@pytest.mark.parametrize(
+    ("intake_ms", "state"),
+    [
+        # Edges report nothing, or reported until just before the signal: the run was missed.
+        (None, "down"),
+        (T0 + 3 * HOUR - MINUTE, "down"),
+        # Nothing is known of the time in which the run was due.
+        (T0 + HOUR, "running"),
+        # It was due before the last report.
+        (T0 + HOUR + 6 * MINUTE, "down"),
+    ],
+)
+def test_a_signal_from_after_a_gap_that_is_not_known_yet(intake_ms: int | None, state: str) -> None:
+    watch = Watch()
+    watch.signal("a", "success", T0)
+    watch.signal("b", "start", T0 + 3 * HOUR, intake_ms)
+    assert watch.heartbeat.state == state

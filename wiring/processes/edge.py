@@ -68,8 +68,8 @@ async def run_edge(settings: Settings, server: socket.socket, *, worker: int = 0
         stack.push_async_callback(runner.cleanup)
         # Called before the port closes.
         stack.callback(setattr, readiness, "shutting_down", True)
-        await web.SockSite(runner, server, backlog=1024).start()
         await stack.enter_async_context(reporting_intake(log))
+        await web.SockSite(runner, server, backlog=1024).start()
         # Exclude the objects that live until the end from garbage collection.
         gc.collect()
         gc.freeze()
