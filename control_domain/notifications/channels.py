@@ -21,7 +21,7 @@ from control_domain.notifications.channel_types import check_channel, new_signin
 from control_domain.notifications.kinds import TEST_KIND
 from control_domain.notifications.limits import MAX_CHANNELS, check_number
 from control_domain.notifications.quiet_hours import QuietHours, check_quiet_hours, write_quiet_hours
-from control_domain.notifications.wake_groups import wake_groups
+from control_domain.notifications.wake_groups import look_at_groups, wake_groups
 from control_domain.paging import Page
 from control_domain.sealing import SealingKeys
 from control_domain.slugs import check_name
@@ -152,6 +152,9 @@ async def update_channel(
         channel.quiet_hours = write_quiet_hours(fields.quiet_hours)
         await wake_groups(session, channel.account_id, now, NotificationGroup.channel_id == channel.id)
     if fields.enabled is not None:
+        if fields.enabled and not channel.enabled:
+            # Their incidents may have ended while it was turned off.
+            await look_at_groups(session, channel.id, now)
         channel.enabled = fields.enabled
     try:
         async with session.begin_nested():

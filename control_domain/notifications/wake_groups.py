@@ -35,3 +35,13 @@ async def wake_groups(
             .values(due_at=now)
             .execution_options(synchronize_session=False)
         )
+
+
+async def look_at_groups(session: AsyncSession, channel_id: int, now: datetime) -> None:
+    """Make all groups of a channel due now, also those that wait for no time."""
+    await session.execute(
+        update(NotificationGroup)
+        .where(NotificationGroup.channel_id == channel_id)
+        .values(due_at=now)
+        .execution_options(synchronize_session=False)
+    )

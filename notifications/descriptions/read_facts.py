@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from notifications.render.words import to_line
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The year 9999; later times cannot be written.
 _LAST_MS = 253_402_300_799_000
@@ -16,10 +18,8 @@ def read_text(facts: Mapping[str, Any], name: str, limit: int = 160) -> str | No
     value = facts.get(name)
     if not isinstance(value, str):
         return None
-    line = " ".join(value[: 4 * limit].split())
-    if len(line) > limit:
-        line = line[: limit - 1].rstrip() + "…"
-    return line or None
+    # Texts come from programs: no message fails for a control character in one.
+    return to_line(value, limit) or None
 
 
 def read_number(facts: Mapping[str, Any], name: str) -> int | None:

@@ -118,9 +118,11 @@ class _GroupStep:
     async def run(self) -> bool:
         recipients = Recipients(self._session, self._group)
         if not await recipients.is_available():
-            # Turned off or removed: it hears neither of these incidents nor of their ends.
+            # Turned off: it hears of nothing that begins meanwhile, and later of the ends of what it has heard of.
             await self._session.execute(
-                delete(NotificationMember).where(self._members).execution_options(synchronize_session=False)
+                delete(NotificationMember)
+                .where(self._members, NotificationMember.sent.is_(None))
+                .execution_options(synchronize_session=False)
             )
             return False
         holds = await read_holds(self._session, self._group, self._now)

@@ -7,38 +7,48 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.tables.accounts import Membership
-from control_domain.tables.notifications import NotificationRule
+from control_domain.tables.notifications import NotificationChannel, NotificationRule
 from control_domain.tables.projects import Environment
-from notifications.incidents.routing import Recipient, Rule, default_rule
+from notifications.incidents.routing import AccountRules, Recipient, Rule, default_rule
 
 _decode_names = msgspec.json.Decoder(list[str]).decode
 
 
 async def load_rules(
     session: AsyncSession, accounts: Collection[int], *, has_email: bool
-) -> Mapping[int, list[Rule]]:
-    """Return the enabled rules of each account. Without any rule an account has the default one, if the installation
-    sends e-mail."""
+) -> Mapping[int, AccountRules]:
+    """Return the rules of each account, with the default one if the installation sends e-mail. Channels that are
+    turned off are no recipients."""
+    rows = (
+        await session.scalars(
+            select(NotificationRule)
+            .where(NotificationRule.account_id.in_(accounts))
+            .order_by(NotificationRule.id)
+        )
+    ).all()
+    enabled = set(
+        await session.scalars(
+            select(NotificationChannel.id).where(
+                NotificationChannel.account_id.in_(accounts), NotificationChannel.enabled.is_(True)
+            )
+        )
+    )
     rules: dict[int, list[Rule]] = {account: [] for account in accounts}
-    with_rules = set()
-    for row in await session.scalars(
-        select(NotificationRule)
-        .where(NotificationRule.account_id.in_(accounts))
-        .order_by(NotificationRule.id)
-    ):
-        with_rules.add(row.account_id)
-        if row.enabled:
-            rules[row.account_id].append(_read_rule(row))
-    if has_email:
-        await _add_default_rules(session, rules, [each for each in accounts if each not in with_rules])
-    return rules
+    for row in rows:
+        rules[row.account_id].append(_read_rule(row, enabled))
+    owners = await _read_owners(session, accounts) if has_email else {}
+    return {
+        account: AccountRules(of_account, default_rule(owners[account]) if account in owners else None)
+        for account, of_account in rules.items()
+    }
 
 
-def _read_rule(row: NotificationRule) -> Rule:
+def _read_rule(row: NotificationRule, enabled_channels: Collection[int]) -> Rule:
     recipients = []
     for recipient in _decode_names(row.recipients):
         type_, _, number = recipient.partition(" ")
-        recipients.append(Recipient("channel" if type_ == "channel" else "person", int(number)))
+        if type_ == "person" or int(number) in enabled_channels:
+            recipients.append(Recipient("person" if type_ == "person" else "channel", int(number)))
     return Rule(
         row.project_id,
         row.environment_id,
@@ -46,12 +56,11 @@ def _read_rule(row: NotificationRule) -> Rule:
         row.min_severity,  # type: ignore[arg-type]
         recipients,
         row.reminders,
+        row.enabled,
     )
 
 
-async def _add_default_rules(
-    session: AsyncSession, rules: dict[int, list[Rule]], accounts: Collection[int]
-) -> None:
+async def _read_owners(session: AsyncSession, accounts: Collection[int]) -> Mapping[int, list[int]]:
     owners: dict[int, list[int]] = {}
     for account, person in await session.execute(
         select(Membership.account_id, Membership.person_id)
@@ -59,8 +68,7 @@ async def _add_default_rules(
         .order_by(Membership.person_id)
     ):
         owners.setdefault(account, []).append(person)
-    for account, people in owners.items():
-        rules[account].append(default_rule(people))
+    return owners
 
 
 async def load_environment_types(session: AsyncSession, environments: Collection[int]) -> Mapping[int, str]:

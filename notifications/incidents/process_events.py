@@ -23,7 +23,7 @@ from notifications.incidents.apply_events import DEPLOYMENT_BEFORE, Event, Incid
 from notifications.incidents.last_deployments import LastDeployments
 from notifications.incidents.load_rules import load_environment_types, load_rules
 from notifications.incidents.members import change_members
-from notifications.incidents.routing import Recipient, Routed, Rule, route
+from notifications.incidents.routing import AccountRules, Recipient, Routed, route
 from pipeline_contracts.alert_kinds import ALERT_KINDS
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.times import from_epoch_ms
@@ -41,7 +41,7 @@ _encode = msgspec.json.encode
 class Routes:
     """What decides who hears of an incident."""
 
-    rules: Mapping[int, Sequence[Rule]]
+    rules: Mapping[int, AccountRules]
     """By account."""
     environment_types: Mapping[int, str]
 

@@ -27,10 +27,20 @@ class Rule:
     min_severity: Severity
     recipients: Sequence[Recipient]
     reminders: bool
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AccountRules:
+    """The rules of an account."""
+
+    rules: Sequence[Rule]
+    default: Rule | None = None
+    """Applies where no rule is about the project; None: the installation sends no e-mail."""
 
 
 def default_rule(owners: Sequence[int]) -> Rule:
-    """Return the rule of an account without rules: what is on by default, to its owners by e-mail."""
+    """Return the rule of projects without a rule: what is on by default, to the owners by e-mail."""
     return Rule(None, None, None, "info", [Recipient("person", owner) for owner in owners], True)
 
 
@@ -46,11 +56,20 @@ class Routed:
     severity: Severity
 
 
-def route(routed: Routed, rules: Sequence[Rule]) -> Mapping[Recipient, bool]:
-    """Return the recipients of all matching rules, each with whether it is reminded."""
+def route(routed: Routed, account: AccountRules) -> Mapping[Recipient, bool]:
+    """Return the recipients of all matching rules, each with whether it is reminded.
+
+    The default rule applies unless a rule is about the project, or about the whole account. A rule that is turned off
+    is one, and a rule whose recipients were all removed is none: it would leave nobody who hears of anything.
+    """
     recipients: dict[Recipient, bool] = {}
+    rules = [rule for rule in account.rules if rule.recipients or not rule.enabled]
+    if account.default is not None and not any(
+        rule.project_id in (None, routed.project_id) for rule in rules
+    ):
+        rules.append(account.default)
     for rule in rules:
-        if _matches(rule, routed):
+        if rule.enabled and _matches(rule, routed):
             for recipient in rule.recipients:
                 recipients[recipient] = recipients.get(recipient, False) or rule.reminders
     return recipients

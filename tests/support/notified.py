@@ -10,6 +10,7 @@ from sqlalchemy import delete, func, select, update
 
 from control_domain.alert_events import record_alert_event
 from control_domain.database.engine import Sessions
+from control_domain.notifications.wake_groups import look_at_groups
 from control_domain.tables.notifications import (
     AlertEvent,
     AlertIncident,
@@ -65,6 +66,15 @@ class Notified:
             session.add(channel)
             await session.flush()
             return channel.id
+
+    async def set_enabled(self, channel: int, enabled: bool) -> None:
+        """Turn a channel on or off, as the API does."""
+        async with self.sessions() as session, session.begin():
+            await session.execute(
+                update(NotificationChannel).where(NotificationChannel.id == channel).values(enabled=enabled)
+            )
+            if enabled:
+                await look_at_groups(session, channel, self.now)
 
     async def add_rule(self, name: str, recipients: Sequence[str], **values: Any) -> None:
         """Add a rule. `recipients`: `channel 1`, `person 2`."""

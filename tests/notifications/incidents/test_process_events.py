@@ -54,7 +54,7 @@ async def _write_events(notified: Notified, events: Sequence[tuple[str, str, str
             await session.flush()
 
 
-async def test_the_owners_hear_by_e_mail_until_the_account_has_a_rule(notified: Notified) -> None:
+async def test_the_owners_hear_by_e_mail_until_there_is_a_rule(notified: Notified) -> None:
     async with notified.sessions() as session, session.begin():
         account = await session.get_one(Account, notified.acme.account.id)
         owner = await create_person(session, account, "Ada", "ada@example.com", "owner", NOW)
@@ -125,6 +125,53 @@ async def test_an_event_that_cannot_be_processed_is_dropped_alone(
     await notified.work()
     assert [incident.subject for incident in await _incidents(notified)] == ["1", "3"]
     assert "alert event 2 is dropped" in caplog.text
+
+
+async def test_the_owners_hear_again_once_the_only_channel_is_turned_off(notified: Notified) -> None:
+    async with notified.sessions() as session, session.begin():
+        account = await session.get_one(Account, notified.acme.account.id)
+        await create_person(session, account, "Ada", "ada@example.com", "owner", NOW)
+    notified.has_email = True
+    channel = await notified.add_channel("ops")
+    await notified.add_rule("all", [f"channel {channel}"])
+    await notified.emit("heartbeat.down", "1", "firing")
+    await notified.advance(60)
+    await notified.set_enabled(channel, False)
+    await notified.emit("queue.size", "2", "firing")
+    await notified.advance(60)
+    assert [row.recipient for row, _ in await notified.messages()] == ["ops", "ada@example.com"]
+
+
+async def test_a_channel_that_was_off_for_a_while_hears_the_end_of_what_it_has_heard_of(
+    notified: Notified,
+) -> None:
+    channel = await notified.add_channel("ops")
+    await notified.add_rule("all", [f"channel {channel}"])
+    await notified.emit("heartbeat.down", "1", "firing")
+    await notified.advance(60)
+    await notified.set_enabled(channel, False)
+    await notified.emit("heartbeat.down", "2", "firing")
+    await notified.emit("heartbeat.down", "1", "resolved")
+    await notified.advance(600)
+    await notified.set_enabled(channel, True)
+    await notified.advance(600)
+    assert [message.state for _, message in await notified.messages()] == ["firing", "resolved"]
+
+
+async def test_a_silence_of_everything_does_not_hold_the_test_of_a_channel(notified: Notified) -> None:
+    channel = await notified.add_channel("ops")
+    await notified.silence(None, 7200)
+    await notified.emit("test.message", "1", "info", {"channel_id": channel})
+    assert len(await notified.messages()) == 1
+
+
+async def test_a_control_character_in_a_text_of_an_application_fails_no_message(notified: Notified) -> None:
+    channel = await notified.add_channel("ops")
+    await notified.add_rule("all", [f"channel {channel}"], kinds=["exception"])
+    await notified.emit("exception.new", "ab", "firing", {"exception": "Bad\0Error", "message": "\x1b[31mno"})
+    await notified.advance(60)
+    [(row, _)] = await notified.messages()
+    assert "BadError" in row.title
 
 
 async def test_an_end_and_a_new_failure_of_one_subject_are_one_batch(

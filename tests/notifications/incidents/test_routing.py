@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from notifications.incidents.routing import Recipient, Routed, Rule, default_rule, route
+from notifications.incidents.routing import AccountRules, Recipient, Routed, Rule, default_rule, route
 
 _SLACK, _OPS = Recipient("channel", 1), Recipient("person", 2)
 _ALL = Rule(None, None, None, "info", [_SLACK], True)
@@ -38,7 +38,7 @@ _DOWN = Routed(10, 100, "staging", "heartbeat.down", "critical")
     ],
 )
 def test_a_rule_matches(rule: dict[str, Any], routed: dict[str, Any], hears: bool) -> None:
-    found = route(dataclasses.replace(_DOWN, **routed), [dataclasses.replace(_ALL, **rule)])
+    found = route(dataclasses.replace(_DOWN, **routed), AccountRules([dataclasses.replace(_ALL, **rule)]))
     assert (_SLACK in found) is hears
 
 
@@ -48,7 +48,29 @@ def test_a_recipient_of_several_rules_hears_once_and_is_reminded_if_one_reminds(
         dataclasses.replace(_ALL, recipients=[_SLACK, _OPS], reminders=True),
         dataclasses.replace(_ALL, recipients=[_OPS], reminders=False),
     ]
-    assert route(_DOWN, rules) == {_SLACK: True, _OPS: True}
-    assert route(_DOWN, rules[:1]) == {_SLACK: False}
-    assert route(_DOWN, []) == {}
-    assert route(_DOWN, [default_rule([2])]) == {_OPS: True}
+    assert route(_DOWN, AccountRules(rules)) == {_SLACK: True, _OPS: True}
+    assert route(_DOWN, AccountRules(rules[:1])) == {_SLACK: False}
+    assert route(_DOWN, AccountRules([])) == {}
+
+
+@pytest.mark.parametrize(
+    ("rules", "project", "hears"),
+    [
+        pytest.param([], 10, True, id="no rule"),
+        pytest.param([{"project_id": 10}], 10, False, id="a rule of the project"),
+        pytest.param([{"project_id": 10, "kinds": {"queue"}}], 10, False, id="whatever its kinds"),
+        pytest.param([{"project_id": 11}], 10, True, id="a rule of another project"),
+        pytest.param([{"project_id": 11}], None, True, id="a rule of a project, and the platform"),
+        pytest.param([{}], 10, False, id="a rule of the account"),
+        pytest.param([{"enabled": False}], 10, False, id="one that was turned off"),
+        pytest.param(
+            [{"enabled": False, "recipients": []}], 10, False, id="one without recipients, turned off"
+        ),
+        pytest.param([{"recipients": []}], 10, True, id="one whose recipients were removed"),
+    ],
+)
+def test_the_default_rule_is_for_projects_without_a_rule(
+    rules: list[dict[str, Any]], project: int | None, hears: bool
+) -> None:
+    account = AccountRules([dataclasses.replace(_ALL, **rule) for rule in rules], default_rule([2]))
+    assert (_OPS in route(dataclasses.replace(_DOWN, project_id=project), account)) is hears
