@@ -14,6 +14,7 @@ from notifications.delivery.prune import prune_periodically
 from notifications.delivery.worker import DeliveryWorker, running_deliveries
 from notifications.groups.plan import Timings
 from notifications.groups.write_due import GroupWriter, Link
+from notifications.incidents.end_forgotten import end_forgotten_periodically
 from notifications.incidents.process_events import IncidentWorker
 from pipeline_contracts.settings import Settings
 from storage_backends.end_task import end_task
@@ -46,6 +47,11 @@ async def running_notifications(
         await stack.enter_async_context(running_deliveries(worker, is_alone=is_alone))
         stack.push_async_callback(
             end_task, asyncio.create_task(prune_periodically(sessions, stop), name="notification history")
+        )
+
+        stack.push_async_callback(
+            end_task,
+            asyncio.create_task(end_forgotten_periodically(sessions, stop), name="forgotten incidents"),
         )
 
         async def step() -> None:

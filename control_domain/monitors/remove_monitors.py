@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
+from control_domain.database.statements import lock_row
 from control_domain.monitors.heartbeat_alerts import record_removal_alerts
 from control_domain.tables.monitors import (
     Heartbeat,
@@ -70,6 +71,8 @@ async def remove_heartbeats(
         HeartbeatState.heartbeat_id.in_(select(Heartbeat.id).where(condition))
     )
     await session.execute(states.order_by(HeartbeatState.heartbeat_id).with_for_update())
+    # SQLite has no such locks. From this write on, no scan can begin an incident that this removal does not see.
+    await lock_row(session, HeartbeatState.version, HeartbeatState.heartbeat_id.in_(states))
     await record_removal_alerts(session, condition, now)
     referring_columns = (HeartbeatState.heartbeat_id, HeartbeatRun.heartbeat_id)
     return await _remove(session, Heartbeat, condition, MonitorKey.heartbeat_id, referring_columns)

@@ -15,7 +15,7 @@ from notifications.descriptions.read_facts import (
 from notifications.descriptions.thresholds import read_float
 from notifications.message import Figure
 
-_ENDS = {"resolved": "was resolved", "ignored": "was ignored"}
+_ENDS = {"resolved": "was resolved", "ignored": "was ignored", "forgotten": "was not resolved for 30 days"}
 
 
 def describe(subject: Subject) -> Description:

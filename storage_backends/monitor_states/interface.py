@@ -8,6 +8,9 @@ from pipeline_contracts.blind_times import Gap
 from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.heartbeat_states import Heartbeat
 
+MAX_WORKERS = 1000
+"""Stored workers of a queue. Each process of it may be a new worker."""
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -98,8 +101,10 @@ class MonitorStates(Protocol):
         self, snapshots: Sequence[SeenQueue], workers: Sequence[SeenWorker], progress: Progress
     ) -> None:
         """Update queues and workers in one transaction. A snapshot is stored if it was observed later than the stored
-        one, or at the same time and has the greater ID; a worker's update if its sequence is greater. Unknown queues
-        are left out. Raises `StorageUnavailable`."""
+        one, or at the same time and has the greater ID; a worker's update if its sequence is greater. Of each queue,
+        the `MAX_WORKERS` workers that reported last stay stored. Unknown queues are left out.
+
+        Raises `StorageUnavailable`."""
         ...
 
     async def note_progress(self, progress: Progress) -> None:

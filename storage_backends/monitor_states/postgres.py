@@ -29,6 +29,7 @@ from storage_backends.monitor_states.rows import (
     state_values,
     take_alerts,
     worker_values,
+    workers_to_keep,
 )
 from storage_backends.sql_files import read_statements
 
@@ -115,6 +116,7 @@ class PostgresMonitorStates:
                 await connection.executemany(_SQL["write_snapshot"], [snapshot_values(s) for s in snapshots])
             if workers:
                 await connection.executemany(_SQL["write_worker"], [worker_values(w) for w in workers])
+                await connection.executemany(_SQL["forget_workers"], workers_to_keep(workers))
             await connection.execute(
                 _SQL["write_progress"], progress.topic, progress.partition, progress.through_ms
             )

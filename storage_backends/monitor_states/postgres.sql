@@ -193,3 +193,11 @@ WHERE EXISTS (
 ON CONFLICT (queue_id, worker_id) DO UPDATE SET sequence = excluded.sequence, status = excluded.status,
     job_id = excluded.job_id, received_ms = excluded.received_ms
 WHERE excluded.sequence > w.sequence;
+
+-- name: forget_workers
+-- Remove the workers of queue $1 beyond the $2 that reported last.
+DELETE FROM queue_workers AS w USING (
+    SELECT received_ms, worker_id FROM queue_workers WHERE queue_id = $1
+    ORDER BY received_ms DESC, worker_id DESC LIMIT 1 OFFSET $2::int
+) AS newest
+WHERE w.queue_id = $1 AND (w.received_ms, w.worker_id) <= (newest.received_ms, newest.worker_id);

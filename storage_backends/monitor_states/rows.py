@@ -14,7 +14,7 @@ from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.heartbeat_states import Heartbeat, State
 from pipeline_contracts.ping_pairs import PingPairs
 from pipeline_contracts.schedules import Schedule
-from storage_backends.monitor_states.interface import SeenQueue, SeenWorker, Watched
+from storage_backends.monitor_states.interface import MAX_WORKERS, SeenQueue, SeenWorker, Watched
 
 _encode = msgspec.json.encode
 _decode_missed = msgspec.json.Decoder(list[int]).decode
@@ -167,6 +167,11 @@ def worker_values(seen: SeenWorker) -> tuple[Any, ...]:
         seen.received_ms,
         seen.environment_id,
     )
+
+
+def workers_to_keep(workers: Iterable[SeenWorker]) -> list[tuple[int, int]]:
+    """Return each queue of these workers, and how many of its workers stay stored."""
+    return [(queue, MAX_WORKERS) for queue in sorted({seen.queue_id for seen in workers})]
 
 
 def columns_of(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:

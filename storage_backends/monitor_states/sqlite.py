@@ -36,6 +36,7 @@ from storage_backends.monitor_states.rows import (
     state_values,
     take_alerts,
     worker_values,
+    workers_to_keep,
 )
 from storage_backends.sql_files import read_statements
 
@@ -121,6 +122,7 @@ class SqliteMonitorStates:
             with self._transaction():
                 self._connection.executemany(_SQL["write_snapshot"], [snapshot_values(s) for s in snapshots])
                 self._connection.executemany(_SQL["write_worker"], [worker_values(w) for w in workers])
+                self._connection.executemany(_SQL["forget_workers"], workers_to_keep(workers))
                 self._note(progress)
 
         await self._call(run)

@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.heartbeat_states import apply_deadlines, apply_signal, update_state
+from storage_backends.monitor_states import rows
 from storage_backends.monitor_states.interface import (
     Change,
     Progress,
@@ -309,3 +310,24 @@ async def test_scans_that_prune_at_once_keep_each_failure_once(monitored: Monito
         await other.rollback()
     assert sum(scan.result() for scan in pruning) == 1
     assert (await monitored.state_of(heartbeat))["missed_ms"] == f"[{T0}]"
+
+
+async def test_a_queue_has_a_limited_number_of_workers(
+    monitored: Monitored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody with its key can report any number of new ones: those that reported last stay."""
+    monkeypatch.setattr(rows, "MAX_WORKERS", 3)
+    queue = await monitored.add_queue()
+
+    async def report(*workers: tuple[str, int, int]) -> list[str]:
+        updates = [
+            SeenWorker(queue, monitored.environment_id, w, s, "idle", None, at) for w, s, at in workers
+        ]
+        await monitored.states.apply_queues([], updates, Progress("q", 0, T0))
+        found = await monitored.rows("SELECT worker_id FROM queue_workers ORDER BY worker_id")
+        return [row["worker_id"] for row in found]
+
+    assert await report(("w1", 1, 10), ("w2", 1, 20), ("w3", 1, 30)) == ["w1", "w2", "w3"]
+    assert await report(("w1", 2, 40), ("w4", 1, 40)) == ["w1", "w3", "w4"]
+    assert await report(*((f"x{n}", 1, 50) for n in range(10))) == ["x7", "x8", "x9"]
+    assert await report(("w1", 3, 60)) == ["w1", "x8", "x9"]

@@ -9,7 +9,9 @@ import pytest
 
 from control_domain.audit import Actor
 from control_domain.database.base import Base
+from control_domain.monitors import remove_monitors
 from control_domain.monitors.find import FoundHeartbeat, FoundQueue
+from control_domain.monitors.heartbeat_alerts import record_removal_alerts
 from control_domain.monitors.manage_heartbeats import delete_heartbeat
 from control_domain.monitors.manage_queues import delete_queue
 from control_domain.monitors.operations import live_monitor_keys
@@ -23,6 +25,7 @@ from control_domain.tables.monitors import (
     QueueState,
     QueueWorker,
 )
+from control_domain.tables.notifications import AlertEvent
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.heartbeat_states import apply_signal, update_state
@@ -141,6 +144,37 @@ async def test_a_concurrent_signal_waits_and_is_dropped(managed: ManagedProject,
     assert await managed.count(HeartbeatRun, HeartbeatRun.heartbeat_id == number) == 0
     assert await managed.count(HeartbeatRun, HeartbeatRun.heartbeat_id == kept) == 2
     assert await managed.count(HeartbeatState, HeartbeatState.state == "up") == 1
+
+
+async def test_no_scan_begins_an_incident_of_a_heartbeat_that_is_being_removed(
+    managed: ManagedProject, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On SQLite, which locks no rows: the write waits until the heartbeat is gone."""
+    number, _ = await _fill(managed, "heartbeat", "gone")
+    states = await open_states(database_url)
+    writing: list[asyncio.Task[Any]] = []
+
+    def fail(watched: Any) -> Any:
+        for one in watched.values():
+            run = one.runs["r2"] = Run("r2", 5)
+            apply_signal(one.heartbeat, run, "failure", 5)
+            one.changed.append(run)
+            update_state(one.heartbeat, 5)
+        return list(watched.values())
+
+    async def record_and_let_others_write(*arguments: Any) -> None:
+        await record_removal_alerts(*arguments)
+        writing.append(asyncio.create_task(states.change({number: ["r2"]}, fail, None)))
+        await ends_or_waits(managed.engines.sessions, writing[0])
+
+    monkeypatch.setattr(remove_monitors, "record_removal_alerts", record_and_let_others_write)
+    try:
+        async with managed.engines.sessions() as session, session.begin():
+            await remove_heartbeat(session, await session.get_one(Heartbeat, number), NOW)
+        await writing[0]
+    finally:
+        await states.close()
+    assert await managed.count(AlertEvent) == 0
 
 
 @pytest.mark.both_databases
