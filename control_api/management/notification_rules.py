@@ -111,9 +111,15 @@ class RuleDocument(TypedDict):
 
 
 class DefaultRuleDocument(TypedDict):
-    """The rule of an account that has none of its own."""
+    """The rule of projects without a rule of their own."""
 
-    applies: Annotated[bool, Meta(description="True while the account has no rule of its own.")]
+    applies: Annotated[
+        bool,
+        Meta(
+            description="True while no rule is about the whole account: it then applies to the platform, and to each "
+            "project without a rule of its own."
+        ),
+    ]
     kinds: list[str]
     production_kinds: Annotated[
         list[str], Meta(description="Kinds that are sent of environments of the type production only.")
@@ -228,8 +234,8 @@ async def list_notification_rules(
 ) -> PageOf[RuleDocument]:
     """List notification rules.
 
-    Those of the whole account, and those of all projects in which you have a role, the newest first. While the account
-    has none, its default rule applies.
+    Those of the whole account, and those of all projects in which you have a role, the newest first. Where none is,
+    the default rule applies.
     """
     pages = read_pages(at, params, "notification rules")
     project = None
@@ -246,12 +252,13 @@ async def list_notification_rules(
 async def read_default_notification_rule(at: _List) -> DefaultRuleDocument:
     """Read the default notification rule.
 
-    It applies while the account has no rule of its own: what is on by default goes to the owners by e-mail.
+    What is on by default goes to the owners by e-mail. It applies to the platform, and to each project, until a rule is
+    about the whole account, or about this project.
     """
     owners = await list_owners(at.session, at.account)
     kinds = ALERT_KINDS.values()
     return {
-        "applies": not await rules.has_rules(at.session, at.account),
+        "applies": not await rules.has_account_rule(at.session, at.account),
         "kinds": [kind.name for kind in kinds if kind.default == "on"],
         "production_kinds": [kind.name for kind in kinds if kind.default == "production"],
         "recipients": [{"channel": None, "person": summarize_person(owner)} for owner in owners],
@@ -269,8 +276,8 @@ async def create_notification_rule(
 ) -> RuleDocument:
     """Create a notification rule.
 
-    Maintainers of a project make rules of the project; owners and admins also those of the whole account. From its
-    first rule on, the account's default rule does not apply. An account has up to 200 rules.
+    Maintainers of a project make rules of the project; owners and admins also those of the whole account. The
+    default rule no longer applies to that project, or to any. An account has up to 200 rules.
     """
     project = None
     if body.project is None:
@@ -334,7 +341,7 @@ async def update_notification_rule(
 async def delete_notification_rule(at: _Change) -> RuleDocument:
     """Remove a notification rule.
 
-    Incidents that it has sent are sent to their end. Without any rule, the default one applies again.
+    Incidents that it has sent are sent to their end. Where no rule is left, the default one applies again.
     """
     found = await lock_rule(at.session, at.found)
     document = await _describe_one(at, found)

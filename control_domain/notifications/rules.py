@@ -114,10 +114,15 @@ async def list_rules(
     return [FoundRule(*row) for row in rows[: page.limit]], len(rows) > page.limit
 
 
-async def has_rules(session: AsyncSession, account: Account) -> bool:
-    """Return False if the default rule applies."""
-    query = select(NotificationRule.id).where(NotificationRule.account_id == account.id).limit(1)
-    return (await session.execute(query)).first() is not None
+async def has_account_rule(session: AsyncSession, account: Account) -> bool:
+    """Return False if the default rule applies: to the platform, and to each project without a rule of its own."""
+    query = select(NotificationRule.id).where(
+        NotificationRule.account_id == account.id,
+        NotificationRule.project_id.is_(None),
+        # One whose recipients were removed is none (`notifications.incidents.routing.route`).
+        or_(NotificationRule.recipients != "[]", NotificationRule.enabled.is_(False)),
+    )
+    return (await session.execute(query.limit(1))).first() is not None
 
 
 async def add_rule(

@@ -60,7 +60,9 @@ def show_default_rule(rule: dict[str, Any]) -> None:
     print_facts(
         "Default rule",
         {
-            "applies": "yes" if rule["applies"] else "no, the account has rules of its own",
+            "applies": "to the platform, and to projects without a rule"
+            if rule["applies"]
+            else "no, a rule is about the whole account",
             "notifies": _format_recipients(rule),
             "by": "e-mail" if rule["sends_email"] else "nothing: the installation sends no e-mail",
             "kinds": "those that are on by default: `pharos rules kinds` lists them",

@@ -25,7 +25,7 @@ _VERBS: Final = {
     "create": "notify channels and people of incidents",
     "set": "change what it matches or whom it notifies",
     "remove": "remove one",
-    "default": "show the rule that applies while the account has none",
+    "default": "show the rule of projects without one of their own",
     "kinds": "list the kinds of alerts that rules and silences may name",
 }
 _DESCRIPTIONS: Final = {
