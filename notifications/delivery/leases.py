@@ -15,6 +15,7 @@ from sqlalchemy.orm import InstrumentedAttribute, aliased
 from control_domain.database.clock import database_now
 from control_domain.tables.accounts import Person
 from control_domain.tables.notifications import Notification, NotificationChannel
+from notifications.delivery.retry_schedule import LONGEST_PAUSE
 
 # Literally as in the partial indexes: SQLite does not use those for a bound value.
 _PENDING: ColumnElement[str] = literal_column("'pending'")
@@ -81,6 +82,16 @@ async def find_due(
         .limit(limit)
     )
     return [Due(*row) for row in await session.execute(query)]
+
+
+async def heal_times(session: AsyncSession, now: datetime) -> None:
+    """Try now what is to be tried so late only because a clock was ahead when it was written."""
+    await session.execute(
+        update(Notification)
+        .where(IS_PENDING, Notification.next_attempt_at > now + LONGEST_PAUSE)
+        .values(next_attempt_at=now)
+        .execution_options(synchronize_session=False)
+    )
 
 
 def _is_due(now: datetime) -> ColumnElement[bool]:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import ColumnElement, delete, exists, select, true
+from sqlalchemy import ColumnElement, and_, delete, exists, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
@@ -70,15 +70,17 @@ async def _delete_incidents(session: AsyncSession, before: datetime) -> int:
 
 
 async def _delete_groups(session: AsyncSession, before: datetime) -> int:
-    """Delete groups that have nothing to send: those of removed environments would only grow."""
+    """Delete groups that have nothing to send: those of removed environments would only grow. Groups that have never
+    sent anything go at once: they have no history that the next message would need."""
     group = NotificationGroup
-    idle = select(group.id).where(
+    is_idle = and_(
         group.due_at.is_(None),
-        group.sent_at < before,
+        or_(group.sent_at.is_(None), group.sent_at < before),
         ~exists().where(NotificationMember.group_id == group.id),
     )
-    numbers = (await session.scalars(idle.limit(_BATCH))).all()
-    await _delete(session, group.id, numbers)
+    numbers = (await session.scalars(select(group.id).where(is_idle).limit(_BATCH))).all()
+    # An incident may have been added meanwhile.
+    await _delete(session, group.id, numbers, is_idle)
     return len(numbers)
 
 
@@ -101,12 +103,16 @@ async def _is_before(
     return true() if first is None else number < first
 
 
-async def _delete(session: AsyncSession, column: InstrumentedAttribute[int], numbers: Sequence[int]) -> None:
+async def _delete(
+    session: AsyncSession,
+    column: InstrumentedAttribute[int],
+    numbers: Sequence[int],
+    *conditions: ColumnElement[bool],
+) -> None:
     if not numbers:
         return
-    await session.execute(
-        delete(column.class_).where(column.in_(numbers)).execution_options(synchronize_session=False)
-    )
+    statement = delete(column.class_).where(column.in_(numbers), *conditions)
+    await session.execute(statement.execution_options(synchronize_session=False))
 
 
 async def prune_periodically(

@@ -16,11 +16,10 @@ _ACTOR = Actor("notifications")
 
 
 async def note_success(session: AsyncSession, leased: Leased, now: datetime) -> None:
-    """Clear the error of the channel, and try what waits for a retry."""
+    """Clear the error of the channel, and try what waits for a retry, or because the receiver asked for a pause."""
     if not leased.attempts and not leased.address.is_failing:
         return
-    is_waiting = (Notification.attempts > 0) & (Notification.next_attempt_at > now)
-    await _reschedule(session, leased, is_waiting, now)
+    await _reschedule(session, leased, Notification.next_attempt_at > now, now)
     if leased.channel_id is not None:
         await _update_channel(session, leased, failing_since=None, last_error=None)
 

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 RETRY_FOR = timedelta(days=3)
 """For how long a message is retried; a receiver that is down over a weekend still gets it."""
 
+LONGEST_PAUSE = timedelta(hours=2)
+"""No attempt is planned later than this: twice the longest pause below, for its jitter and clocks that differ."""
 _BACKOFF_SECONDS = (5.0, 30.0, 120.0, 600.0, 1800.0, 3600.0)
 """After the first failure, the second, …; the last one repeats."""
 _MAX_RETRY_AFTER_SECONDS = 3600.0

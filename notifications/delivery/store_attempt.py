@@ -1,7 +1,7 @@
 """Stores an attempt and what follows from it, in one transaction."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import exists, literal, select, update
@@ -15,7 +15,6 @@ from notifications.delivery.retry_schedule import RETRY_FOR, find_next_attempt
 
 # Of a message that its receiver refuses while it accepts others.
 _MAX_REFUSALS = 8
-_REFUSAL_WINDOW = timedelta(minutes=1)
 
 
 async def store_attempt(
@@ -70,7 +69,7 @@ async def _plan_retry(
     retry_at = find_next_attempt(leased.message.id, leased.attempts + 1, since, now, attempt.retry_after)
     if retry_at is None:
         return _give_up(attempt, f"No retry follows: they end after {RETRY_FOR.days} days."), None
-    if await _is_refused_alone(session, leased, now):
+    if await _is_refused_alone(session, leased):
         reason = "No retry follows: the receiver accepts other messages, which wait for this one."
         return _give_up(attempt, reason), None
     return attempt, retry_at
@@ -80,14 +79,22 @@ def _give_up(attempt: Attempt, reason: str) -> Attempt:
     return replace(attempt, outcome="failed", error=shorten_error(f"{attempt.error} {reason}"))
 
 
-async def _is_refused_alone(session: AsyncSession, leased: Leased, now: datetime) -> bool:
+async def _is_refused_alone(session: AsyncSession, leased: Leased) -> bool:
     """Return True if later messages of the group wait for this one, which its receiver has refused often, and the
-    receiver has just accepted another message: without this, one message that it cannot handle would block all
-    following ones for days."""
+    receiver has accepted another message since the previous attempt: without this, one message that it cannot handle
+    would block all following ones for days."""
     if leased.attempts + 1 < _MAX_REFUSALS:
         return False
     waits = exists().where(IS_PENDING, Notification.group_id == leased.group_id, Notification.id > leased.id)
+    previous = (
+        select(NotificationAttempt.at)
+        .where(NotificationAttempt.notification_id == leased.id)
+        .order_by(NotificationAttempt.id.desc())
+        .limit(1)
+    )
     is_accepted = exists().where(
-        is_of_recipient(leased), Notification.status == "sent", Notification.sent_at >= now - _REFUSAL_WINDOW
+        is_of_recipient(leased),
+        Notification.status == "sent",
+        Notification.sent_at >= previous.scalar_subquery(),
     )
     return await session.scalar(select(literal(True)).where(waits, is_accepted)) is not None

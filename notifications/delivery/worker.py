@@ -9,7 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -19,7 +19,7 @@ from control_domain.database.run_periodically import run_periodically
 from control_domain.sealing import SealingKeys
 from notifications.channels.interface import Channel
 from notifications.delivery.attempt import Attempt, Leased
-from notifications.delivery.leases import Due, find_due, release_all_leases, release_lease
+from notifications.delivery.leases import Due, find_due, heal_times, release_all_leases, release_lease
 from notifications.delivery.send_message import send_message
 from notifications.delivery.start_attempt import start_attempt
 from notifications.delivery.store_attempt import store_attempt
@@ -33,6 +33,7 @@ ACCOUNT_SENDS = 4
 """Messages in flight for one account: receivers that do not answer must not delay other accounts."""
 _POLL_SECONDS = 2.0
 _LEASE_SECONDS = 60.0
+_HEAL_EVERY = timedelta(minutes=1)
 # Let sends in flight finish, so that the next start does not repeat them.
 _SHUTDOWN_SECONDS = 5.0
 # Between the tries to store an outcome; together with a send, less than a lease.
@@ -71,6 +72,7 @@ class DeliveryWorker:
         self._lease_seconds = lease_seconds
         self._on_checkpoint = on_checkpoint
         self._in_flight: dict[asyncio.Task[None], Leased] = {}
+        self._healed_at: datetime | None = None
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
 
@@ -116,6 +118,7 @@ class DeliveryWorker:
 
     async def _start_due(self) -> int:
         """Start to send what is due, as far as there is room; return how many sends were started."""
+        await self._heal_times()
         started = 0
         is_changed = True
         # Again after each change: a notification that was canceled may have made the next one due.
@@ -130,6 +133,14 @@ class DeliveryWorker:
                     self._begin(found)
                     started += 1
         return started
+
+    async def _heal_times(self) -> None:
+        now = self._clock()
+        # Also if the clock was put back.
+        if self._healed_at is None or abs(now - self._healed_at) >= _HEAL_EVERY:
+            async with self._sessions() as session, session.begin():
+                await heal_times(session, now)
+            self._healed_at = now
 
     async def _find_due(self) -> Sequence[Due]:
         busy = self._count_by_account()

@@ -125,6 +125,29 @@ async def test_too_many_requests(deliveries: Deliveries) -> None:
     assert await deliveries.read_statuses() == {first: "sent", second: "sent"}
 
 
+async def test_a_pause_ends_with_the_first_message_that_is_accepted(deliveries: Deliveries) -> None:
+    """Also for messages that were never tried."""
+    channel = await deliveries.add_channel("hook")
+    deliveries.receivers.answers["hook"] = _refuse(DeliveryFailed("Busy.", retry_after=3600))
+    paused = [await deliveries.write(channel) for _ in range(2)]
+    assert await deliveries.deliver() == 1
+    new = await deliveries.write(channel)
+    assert await deliveries.deliver(after=60) == 3
+    assert await deliveries.read_statuses() == dict.fromkeys([*paused, new], "sent")
+
+
+async def test_a_clock_that_was_a_day_ahead(deliveries: Deliveries) -> None:
+    channel = await deliveries.add_channel("hook")
+    day = timedelta(days=1)
+    late = await deliveries.write(
+        channel, created_at=deliveries.now + day, next_attempt_at=deliveries.now + day
+    )
+    # As long as a receiver can ask for.
+    paused = await deliveries.write(channel, next_attempt_at=deliveries.now + timedelta(minutes=66))
+    await deliveries.deliver()
+    assert await deliveries.read_statuses() == {late: "sent", paused: "pending"}
+
+
 @pytest.mark.parametrize(
     ("failure", "error"),
     [

@@ -81,7 +81,10 @@ async def test_what_is_older_than_90_days_is_deleted(
                 ("firing", _OLD, None),
                 ("due", _OLD, NOW),
                 ("recent", _RECENT, None),
-                ("new", None, None),
+                ("new", None, NOW),
+                ("waits", None, None),
+                # All its incidents ended before their first message.
+                ("quiet", None, None),
             )
         ]
         session.add_all(groups)
@@ -89,7 +92,7 @@ async def test_what_is_older_than_90_days_is_deleted(
         # The end of one was never sent: its recipient was turned off.
         session.add_all(
             NotificationMember(group_id=group.id, incident_id=member.id)
-            for group, member in ((groups[1], ended), (groups[2], open_one))
+            for group, member in ((groups[1], ended), (groups[2], open_one), (groups[6], open_one))
         )
         session.add_all(
             NotificationSilence(
@@ -97,12 +100,12 @@ async def test_what_is_older_than_90_days_is_deleted(
             )
             for ends_at, reason in ((_OLD, "old"), (_RECENT, "recent"), (NOW, "now"))
         )
-    # Four notifications, four incidents, two groups and a silence.
-    assert await prune_history(sessions, NOW) == 11
+    # Four notifications, four incidents, three groups and a silence.
+    assert await prune_history(sessions, NOW) == 12
     assert await _names(sessions, Notification.public_id) == sorted([old[0], *recent])
     assert len(await _names(sessions, NotificationAttempt.id)) == 3
     assert await _names(sessions, AlertIncident.public_id) == ["lately", "open", "recent"]
-    assert await _names(sessions, NotificationMember.incident_id) == [open_one.id]
-    assert await _names(sessions, NotificationGroup.key) == ["due", "firing", "new", "recent"]
+    assert await _names(sessions, NotificationMember.incident_id) == [open_one.id] * 2
+    assert await _names(sessions, NotificationGroup.key) == ["due", "firing", "new", "recent", "waits"]
     assert await _names(sessions, NotificationSilence.reason) == ["now", "recent"]
     assert await prune_history(sessions, NOW) == 0
