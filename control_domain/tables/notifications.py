@@ -217,7 +217,10 @@ class NotificationSilence(Base):
     """A time in which matching incidents are not sent, such as maintenance. It always has an end."""
 
     __tablename__ = "notification_silences"
-    __table_args__ = (Index("ix_notification_silences_account_id", "account_id", "ends_at"),)
+    __table_args__ = (
+        Index("ix_notification_silences_account_id", "account_id", "ends_at"),
+        {"sqlite_autoincrement": True},
+    )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"))
@@ -239,7 +242,7 @@ class NotificationGroup(Base):
     """The incidents of one project, environment and family for one recipient, and when the next message is due."""
 
     __tablename__ = "notification_groups"
-    __table_args__ = (Index("ix_notification_groups_due_at", "due_at"),)
+    __table_args__ = (Index("ix_notification_groups_due_at", "due_at"), {"sqlite_autoincrement": True})
 
     id: Mapped[int] = mapped_column(_BIG_ID, primary_key=True)
     key: Mapped[str] = mapped_column(String(200), unique=True)

@@ -137,6 +137,7 @@ def upgrade() -> None:
             ["person_id"], ["people.id"], name=op.f("fk_notification_silences_person_id_people")
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_notification_silences")),
+        sqlite_autoincrement=True,
     )
     op.create_index("ix_notification_silences_account_id", "notification_silences", ["account_id", "ends_at"])
     op.create_table(
@@ -166,6 +167,7 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_notification_groups")),
         sa.UniqueConstraint("key", name=op.f("uq_notification_groups_key")),
+        sqlite_autoincrement=True,
     )
     op.create_index(op.f("ix_notification_groups_channel_id"), "notification_groups", ["channel_id"])
     op.create_index("ix_notification_groups_due_at", "notification_groups", ["due_at"])
@@ -326,3 +328,10 @@ def upgrade() -> None:
         op.add_column("heartbeat_states", sa.Column(column, sa.BigInteger(), nullable=True))
     # Heartbeats that were late or down before the upgrade raise no alarm by it.
     op.execute("UPDATE heartbeat_states SET alerted = state WHERE state IN ('late', 'down')")
+    # The scan has a clock from now on. It shows when signals were last applied, so that the time of the upgrade counts
+    # as one in which nothing was judged, and no heartbeat that was due in it is down.
+    op.execute(
+        "INSERT INTO monitor_progress (topic, partition, applied_through_ms)"
+        " SELECT 'scan', 0, max(applied_through_ms) FROM monitor_progress WHERE topic = 'pharos.heartbeats'"
+        " HAVING max(applied_through_ms) IS NOT NULL"
+    )
