@@ -32,6 +32,8 @@ class IncidentPage:
     silenced_until: datetime | None
     signature: str
     now: datetime
+    may_act: bool
+    """False: the page has no forms."""
     base: str
     """The way from the address of this response to the folder of the pages: empty, or `../`."""
     notice: str | None = None
@@ -39,7 +41,8 @@ class IncidentPage:
 
 
 def write_incident_page(page: IncidentPage) -> str:
-    """Return the page of an incident, with the forms that acknowledge and silence it while it is open."""
+    """Return the page of an incident, with the forms that acknowledge and silence it while it is
+    open."""
     incident = page.found.incident
     description = describe_incident(page.found)
     tone = "resolved" if incident.state == "resolved" else incident.severity
@@ -60,7 +63,7 @@ def write_incident_page(page: IncidentPage) -> str:
             f"<pre><code>{_line(description.command, 300)}</code></pre>",
         ]
     body.append("</section>")
-    if incident.open_key is not None:
+    if incident.open_key is not None and page.may_act:
         body += [*_write_acknowledge(page), *_write_silence(page)]
     return _write_document(description.title, body)
 

@@ -250,14 +250,15 @@ async def read_incident(at: _Read) -> IncidentDetails:
     }
 
 
-@operations.post("/v1/incidents/{incident}/acknowledge", problems=[NotAllowed])
+@operations.post("/v1/incidents/{incident}/acknowledge", problems=[Conflict, NotAllowed])
 async def acknowledge_incident(
     at: _Answer,
     body: Annotated[AcknowledgeIncident, json_body(AcknowledgeIncident, is_optional=True)],
 ) -> Acknowledged:
     """Acknowledge an incident.
 
-    No reminders of it follow; its end is sent. An incident that is acknowledged, or has ended, stays as it is.
+    No reminders of it follow; its end is sent. An incident that is acknowledged, or has ended, stays as it is. 409 for
+    the group of an incident that has ended.
     """
     count = await answer_incidents.acknowledge_incident(
         at.session, at.found.incident, group=body.group, actor=at.actor, now=at.now

@@ -1,9 +1,11 @@
-"""`GET /incidents/{incident}` and its two forms. The signature in the address takes the place of a token.
+"""`GET /incidents/{incident}` and its two forms. The signature in the address takes the place of a token: it names the
+recipient of the link, who has the rights of now.
 
 A read changes nothing: programs that check the links of mails open them too.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, quote
 
@@ -20,17 +22,20 @@ from control_api.incident_pages.write_page import (
 )
 from control_api.request_session import Session, end_transaction
 from control_api.requests.json_body import read_bytes
+from control_domain.accounts.roles import Right
 from control_domain.audit import Actor
 from control_domain.notifications.answer_incidents import acknowledge_incident, silence_incident
 from control_domain.notifications.incidents import FoundIncident, find_linked_incident
-from control_domain.notifications.signed_links import IncidentLinks
+from control_domain.notifications.link_access import find_link_right
+from control_domain.notifications.signed_links import IncidentLinks, LinkRecipient
 from control_domain.notifications.silences import find_silenced_until
 from control_domain.tables.accounts import Account
-from pipeline_contracts.errors import Conflict, InvalidInput, Problem
+from pipeline_contracts.errors import Conflict, DeployNotAllowed, InvalidInput, Problem
 
 router = APIRouter(include_in_schema=False)
 
 _MAX_BODY_BYTES = 4096
+_MAX_FIELDS = 10
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": POLICY,
@@ -53,17 +58,35 @@ class _NoSuchPage(Exception):
         self.response = _answer(write_refusal(title, text), status)
 
 
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A genuine link."""
+
+    signature: str
+    recipient: LinkRecipient
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What a link leads to."""
+
+    link: _Link
+    found: FoundIncident
+    account: Account
+    may_act: bool
+    """False: the recipient may only look at the incident."""
+    now: datetime
+
+
 @router.get("/incidents/{incident}")
 async def read_incident_page(incident: str, request: Request, session: Session) -> Response:
     """Show the incident."""
     now = datetime.now(UTC)
     try:
-        signature = _check_signature(request, incident, now)
-        found, account = await _find(session, incident)
+        opened = await _open(session, incident, _check_signature(request, incident, now), now)
     except _NoSuchPage as refusal:
         return refusal.response
-    notice = _NOTICES.get(request.query_params.get("done", ""))
-    return await _show(session, found, account, signature, now, notice=notice)
+    return await _show(session, opened, notice=_NOTICES.get(request.query_params.get("done", "")))
 
 
 @router.post("/incidents/{incident}/acknowledge")
@@ -81,85 +104,101 @@ async def silence_by_link(incident: str, request: Request, session: Session) -> 
 async def _change(request: Request, session: AsyncSession, public_id: str, done: str) -> Response:
     now = datetime.now(UTC)
     try:
-        signature = _check_signature(request, public_id, now)
+        link = _check_signature(request, public_id, now)
         # No transaction is open while the body arrives.
         form = _read_form(await read_bytes(request, _MAX_BODY_BYTES))
-        found, account = await _find(session, public_id)
+        opened = await _open(session, public_id, link, now)
     except _NoSuchPage as refusal:
         return refusal.response
-    actor = _actor(request)
+    actor = _actor(request, link.recipient)
+    incident = opened.found.incident
     try:
+        if not opened.may_act:
+            raise DeployNotAllowed(
+                "Your role in the project allows you to see the incident, and not to change it."
+            )
+        if incident.open_key is None:
+            raise Conflict("The incident has ended already.")
         if done == "acknowledged":
-            await acknowledge_incident(session, found.incident, group="group" in form, actor=actor, now=now)
+            await acknowledge_incident(session, incident, group="group" in form, actor=actor, now=now)
         else:
-            await _silence(session, found, account, form, actor, now)
-    except (Conflict, InvalidInput) as problem:
-        return await _show(
-            session, found, account, signature, now, notice=_explain(problem), base="../", problem=problem
-        )
+            await _silence(session, opened, form, actor)
+    except (Conflict, DeployNotAllowed, InvalidInput) as problem:
+        return await _show(session, opened, notice=_explain(problem), base="../", problem=problem)
     await end_transaction(session)
     # The browser repeats a read when the page is reloaded, and not the change.
-    location = f"../{quote(public_id)}?s={quote(signature)}&done={done}"
+    location = f"../{quote(public_id)}?s={quote(link.signature)}&done={done}"
     return Response(status_code=303, headers={**_HEADERS, "Location": location})
 
 
-async def _silence(
-    session: AsyncSession,
-    found: FoundIncident,
-    account: Account,
-    form: Mapping[str, str],
-    actor: Actor,
-    now: datetime,
-) -> None:
+async def _silence(session: AsyncSession, opened: _Opened, form: Mapping[str, str], actor: Actor) -> None:
     seconds = form.get("seconds", "")
     lengths = {str(each): each for each in SILENCE_SECONDS}
     if seconds not in lengths:
         raise InvalidInput("Choose for how long it is silenced.")
     await silence_incident(
         session,
-        account,
-        found.incident,
-        now + timedelta(seconds=lengths[seconds]),
+        opened.account,
+        opened.found.incident,
+        opened.now + timedelta(seconds=lengths[seconds]),
         form.get("reason", ""),
         group="group" in form,
+        # A link must not use up the silences of the account.
+        extends=True,
         actor=actor,
-        now=now,
+        now=opened.now,
     )
 
 
-def _check_signature(request: Request, public_id: str, now: datetime) -> str:
-    """Return the signature. Raises `_NoSuchPage`."""
+def _check_signature(request: Request, public_id: str, now: datetime) -> _Link:
+    """Return the link. Raises `_NoSuchPage` unless its signature is genuine."""
     links: IncidentLinks = request.app.state.incident_links
     signature = request.query_params.get("s", "")
-    if not links.check(public_id, signature, now):
+    recipient = links.check(public_id, signature, now)
+    if recipient is None:
         raise _NoSuchPage(
             403,
             "This link does not work",
             "It is incomplete, or older than 30 days. Open the link of a newer message, or look at the incident with "
             "the command pharos incidents.",
         )
-    return signature
+    return _Link(signature, recipient)
 
 
-async def _find(session: AsyncSession, public_id: str) -> tuple[FoundIncident, Account]:
-    found = await find_linked_incident(session, public_id)
-    if found is None:
+async def _open(session: AsyncSession, public_id: str, link: _Link, now: datetime) -> _Opened:
+    """Return what the link leads to. Raises `_NoSuchPage`."""
+    linked = await find_linked_incident(session, public_id)
+    if linked is None:
         raise _NoSuchPage(
             404, "This incident is not stored any more", "Incidents are removed 90 days after their end."
         )
-    return found
+    found, account = linked
+    right = await find_link_right(session, found.incident, link.recipient)
+    if right is None:
+        raise _NoSuchPage(
+            403,
+            "This link does not work any more",
+            "Whom it was sent to has no access to the incident now: the channel was removed or turned off, or the "
+            "person has left the account or the project.",
+        )
+    return _Opened(link, found, account, right >= Right.DEPLOY, now)
 
 
 def _read_form(body: bytes) -> dict[str, str]:
     """Return the first value of each field. Of a body that is no form, nothing."""
     text = body.decode("utf-8", "replace").replace("\0", "")
-    return {name: values[0] for name, values in parse_qs(text, max_num_fields=10).items()}
+    try:
+        fields = parse_qs(text, max_num_fields=_MAX_FIELDS)
+    except ValueError as error:
+        raise InvalidInput(f"The form has more than {_MAX_FIELDS} fields.") from error
+    return {name: values[0] for name, values in fields.items()}
 
 
-def _actor(request: Request) -> Actor:
-    """Return where the request came from, as audit entries name it."""
+def _actor(request: Request, recipient: LinkRecipient) -> Actor:
+    """Return the recipient of the link and where the request came from, as audit entries name them."""
     unknown = unknown_actor(request)
-    return Actor(f"signed link, {unknown.source}", request_id=unknown.request_id)
+    link = "signed link" if recipient.channel_id is None else f"signed link of channel {recipient.channel_id}"
+    return replace(unknown, source=f"{link}, {unknown.source}", person_id=recipient.person_id)
 
 
 def _explain(problem: Problem) -> str:
@@ -169,21 +208,19 @@ def _explain(problem: Problem) -> str:
 
 async def _show(
     session: AsyncSession,
-    found: FoundIncident,
-    account: Account,
-    signature: str,
-    now: datetime,
+    opened: _Opened,
     *,
     notice: str | None,
     base: str = "",
     problem: Problem | None = None,
 ) -> Response:
     page = IncidentPage(
-        found,
-        account.name,
-        await find_silenced_until(session, found.incident, now),
-        signature,
-        now,
+        opened.found,
+        opened.account.name,
+        await find_silenced_until(session, opened.found.incident, opened.now),
+        opened.link.signature,
+        opened.now,
+        opened.may_act,
         base,
         notice,
     )

@@ -6,7 +6,7 @@ from sqlalchemy import ColumnElement, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
-from control_domain.notifications.silences import NewSilence, add_silence
+from control_domain.notifications.silences import NewSilence, add_or_extend_silence, add_silence
 from control_domain.tables.accounts import Account
 from control_domain.tables.notifications import AlertIncident, NotificationSilence
 from pipeline_contracts.errors import Conflict
@@ -16,7 +16,12 @@ async def acknowledge_incident(
     session: AsyncSession, incident: AlertIncident, *, group: bool, actor: Actor, now: datetime
 ) -> int:
     """Acknowledge the incident, or with `group` all open ones of its project, environment and family: no reminders of
-    them follow. Return how many were acknowledged now; one that is acknowledged or has ended stays as it is."""
+    them follow. Return how many were acknowledged now; one that is acknowledged or has ended stays as it is.
+
+    Raises `Conflict` with `group` for an incident that has ended: nobody has seen what is open now.
+    """
+    if group and incident.open_key is None:
+        raise Conflict("The incident has ended already. Acknowledge one that is open.")
     acknowledged = await session.execute(
         update(AlertIncident)
         .where(
@@ -45,16 +50,19 @@ async def silence_incident(
     reason: str,
     *,
     group: bool,
+    extends: bool = False,
     actor: Actor,
     now: datetime,
 ) -> NotificationSilence:
     """Silence the incident, or with `group` everything of its project, environment and family, until `ends_at`.
+    With `extends`, a present silence of the same by the same person goes on instead.
 
     Raises `InvalidInput`, and `Conflict` for an incident that has ended.
     """
     if incident.open_key is None:
         raise Conflict("The incident has ended already. Silence its kind in its environment instead.")
-    return await add_silence(
+    add = add_or_extend_silence if extends else add_silence
+    return await add(
         session,
         account,
         NewSilence(

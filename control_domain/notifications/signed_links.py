@@ -1,15 +1,26 @@
-"""Signed links to the page of an incident: whoever has one may acknowledge and silence it without a token."""
+"""Signed links to the page of an incident: one for each recipient, who needs no token to acknowledge and silence it."""
 
 import base64
 import hmac
 import re
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 LINK_DAYS = 30
 """For how long a link works."""
 
-_SIGNATURE = re.compile(r"([0-9]{1,12})\.([A-Za-z0-9_-]{22})")
+_SIGNATURE = re.compile(r"([0-9]{1,12})\.([cp])([1-9][0-9]{0,17})\.([A-Za-z0-9_-]{22})")
 _MAC_BYTES = 16
+
+
+class LinkRecipient(NamedTuple):
+    """To whom a link was sent: a channel or a person, by the number of its row."""
+
+    channel_id: int | None = None
+    person_id: int | None = None
+
+    def __str__(self) -> str:
+        return f"p{self.person_id}" if self.channel_id is None else f"c{self.channel_id}"
 
 
 class IncidentLinks:
@@ -24,26 +35,30 @@ class IncidentLinks:
         self._key = hmac.digest(key, b"links to incidents", "sha256")
         self._public_url = None if public_url is None else public_url.rstrip("/")
 
-    def page(self, public_id: str, now: datetime) -> str | None:
+    def page(self, public_id: str, recipient: LinkRecipient, now: datetime) -> str | None:
         """Return the URL of the page of the incident `inc_…`; None without a public URL."""
         if self._public_url is None:
             return None
-        return f"{self._public_url}/incidents/{public_id}?s={self.sign(public_id, now)}"
+        return f"{self._public_url}/incidents/{public_id}?s={self.sign(public_id, recipient, now)}"
 
-    def sign(self, public_id: str, now: datetime) -> str:
+    def sign(self, public_id: str, recipient: LinkRecipient, now: datetime) -> str:
         """Return the signature of a link that works for 30 days."""
         expiry = int((now + timedelta(days=LINK_DAYS)).timestamp())
-        return f"{expiry}.{self._mac(public_id, expiry)}"
+        return f"{expiry}.{recipient}.{self._mac(public_id, recipient, expiry)}"
 
-    def check(self, public_id: str, signature: str, now: datetime) -> bool:
-        """Return True if the signature is of this incident and has not expired."""
+    def check(self, public_id: str, signature: str, now: datetime) -> LinkRecipient | None:
+        """Return to whom the link was sent; None unless the signature is of this incident and has not expired. Whether
+        the recipient may still use it is for the caller to check."""
         match = _SIGNATURE.fullmatch(signature)
         if match is None:
-            return False
-        expiry = int(match[1])
-        is_genuine = hmac.compare_digest(match[2], self._mac(public_id, expiry))
-        return is_genuine and now < datetime.fromtimestamp(0, UTC) + timedelta(seconds=expiry)
+            return None
+        expiry, number = int(match[1]), int(match[3])
+        recipient = LinkRecipient(number) if match[2] == "c" else LinkRecipient(None, number)
+        is_genuine = hmac.compare_digest(match[4], self._mac(public_id, recipient, expiry))
+        is_valid = is_genuine and now < datetime.fromtimestamp(0, UTC) + timedelta(seconds=expiry)
+        return recipient if is_valid else None
 
-    def _mac(self, public_id: str, expiry: int) -> str:
-        mac = hmac.digest(self._key, f"{expiry} {public_id}".encode(), "sha256")[:_MAC_BYTES]
+    def _mac(self, public_id: str, recipient: LinkRecipient, expiry: int) -> str:
+        signed = f"{expiry} {recipient} {public_id}"
+        mac = hmac.digest(self._key, signed.encode(), "sha256")[:_MAC_BYTES]
         return base64.urlsafe_b64encode(mac).rstrip(b"=").decode()

@@ -137,16 +137,7 @@ async def add_silence(
 
     Raises `InvalidInput`, and `Conflict` if the account has too many silences.
     """
-    kinds = check_kinds(new.kinds)
-    if not now - timedelta(minutes=1) <= new.starts_at <= now + LONGEST_SILENCE:
-        raise invalid_field("starts_at", "must be now or later, at most 90 days from now")
-    if not max(new.starts_at, now) + SHORTEST_SILENCE <= new.ends_at <= now + LONGEST_SILENCE:
-        raise invalid_field(
-            "ends_at", "must be at least a minute after the beginning, at most 90 days from now"
-        )
-    reason = new.reason.strip()
-    if len(reason) > MAX_REASON_LENGTH or not reason.isprintable():
-        raise invalid_field("reason", f"must be at most {MAX_REASON_LENGTH} printable characters")
+    kinds, reason = _check(new, now)
     present = select(NotificationSilence).where(
         NotificationSilence.account_id == account.id, NotificationSilence.ends_at > now
     )
@@ -174,6 +165,60 @@ async def add_silence(
     }
     _record(session, silence, "create", details, actor, now)
     return silence
+
+
+async def add_or_extend_silence(
+    session: AsyncSession, account: Account, new: NewSilence, actor: Actor, now: datetime
+) -> NotificationSilence:
+    """Do as `add_silence`, unless a present silence of the same by the same person (or by links to channels) can go on
+    for longer: who repeats it must not use up the silences of the account."""
+    kinds, reason = _check(new, now)
+    table = NotificationSilence
+    same = {
+        table.account_id: account.id,
+        table.project_id: new.project_id,
+        table.environment_id: new.environment_id,
+        table.kinds: write_kinds(kinds),
+        table.incident_id: None if new.incident is None else new.incident.id,
+        table.person_id: actor.person_id,
+    }
+    query = (
+        select(table)
+        .where(table.starts_at <= now, table.ends_at > now)
+        .where(*(column.is_not_distinct_from(value) for column, value in same.items()))
+        .order_by(table.ends_at.desc())
+        .limit(1)
+        .with_for_update()
+    )
+    present = (await session.execute(query)).scalar_one_or_none()
+    if present is None:
+        return await add_silence(session, account, new, actor, now)
+    changed = {}
+    if new.ends_at > present.ends_at:
+        present.ends_at = new.ends_at
+        changed["until"] = new.ends_at.isoformat()
+    if reason and reason != present.reason:
+        present.reason = changed["reason"] = reason
+    if changed:
+        await session.flush()
+        await _wake(session, present, now)
+        _record(session, present, "set", changed, actor, now)
+    return present
+
+
+def _check(new: NewSilence, now: datetime) -> tuple[list[str] | None, str]:
+    """Return the kinds and the reason. Raises `InvalidInput`."""
+    kinds = check_kinds(new.kinds)
+    if not now - timedelta(minutes=1) <= new.starts_at <= now + LONGEST_SILENCE:
+        raise invalid_field("starts_at", "must be now or later, at most 90 days from now")
+    if not max(new.starts_at, now) + SHORTEST_SILENCE <= new.ends_at <= now + LONGEST_SILENCE:
+        raise invalid_field(
+            "ends_at", "must be at least a minute after the beginning, at most 90 days from now"
+        )
+    reason = new.reason.strip()
+    if len(reason) > MAX_REASON_LENGTH or not reason.isprintable():
+        raise invalid_field("reason", f"must be at most {MAX_REASON_LENGTH} printable characters")
+    return kinds, reason
 
 
 async def end_silence(session: AsyncSession, found: FoundSilence, actor: Actor, now: datetime) -> None:

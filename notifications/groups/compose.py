@@ -9,6 +9,7 @@ import msgspec
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain.notifications.signed_links import LinkRecipient
 from control_domain.tables.accounts import Account, Person
 from control_domain.tables.notifications import AlertIncident, NotificationChannel, NotificationGroup
 from control_domain.tables.projects import Environment, Project
@@ -80,11 +81,13 @@ def compose_message(
     place: Place,
     group: NotificationGroup,
     now: datetime,
-    link: Callable[[str, datetime], str | None],
+    link: Callable[[str, LinkRecipient, datetime], str | None],
 ) -> Message:
-    """Return the message of a group; `link` makes the signed page of an incident."""
+    """Return the message of a group; `link` makes the signed page of an incident for its recipient."""
+    recipient = LinkRecipient(group.channel_id, group.person_id)
     incidents = [
-        list_incident(row, state, place, link(row.public_id, now)) for row, state in composition.listed
+        list_incident(row, state, place, link(row.public_id, recipient, now))
+        for row, state in composition.listed
     ]
     url = incidents[0].url if incidents else None
     return Message(

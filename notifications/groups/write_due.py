@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.engine import Sessions
 from control_domain.database.errors import DatabaseUnavailable
+from control_domain.notifications.signed_links import LinkRecipient
 from control_domain.tables.notifications import (
     AlertIncident,
     Notification,
@@ -35,10 +36,13 @@ logger = logging.getLogger(__name__)
 _GROUPS = 100
 _PAUSE_AFTER_FAULT = timedelta(minutes=5)
 _MAX_TITLE = 300
+# Between two control planes.
+_CLOCKS_DIFFER = timedelta(minutes=1)
+_LONG_AGO = timedelta(days=1)
 _NO_WAIT = Timings(timedelta(0), timedelta(0))
 
-Link = Callable[[str, datetime], str | None]
-"""Returns the signed page of the incident with this public ID; None without a public URL."""
+Link = Callable[[str, LinkRecipient, datetime], str | None]
+"""Returns the signed page of the incident with this public ID for a recipient; None without a public URL."""
 
 _OF_GROUP = AlertIncident.id == NotificationMember.incident_id
 _SEVERITY = case({"critical": 2, "warning": 1}, value=AlertIncident.severity, else_=0)
@@ -173,13 +177,18 @@ class _GroupStep:
         ).one()
         pending_since, held_count, remindable, held_reminders = row
         return Group(
-            sent_at=self._group.sent_at,
-            pending_since=pending_since,
+            sent_at=self._not_ahead(self._group.sent_at),
+            pending_since=self._not_ahead(pending_since),
             held_until=holds.until if held_count else None,
             remind_at=self._group.remind_at,
             can_remind=remindable > 0,
             remind_held_until=holds.until if held_reminders else None,
         )
+
+    def _not_ahead(self, at: datetime | None) -> datetime | None:
+        """Return the time, or one long ago if a clock that was ahead wrote it: messages must not wait for it."""
+        is_ahead = at is not None and at > self._now + _CLOCKS_DIFFER
+        return self._now - _LONG_AGO if is_ahead else at
 
     def _is_reminded(self) -> ColumnElement[bool]:
         """Return the condition that an incident is open, was sent, and is repeated until somebody acknowledges it."""

@@ -18,7 +18,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from control_domain.notifications.signed_links import IncidentLinks
+from control_domain.notifications.signed_links import IncidentLinks, LinkRecipient
 from deployer.traffic.proxy.origin_claims import CLAIM_NAMES, CLAIM_PREFIXES
 from tests.support.compose_file import ROOT
 from tests.support.engines import EngineMissing, free_port, or_skip
@@ -239,7 +239,7 @@ async def test_no_signature_of_an_incident_appears_in_the_gateways_log(
     gateway: Gateway, tmp_path: Path
 ) -> None:
     await gateway.control.stop()
-    signature = IncidentLinks(b"a receipt key", None).sign("inc_x", datetime.now(UTC))
+    signature = IncidentLinks(b"a receipt key", None).sign("inc_x", LinkRecipient(1), datetime.now(UTC))
     url = f"{gateway.url}/incidents/inc_x?s={signature}&done=silenced"
     async with gateway.session.get(url, headers={"Referer": url}) as answer:
         assert answer.status == 503

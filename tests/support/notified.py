@@ -10,6 +10,7 @@ from sqlalchemy import delete, func, select, update
 
 from control_domain.alert_events import record_alert_event
 from control_domain.database.engine import Sessions
+from control_domain.notifications.signed_links import LinkRecipient
 from control_domain.notifications.wake_groups import look_at_groups
 from control_domain.tables.notifications import (
     AlertEvent,
@@ -29,7 +30,7 @@ from pipeline_contracts.alert_kinds import EventState
 from tests.support.accounts import Acme, make_acme
 
 
-def no_link(_incident: str, _now: datetime) -> str | None:
+def no_link(_incident: str, _recipient: LinkRecipient, _now: datetime) -> str | None:
     """Return no page, as without a public URL."""
     return None
 
