@@ -14,13 +14,15 @@ from control_domain.tables.accounts import Person
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.runtime import EnvironmentLease
-from pipeline_contracts.alert_kinds import EventState
+from pipeline_contracts.alert_kinds import EventState, Severity
 from pipeline_contracts.deploy_states import DeploymentStatus
 
 _ALERTED = (DeploymentStatus.FAILED, DeploymentStatus.SUCCEEDED, DeploymentStatus.AWAITING_APPROVAL)
 _REASON_LENGTH = 500
 _FAILED_SUBJECT = "environment"
 """One incident for all failed deployments of an environment: the next success ends it."""
+PREVIEW_SEVERITY: Severity = "warning"
+"""The severity of what is critical elsewhere: nobody is woken by a preview."""
 
 
 async def record_deployment_alerts(
@@ -35,7 +37,9 @@ async def record_deployment_alerts(
         # The environment was removed.
         return
 
-    def record(kind: str, subject: str, state: EventState) -> None:
+    is_preview = facts["environment_type"] == "preview"
+
+    def record(kind: str, subject: str, state: EventState, **more: str) -> None:
         record_alert_event(
             session,
             kind,
@@ -45,7 +49,7 @@ async def record_deployment_alerts(
             account_id=deployment.account_id,
             project_id=deployment.project_id,
             environment_id=deployment.environment_id,
-            facts=facts,
+            facts={**facts, **more},
         )
 
     number = deployment.id
@@ -55,11 +59,12 @@ async def record_deployment_alerts(
         case DeploymentStatus.AWAITING_APPROVAL:
             record("deployment.awaiting_approval", f"approval {number}", "firing")
         case DeploymentStatus.FAILED:
-            record("deployment.failed", _FAILED_SUBJECT, "firing")
+            more = {"severity": PREVIEW_SEVERITY} if is_preview else {}
+            record("deployment.failed", _FAILED_SUBJECT, "firing", **more)
         case DeploymentStatus.SUCCEEDED:
             record("deployment.failed", _FAILED_SUBJECT, "resolved")
             record("deployment.succeeded", f"succeeded {number}", "info")
-            if facts["environment_type"] == "preview":
+            if is_preview:
                 record("preview.ready", f"ready {number}", "info")
 
 

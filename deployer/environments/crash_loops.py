@@ -15,6 +15,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.alert_events import record_alert_event
+from control_domain.deployments.alerts import PREVIEW_SEVERITY
 from control_domain.tables.notifications import AlertState
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.runtime import Instance
@@ -176,11 +177,12 @@ async def _record(
 ) -> None:
     # Account scope: the deployer has the lease of the environment.
     query = (
-        select(Project.account_id, Project.id, Project.slug, Environment.slug)
+        select(Project.account_id, Project.id, Project.slug, Environment.slug, Environment.type)
         .join(Environment, Environment.project_id == Project.id)
         .where(Environment.id == environment_id)
     )
-    account_id, project_id, project, environment = (await session.execute(query)).one()
+    account_id, project_id, project, environment, type_ = (await session.execute(query)).one()
+    severity = {"severity": PREVIEW_SEVERITY} if type_ == "preview" else {}
     record_alert_event(
         session,
         "process.crash_loop",
@@ -190,5 +192,5 @@ async def _record(
         account_id=account_id,
         project_id=project_id,
         environment_id=environment_id,
-        facts={**facts, "environment": f"{project}/{environment}"},
+        facts={**facts, **severity, "environment": f"{project}/{environment}"},
     )

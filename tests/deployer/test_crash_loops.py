@@ -5,10 +5,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from control_domain.tables.deployments import LiveRelease, Release
 from control_domain.tables.notifications import AlertEvent, AlertState
+from control_domain.tables.projects import Environment
 from deployer.drivers.interface import InstanceStatus
 from deployer.environments.crash_loops import CrashHistory, count_restarts, judge_crashes
 from deployer.environments.write_instances import write_instances
@@ -96,3 +97,13 @@ async def test_crash_loops_are_recorded_with_the_instances(platform: Platform) -
     begun, ended = (json.loads(event.facts) for event in found)
     assert (begun["restarts"], begun["last_exit"], begun["deployment"]) == (3, "exited with status 1", live)
     assert (begun["environment"], ended["reason"]) == ("shop/production", "stable")
+    assert "severity" not in begun
+    # A preview that crashes wakes nobody.
+    async with platform.sessions() as session, session.begin():
+        preview = update(Environment).where(Environment.id == environment.id).values(type="preview")
+        await session.execute(preview)
+    assert await write(500, replace(web, restarts=7))
+    async with platform.sessions() as session:
+        newest = select(AlertEvent).order_by(AlertEvent.id.desc()).limit(1)
+        event = (await session.execute(newest)).scalar_one()
+    assert (event.state, json.loads(event.facts)["severity"]) == ("firing", "warning")
