@@ -7,6 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.deployments.transitions import add_log_line, transition_deployment
+from control_domain.removals.end_incidents import end_repository_incidents
 from control_domain.repositories.operations import (
     disconnect_repository,
     find_connected_repository,
@@ -38,6 +39,7 @@ async def disconnect_and_cancel(
             "it."
         )
     await disconnect_repository(session, repository, now)
+    await end_repository_incidents(session, project, now)
     subject, details = f"repository {repository.id}", {"url": repository.url, "canceled": canceled}
     record_audit_entry(session, actor, project.account_id, "repository.disconnect", subject, now, details)
     await session.flush()

@@ -1,4 +1,4 @@
-"""Ends the incidents of an environment or project that is removed: nothing in it will ever resolve them."""
+"""Ends the incidents of an environment, project or repository that is removed: nothing will ever resolve them."""
 
 import json
 from datetime import datetime
@@ -26,10 +26,20 @@ async def end_project_incidents(session: AsyncSession, project: Project, now: da
     await _end_incidents(session, project, None, now)
 
 
+async def end_repository_incidents(session: AsyncSession, project: Project, now: datetime) -> None:
+    """End what is open because of the repository of the project: no status of its commits is accepted any more."""
+    await _end_incidents(session, project, None, now, kind="platform.commit_statuses")
+
+
 async def _end_incidents(
-    session: AsyncSession, project: Project, environment_id: int | None, now: datetime
+    session: AsyncSession,
+    project: Project,
+    environment_id: int | None,
+    now: datetime,
+    *,
+    kind: str | None = None,
 ) -> None:
-    """Record the end of all open incidents, and of those that stored events will open."""
+    """Record the end of all open incidents, and of those that stored events will open; `kind`: only of this one."""
     incidents = select(AlertIncident.kind, AlertIncident.subject, AlertIncident.facts).where(
         AlertIncident.account_id == project.account_id,
         AlertIncident.project_id == project.id,
@@ -44,11 +54,13 @@ async def _end_incidents(
     )
     found: dict[tuple[str, str], str] = {}
     for query in (incidents, events):
-        found |= {(kind, subject): facts for kind, subject, facts in await session.execute(query)}
-    for (kind, subject), facts in found.items():
+        found |= {(row.kind, row.subject): row.facts for row in await session.execute(query)}
+    for (of_kind, subject), facts in found.items():
+        if kind not in (None, of_kind):
+            continue
         record_alert_event(
             session,
-            kind,
+            of_kind,
             subject,
             "resolved",
             now,

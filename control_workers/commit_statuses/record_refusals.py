@@ -1,4 +1,5 @@
-"""Alert events of a Git host that refuses commit statuses: one incident per repository, until a status is accepted."""
+"""Alert events of a Git host that refuses commit statuses: one incident per project and repository, until a status is
+accepted."""
 
 from datetime import datetime
 
@@ -8,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.alert_events import record_alert_event
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.notifications import IS_FIRING, AlertEvent, AlertIncident
+from control_domain.tables.repositories import Repository
 from control_workers.commit_statuses.find_unreported import Unreported
 
 _KIND = "platform.commit_statuses"
@@ -15,7 +17,8 @@ _ERROR_LENGTH = 500
 
 
 async def record_refusal(session: AsyncSession, unreported: Unreported, error: str, now: datetime) -> None:
-    """Record that the host refused the commit status of a deployment for good."""
+    """Record that the host refused the commit status of a deployment for good, unless its repository was disconnected
+    meanwhile: nothing would end the incident."""
     owner = await _find_owner(session, unreported)
     if owner is None:
         return
@@ -23,7 +26,7 @@ async def record_refusal(session: AsyncSession, unreported: Unreported, error: s
     record_alert_event(
         session,
         _KIND,
-        _subject(unreported),
+        _subject(project_id, unreported),
         "firing",
         now,
         account_id=account_id,
@@ -38,7 +41,7 @@ async def record_acceptance(session: AsyncSession, unreported: Unreported, now: 
     if owner is None:
         return
     account_id, project_id = owner
-    subject = _subject(unreported)
+    subject = _subject(project_id, unreported)
     if await _is_refusing(session, account_id, subject):
         record_alert_event(
             session,
@@ -72,17 +75,21 @@ async def _is_refusing(session: AsyncSession, account_id: int, subject: str) -> 
 
 
 async def _find_owner(session: AsyncSession, unreported: Unreported) -> tuple[int, int] | None:
-    """Return the account and the project of the deployment; None if it was removed meanwhile."""
+    """Return the account and the project of the deployment; None if it was removed meanwhile, or its repository was
+    disconnected."""
     # Account scope: the reporter works for all accounts.
-    query = select(Deployment.account_id, Deployment.project_id).where(
-        Deployment.id == unreported.deployment_id
+    query = (
+        select(Deployment.account_id, Deployment.project_id)
+        .join(Repository, Repository.id == Deployment.repository_id)
+        .where(Deployment.id == unreported.deployment_id, Repository.disconnected_at.is_(None))
     )
     row = (await session.execute(query)).first()
     return None if row is None else (row[0], row[1])
 
 
-def _subject(unreported: Unreported) -> str:
-    return f"{unreported.kind} {unreported.status.repository}"
+def _subject(project_id: int, unreported: Unreported) -> str:
+    # The repository may be connected to other projects later, whose people have not heard of it.
+    return f"{project_id} {unreported.kind} {unreported.status.repository}"
 
 
 def _facts(unreported: Unreported) -> dict[str, object]:

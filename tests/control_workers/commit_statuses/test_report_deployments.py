@@ -152,14 +152,33 @@ async def test_refusals_are_recorded_until_the_host_accepts_again(
     async with pushed.sessions() as session:
         stored = (await session.execute(select(AlertEvent).order_by(AlertEvent.id))).scalars().all()
     events = [event for event in stored if event.kind == "platform.commit_statuses"]
-    assert [(event.subject, event.state) for event in events] == [
-        ("github acme/shop", "firing"),
-        ("github acme/shop", "resolved"),
-    ]
+    subject = f"{pushed.managed.project.id} github acme/shop"
+    assert [(event.subject, event.state) for event in events] == [(subject, "firing"), (subject, "resolved")]
     assert {(event.project_id, event.environment_id) for event in events} == {
         (pushed.managed.project.id, None)
     }
     assert "Not so" in events[0].facts and TOKEN not in events[0].facts
+
+
+async def test_a_disconnected_repository_has_no_refusals(
+    pushed: Pushed, reporter: Reporter, github: FakeGitHub
+) -> None:
+    """No status of it is ever accepted, so nothing else would end the incident."""
+    github.rule = respond_with(404, {"message": "Not so"})
+    await pushed.push(status="succeeded")
+    await reporter.report(NEVER_STOPPED)
+    await pushed.managed.disconnect_repository()
+    # Refused meanwhile.
+    await pushed.push(status="succeeded", revision="a" * 40)
+    await reporter.report(NEVER_STOPPED)
+    assert len(github.paths) == 2
+    async with pushed.sessions() as session:
+        query = select(AlertEvent.subject, AlertEvent.state).where(
+            AlertEvent.kind == "platform.commit_statuses"
+        )
+        events = (await session.execute(query.order_by(AlertEvent.id))).all()
+    subject = f"{pushed.managed.project.id} github acme/shop"
+    assert events == [(subject, "firing"), (subject, "resolved")]
 
 
 async def test_the_backoff_for_an_unavailable_host_grows(
