@@ -22,7 +22,8 @@ class WebhookChannel:
         self._http = http
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """Any 4xx but 410 is tried again: while a receiver is being deployed, its gateway answers 401, 403 or 404."""
+        """A 4xx that is not about the content is tried again: while a receiver is being deployed, its gateway answers
+        401, 403 or 404."""
         settings = read_settings(WebhookSettings, destination.settings)
         secrets = read_settings(WebhookSecrets, destination.secrets)
         body = encode_event(message)

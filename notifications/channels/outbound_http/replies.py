@@ -16,6 +16,8 @@ MAX_EXCERPT = 300
 """Characters of an answer that an error repeats."""
 _MIN_SECRET = 6
 _RETRIED = frozenset({408, 425, 429})
+# About the content, which does not change: a retry would only hold back the messages behind it.
+_REFUSES_CONTENT = frozenset({400, 413, 415, 422})
 
 
 def check_reply(
@@ -33,7 +35,7 @@ def check_reply(
     body asks for. Values of `secrets` do not reach an error text.
 
     Raises `DeliveryFailed`: 408, 425, 429 and 5xx are tried again, 410 turns the channel off, the rest is permanent,
-    unless `retry_client_errors` says that other 4xx are tried again as well.
+    unless `retry_client_errors` says that other 4xx are tried again as well, except for 400, 413, 415 and 422.
     """
     status = reply.status
     if 200 <= status < 300:
@@ -51,7 +53,7 @@ def check_reply(
     if status in _RETRIED or status >= 500 or status < 200:
         wait = retry_after if retry_after is not None else read_retry_after(reply.headers, reply.received_at)
         raise DeliveryFailed(text, retry_after=cap_retry_after(wait))
-    if retry_client_errors:
+    if retry_client_errors and status not in _REFUSES_CONTENT:
         raise DeliveryFailed(text)
     raise DeliveryFailed(f"{text} {hint}".rstrip(), is_permanent=True)
 
