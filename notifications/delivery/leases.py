@@ -97,7 +97,11 @@ async def heal_times(session: AsyncSession, now: datetime) -> None:
 def _is_due(now: datetime) -> ColumnElement[bool]:
     row = Notification
     is_preceded = exists().where(
-        _Earlier.group_id == row.group_id, _Earlier.id < row.id, _Earlier.status == _PENDING
+        _Earlier.group_id == row.group_id,
+        _Earlier.id < row.id,
+        _Earlier.status == _PENDING,
+        # What a person sends again has no place in the order any more.
+        _Earlier.requested_at.is_(None),
     )
     return and_(
         IS_PENDING,

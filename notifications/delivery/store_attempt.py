@@ -83,7 +83,7 @@ async def _is_refused_alone(session: AsyncSession, leased: Leased) -> bool:
     """Return True if later messages of the group wait for this one, which its receiver has refused often, and the
     receiver has accepted another message since the previous attempt: without this, one message that it cannot handle
     would block all following ones for days."""
-    if leased.attempts + 1 < _MAX_REFUSALS:
+    if leased.attempts + 1 < _MAX_REFUSALS or leased.requested_at is not None:
         return False
     waits = exists().where(IS_PENDING, Notification.group_id == leased.group_id, Notification.id > leased.id)
     previous = (

@@ -35,6 +35,22 @@ async def test_a_group_keeps_its_order_and_others_do_not_wait_for_it(deliveries:
     assert await deliveries.read_statuses() == dict.fromkeys(blocked + free, "sent")
 
 
+async def test_a_message_that_is_sent_again_holds_nothing_back(deliveries: Deliveries) -> None:
+    channel = await deliveries.add_channel("hook")
+    old = await deliveries.write(channel, group=1)
+    await deliveries.deliver()
+
+    async def answer(message: Message) -> None:
+        if message.id == old:
+            await _fail(message)
+
+    deliveries.receivers.answers["hook"] = answer
+    await deliveries.change(old, status="pending", attempts=0, requested_at=deliveries.now)
+    new = await deliveries.write(channel, group=1)
+    await deliveries.deliver()
+    assert await deliveries.read_statuses() == {old: "pending", new: "sent"}
+
+
 async def test_a_message_that_is_refused_while_others_are_accepted(deliveries: Deliveries) -> None:
     """It does not block the later messages of its group for days."""
     channel, other = await deliveries.add_channel("hook"), await deliveries.add_channel("other")
