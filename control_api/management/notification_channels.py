@@ -226,7 +226,8 @@ async def update_notification_channel(
 ) -> ChannelDocument:
     """Change a notification channel.
 
-    An empty text removes an optional setting or secret. The type stays.
+    An empty text removes an optional setting or secret. The type stays. With an address of another server, all secrets
+    but `signing_secret` have to be given again.
     """
     await lock_channel(at.session, at.found)
     at.check_if_match(_settings(_describe(at, at.found)))
@@ -242,7 +243,9 @@ async def update_notification_channel(
     try:
         await channels.update_channel(at.session, at.found, fields, at.sealing_keys, at.actor, at.now)
     except CannotOpen as error:
-        raise Unavailable("The channel's other secrets cannot be opened now.", retry_after=60) from error
+        raise Unavailable(
+            "The channel's other secrets cannot be opened now. Give all of them.", retry_after=60
+        ) from error
     return _describe(at, at.found)
 
 

@@ -16,7 +16,8 @@ from control_domain.alert_events import record_alert_event
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.public_ids import matches_id
 from control_domain.database.statements import lock_row
-from control_domain.notifications.channel_secrets import open_secrets, seal_secrets
+from control_domain.notifications.channel_destination import change_destination
+from control_domain.notifications.channel_secrets import seal_secrets
 from control_domain.notifications.channel_types import check_channel, new_signing_secret
 from control_domain.notifications.kinds import TEST_KIND
 from control_domain.notifications.limits import MAX_CHANNELS, check_number
@@ -145,7 +146,10 @@ async def update_channel(
     """
     before = _describe_settings(channel)
     name = channel.name if fields.name is None else check_name(fields.name)
-    await _change_destination(channel, fields, keys)
+    if fields.settings or fields.secrets:
+        change_destination(channel, fields.settings or {}, fields.secrets or {}, keys)
+    if fields.settings or fields.secrets or fields.enabled:
+        channel.failing_since = channel.last_error = None
     if fields.quiet_hours is not None:
         check_quiet_hours(fields.quiet_hours)
     if fields.quiet_hours is not None or fields.clears_quiet_hours:
@@ -169,22 +173,6 @@ async def update_channel(
     given = {"secrets": sorted(fields.secrets)} if fields.secrets else {}
     if changed or given:
         _record(session, channel, "set", {**changed, **given}, actor, now)
-
-
-async def _change_destination(channel: NotificationChannel, fields: ChannelFields, keys: SealingKeys) -> None:
-    if not fields.settings and not fields.secrets and fields.enabled is not True:
-        return
-    if fields.settings or fields.secrets:
-        present = open_secrets(channel, keys)
-        settings, secrets = check_channel(
-            channel.type,
-            {**json.loads(channel.settings), **(fields.settings or {})},
-            {**present, **(fields.secrets or {})},
-        )
-        channel.settings = json.dumps(settings)
-        if secrets != present:
-            seal_secrets(channel, secrets, keys)
-    channel.failing_since = channel.last_error = None
 
 
 async def delete_channel(

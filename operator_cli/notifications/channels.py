@@ -31,7 +31,8 @@ _VERBS: Final = {
 _DESCRIPTIONS: Final = {
     "create": "A secret is asked for, or read from the file of its option: it is never an argument, which other users "
     "of the machine could read. `pharos channels create TYPE --help` lists what a type takes.",
-    "set": "Which options apply depends on the type of the channel. Secrets that are not given stay.",
+    "set": "Which options apply depends on the type of the channel. Secrets that are not given stay. "
+    "With an address of another server, give all of them but signing_secret again.",
     "test": "The test takes the way of every incident: rule, group, delivery. Exits with 1 if it was not delivered.",
 }
 

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from control_domain.notifications.channel_destination import change_destination
 from control_domain.notifications.channel_secrets import open_secrets
 from control_domain.notifications.limits import MAX_CHANNELS
+from control_domain.sealing import CannotOpen
 from control_domain.tables.notifications import (
     AlertEvent,
     Notification,
@@ -39,7 +41,7 @@ async def test_signing_secret_is_shown_once(api: Api) -> None:
     read = await api.call("GET", f"{_PATH}/{made['id']}")
     assert read.data == {name: value for name, value in made.items() if name != "signing_secret"}
     assert read.data["settings"] == _WEBHOOK["settings"]
-    # Changing the URL needs nothing else, and keeps the secret.
+    # Changing the URL needs nothing else, and keeps the secret, which is never sent.
     moved = await api.call("PATCH", f"{_PATH}/{made['id']}", {"settings": {"url": "https://b.example/in"}})
     assert moved.data["settings"] == {"url": "https://b.example/in"}
     assert await _secrets(api, made["number"]) == {"signing_secret": secret}
@@ -63,6 +65,63 @@ async def test_secrets_are_never_returned(api: Api) -> None:
         ("notification-channel.set", f"notification-channel {made.data['id']}"),
         ("notification-channel.create", f"notification-channel {made.data['id']}"),
     ]
+
+
+async def test_secrets_are_not_sent_to_another_server(api: Api) -> None:
+    """Whoever may change a channel must not learn its secrets by a server of their own."""
+    token = {"bot_token": f"1234:{'a' * 35}"}
+    for made, moved, needed in (
+        (_TOPIC, {"server": "https://other.example"}, {"topic": "again", "token": ""}),
+        (_TOPIC, {"server": "http://ntfy.sh"}, {"topic": "again", "token": "tk_again"}),
+        (
+            {**_WEBHOOK, "secrets": {"authorization": "Bearer x"}},
+            {"url": "https://hooks.example:8443/in"},
+            {"authorization": "Bearer x"},
+        ),
+        (
+            {
+                "type": "telegram",
+                "settings": {"chat_id": "1", "api_url": "https://b.example"},
+                "secrets": token,
+            },
+            {"api_url": ""},
+            token,
+        ),
+        (
+            {"type": "pagerduty", "secrets": {"routing_key": "a" * 32}},
+            {"url": "https://events.eu.pagerduty.com/v2/enqueue"},
+            {"routing_key": "b" * 32},
+        ),
+    ):
+        channel = (await api.call("POST", _PATH, {**made, "name": "moved"})).data
+        path = f"{_PATH}/{channel['id']}"
+        before = await _secrets(api, channel["number"])
+        refused = await api.expect((422, "validation-failed"), "PATCH", path, {"settings": moved})
+        assert refused.fields == [f"secrets.{name}" for name in sorted(needed)]
+        assert (await api.read(path))["settings"] == channel["settings"]
+        accepted = await api.call("PATCH", path, {"settings": moved, "secrets": needed})
+        assert accepted.status == 200
+        expected = {name: value for name, value in {**before, **needed}.items() if value}
+        assert await _secrets(api, channel["number"]) == expected
+        await api.call("DELETE", path)
+    # Another path of the same server is no other server.
+    channel = (await api.call("POST", _PATH, {**_TOPIC, "settings": {"server": "https://a.example"}})).data
+    same = {"settings": {"server": "https://A.example:443/ntfy"}}
+    assert (await api.call("PATCH", f"{_PATH}/{channel['id']}", same)).status == 200
+
+
+async def test_channel_with_a_lost_key_is_repaired(api: Api) -> None:
+    channel = (await api.call("POST", _PATH, _TOPIC)).data
+    async with api.platform.sessions() as session, session.begin():
+        await session.execute(update(NotificationChannel).values(sealing_key_id="lost"))
+        row = await session.get_one(NotificationChannel, channel["number"])
+        # Not enough alone: the others may be needed later.
+        for settings, secrets in (({"server": "https://b.example"}, {}), ({}, {"token": "tk_new"})):
+            with pytest.raises(CannotOpen):
+                change_destination(row, settings, secrets, VARIABLE_KEYS)
+    repaired = await api.call("PATCH", f"{_PATH}/{channel['id']}", {"secrets": {"topic": "again"}})
+    assert repaired.data["has_secrets"] == ["topic"]
+    assert await _secrets(api, channel["number"]) == {"topic": "again"}
 
 
 @pytest.mark.parametrize(
