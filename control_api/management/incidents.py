@@ -246,7 +246,7 @@ async def read_incident(at: _Read) -> IncidentDetails:
         "command": description.command,
         "deployment": _describe_deployment(facts),
         "silenced_until": format_optional_time(await find_silenced_until(at.session, found.incident, at.now)),
-        "notifications": [summarize_notification(each) for each in notifications],
+        "notifications": [summarize_notification(at, each) for each in notifications],
     }
 
 

@@ -11,7 +11,7 @@ from control_api.operations.pages import PageOf, PageQuery, read_pages
 from control_api.operations.queries import query
 from control_api.operations.router import OperationRouter
 from control_domain.accounts.describe import PersonSummary, summarize_person
-from control_domain.accounts.roles import Right
+from control_domain.accounts.roles import AccountRight, Right, has_account_right
 from control_domain.notifications import sent_notifications
 from control_domain.notifications.channels import find_channel
 from control_domain.notifications.incidents import find_incident
@@ -85,7 +85,12 @@ class NotificationSummary(TypedDict):
     created_at: str
     next_attempt_at: Annotated[str | None, Meta(description="Null unless it is pending.")]
     sent_at: str | None
-    last_error: str | None
+    last_error: Annotated[
+        str | None,
+        Meta(
+            description="Why the last attempt failed. Null for members: it may quote what the receiver answered."
+        ),
+    ]
 
 
 class AttemptDocument(TypedDict):
@@ -94,7 +99,7 @@ class AttemptDocument(TypedDict):
     at: str
     took_ms: int
     outcome: Literal["sent", "retry", "failed"]
-    error: str | None
+    error: Annotated[str | None, Meta(description="Null for members.")]
     requested: Annotated[bool, Meta(description="True if a person asked for it.")]
 
 
@@ -127,8 +132,8 @@ class NotificationQuery(PageQuery, kw_only=True):
     ] = None
 
 
-def summarize_notification(found: FoundNotification) -> NotificationSummary:
-    """Return the notification as lists show it."""
+def summarize_notification(at: At[Any], found: FoundNotification) -> NotificationSummary:
+    """Return the notification as lists show it to the caller."""
     row = found.notification
     head = _read_head(row.content)
     return {
@@ -148,16 +153,21 @@ def summarize_notification(found: FoundNotification) -> NotificationSummary:
         "created_at": format_time(row.created_at),
         "next_attempt_at": format_time(row.next_attempt_at) if row.status == "pending" else None,
         "sent_at": format_optional_time(row.sent_at),
-        "last_error": row.last_error,
+        "last_error": row.last_error if _sees_errors(at) else None,
     }
 
 
-def _describe_attempt(attempt: NotificationAttempt) -> AttemptDocument:
+def _sees_errors(at: At[Any]) -> bool:
+    """Errors tell of the destination of a channel, as its settings do: its server, and what that answered."""
+    return has_account_right(at.caller.role, AccountRight.MANAGE)
+
+
+def _describe_attempt(at: At[Any], attempt: NotificationAttempt) -> AttemptDocument:
     return {
         "at": format_time(attempt.at),
         "took_ms": attempt.took_ms,
         "outcome": cast(Any, attempt.outcome),
-        "error": attempt.error,
+        "error": attempt.error if _sees_errors(at) else None,
         "requested": attempt.requested,
     }
 
@@ -185,7 +195,7 @@ async def list_notifications(
     )
     found, has_more = await sent_notifications.list_notifications(at.session, at.caller, filters, pages.page)
     return pages.answer(
-        [summarize_notification(each) for each in found], found[-1].notification.id if has_more else None
+        [summarize_notification(at, each) for each in found], found[-1].notification.id if has_more else None
     )
 
 
@@ -199,9 +209,9 @@ async def read_notification(at: _Read) -> NotificationDetails:
     row = at.found.notification
     attempts = await list_attempts(at.session, row)
     return {
-        **summarize_notification(at.found),
+        **summarize_notification(at, at.found),
         "content": _without_links(msgspec.json.decode(row.content)),
-        "deliveries": [_describe_attempt(attempt) for attempt in attempts],
+        "deliveries": [_describe_attempt(at, attempt) for attempt in attempts],
     }
 
 
@@ -212,7 +222,7 @@ async def resend_notification(at: _Resend) -> NotificationSummary:
     At once, with the same message ID. 409 while it waits to be sent, and if its channel was removed or is turned off.
     """
     await sent_notifications.resend_notification(at.session, at.found, at.actor, at.now)
-    return summarize_notification(at.found)
+    return summarize_notification(at, at.found)
 
 
 def _without_links(content: Any) -> dict[str, Any]:

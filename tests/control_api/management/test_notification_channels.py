@@ -14,6 +14,7 @@ from control_domain.sealing import CannotOpen
 from control_domain.tables.notifications import (
     AlertEvent,
     Notification,
+    NotificationAttempt,
     NotificationChannel,
     NotificationGroup,
     NotificationRule,
@@ -162,6 +163,24 @@ async def test_members_see_names_only(monitored: Api) -> None:
     ):
         assert document["name"] == "ops"
         assert document["settings"] is document["has_secrets"] is document["last_error"] is None
+
+
+async def test_errors_of_deliveries_are_for_managers(monitored: Api) -> None:
+    """They name the server of a channel, and quote what it answered."""
+    notified = monitored.platform.acme.notified
+    async with monitored.platform.sessions() as session, session.begin():
+        await session.execute(update(Notification).values(last_error="hooks.internal: secret"))
+        await session.execute(update(NotificationAttempt).values(error="hooks.internal: secret"))
+    paths = (
+        "/v1/notifications",
+        f"/v1/notifications/{notified['notification']}",
+        f"/v1/incidents/{notified['incident']}",
+    )
+    for person, is_shown in (("admin", True), ("maintainer", False), ("viewer", False)):
+        for path in paths:
+            answer = await monitored.call("GET", path, by=person)
+            assert answer.status == 200
+            assert (b"hooks.internal" in answer.body) is is_shown, (person, path)
 
 
 async def test_a_test_takes_the_way_of_every_event(monitored: Api) -> None:
