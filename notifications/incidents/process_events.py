@@ -99,7 +99,11 @@ class IncidentWorker:
         accounts = select(func.min(AlertEvent.account_id))
         async with self._sessions() as session:
             following = await session.scalar(accounts.where(AlertEvent.account_id > self._last_account))
-            return following if following is not None else await session.scalar(accounts)
+            if following is None and self._last_account:
+                # The last one had its turn. With no event left the next call asks only once.
+                self._last_account = 0
+                following = await session.scalar(accounts)
+            return following
 
     async def _process(self, now: datetime, which: ColumnElement[bool]) -> int:
         async with self._sessions() as session, session.begin():
