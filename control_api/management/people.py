@@ -87,8 +87,9 @@ async def update_person(
 async def remove_person(at: _Remove) -> RemovedPerson:
     """Remove a person from the account.
 
-    Removes the person's roles in projects, and revokes the person's API tokens and pending invitations. Owners and
-    admins remove others, only owners remove owners, and everybody may remove themselves. The last owner stays: 409.
+    Removes the person's roles in projects, and revokes the person's API tokens and pending invitations. Notification
+    rules no longer name the person, and notifications that were not sent yet are canceled. Owners and admins remove
+    others, only owners remove owners, and everybody may remove themselves. The last owner stays: 409.
     """
     await at.lock_rights()
     at.check_if_match(_settings(describe_person(at.found)))

@@ -14,9 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.accounts.describe import PersonSummary, summarize_person
 from control_domain.accounts.members import Member, change_role, find_member, remove_member
 from control_domain.accounts.operations import Caller
+from control_domain.accounts.removed_recipients import cancel_messages, remove_from_rules
 from control_domain.accounts.rights import require_account_right
 from control_domain.accounts.roles import AccountRight, AccountRole
-from control_domain.accounts.rule_recipients import remove_recipient
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.paging import Page
 from control_domain.tables.accounts import Account, Membership, Person
@@ -87,13 +87,15 @@ async def remove_person(
     session: AsyncSession, caller: Caller, member: Member, actor: Actor, now: datetime
 ) -> RemovedPerson:
     """Remove a member of the account, which is locked, with the roles in projects and the API tokens, also from
-    notification rules.
+    notification rules, and cancel the notifications that are yet to be sent to the person.
 
     Raises `NotAllowed` and `LastOwner`.
     """
     if member.person.id != caller.person.id:
         require_account_right(caller, AccountRight.OWN if member.role == "owner" else AccountRight.MANAGE)
-    await remove_recipient(session, member.account.id, "person", member.person.id)
+    account, number = member.account.id, member.person.id
+    await remove_from_rules(session, account, "person", number)
+    await cancel_messages(session, account, "person", number, "The person was removed from the account.")
     removed = await remove_member(session, member, now)
     subject = f"person {member.person.public_id}"
     details = {"role": member.role, "project_roles": removed.project_roles, "tokens": removed.tokens}

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import Caller
-from control_domain.accounts.rule_recipients import remove_recipient
+from control_domain.accounts.removed_recipients import cancel_messages, remove_from_rules
 from control_domain.alert_events import record_alert_event
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.public_ids import matches_id
@@ -28,10 +28,8 @@ from control_domain.sealing import SealingKeys
 from control_domain.slugs import check_name
 from control_domain.tables.accounts import Account
 from control_domain.tables.notifications import (
-    Notification,
     NotificationChannel,
     NotificationGroup,
-    NotificationMember,
 )
 from pipeline_contracts.errors import Conflict, NameTaken, NotFound, invalid_field
 from pipeline_contracts.identifiers import make_identifier
@@ -183,32 +181,8 @@ async def delete_channel(
     # On Postgres, an insert that refers to the channel waits for FOR UPDATE.
     of_channel = (NotificationChannel.id == channel.id, NotificationChannel.account_id == channel.account_id)
     await session.execute(select(NotificationChannel.id).where(*of_channel).with_for_update())
-    rules = await remove_recipient(session, channel.account_id, "channel", channel.id)
-    await session.execute(
-        update(Notification)
-        .where(
-            Notification.account_id == channel.account_id,
-            Notification.channel_id == channel.id,
-            Notification.status == "pending",
-        )
-        .values(status="canceled", last_error="The channel was removed.", leased_until=None)
-        .execution_options(synchronize_session=False)
-    )
-    groups = select(NotificationGroup.id).where(
-        NotificationGroup.account_id == channel.account_id, NotificationGroup.channel_id == channel.id
-    )
-    # The group worker writes no message from groups that are locked.
-    await session.execute(groups.order_by(NotificationGroup.id).with_for_update())
-    await session.execute(
-        delete(NotificationMember)
-        .where(NotificationMember.group_id.in_(groups))
-        .execution_options(synchronize_session=False)
-    )
-    await session.execute(
-        delete(NotificationGroup)
-        .where(NotificationGroup.account_id == channel.account_id, NotificationGroup.channel_id == channel.id)
-        .execution_options(synchronize_session=False)
-    )
+    rules = await remove_from_rules(session, channel.account_id, "channel", channel.id)
+    await cancel_messages(session, channel.account_id, "channel", channel.id, "The channel was removed.")
     await session.execute(
         delete(NotificationChannel).where(*of_channel).execution_options(synchronize_session=False)
     )

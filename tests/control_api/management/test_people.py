@@ -10,9 +10,11 @@ from sqlalchemy import func, select, update
 from control_domain.accounts.operations import create_person
 from control_domain.tables.accounts import ApiToken, Membership
 from control_domain.tables.audit import AuditEntry
+from control_domain.tables.notifications import Notification, NotificationGroup, NotificationMember
 from control_domain.tables.projects import ProjectRole
 from tests.control_api.management.conftest import Api
 from tests.support.deploy_platform import ALL_SCOPES, PEOPLE, add_token
+from tests.support.notification_rows import add_channel, add_incident, add_notification
 from tests.support.slow_bodies import send_slowly
 
 
@@ -158,6 +160,36 @@ async def test_removal_ends_invitations(api: Api) -> None:
     assert (await api.call("DELETE", path_of(api, "admin"))).status == 200
     body = {"invitation": invited["secret"], "name": "X"}
     await api.expect((404, "not-found"), "POST", "/v1/invitations/accept", body)
+
+
+async def test_removal_cancels_notifications(api: Api) -> None:
+    """Also of incidents that are open: invited again, the person hears of none that began before."""
+    acme, other = api.platform.acme, api.platform.other
+    person, now = acme.people["viewer"], datetime.now(UTC)
+    async with api.platform.sessions() as session, session.begin():
+        for tenant in (acme, other):
+            channel = await add_channel(session, tenant, "ops", now)
+            incident = await add_incident(session, tenant, now)
+            for status in ("pending", "sent"):
+                notification = await add_notification(session, tenant, incident, channel, now, status=status)
+                notification.channel_id, notification.person_id = None, person.id
+                group = await session.get_one(NotificationGroup, notification.group_id)
+                group.key, group.channel_id, group.person_id = f"{incident.id} {status}", None, person.id
+                session.add(NotificationMember(group_id=group.id, incident_id=incident.id, sent="firing"))
+    assert (await api.call("DELETE", path_of(api, "viewer"))).status == 200
+    async with api.platform.sessions() as session:
+        query = select(Notification.account_id, Notification.status).order_by(Notification.id)
+        assert (await session.execute(query)).all() == [
+            (acme.account.id, "canceled"),
+            (acme.account.id, "sent"),
+            (other.account.id, "pending"),
+            (other.account.id, "sent"),
+        ]
+        groups = (await session.execute(select(NotificationGroup.id, NotificationGroup.account_id))).all()
+        assert [account for _, account in groups] == [other.account.id] * 2
+        assert set(await session.scalars(select(NotificationMember.group_id))) == {
+            group for group, _ in groups
+        }
 
 
 async def test_access_to_other_accounts_stays(api: Api) -> None:
