@@ -10,6 +10,7 @@ from control_api.limits.report_queue import report_limits
 from control_api.limits.request_limits import RequestLimiter, RequestLimits
 from control_domain.database.engine import Sessions
 from control_domain.notifications.channel_types import find_unavailable_types
+from control_domain.notifications.destination_formats import find_http_url_fault
 from control_domain.notifications.signed_links import IncidentLinks
 from control_domain.process_output import ProcessOutput
 from control_domain.repositories.local_folders import NO_FOLDERS, LocalFolders, parse_local_folders
@@ -48,6 +49,8 @@ def assemble_control_plane(
     that of the deployer on this machine. `default_folders` may be connected as repositories if no setting says which.
     `data_folder` is that of the embedded platform, whose disk is watched; None: the engines are servers.
     """
+    if settings.public_url is not None and (fault := find_http_url_fault(settings.public_url)) is not None:
+        raise BadSettings(f"{PREFIX}PUBLIC_URL: {fault}")
     links = IncidentLinks(receipt_key, settings.public_url)
     workers = ControlWorkers(settings, sessions, directory, report_store, sealing_keys, links, data_folder)
     app = build_control_app(

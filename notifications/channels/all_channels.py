@@ -27,8 +27,9 @@ class UnavailableChannel:
         self._reason = reason
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """Raise `DeliveryFailed` with what the operator has to set."""
-        raise DeliveryFailed(self._reason, is_permanent=True)
+        """Raise `DeliveryFailed` with what the operator has to set. It is tried again: after a start without a setting,
+        nothing that waits may be lost."""
+        raise DeliveryFailed(self._reason)
 
 
 @asynccontextmanager

@@ -52,6 +52,11 @@ def test_folders_of_repositories_are_absolute() -> None:
         _assemble(Settings(repository_folders="git"))
 
 
+def test_public_url_begins_links_so_it_is_one() -> None:
+    with pytest.raises(BadSettings, match=r"PHAROS_PUBLIC_URL: must be a URL that starts with https://"):
+        _assemble(Settings(public_url="pharos.example"))
+
+
 def test_output_of_the_deployer_and_public_url() -> None:
     output = object()
     state = _assemble(Settings(public_url="https://pharos.example"), process_output=output)

@@ -20,7 +20,8 @@ async def test_types_that_the_operator_has_not_set_up_tell_what_to_set() -> None
         for name, setting in {"email": "PHAROS_SMTP_URL", "apprise": "PHAROS_APPRISE"}.items():
             with pytest.raises(DeliveryFailed, match=setting) as caught:
                 await channels[name].send(make_message(), Destination(name, {}, {}))
-            assert caught.value.is_permanent
+            # A start without the setting must not lose what waits.
+            assert not caught.value.is_permanent
 
 
 async def test_unusable_settings_of_e_mail_stop_the_start() -> None:
