@@ -1,16 +1,19 @@
 """Which groups of exceptions are frequent now, and how frequent were they in the last day?"""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from analytics_queries.alerts.recent_time import recent_time
-from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
 from analytics_queries.telemetry.time_range import from_nanoseconds, to_nanoseconds
+from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.interface import ColumnStore
 
-_SQL = read_limited_sql(__file__)
-_MAX_GROUPS = 1000
+_SQL = read_limited_statements(__file__)
+_MAX_ENVIRONMENTS = 200_000
+MAX_GROUPS = 100
+"""Frequent groups of an account that are read, and as many of those that are named."""
 DAY = timedelta(days=1)
 
 
@@ -41,16 +44,35 @@ class FrequentGroup(NamedTuple):
 _LEAST_WINDOWS = 6
 
 
+async def busy_environments(store: ColumnStore, end: datetime, minutes: int, least: int) -> Sequence[str]:
+    """Return the environments with at least so many exceptions in the last minutes. Raises `StorageUnavailable`."""
+    parameters = {"least": least, "limit": _MAX_ENVIRONMENTS, **recent_time(end, minutes)}
+    rows = (await query_limited(store, _SQL["busy"], parameters)).rows
+    if len(rows) == _MAX_ENVIRONMENTS:
+        raise StorageUnavailable("too many environments have exceptions")
+    return [row[0] for row in rows]
+
+
 async def frequent_groups(
-    store: ColumnStore, end: datetime, minutes: int, least: int, named: Collection[int] = ()
+    store: ColumnStore,
+    accounts: Mapping[str, int],
+    end: datetime,
+    minutes: int,
+    least: int,
+    named: Collection[int] = (),
 ) -> Sequence[FrequentGroup]:
-    """Return the groups with at least so many exceptions in the last minutes, and those with numbers in `named` that
-    have any: up to 1,000. Raises `StorageUnavailable`."""
+    """Return the groups with at least so many exceptions in the last minutes of environments, given with their
+    accounts: of each account up to `MAX_GROUPS`, of its environments in turns. Those with numbers in `named` are
+    returned in addition, however rare they are. Raises `StorageUnavailable`."""
+    if not accounts:
+        return []
     parameters = {
+        "environments": list(accounts),
+        "accounts": list(accounts.values()),
         "least": least,
         "named": sorted(named),
         "day_us": to_nanoseconds(end - DAY) // 1000,
-        "limit": _MAX_GROUPS,
+        "limit": MAX_GROUPS,
         **recent_time(end, minutes),
     }
-    return [FrequentGroup(*row) for row in (await query_limited(store, _SQL, parameters)).rows]
+    return [FrequentGroup(*row) for row in (await query_limited(store, _SQL["frequent"], parameters)).rows]

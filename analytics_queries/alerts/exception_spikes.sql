@@ -1,30 +1,59 @@
--- Which groups of exceptions were seen at least `least` times in the last minutes before `end_us`, how often, how often in the
--- day before, and when first in that day? Groups that are named are counted however rare they are.
+-- Statements of `exception_spikes.py`.
+
+-- name: busy
+-- Which environments had at least `least` exceptions in the last minutes before `end_us`?
+SELECT toString(environment_id) AS environment
+FROM pharos.exceptions
+WHERE toDate(timestamp) >= toDate(fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC'))
+    AND timestamp >= fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC')
+    AND timestamp < fromUnixTimestamp64Micro({end_us:Int64}, 'UTC')
+    AND received_at >= fromUnixTimestamp64Micro({received_us:Int64}, 'UTC')
+GROUP BY environment_id
+HAVING count() >= {least:UInt32}
+LIMIT {limit:UInt32};
+
+-- name: frequent
+-- Which groups of exceptions of these environments were seen at least `least` times in the last minutes before `end_us`, how
+-- often, how often in the day before, and when first in that day? Of an account the most frequent ones of each environment.
+-- Named groups are counted however rare they are, and in addition.
 SELECT
     toString(environment_id) AS environment,
     group_id,
     uniqExactIf(identity, timestamp >= fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC')) AS recent,
     uniqCombined64If(identity, timestamp < fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC')) AS before,
     toUnixTimestamp64Micro(min(timestamp)) AS first_us,
-    any(kind) AS sample_kind,
-    substringUTF8(any(message), 1, 300) AS sample_message,
-    any(service) AS sample_service
+    any(substringUTF8(kind, 1, 100)) AS sample_kind,
+    any(substringUTF8(message, 1, 300)) AS sample_message,
+    any(substringUTF8(service, 1, 100)) AS sample_service
 FROM pharos.exceptions
 WHERE (environment_id, group_id) IN
     (
         SELECT environment_id, group_id
-        FROM pharos.exceptions
-        WHERE toDate(timestamp) >= toDate(fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC'))
-            AND timestamp >= fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC')
-            AND timestamp < fromUnixTimestamp64Micro({end_us:Int64}, 'UTC')
-            AND received_at >= fromUnixTimestamp64Micro({received_us:Int64}, 'UTC')
-        GROUP BY environment_id, group_id
-        HAVING uniqExact(identity) >= {least:UInt32} OR has({named:Array(UInt64)}, group_id)
-        ORDER BY count() DESC
-        LIMIT {limit:UInt32}
+        FROM
+        (
+            SELECT *, row_number() OVER (PARTITION BY environment_id, is_named ORDER BY exceptions DESC, group_id) AS place
+            FROM
+            (
+                SELECT
+                    environment_id, group_id, uniqExact(identity) AS exceptions,
+                    group_id IN {named:Array(UInt64)} AS is_named
+                FROM pharos.exceptions
+                WHERE environment_id IN {environments:Array(String)}
+                    AND toDate(timestamp) >= toDate(fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC'))
+                    AND timestamp >= fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC')
+                    AND timestamp < fromUnixTimestamp64Micro({end_us:Int64}, 'UTC')
+                    AND received_at >= fromUnixTimestamp64Micro({received_us:Int64}, 'UTC')
+                GROUP BY environment_id, group_id
+                HAVING exceptions >= {least:UInt32} OR is_named
+            )
+        )
+        ORDER BY place
+        LIMIT {limit:UInt32} BY
+            is_named, transform(toString(environment_id), {environments:Array(String)}, {accounts:Array(UInt64)}, toUInt64(0))
     )
+    AND environment_id IN {environments:Array(String)}
     AND toDate(timestamp) >= toDate(fromUnixTimestamp64Micro({day_us:Int64}, 'UTC'))
     AND timestamp >= fromUnixTimestamp64Micro({day_us:Int64}, 'UTC')
     AND timestamp < fromUnixTimestamp64Micro({end_us:Int64}, 'UTC')
     AND received_at >= fromUnixTimestamp64Micro({day_us:Int64}, 'UTC')
-GROUP BY environment_id, group_id
+GROUP BY environment_id, group_id;

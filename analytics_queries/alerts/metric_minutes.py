@@ -10,7 +10,6 @@ from analytics_queries.telemetry.time_range import to_nanoseconds
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_sql(__file__)
-_MAX_ROWS = 100_000
 # A cumulative series needs its last point before the window. Few are reported more rarely than this.
 _LOOK_BACK = timedelta(minutes=15)
 
@@ -20,9 +19,10 @@ MetricKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class MetricMinute:
-    """The points of one service in one minute. The points of a counter are the increases of its series."""
+    """The points of a service in one minute. The points of a counter are the increases of its series."""
 
     service: str
+    """Empty: all services that are not named."""
     minute: int
     """0 is the last one."""
     is_counter: bool
@@ -31,29 +31,31 @@ class MetricMinute:
     least: float
     largest: float
     last: float
+    last_us: int
+    """When the last point was measured, in microseconds since 1970."""
 
 
 async def metric_minutes(
-    store: ColumnStore, metrics: Collection[MetricKey], end: datetime, minutes: int
+    store: ColumnStore, asked: Collection[tuple[str, str, str | None]], end: datetime, minutes: int
 ) -> Mapping[MetricKey, Sequence[MetricMinute]]:
-    """Return the last minutes with points of each of these metrics; metrics without points are left out.
+    """Return the last minutes with points of metrics, given by environment, name and service; None: of all services.
+    Metrics without points are left out.
 
     Raises `StorageUnavailable`.
     """
-    if not metrics:
+    if not asked:
         return {}
-    time = recent_time(end, minutes)
+    environments, metrics, services = zip(*asked, strict=True)
     parameters = {
-        "environments": sorted({environment for environment, _ in metrics}),
-        "metrics": sorted({metric for _, metric in metrics}),
+        "environments": list(environments),
+        "metrics": list(metrics),
+        "services": [service or "" for service in services],
         "first_us": to_nanoseconds(end - timedelta(minutes=minutes) - _LOOK_BACK) // 1000,
-        "limit": _MAX_ROWS,
-        **time,
+        **recent_time(end, minutes),
     }
     found: dict[MetricKey, list[MetricMinute]] = {}
     for environment, metric, *figures in (await query_limited(store, _SQL, parameters)).rows:
-        if (environment, metric) in metrics:
-            found.setdefault((environment, metric), []).append(MetricMinute(*figures))
+        found.setdefault((environment, metric), []).append(MetricMinute(*figures))
     return found
 
 
@@ -85,5 +87,5 @@ _OF_POINTS: Mapping[str, Callable[[Sequence[MetricMinute]], float]] = {
     "sum": lambda minutes: sum(each.total for each in minutes),
     "min": lambda minutes: min(each.least for each in minutes),
     "max": lambda minutes: max(each.largest for each in minutes),
-    "last": lambda minutes: min(minutes, key=lambda each: each.minute).last,
+    "last": lambda minutes: max(minutes, key=lambda each: each.last_us).last,
 }

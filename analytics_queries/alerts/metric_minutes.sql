@@ -2,10 +2,12 @@
 -- and telemetry events of the type metric. Points that are no numbers, or say that nothing was recorded (bit 1 of the flags), do
 -- not count. The values of a counter are the increases of its series: `is_counter`. A cumulative point has increased by the
 -- difference from the point before, which may lie before `begin_us`, or by all of its value if the series was reset, or began
--- after `first_us`.
+-- after `first_us`. Services that are not named are one, with an empty name: an account may have any number of them.
 SELECT
-    environment, metric, service, minute,
-    is_counter, count() AS points, sum(measured) AS total, min(measured) AS least, max(measured) AS largest, argMax(measured, at_us) AS last
+    environment, metric, if((environment, metric, service) IN (
+        SELECT arrayJoin(arrayZip({environments:Array(String)}, {metrics:Array(String)}, {services:Array(String)}))
+    ), service, '') AS named_service, minute,
+    is_counter, count() AS points, sum(measured) AS total, min(measured) AS least, max(measured) AS largest, argMax(measured, at_us) AS last, max(at_us) AS last_us
 FROM
 (
     SELECT
@@ -13,6 +15,7 @@ FROM
         toUnixTimestamp64Micro(TimeUnix) AS at_us, Value AS measured, false AS is_counter
     FROM pharos.otel_metrics_gauge
     WHERE EnvironmentId IN {environments:Array(String)} AND MetricName IN {metrics:Array(String)}
+        AND (toString(EnvironmentId), toString(MetricName)) IN (SELECT arrayJoin(arrayZip({environments:Array(String)}, {metrics:Array(String)})))
         AND toDate(TimeUnix) >= toDate(fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC'))
         AND toDate(TimeUnix) <= toDate(fromUnixTimestamp64Micro({end_us:Int64}, 'UTC'))
         AND TimeUnix >= fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC')
@@ -25,6 +28,7 @@ FROM
         toUnixTimestamp64Micro(timestamp), JSONExtractFloat(payload, 'value'), false
     FROM pharos.telemetry_events
     WHERE environment_id IN {environments:Array(String)} AND type = 'metric' AND name IN {metrics:Array(String)}
+        AND (toString(environment_id), toString(name)) IN (SELECT arrayJoin(arrayZip({environments:Array(String)}, {metrics:Array(String)})))
         AND toDate(timestamp) >= toDate(fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC'))
         AND toDate(timestamp) <= toDate(fromUnixTimestamp64Micro({end_us:Int64}, 'UTC'))
         AND timestamp >= fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC')
@@ -56,6 +60,7 @@ FROM
                 AggregationTemporality = 1 AS is_delta, is_delta OR IsMonotonic AS is_counter
             FROM pharos.otel_metrics_sum
             WHERE EnvironmentId IN {environments:Array(String)} AND MetricName IN {metrics:Array(String)}
+                AND (toString(EnvironmentId), toString(MetricName)) IN (SELECT arrayJoin(arrayZip({environments:Array(String)}, {metrics:Array(String)})))
                 AND toDate(TimeUnix) >= toDate(fromUnixTimestamp64Micro({first_us:Int64}, 'UTC'))
                 AND toDate(TimeUnix) <= toDate(fromUnixTimestamp64Micro({end_us:Int64}, 'UTC'))
                 AND TimeUnix >= fromUnixTimestamp64Micro({first_us:Int64}, 'UTC')
@@ -67,6 +72,5 @@ FROM
     )
     WHERE at_us >= {begin_us:Int64}
 )
-GROUP BY environment, metric, service, intDiv({end_us:Int64} - 1 - at_us, 60000000) AS minute, is_counter
-ORDER BY environment, metric, service, minute
-LIMIT {limit:UInt32}
+WHERE isFinite(measured)
+GROUP BY environment, metric, named_service, intDiv({end_us:Int64} - 1 - at_us, 60000000) AS minute, is_counter

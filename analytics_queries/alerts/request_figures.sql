@@ -1,8 +1,8 @@
--- How many requests of some services were there in each minute before `end_us`, how many failed, and how long did they take?
--- Minute 0 is the last one. What a request, an error and a bucket are is the same as in `telemetry/services.sql`. The time of
+-- How many requests of some services were there in the last minutes before `end_us`, how many failed, and how long did they
+-- take? `windows` are the minutes that are asked of each pair of an environment and a service: a row each. What a request, an error and a bucket are is the same as in `telemetry/services.sql`. The time of
 -- receipt, by which tables are partitioned, excludes parts without reading them: no request is older than its receipt by the
 -- sender's clock, give or take what clocks differ.
-SELECT environment, service, minute, sum(part_requests) AS requests, sum(part_errors) AS errors, sumMap([bucket], [part_requests]) AS durations
+SELECT environment, service, window, sum(part_requests) AS requests, sum(part_errors) AS errors, sumMap([bucket], [part_requests]) AS durations
 FROM
 (
     SELECT
@@ -14,6 +14,7 @@ FROM
         countIf(ifNull(status_code, 0) >= 500 OR severity IN ('error', 'critical')) AS part_errors
     FROM pharos.telemetry_events
     WHERE environment_id IN {environments:Array(String)} AND type IN ('request', 'job') AND service IN {services:Array(String)}
+        AND (toString(environment_id), toString(service)) IN (SELECT arrayJoin(arrayZip({environments:Array(String)}, {services:Array(String)})))
         AND toDate(timestamp) >= toDate(fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC'))
         AND toDate(timestamp) <= toDate(fromUnixTimestamp64Micro({end_us:Int64}, 'UTC'))
         AND timestamp >= fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC')
@@ -30,6 +31,7 @@ FROM
         countIf(StatusCode = 'Error') AS part_errors
     FROM pharos.otel_traces
     WHERE EnvironmentId IN {environments:Array(String)} AND SpanKind IN ('Server', 'Consumer') AND ServiceName IN {services:Array(String)}
+        AND (toString(EnvironmentId), toString(ServiceName)) IN (SELECT arrayJoin(arrayZip({environments:Array(String)}, {services:Array(String)})))
         AND toDate(Timestamp) >= toDate(fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC'))
         AND toDate(Timestamp) <= toDate(fromUnixTimestamp64Micro({end_us:Int64}, 'UTC'))
         AND toDateTime(Timestamp) >= toDateTime(fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC'))
@@ -37,7 +39,12 @@ FROM
         AND Timestamp < fromUnixTimestamp64Micro({end_us:Int64}, 'UTC')
         AND ReceivedAt >= fromUnixTimestamp64Micro({received_us:Int64}, 'UTC')
     GROUP BY environment, service, minute, bucket
-)
-GROUP BY environment, service, minute
-ORDER BY environment, service, minute
-LIMIT {limit:UInt32}
+) AS figures
+INNER JOIN
+(
+    SELECT asked.1 AS environment, asked.2 AS service, asked.3 AS window
+    FROM (SELECT arrayJoin(arrayZip({environments:Array(String)}, {services:Array(String)}, {windows:Array(UInt16)})) AS asked)
+) AS thresholds
+USING (environment, service)
+WHERE minute < window
+GROUP BY environment, service, window

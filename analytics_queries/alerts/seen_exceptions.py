@@ -1,18 +1,27 @@
 """Which groups of exceptions were stored lately, and which of them are new?"""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
+from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.times import DAY_MS
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_statements(__file__)
-_MAX_GROUPS = 20_000
-_MAX_GROUPS_OF_ENVIRONMENT = 2000
+_MAX_ENVIRONMENTS = 200_000
+MAX_GROUPS = 2000
+"""Groups of an account that are read."""
 
 GroupOf = tuple[str, int]
 """Public ID of the environment, and number of the group."""
+
+
+class Interval(NamedTuple):
+    """An interval of the store's clock, in milliseconds since 1970: after one time, and up to another one."""
+
+    after_ms: int
+    through_ms: int
 
 
 class SeenGroup(NamedTuple):
@@ -27,24 +36,40 @@ class SeenGroup(NamedTuple):
     message: str
     frame: str
     service: str
+    of_environment: int
+    """How many groups the environment has: more may have been seen than are returned."""
 
     @property
     def key(self) -> GroupOf:
         return self.environment, self.group
 
 
-async def seen_since(store: ColumnStore, after_ms: int, through_ms: int) -> Sequence[SeenGroup]:
-    """Return the groups with exceptions that were stored after one and up to another time of the store's clock: up to
-    20,000, and 2,000 of an environment. Exceptions that were received over a day before are left out.
+async def busy_environments(store: ColumnStore, interval: Interval) -> Mapping[str, int]:
+    """Return the environments with exceptions that were stored in the interval, and of about how many groups.
+    Exceptions that were received over a day before are left out.
+
+    Raises `StorageUnavailable`.
+    """
+    parameters = {**_within(interval), "limit": _MAX_ENVIRONMENTS}
+    rows = (await query_limited(store, _SQL["busy"], parameters)).rows
+    if len(rows) == _MAX_ENVIRONMENTS:
+        raise StorageUnavailable("exceptions of too many environments were stored")
+    return {row[0]: row[1] for row in rows}
+
+
+async def seen_groups(
+    store: ColumnStore, accounts: Mapping[str, int], interval: Interval
+) -> Sequence[SeenGroup]:
+    """Return the groups of environments, given with their accounts, that were stored in the interval: of each account
+    up to `MAX_GROUPS`, of its environments in turns.
 
     Raises `StorageUnavailable`.
     """
     parameters = {
-        "after_ms": after_ms,
-        "through_ms": through_ms,
-        "received_ms": after_ms - DAY_MS,
-        "limit_by": _MAX_GROUPS_OF_ENVIRONMENT,
-        "limit": _MAX_GROUPS,
+        **_within(interval),
+        "environments": list(accounts),
+        "accounts": list(accounts.values()),
+        "limit_by": MAX_GROUPS,
     }
     return [SeenGroup(*row) for row in (await query_limited(store, _SQL["seen"], parameters)).rows]
 
@@ -65,8 +90,9 @@ async def find_new(store: ColumnStore, seen: Sequence[SeenGroup], after_ms: int)
     return {each.key for each in maybe} - known
 
 
+def _within(interval: Interval) -> dict[str, object]:
+    return {**interval._asdict(), "received_ms": interval.after_ms - DAY_MS}
+
+
 def _name(seen: Sequence[SeenGroup]) -> dict[str, object]:
-    return {
-        "environments": sorted({each.environment for each in seen}),
-        "groups": sorted({each.group for each in seen}),
-    }
+    return {"environments": [each.environment for each in seen], "groups": [each.group for each in seen]}

@@ -11,7 +11,6 @@ from pipeline_contracts.times import to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_statements(__file__)
-_MAX_ROWS = 100_000
 _HOUR = timedelta(hours=1)
 USUAL_DAYS = 7
 WINDOW = timedelta(minutes=10)
@@ -37,11 +36,8 @@ class UsualVisitors:
 
 async def events_of_days(store: ColumnStore, first: date) -> Mapping[int, Mapping[date, int]]:
     """Return the number of events of each site and day in UTC since `first`. Raises `StorageUnavailable`."""
-    found: dict[int, dict[date, int]] = {}
-    parameters = {"first": first, "limit": _MAX_ROWS}
-    for site, day, events in (await query_limited(store, _SQL["events_of_days"], parameters)).rows:
-        found.setdefault(site, {})[day] = events
-    return found
+    rows = (await query_limited(store, _SQL["events_of_days"], {"first": first})).rows
+    return {site: dict(zip(days, events, strict=True)) for site, days, events in rows}
 
 
 async def recent_visitors(

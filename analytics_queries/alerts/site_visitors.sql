@@ -2,11 +2,15 @@
 
 -- name: events_of_days
 -- How many events did each site have on each day in UTC? From the projection `events_of_day`.
-SELECT site_id, day, count() AS events
-FROM pharos.pageviews
-WHERE day >= {first:Date}
-GROUP BY site_id, day
-LIMIT {limit:UInt32};
+SELECT site_id, groupArray(day) AS days, groupArray(events) AS events
+FROM
+(
+    SELECT site_id, day, count() AS events
+    FROM pharos.pageviews
+    WHERE day >= {first:Date}
+    GROUP BY site_id, day
+)
+GROUP BY site_id;
 
 -- name: recent
 -- How many visitors did these sites have in the last minutes, and how many events in the last hour, before `end_us`?

@@ -34,8 +34,10 @@ def read_limited_statements(module_file: str | Path) -> Mapping[str, str]:
 
 @contextlib.contextmanager
 def share_time(seconds: float) -> Iterator[None]:
-    """Give the queries that `query_limited` runs in this block so much time together."""
-    token = _deadline.set(monotonic() + seconds)
+    """Give the queries that `query_limited` runs in this block so much time together, and within another such block at
+    most what is left of that."""
+    outer, deadline = _deadline.get(), monotonic() + seconds
+    token = _deadline.set(deadline if outer is None else min(outer, deadline))
     try:
         yield
     finally:

@@ -1,63 +1,113 @@
 """Groups of exceptions that are far more frequent than usual."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from analytics_queries.alerts.exception_spikes import FrequentGroup, frequent_groups
+from analytics_queries.alerts.exception_spikes import FrequentGroup, busy_environments, frequent_groups
 from control_domain.database.engine import Sessions
 from control_domain.tables.exceptions import ExceptionStatus
 from control_domain.telemetry.exceptions import format_group
 from control_workers.alert_scan.conditions import Observed, Reading, Scope
-from control_workers.alert_scan.exceptions import read_scopes
 from control_workers.alert_scan.judge import Remembered
 from control_workers.alert_scan.phases import Limits
+from control_workers.alert_scan.scopes import MAX_ENVIRONMENTS, choose_some, read_scopes
+from control_workers.alert_scan.shared_queries import SharedQuery, Weighed, weigh
 from storage_backends.column_store.interface import ColumnStore
 
 PREFIX = "spike "
 LEAST = 20
 """A spike has at least so many exceptions in the window."""
 TIMES_USUAL = 5.0
+MAX_SPIKES = 50
+"""Spikes of an account at once."""
 _WINDOW_MINUTES = 10
 WINDOW = timedelta(minutes=_WINDOW_MINUTES)
 _AT_ONCE = 500
 
 
-async def read_spikes(
-    sessions: Sessions, store: ColumnStore, states: Mapping[str, Remembered], now: datetime
-) -> Reading:
-    """Return the groups that are frequent now, and those that were. Ignored groups are left out.
+class SpikeScan:
+    """Finds groups that are frequent now, of each account in turn."""
 
-    A new group has no usual rate: it has a message of its own. Raises `StorageUnavailable` and `QueryRefused`.
-    """
-    known = {key: state for key, state in states.items() if key.startswith(PREFIX)}
-    numbers = {int(key.rpartition(" ")[2], 16) for key in known}
-    frequent = await frequent_groups(store, now, _WINDOW_MINUTES, LEAST, numbers)
-    scopes = await read_scopes(sessions, {each.environment for each in frequent})
-    async with sessions() as session:
-        ignored = await _read_ignored(session, [scope.environment_id or 0 for scope in scopes.values()])
-    observed = {}
-    for each in frequent:
-        scope = scopes.get(each.environment)
-        name = format_group(each.group)
-        if scope is None or (scope.environment_id, name) in ignored:
+    def __init__(self, sessions: Sessions, store: ColumnStore) -> None:
+        self._sessions = sessions
+        self._store = store
+        # The numbers of known groups, and the names of environments, are parts of a query.
+        self._queries = SharedQuery("spikes of exceptions", most=2500, seconds=8.0)
+
+    async def read(self, states: Mapping[str, Remembered], now: datetime) -> Reading:
+        """Return the groups that are frequent now, and those that were. Ignored groups are left out.
+
+        A new group has no usual rate: it has a message of its own. Raises `StorageUnavailable` and `QueryRefused`.
+        """
+        known = {key: state for key, state in states.items() if key.startswith(PREFIX)}
+        # In an environment with fewer ones, each known spike has recovered.
+        busy = await busy_environments(self._store, now, _WINDOW_MINUTES, LEAST // 2)
+        scopes = await read_scopes(self._sessions, set(busy))
+        of_accounts, accounts = weigh(scopes, lambda name: scopes[name].account_id)
+        known_of, _ = weigh(known, lambda key: known[key].scope.account_id)
+        frequent: list[FrequentGroup] = []
+        read: set[str] = set()
+
+        async def query(some: Sequence[int]) -> None:
+            named = [_group_of(key) for account in some for key in known_of.get(account, ())]
+            asked = {name: account for account in some for name in choose_some(of_accounts[account])}
+            frequent.extend(await frequent_groups(self._store, asked, now, _WINDOW_MINUTES, LEAST, named))
+            read.update(asked)
+
+        await self._queries.run(
+            [Weighed(each.account_id, min(each.weight, MAX_ENVIRONMENTS) + MAX_SPIKES) for each in accounts],
+            query,
+            now,
+        )
+        async with self._sessions() as session:
+            ignored = await _read_ignored(
+                session, {scopes[each.environment].environment_id or 0 for each in frequent}
+            )
+        unread = {scope.environment_id for name, scope in scopes.items() if name not in read}
+        return Reading(PREFIX, _observe_all(frequent, scopes, ignored, known, unread, now))
+
+
+def _group_of(key: str) -> int:
+    return int(key.rpartition(" ")[2], 16)
+
+
+def _observe_all(
+    frequent: Sequence[FrequentGroup],
+    scopes: Mapping[str, Scope],
+    ignored: Collection[tuple[int, str]],
+    known: Mapping[str, Remembered],
+    unread: Collection[int | None],
+    now: datetime,
+) -> Sequence[Observed]:
+    observed: dict[str, Observed] = {}
+    seen = set()
+    room = Counter({scope.account_id: MAX_SPIKES for scope in scopes.values()})
+    room.subtract(state.scope.account_id for state in known.values())
+    for each in sorted(frequent, key=lambda group: -group.recent):
+        scope, name = scopes[each.environment], format_group(each.group)
+        key = f"{PREFIX}{scope.environment_id} {name}"
+        seen.add(key)
+        if (scope.environment_id, name) in ignored:
             continue
         found = _observe(each, name, scope, now)
-        if found is not None:
-            observed[found.key] = found
-    seen = {
-        f"{PREFIX}{scopes[each.environment].environment_id} {format_group(each.group)}"
-        for each in frequent
-        if each.environment in scopes
-    }
+        if found is None:
+            continue
+        if key not in known and found.limits.is_beyond(float(each.recent)):
+            room[scope.account_id] -= 1
+            if room[scope.account_id] < 0:
+                continue
+        observed[key] = found
     for key, state in known.items():
         if key not in seen:
-            # Not one exception in the window.
+            # Not one exception in the window, if that could be read.
+            value = None if state.scope.environment_id in unread else 0.0
             limits = Limits(LEAST, LEAST / 2)
-            observed[key] = Observed(key, state.scope, state.kind, state.subject, limits, 0.0)
-    return Reading(PREFIX, list(observed.values()))
+            observed[key] = Observed(key, state.scope, state.kind, state.subject, limits, value)
+    return list(observed.values())
 
 
 def _observe(found: FrequentGroup, name: str, scope: Scope, now: datetime) -> Observed | None:
@@ -84,8 +134,9 @@ def _observe(found: FrequentGroup, name: str, scope: Scope, now: datetime) -> Ob
     )
 
 
-async def _read_ignored(session: AsyncSession, environments: Sequence[int]) -> set[tuple[int, str]]:
+async def _read_ignored(session: AsyncSession, of: Collection[int]) -> set[tuple[int, str]]:
     found: set[tuple[int, str]] = set()
+    environments = sorted(of)
     for first in range(0, len(environments), _AT_ONCE):
         query = select(ExceptionStatus.environment_id, ExceptionStatus.group_id).where(
             ExceptionStatus.environment_id.in_(environments[first : first + _AT_ONCE]),

@@ -1,27 +1,63 @@
-"""New groups of exceptions, and regressions of resolved ones, since the last scan."""
+"""New groups of exceptions since the last scan, and what it found of resolved ones."""
 
+import logging
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
-from analytics_queries.alerts.seen_exceptions import SeenGroup, find_new, seen_since
+from analytics_queries.alerts.seen_exceptions import (
+    MAX_GROUPS,
+    Interval,
+    SeenGroup,
+    busy_environments,
+    find_new,
+    seen_groups,
+)
 from control_domain.database.engine import Sessions
-from control_domain.tables.accounts import Account
-from control_domain.tables.exceptions import ExceptionStatus
-from control_domain.tables.projects import Environment, Project
-from control_domain.telemetry.change_exception import read_decisions
-from control_domain.telemetry.exceptions import find_group_regressions, format_group
+from control_domain.tables.notifications import AlertIncident
+from control_domain.telemetry.exceptions import format_group
 from control_workers.alert_scan.conditions import Event, Scope
+from control_workers.alert_scan.regressions import Regressions, RegressionScan
+from control_workers.alert_scan.scopes import choose_some, describe_sample, read_scopes
+from control_workers.alert_scan.shared_queries import SharedQuery, Weighed, weigh
+from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.times import to_epoch_ms
-from storage_backends.column_store.interface import ColumnStore
+from storage_backends.column_store.interface import ColumnStore, QueryRefused
+
+logger = logging.getLogger(__name__)
 
 # An insert has the time at which it began, and takes a moment.
 _MARGIN = timedelta(seconds=10)
 _LOOK_BACK = timedelta(days=1)
-_MAX_NEW = 50
+_LEAST_INTERVAL = timedelta(seconds=30)
+_MAX_FAILURES = 10
+MAX_NEW = 50
+"""Groups of an environment that have events of their own in one scan."""
+MAX_OPEN = 1000
+"""Open incidents of new groups of an environment. More are only counted, once an hour."""
+MAX_NEW_OF_ACCOUNT, MAX_OPEN_OF_ACCOUNT = 200, 5000
+"""The same for all environments of an account."""
+_MAX_COUNTS = 20
+_COUNTED_EVERY = timedelta(hours=1)
 _AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a scan has found, to be written together."""
+
+    events: Sequence[Event]
+    through: datetime | None
+    """Through when exceptions are evaluated then; None: nothing was."""
+    regressions: Regressions | None = None
+    """None: no group was compared."""
+    more: Mapping[str, int] = field(default_factory=dict)
+    """Groups of environments that have no events of their own."""
+    counted: Collection[str] = ()
+    """The environments with an event about the number of these groups."""
 
 
 class ExceptionScan:
@@ -30,127 +66,162 @@ class ExceptionScan:
     def __init__(self, sessions: Sessions, store: ColumnStore) -> None:
         self._sessions = sessions
         self._store = store
-        self._regressed: dict[tuple[int, str], datetime] = {}
-        """When the groups were resolved whose regressions are written. A repeated event would change nothing."""
+        # The names of environments and the numbers of groups are parts of a query.
+        self._queries = SharedQuery("new exceptions", most=2500, seconds=15.0)
+        self._regressions = RegressionScan(sessions, store)
+        self._counted: dict[str, datetime] = {}
+        """When environments were last told that groups are only counted."""
+        self._uncounted: Counter[str] = Counter()
         self._seen_at: datetime | None = None
+        self._longest = _LOOK_BACK
+        """After a failure, less is read at once."""
+        self._failures = 0
 
-    async def read_events(
-        self, through: datetime | None, store_now: datetime, now: datetime
-    ) -> tuple[Sequence[Event], datetime]:
-        """Return the events, and the time through which exceptions are evaluated then. `through` is the time of the
-        last scan; None: there was none, and all that is stored is old.
-
-        Raises `StorageUnavailable` and `QueryRefused`.
-        """
+    async def read(self, through: datetime | None, store_now: datetime, now: datetime) -> Found:
+        """Return the events since `through`, the time of the last scan; None: there was none, and all that is stored is
+        old. `keep` must follow once the events are written."""
         # At first nobody knows.
         self._seen_at = self._seen_at or now
         until = store_now - _MARGIN
         if through is None or until <= through:
-            return [], max(until, through or until)
-        after_ms = to_epoch_ms(max(through, until - _LOOK_BACK))
-        seen = await seen_since(self._store, after_ms, to_epoch_ms(until))
-        if seen:
-            self._seen_at = now
-        new = await find_new(self._store, seen, after_ms)
-        scopes = await read_scopes(self._sessions, {each.environment for each in seen})
-        events = _make_new_events([each for each in seen if each.key in new], scopes, now)
-        events += await self._find_regressions([each for each in seen if each.key not in new], scopes, now)
-        return events, until
+            return Found([], max(until, through or until))
+        after = max(through, until - _LOOK_BACK)
+        until = min(until, after + self._longest)
+        interval = Interval(to_epoch_ms(after), to_epoch_ms(until))
+        try:
+            found = await self._read_interval(interval, now)
+        except (StorageUnavailable, QueryRefused) as error:
+            logger.warning("exceptions cannot be evaluated now: %s", error)
+            return self._try_less(until, until - after)
+        self._longest, self._failures = min(2 * self._longest, _LOOK_BACK), 0
+        return replace(found, through=until)
+
+    def keep(self, found: Found, now: datetime) -> None:
+        """Remember what was found, once it is written."""
+        if found.regressions is not None:
+            self._regressions.keep(found.regressions)
+        self._uncounted.update(found.more)
+        self._counted = {name: at for name, at in self._counted.items() if now - at < _COUNTED_EVERY}
+        for environment in found.counted:
+            self._counted[environment] = now
+            del self._uncounted[environment]
 
     def has_seen(self, since: datetime) -> bool:
         """True unless no exception was stored since then."""
         return self._seen_at is None or self._seen_at >= since
 
-    async def _find_regressions(
-        self, seen: Sequence[SeenGroup], scopes: Mapping[str, Scope], now: datetime
-    ) -> list[Event]:
-        resolved = await self._read_resolved(
-            [scope.environment_id for scope in scopes.values() if scope.environment_id is not None]
+    def _try_less(self, until: datetime, interval: timedelta) -> Found:
+        """Let the next scan begin where this one did, with half of the interval. What cannot be read for five minutes
+        is skipped: it must not hold back what follows."""
+        self._failures += 1
+        if self._failures > _MAX_FAILURES and interval <= _LEAST_INTERVAL:
+            logger.error("exceptions until %s are not evaluated: they cannot be read", until)
+            self._failures = 0
+            return Found([], until)
+        self._longest = max(_LEAST_INTERVAL, interval / 2)
+        return Found([], None)
+
+    async def _read_interval(self, interval: Interval, now: datetime) -> Found:
+        busy = await busy_environments(self._store, interval)
+        scopes = await read_scopes(self._sessions, set(busy))
+        if scopes:
+            self._seen_at = now
+        of_accounts, _ = weigh(scopes, lambda name: scopes[name].account_id)
+        new: list[SeenGroup] = []
+        known: list[SeenGroup] = []
+
+        async def query(some: Sequence[int]) -> None:
+            asked = {name: account for account in some for name in choose_some(of_accounts[account])}
+            seen = await seen_groups(self._store, asked, interval)
+            are_new = await find_new(self._store, seen, interval.after_ms)
+            for each in seen:
+                (new if each.key in are_new else known).append(each)
+
+        failed = await self._queries.run(
+            [
+                Weighed(account, min(MAX_GROUPS, sum(busy[name] for name in names)))
+                for account, names in of_accounts.items()
+            ],
+            query,
+            now,
         )
-        self._regressed = {key: at for key, at in self._regressed.items() if resolved.get(key, at) == at}
-        events = []
-        for environment, scope in scopes.items():
-            groups = {
-                name: each
-                for each in seen
-                if each.environment == environment
-                and (key := (scope.environment_id or 0, name := format_group(each.group))) in resolved
-                and self._regressed.get(key) != resolved[key]
-            }
-            if not groups:
-                continue
-            for name, at in (await self._read_regressed(scope, groups)).items():
-                self._regressed[scope.environment_id or 0, name] = resolved[scope.environment_id or 0, name]
-                facts = {**describe_sample(groups[name]), "regressed_ms": to_epoch_ms(at)}
-                events.append(Event(scope, "exception.regressed", name, "firing", facts, now))
-        return events
+        if failed and failed == of_accounts.keys():
+            raise StorageUnavailable("those of no account can be read")
+        found = await self._make_new_events(new, [*new, *known], scopes, now)
+        regressions = await self._regressions.find(known, scopes, now)
+        return replace(found, events=[*found.events, *regressions.events], regressions=regressions)
 
-    async def _read_resolved(self, environments: Sequence[int]) -> Mapping[tuple[int, str], datetime]:
-        found = {}
+    async def _make_new_events(
+        self, new: Sequence[SeenGroup], seen: Sequence[SeenGroup], scopes: Mapping[str, Scope], now: datetime
+    ) -> Found:
+        events: list[Event] = []
+        of_environments: dict[str, list[SeenGroup]] = {}
+        for each in new:
+            of_environments.setdefault(each.environment, []).append(each)
+        # What was cut off is counted, although some of it may be known.
+        cut = {each.environment: each.of_environment for each in seen}
+        for each in seen:
+            cut[each.environment] -= 1
+        rooms = await self._find_room({scopes[name] for name in of_environments})
+        for name, groups in of_environments.items():
+            scope = scopes[name]
+            room = rooms.take(scope, len(groups))
+            for each in groups[:room]:
+                facts = {**describe_sample(each), "first_seen_ms": each.first_ns // 1_000_000}
+                events.append(Event(scope, "exception.new", format_group(each.group), "firing", facts, now))
+            cut[name] += len(groups) - room
+        counted: list[str] = []
+        counts = Counter[int]()
+        for name, more in cut.items():
+            told = self._counted.get(name)
+            total = self._uncounted[name] + more
+            if total and (told is None or now - told >= _COUNTED_EVERY):
+                counts[scopes[name].account_id] += 1
+                if counts[scopes[name].account_id] <= _MAX_COUNTS:
+                    facts = {"more": total, "environment": name}
+                    events.append(Event(scopes[name], "exception.new", "more", "info", facts, now))
+                    counted.append(name)
+        return Found(events, None, more={name: more for name, more in cut.items() if more}, counted=counted)
+
+    async def _find_room(self, scopes: Collection[Scope]) -> "_Room":
+        """Return how many incidents may open: none is ever closed by the scan."""
+        accounts = sorted({scope.account_id for scope in scopes})
+        room = _Room()
         async with self._sessions() as session:
-            for first in range(0, len(environments), _AT_ONCE):
-                query = select(
-                    ExceptionStatus.environment_id, ExceptionStatus.group_id, ExceptionStatus.resolved_at
-                ).where(
-                    ExceptionStatus.environment_id.in_(environments[first : first + _AT_ONCE]),
-                    ExceptionStatus.status == "resolved",
+            for first in range(0, len(accounts), _AT_ONCE):
+                query = (
+                    select(AlertIncident.account_id, AlertIncident.environment_id, func.count())
+                    .where(
+                        AlertIncident.account_id.in_(accounts[first : first + _AT_ONCE]),
+                        AlertIncident.open_key.is_not(None),
+                        AlertIncident.kind == "exception.new",
+                    )
+                    .group_by(AlertIncident.account_id, AlertIncident.environment_id)
                 )
-                for environment, group, resolved_at in await session.execute(query):
-                    if resolved_at is not None:
-                        found[environment, group] = resolved_at
-        return found
-
-    async def _read_regressed(self, scope: Scope, groups: Collection[str]) -> Mapping[str, datetime]:
-        async with self._sessions() as session:
-            account = await session.get(Account, scope.account_id)
-            environment = await session.get(Environment, scope.environment_id)
-            if account is None or environment is None:
-                return {}
-            decisions = await read_decisions(session, account, environment)
-        return await find_group_regressions(self._store, decisions, groups)
+                for account, environment, count in await session.execute(query):
+                    room.opened[environment or 0] = count
+                    room.opened_of_accounts[account] += count
+        return room
 
 
-async def read_scopes(sessions: Sessions, environments: Collection[str]) -> Mapping[str, Scope]:
-    """Return the scopes of environments by their public IDs; removed ones are left out."""
-    names, found = sorted(environments), {}
-    async with sessions() as session:
-        for first in range(0, len(names), _AT_ONCE):
-            query = (
-                select(Environment.public_id, Project.account_id, Project.id, Environment.id)
-                .join(Project, Project.id == Environment.project_id)
-                .where(Environment.public_id.in_(names[first : first + _AT_ONCE]))
-            )
-            for name, *scope in await session.execute(query):
-                found[name] = Scope(*scope)
-    return found
+@dataclass(slots=True)
+class _Room:
+    """Open incidents of environments and accounts, by their numbers."""
 
+    opened: Counter[int] = field(default_factory=Counter)
+    opened_of_accounts: Counter[int] = field(default_factory=Counter)
+    taken: Counter[int] = field(default_factory=Counter)
 
-def _make_new_events(new: Sequence[SeenGroup], scopes: Mapping[str, Scope], now: datetime) -> list[Event]:
-    events: list[Event] = []
-    counts: dict[str, int] = {}
-    for each in new:
-        scope = scopes.get(each.environment)
-        if scope is None:
-            continue
-        counts[each.environment] = counts.get(each.environment, 0) + 1
-        if counts[each.environment] <= _MAX_NEW:
-            facts = {**describe_sample(each), "first_seen_ms": each.first_ns // 1_000_000}
-            events.append(Event(scope, "exception.new", format_group(each.group), "firing", facts, now))
-    for environment, count in counts.items():
-        if count > _MAX_NEW:
-            facts = {"more": count - _MAX_NEW, "environment": environment}
-            events.append(Event(scopes[environment], "exception.new", "more", "info", facts, now))
-    return events
-
-
-def describe_sample(seen: SeenGroup) -> dict[str, Any]:
-    """Return the facts of one exception of a group."""
-    return {
-        "group": format_group(seen.group),
-        "environment": seen.environment,
-        "exception": seen.kind,
-        "message": seen.message,
-        "frame": seen.frame,
-        "service": seen.service,
-        "count": seen.exceptions,
-    }
+    def take(self, scope: Scope, count: int) -> int:
+        """Return how many of these incidents of the environment may open now."""
+        account = scope.account_id
+        limits = (
+            count,
+            MAX_NEW,
+            MAX_OPEN - self.opened[scope.environment_id or 0],
+            MAX_NEW_OF_ACCOUNT - self.taken[account],
+            MAX_OPEN_OF_ACCOUNT - self.opened_of_accounts[account] - self.taken[account],
+        )
+        room = max(0, min(limits))
+        self.taken[account] += room
+        return room

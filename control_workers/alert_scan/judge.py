@@ -1,14 +1,16 @@
 """Judges what the sources have read: the new states of the conditions, and the events of those that changed. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from control_workers.alert_scan.conditions import Event, Observed, Reading, Scope
 from control_workers.alert_scan.phases import Limits, State, begin, evaluate
 from pipeline_contracts.times import to_epoch_ms
 
+_SHOWN_AS_OF = timedelta(minutes=2)
+"""A stored state without changes says that it was evaluated at most so long ago."""
 _NO_LIMITS = Limits(0.0, 0.0)
 
 
@@ -29,6 +31,12 @@ class Changes:
     written: dict[str, Remembered] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
     events: list[Event] = field(default_factory=list)
+
+    def leave_out(self, key: str) -> None:
+        """Leave out a condition whose subject is its key."""
+        self.written.pop(key, None)
+        self.deleted.discard(key)
+        self.events = [event for event in self.events if event.subject != key]
 
 
 def judge(reading: Reading, states: Mapping[str, Remembered], now: datetime, changes: Changes) -> None:
@@ -64,9 +72,18 @@ def _judge_one(observed: Observed, remembered: Remembered | None, now: datetime,
         event = (observed.scope, observed.kind, observed.subject)
         changes.events.append(Event(*event, turn, facts, now))
     if observed.keeps_state or state.phase != "ok":
-        changes.written[observed.key] = Remembered(state, observed.scope, observed.kind, observed.subject)
+        if remembered is None or _must_be_stored(state, before):
+            changes.written[observed.key] = Remembered(state, observed.scope, observed.kind, observed.subject)
     elif remembered is not None:
         changes.deleted.add(observed.key)
+
+
+def _must_be_stored(state: State, before: State) -> bool:
+    """True if the state has changed, or its time is needed or shown. Writing all of them at each scan takes longer than
+    the scan."""
+    if replace(state, evaluated_at=before.evaluated_at) != before or state.phase == "pending":
+        return True
+    return state.evaluated_at - before.evaluated_at >= _SHOWN_AS_OF
 
 
 def describe_limits(observed: Observed) -> dict[str, Any]:

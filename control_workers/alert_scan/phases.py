@@ -3,6 +3,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from math import isfinite
 from typing import Literal
 
 Phase = Literal["ok", "pending", "firing"]
@@ -54,8 +55,11 @@ def begin(now: datetime) -> State:
 def evaluate(state: State, limits: Limits, value: float | None, now: datetime) -> tuple[State, Turn | None]:
     """Return the state after an evaluation, and the event that it makes.
 
-    `value` is None if it is not known: a query failed, or there is no data. That keeps the phase.
+    `value` is None if it is not known: a query failed, or there is no data. That keeps the phase, and so does a value
+    that is not finite: a sum of huge points.
     """
+    if value is not None and not isfinite(value):
+        value = None
     state = _leave_out_blind_time(state, is_known=value is not None, now=now)
     if value is None:
         return state, None

@@ -4,12 +4,13 @@ A queue without a recent snapshot is not known. Times are compared with the time
 backlog of the pipeline makes nothing late.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, and_, or_, select
+from sqlalchemy import Row, Select, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.monitors.listing import LOST_MS, read_queue_clock
@@ -29,7 +30,10 @@ WORKER_PREFIX = "worker "
 # A worker that was lost longer ago was lost before anybody looked, or has told long enough.
 _LOST_LATELY_MS = 60 * 60_000
 _FORGOTTEN_MS = 24 * 60 * 60_000
-_MAX_LOST = 500
+MAX_LOST = 20
+MAX_LOST_OF_ACCOUNT = 200
+"""Workers of a queue, and of an account, that are known as lost at once. Anybody with the key of a queue can report any
+number of workers."""
 _AT_ONCE = 500
 _KNOWN = Limits(0.5, 0.5)
 """Of conditions that are either true (1) or false (0)."""
@@ -133,49 +137,87 @@ def observe_waits(queues: Queues, thresholds: Sequence[ThresholdOf]) -> Reading:
 async def read_lost_workers(
     session: AsyncSession, states: Mapping[str, Remembered], clock_ms: int
 ) -> Reading:
-    """Return the workers that were lost lately, and those that are known as lost.
+    """Return the workers that were lost lately, and those that are known as lost: 20 of a queue and 200 of an account.
 
     A worker is lost if it has not stopped and reports no more, while its queue is still reported.
     """
-    known = [tuple(key.split(" ")[1:]) for key in states if key.startswith(WORKER_PREFIX)]
-    is_silent = and_(
-        QueueWorker.status != "stopped",
-        QueueWorker.received_ms <= clock_ms - LOST_MS,
-        QueueWorker.received_ms > clock_ms - _LOST_LATELY_MS,
-    )
+    known = {key: remembered for key, remembered in states.items() if key.startswith(WORKER_PREFIX)}
+    room_of_queues = Counter(key.split(" ")[1] for key in known)
+    room_of_accounts = Counter(remembered.scope.account_id for remembered in known.values())
+    observed = {}
+    for some in _split(sorted(known)):
+        names = [key.split(" ") for key in some]
+        is_known = (
+            QueueWorker.queue_id.in_({int(queue) for _, queue, _ in names}),
+            QueueWorker.worker_id.in_([worker for *_, worker in names]),
+        )
+        for row in await session.execute(_select_workers().where(*is_known)):
+            found = _observe_worker(row, clock_ms)
+            if found.key in known:
+                observed[found.key] = found
+    for row in await session.execute(_select_lost(clock_ms)):
+        found = _observe_worker(row, clock_ms, row.lost)
+        if found.key in known:
+            continue
+        room_of_queues[str(row.queue_id)] += 1
+        room_of_accounts[found.scope.account_id] += 1
+        has_room = (
+            room_of_queues[str(row.queue_id)] <= MAX_LOST
+            and room_of_accounts[found.scope.account_id] <= MAX_LOST_OF_ACCOUNT
+        )
+        if has_room:
+            observed[found.key] = found
+    return Reading(WORKER_PREFIX, list(observed.values()))
+
+
+def _observe_worker(row: Row[Any], clock_ms: int, lost: int | None = None) -> Observed:
+    """`lost`: how many workers of the queue are lost."""
+    key = f"{WORKER_PREFIX}{row.queue_id} {row.worker_id}"
+    age_ms = clock_ms - row.received_ms
+    is_lost = row.status != "stopped" and LOST_MS <= age_ms < _FORGOTTEN_MS
+    facts = {
+        "queue": row.name,
+        "queue_id": row.queue_id,
+        "worker": row.worker_id,
+        "status": row.status,
+        "last_report_ms": row.received_ms,
+    }
+    if lost is not None:
+        facts["lost"] = lost
+    if not is_lost:
+        facts["reason"] = (
+            "stopped" if row.status == "stopped" else "reports" if age_ms < LOST_MS else "forgotten"
+        )
+    scope = Scope(row.account_id, row.project_id, row.environment_id)
+    return Observed(key, scope, "queue.worker_lost", key, _KNOWN, float(is_lost), facts)
+
+
+def _select_lost(clock_ms: int) -> Select[*tuple[Any, ...]]:
+    """Return the query for workers that were lost lately, those first that were lost first: of each queue and of each
+    account twice as many as may be known, so that as many remain besides the known ones."""
     active = select(QueueWorker.queue_id).where(QueueWorker.received_ms > clock_ms - LOST_MS)
     reported = select(QueueState.queue_id).where(QueueState.received_ms > clock_ms - STALE_MS)
-    is_alive = or_(QueueWorker.queue_id.in_(active), QueueWorker.queue_id.in_(reported))
-    rows = list(
-        await session.execute(
-            _select_workers().where(is_silent, is_alive).order_by(QueueWorker.received_ms).limit(_MAX_LOST)
+    of_queue, order = QueueWorker.queue_id, (QueueWorker.received_ms, QueueWorker.worker_id)
+    lost = (
+        _select_workers()
+        .add_columns(
+            func.row_number().over(partition_by=of_queue, order_by=order).label("place"),
+            func.count().over(partition_by=of_queue).label("lost"),
         )
+        .where(
+            QueueWorker.status != "stopped",
+            QueueWorker.received_ms <= clock_ms - LOST_MS,
+            QueueWorker.received_ms > clock_ms - _LOST_LATELY_MS,
+            or_(QueueWorker.queue_id.in_(active), QueueWorker.queue_id.in_(reported)),
+        )
+        .subquery()
     )
-    for some in _split([worker for _, worker in known]):
-        rows += await session.execute(_select_workers().where(QueueWorker.worker_id.in_(some)))
-    wanted = {f"{WORKER_PREFIX}{queue} {worker}" for queue, worker in known}
-    observed = {}
-    for queue_id, worker_id, name, account, project, environment, status, received_ms in rows:
-        key = f"{WORKER_PREFIX}{queue_id} {worker_id}"
-        age_ms = clock_ms - received_ms
-        is_lost = status != "stopped" and LOST_MS <= age_ms < _FORGOTTEN_MS
-        if key not in wanted and not is_lost:
-            continue
-        facts = {
-            "queue": name,
-            "queue_id": queue_id,
-            "worker": worker_id,
-            "status": status,
-            "last_report_ms": received_ms,
-        }
-        if not is_lost:
-            facts["reason"] = (
-                "stopped" if status == "stopped" else "reports" if age_ms < LOST_MS else "forgotten"
-            )
-        scope = Scope(account, project, environment)
-        value = float(is_lost)
-        observed[key] = Observed(key, scope, "queue.worker_lost", key, _KNOWN, value, facts)
-    return Reading(WORKER_PREFIX, list(observed.values()))
+    # Of the queues of an account in turns.
+    turn = func.row_number().over(
+        partition_by=lost.c.account_id, order_by=(lost.c.place, lost.c.received_ms, lost.c.queue_id)
+    )
+    ranked = select(lost, turn.label("turn")).where(lost.c.place <= 2 * MAX_LOST).subquery()
+    return select(ranked).where(ranked.c.turn <= 2 * MAX_LOST_OF_ACCOUNT).order_by(ranked.c.turn)
 
 
 def _select_workers() -> Select[*tuple[Any, ...]]:
@@ -185,8 +227,8 @@ def _select_workers() -> Select[*tuple[Any, ...]]:
             QueueWorker.worker_id,
             Queue.name,
             Project.account_id,
-            Project.id,
-            Environment.id,
+            Project.id.label("project_id"),
+            Environment.id.label("environment_id"),
             QueueWorker.status,
             QueueWorker.received_ms,
         )

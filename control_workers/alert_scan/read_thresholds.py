@@ -1,22 +1,24 @@
 """Reads the thresholds of all accounts."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import inspect, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.tables.notifications import AlertThreshold
+from control_domain.tables.notifications import AlertState, AlertThreshold
 from control_domain.tables.projects import Environment, Project
 from control_workers.alert_scan.conditions import Observed, Scope
+from control_workers.alert_scan.judge import Changes, Remembered
 from control_workers.alert_scan.phases import Limits
 
 MAX_WINDOW_MINUTES = 60
 """The longest window that is read at each scan."""
 _UNITS = {"queue.wait": "s", "queue.size": "jobs", "service.error_rate": "%", "service.latency": "ms"}
 PREFIX = "threshold "
+_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +73,42 @@ async def read_thresholds(session: AsyncSession) -> Sequence[ThresholdOf]:
         ThresholdOf(row, environment, Scope(*scope))
         for row, environment, *scope in await session.execute(query)
     ]
+
+
+async def leave_out_changed(
+    session: AsyncSession,
+    thresholds: Sequence[ThresholdOf],
+    states: Mapping[str, Remembered],
+    changes: Changes,
+) -> None:
+    """Leave out the thresholds that somebody has changed since they were read: their incidents ended with that, and the
+    next scan evaluates the new ones. They stay locked until the end of the transaction.
+    """
+    read = {f"{PREFIX}{each.row.id}": each.row for each in thresholds}
+    # What only the scan writes needs no comparison.
+    touched = sorted(key for key in {*changes.written, *changes.deleted} if key in read)
+    for first in range(0, len(touched), _AT_ONCE):
+        keys = touched[first : first + _AT_ONCE]
+        unchanged = await _find_unchanged(session, [read[key] for key in keys])
+        known = select(AlertState.key).where(AlertState.key.in_(keys))
+        stored = set(await session.scalars(known))
+        for key in keys:
+            was_ended = key in states and key not in stored
+            if key not in unchanged or was_ended:
+                changes.leave_out(key)
+
+
+async def _find_unchanged(session: AsyncSession, rows: Sequence[AlertThreshold]) -> Collection[str]:
+    # A locked one is being changed: waiting for it could deadlock.
+    present = await session.scalars(
+        select(AlertThreshold)
+        .where(AlertThreshold.id.in_([row.id for row in rows]))
+        .order_by(AlertThreshold.id)
+        .with_for_update(read=True, skip_locked=True)
+    )
+    values = {row.id: _values(row) for row in present}
+    return {f"{PREFIX}{row.id}" for row in rows if values.get(row.id) == _values(row)}
+
+
+def _values(row: AlertThreshold) -> Sequence[Any]:
+    return [getattr(row, attribute.key) for attribute in inspect(AlertThreshold).column_attrs]

@@ -25,19 +25,19 @@ from control_workers.alert_scan.clocks import (
     release_all,
     set_through,
 )
-from control_workers.alert_scan.conditions import Event, Reading, Scope, failed
+from control_workers.alert_scan.conditions import Reading, Scope, failed
 from control_workers.alert_scan.exception_spikes import PREFIX as SPIKE_PREFIX
-from control_workers.alert_scan.exception_spikes import WINDOW, read_spikes
-from control_workers.alert_scan.exceptions import ExceptionScan
+from control_workers.alert_scan.exception_spikes import WINDOW, SpikeScan
+from control_workers.alert_scan.exceptions import ExceptionScan, Found
 from control_workers.alert_scan.judge import Changes, Remembered, judge
 from control_workers.alert_scan.outages import NOTE, Outage, find_outage, is_told, read_outage
 from control_workers.alert_scan.platform import LAG, PlatformScan, find_operator, read_progress
 from control_workers.alert_scan.queues import Queues, observe_waits, read_lost_workers, read_queues
-from control_workers.alert_scan.read_thresholds import ThresholdOf, read_thresholds
-from control_workers.alert_scan.sites import SILENCE_PREFIX, VITAL_PREFIX, read_traffic, read_vitals
+from control_workers.alert_scan.read_thresholds import ThresholdOf, leave_out_changed, read_thresholds
+from control_workers.alert_scan.sites import SILENCE_PREFIX, VITAL_PREFIX, SiteScan
 from control_workers.alert_scan.sites import SPIKE_PREFIX as TRAFFIC_PREFIX
 from control_workers.alert_scan.states import read_note, read_states, write_changes, write_note
-from control_workers.alert_scan.thresholds import read_values
+from control_workers.alert_scan.thresholds import ThresholdScan
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.metric_names import MetricName
 from pipeline_contracts.times import from_epoch_ms
@@ -46,8 +46,8 @@ from storage_backends.column_store.interface import ColumnStore, QueryRefused
 logger = logging.getLogger(__name__)
 
 # All queries of a scan together. The lease lasts longer.
-_QUERY_SECONDS = 40.0
-_LEASE_SECONDS = 90.0
+_QUERY_SECONDS = 60.0
+_LEASE_SECONDS = 120.0
 _HOUR = timedelta(hours=1)
 _EVERY = {"traffic": timedelta(minutes=5), "vitals": _HOUR}
 """What is not read at each scan."""
@@ -82,6 +82,9 @@ class AlertScan(Collector):
         self._clock = clock
         self._lease = ScanLease(_LEASE_SECONDS)
         self._exceptions = ExceptionScan(sessions, store)
+        self._spikes = SpikeScan(sessions, store)
+        self._thresholds = ThresholdScan(store)
+        self._sites = SiteScan(store)
         self._platform = PlatformScan(store, data_folder)
         self._done: dict[str, datetime] = {}
         self._seconds = 0.0
@@ -128,18 +131,26 @@ class AlertScan(Collector):
         # With a lag, what is stored says nothing about the present.
         is_current = is_readable and (lag is None or lag <= LAG.threshold)
         readings += [observe_waits(stored.queues, stored.thresholds), stored.lost_workers]
-        store = self._store if is_readable else None
-        readings.append(await read_values(store, stored.thresholds, stored.queues, now))
-        events, through = await self._read_exceptions(stored, store_now, now)
+        readings.append(
+            await self._thresholds.read(stored.thresholds, stored.queues, now, is_readable=is_readable)
+        )
+        found = Found([], None)
+        if store_now is not None:
+            found = await self._exceptions.read(stored.through, store_now, now)
+        done: list[str] = []
         if is_current:
             knows_silence = progress.has_intake(now, now - _HOUR) and outage is None
-            readings += await self._read_rates(stored, now, knows_silence=knows_silence)
+            rates, done = await self._read_rates(stored, now, knows_silence=knows_silence)
+            readings += rates
         else:
             readings.append(failed(SPIKE_PREFIX))
-        changes = Changes(events=[*events])
+        changes = Changes(events=[*found.events])
         for reading in readings:
             judge(reading, stored.states, now, changes)
-        await self._write(changes, operator, outage, blind_since, through, now)
+        if await self._write(changes, stored, operator, outage, blind_since, found.through, now):
+            # Not before: what is not written is read again.
+            self._exceptions.keep(found, now)
+            self._done.update(dict.fromkeys(done, now))
 
     async def _read_database(self, now: datetime) -> _Stored:
         async with self._sessions() as session:
@@ -159,30 +170,23 @@ class AlertScan(Collector):
             logger.warning("the column store cannot be read: %s", error)
             return None
 
-    async def _read_exceptions(
-        self, stored: _Stored, store_now: datetime | None, now: datetime
-    ) -> tuple[Sequence[Event], datetime | None]:
-        if store_now is not None:
-            try:
-                return await self._exceptions.read_events(stored.through, store_now, now)
-            except (StorageUnavailable, QueryRefused) as error:
-                # The next scan begins where this one did.
-                logger.warning("exceptions cannot be evaluated now: %s", error)
-        return [], None
+    async def _read_rates(
+        self, stored: _Stored, now: datetime, *, knows_silence: bool
+    ) -> tuple[list[Reading], list[str]]:
+        """Return the readings, and the names of those in `_EVERY` that were read."""
 
-    async def _read_rates(self, stored: _Stored, now: datetime, *, knows_silence: bool) -> list[Reading]:
         async def traffic() -> Sequence[Reading]:
-            return await read_traffic(
-                self._store, stored.sites, stored.states, now, knows_silence=knows_silence
+            return await self._sites.read_traffic(
+                stored.sites, stored.states, now, knows_silence=knows_silence
             )
 
         async def spikes() -> Sequence[Reading]:
-            return [await read_spikes(self._sessions, self._store, stored.states, now)]
+            return [await self._spikes.read(stored.states, now)]
 
         async def vitals() -> Sequence[Reading]:
-            return [await read_vitals(self._store, stored.sites, stored.states, now)]
+            return [await self._sites.read_vitals(stored.sites, stored.states, now)]
 
-        readings = []
+        readings, done = [], []
         is_known = any(key.startswith(SPIKE_PREFIX) for key in stored.states)
         # The time of storage is later than that of the exception.
         if is_known or self._exceptions.has_seen(now - 2 * WINDOW):
@@ -193,8 +197,8 @@ class AlertScan(Collector):
         ):
             if self._is_due(name, now):
                 readings += await _attempt(read, *prefixes)
-                self._done[name] = now
-        return readings
+                done.append(name)
+        return readings, done
 
     def _is_due(self, name: str, now: datetime) -> bool:
         done = self._done.get(name)
@@ -203,15 +207,18 @@ class AlertScan(Collector):
     async def _write(
         self,
         changes: Changes,
+        stored: _Stored,
         operator: Scope,
         outage: Outage | None,
         blind_since: datetime | None,
         through: datetime | None,
         now: datetime,
-    ) -> None:
+    ) -> bool:
+        """Return False if another control plane scans now: then nothing is written."""
         try:
             async with self._sessions() as session, session.begin():
                 await self._lease.advance(session, now, blind_since)
+                await leave_out_changed(session, stored.thresholds, stored.states, changes)
                 noted = read_outage(await read_note(session, NOTE))
                 pending = noted if outage is None else outage.merge(noted)
                 if pending is not None and pending.is_settled(now) and blind_since is None:
@@ -225,8 +232,9 @@ class AlertScan(Collector):
                 await write_changes(session, changes)
         except LeaseLost:
             logger.warning("another control plane took over the alert scan: this one took too long")
-            return
+            return False
         self._events.update((event.kind, event.state) for event in changes.events)
+        return True
 
     def collect(self) -> Iterable[Metric]:
         seconds: MetricName = "pharos_alert_scan_seconds"

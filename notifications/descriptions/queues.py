@@ -62,6 +62,8 @@ def _describe_worker(subject: Subject) -> Description:
         predicate = "reports no more"
         if (status := read_text(facts, "status", 20)) is not None:
             details.append(f"It was {status}, and has not said that it stops.")
+        if (lost := read_number(facts, "lost")) is not None and lost > 1:
+            details.append(f"{lost:,} workers of the queue were lost in the last hour.")
     return Description(
         title=cut_title(f"Worker {worker} of queue {queue} {predicate}"),
         details=details,
