@@ -51,6 +51,10 @@ class Settings:
     ingest_burst: int | None = _setting(
         None, "Events at once of the first account of `pharos up` (50000 where none was set)", minimum=1
     )
+    owner_email: str | None = _setting(
+        None,
+        "E-mail address of the first account's owner, for notifications; replaces owner@localhost at the next start",
+    )
     receipt_key: str | None = _setting(
         None,
         "Key that seals receipt IDs, 32 characters or more; the same for edge and control (`pharos up` makes its own)",

@@ -18,6 +18,7 @@ from control_domain.notifications.rule_recipients import (
     MAX_RECIPIENTS,
     Recipients,
     check_recipients,
+    explain_nobody,
     list_owners,
     load_recipients,
 )
@@ -124,9 +125,15 @@ class DefaultRuleDocument(TypedDict):
     production_kinds: Annotated[
         list[str], Meta(description="Kinds that are sent of environments of the type production only.")
     ]
-    recipients: Annotated[list[RecipientDocument], Meta(description="The owners, by e-mail.")]
+    recipients: Annotated[
+        list[RecipientDocument], Meta(description="The owners, by e-mail, without those at `localhost`.")
+    ]
     sends_email: Annotated[
         bool, Meta(description="False if the installation has no mail server: then the rule sends nothing.")
+    ]
+    nobody: Annotated[
+        str | None,
+        Meta(description="Why the rule notifies nobody, and what to do; null: it notifies the recipients."),
     ]
 
 
@@ -257,12 +264,14 @@ async def read_default_notification_rule(at: _List) -> DefaultRuleDocument:
     """
     owners = await list_owners(at.session, at.account)
     kinds = ALERT_KINDS.values()
+    sends_email = "email" not in at.request.app.state.unavailable_channels
     return {
         "applies": not await rules.has_account_rule(at.session, at.account),
         "kinds": [kind.name for kind in kinds if kind.default == "on"],
         "production_kinds": [kind.name for kind in kinds if kind.default == "production"],
         "recipients": [{"channel": None, "person": summarize_person(owner)} for owner in owners],
-        "sends_email": "email" not in at.request.app.state.unavailable_channels,
+        "sends_email": sends_email,
+        "nobody": explain_nobody(owners, sends_email=sends_email),
     }
 
 

@@ -24,6 +24,7 @@ from control_domain.accounts.operations import (
 from control_domain.accounts.roles import SCOPES
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.engine import Sessions
+from control_domain.first_account.owner_email import PLACEHOLDER, read_owner_email, replace_placeholder
 from control_domain.first_account.samples import ensure_first_monitors, ensure_first_site
 from control_domain.projects.operations import create_environment, create_ingest_key, create_project
 from control_domain.tables.accounts import Account, Membership, Person
@@ -34,6 +35,7 @@ from pipeline_contracts.settings import PREFIX, BadSettings, Settings
 
 # The largest integer of the column in Postgres.
 _MAX_BURST = 2**31 - 1
+_ACTOR = Actor("start of the installation")
 _KEYS = ("account_id", "api_token", "project_id", "environment_id", "ingest_key")
 
 
@@ -44,12 +46,13 @@ async def ensure_first_account(
 
     If a start ended between the commit and the write of the file, nobody has seen the secrets of the account, so new
     ones are made. An API token that was revoked, or that an older version made with fewer scopes, is replaced in the
-    file: the command line needs all of them. A rate or burst in the settings replaces that of the account. Several
-    processes may call this at once: they share one account, and each has its own keys. Raises `BadSettings` for a
-    burst that does not fit.
+    file: the command line needs all of them. A rate or burst in the settings replaces that of the account, and an
+    address of the owner one that is not theirs. Several processes may call this at once: they share one account, and
+    each has its own keys. Raises `BadSettings` for a burst that does not fit, and for what is no e-mail address.
     """
     if settings.ingest_burst is not None and settings.ingest_burst > _MAX_BURST:
         raise BadSettings(f"{PREFIX}INGEST_BURST: at most {_MAX_BURST}")
+    read_owner_email(settings)
     present = _read_credentials(path)
     try:
         made = await _ensure(sessions, settings, present)
@@ -71,6 +74,9 @@ async def _ensure(sessions: Sessions, settings: Settings, present: Mapping[str, 
         account = (await session.execute(select(Account).order_by(Account.id).limit(1))).scalar_one_or_none()
         made: dict[str, Any] = {}
         environment: Environment | None
+        email = read_owner_email(settings)
+        if account is not None and email is not None:
+            await replace_placeholder(session, account, email, _ACTOR, now)
         if account is None or not all(name in present for name in _KEYS):
             made, environment = await _create(session, account, settings, now)
         else:
@@ -101,7 +107,8 @@ async def _create(
         account = await create_account(
             session, "My account", "my-account", _ingest_limit(settings, DEFAULT_LIMIT), now
         )
-        await create_person(session, account, "Owner", "owner@localhost", "owner", now)
+        email = read_owner_email(settings) or PLACEHOLDER
+        await create_person(session, account, "Owner", email, "owner", now)
         environment = await _create_environment(session, account, now)
     else:
         environment = await _first_environment(session, account) or await _create_environment(
@@ -132,7 +139,7 @@ async def _create_token(session: AsyncSession, account: Account, now: datetime) 
     secret = await create_api_token(session, account, owner, "command line of this machine", SCOPES, now)
     record_audit_entry(
         session,
-        Actor("start of the installation"),
+        _ACTOR,
         account.id,
         "token.create",
         f"person {owner.public_id}",

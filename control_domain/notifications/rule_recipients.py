@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.roles import Right, is_allowed
@@ -106,12 +106,28 @@ async def load_recipients(
     )
 
 
+def has_address() -> ColumnElement[bool]:
+    """Return the condition that mail to the person leaves this machine: the owner of a first account may have none."""
+    return Person.email.not_like("%@localhost")
+
+
 async def list_owners(session: AsyncSession, account: Account) -> Sequence[Person]:
-    """Return the owners, whom the default rule notifies."""
+    """Return the owners whom the default rule notifies."""
     query = (
         select(Person)
         .join(Membership, Membership.person_id == Person.id)
-        .where(Membership.account_id == account.id, Membership.role == "owner")
+        .where(Membership.account_id == account.id, Membership.role == "owner", has_address())
         .order_by(Person.id)
     )
     return (await session.scalars(query)).all()
+
+
+def explain_nobody(owners: Sequence[Person], *, sends_email: bool) -> str | None:
+    """Return why the default rule notifies nobody, and what to do; None: it notifies the owners."""
+    if sends_email and owners:
+        return None
+    missing = [] if sends_email else ["PHAROS_SMTP_URL"]
+    if not owners:
+        missing.append("PHAROS_OWNER_EMAIL")
+    what = "the installation sends no e-mail" if not sends_email else "no owner has an e-mail address"
+    return f"Nobody is notified: {what}. Set {' and '.join(missing)}, or make a rule."

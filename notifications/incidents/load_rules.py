@@ -6,7 +6,8 @@ import msgspec
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.tables.accounts import Membership
+from control_domain.notifications.rule_recipients import has_address
+from control_domain.tables.accounts import Membership, Person
 from control_domain.tables.notifications import NotificationChannel, NotificationRule
 from control_domain.tables.projects import Environment
 from notifications.incidents.routing import AccountRules, Recipient, Rule, default_rule
@@ -64,7 +65,8 @@ async def _read_owners(session: AsyncSession, accounts: Collection[int]) -> Mapp
     owners: dict[int, list[int]] = {}
     for account, person in await session.execute(
         select(Membership.account_id, Membership.person_id)
-        .where(Membership.account_id.in_(accounts), Membership.role == "owner")
+        .join(Person, Person.id == Membership.person_id)
+        .where(Membership.account_id.in_(accounts), Membership.role == "owner", has_address())
         .order_by(Membership.person_id)
     ):
         owners.setdefault(account, []).append(person)

@@ -11,6 +11,7 @@ from operator_cli.durations import format_utc_minute
 from operator_cli.messages import print_result, qualify_commands
 from operator_cli.monitors.monitor_commands import add_environment_option
 from operator_cli.notifications.find import find_incident
+from operator_cli.notifications.nobody import warn_if_nobody_is_notified
 from operator_cli.notifications.time_arguments import add_end_arguments
 
 _VERBS: Final = {
@@ -61,7 +62,7 @@ def _run(arguments: argparse.Namespace) -> int:
     api = open_api(arguments)
     if arguments.verb == "list":
         rows = _list(arguments, api)
-        return print_result(arguments, rows, lambda rows: _show_list(arguments, rows))
+        return print_result(arguments, rows, lambda rows: _show_list(arguments, api, rows))
     incident = find_incident(api, arguments.incident)
     match arguments.verb:
         case "show":
@@ -103,12 +104,14 @@ def _silence(arguments: argparse.Namespace, api: Api, incident: Row) -> int:
     return print_result(arguments, silence, lambda made: _show_silenced(incident, made))
 
 
-def _show_list(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def _show_list(arguments: argparse.Namespace, api: Api, rows: list[dict[str, Any]]) -> None:
     # Imported here and below: rich is slow to import, and --json needs none of it.
     from operator_cli.notifications.incident_tables import show_incidents
 
     state = "" if arguments.state == "all" else f"{arguments.state} "
     show_incidents(arguments, rows, f"No {state}incidents.")
+    if any(row["state"] == _FIRING for row in rows):
+        warn_if_nobody_is_notified(api)
 
 
 def _show_one(arguments: argparse.Namespace, incident: dict[str, Any]) -> None:

@@ -68,6 +68,8 @@ def show_default_rule(rule: dict[str, Any]) -> None:
             "kinds": "those that are on by default: `pharos rules kinds` lists them",
         },
     )
+    if rule.get("nobody") is not None:
+        print(f"\n{rule['nobody']}")
 
 
 def show_kinds(arguments: argparse.Namespace, kinds: list[dict[str, Any]]) -> None:

@@ -17,6 +17,7 @@ from operator_cli.errors import UsageError
 from operator_cli.messages import print_result
 from operator_cli.monitors.monitor_commands import add_environment_option
 from operator_cli.notifications.find import RULES, add_rule_argument, find_recipients, find_rule
+from operator_cli.notifications.nobody import warn_if_nobody_is_notified
 from pipeline_contracts.alert_kinds import SEVERITIES
 
 _VERBS: Final = {
@@ -124,7 +125,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _list(arguments: argparse.Namespace, api: Api) -> int:
     project = None if arguments.project_id is None else resolve_project(api, arguments.project_id).id
     rows = api.get_all(RULES, query={"project": project})
-    return print_result(arguments, rows, lambda rows: _show_list(arguments, rows))
+    return print_result(arguments, rows, lambda rows: _show_list(arguments, api, rows))
 
 
 def _create(arguments: argparse.Namespace, api: Api) -> int:
@@ -171,11 +172,13 @@ def _read_settings(arguments: argparse.Namespace, api: Api) -> dict[str, Any]:
     return settings
 
 
-def _show_list(arguments: argparse.Namespace, rules: list[dict[str, Any]]) -> None:
+def _show_list(arguments: argparse.Namespace, api: Api, rules: list[dict[str, Any]]) -> None:
     # Imported here and below: rich is slow to import, and --json needs none of it.
     from operator_cli.notifications.rule_tables import show_rules
 
     show_rules(arguments, rules)
+    if not rules:
+        warn_if_nobody_is_notified(api)
 
 
 def _show_one(rule: dict[str, Any]) -> None:

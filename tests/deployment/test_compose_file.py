@@ -85,6 +85,9 @@ def test_settings_of_webhooks_and_notifications_are_set_from_outside_or_not_at_a
         "PHAROS_NOTIFICATION_CHANGE_SECONDS",
     }
     assert passed <= {variable for variable, _, _ in describe_settings()}
+    # What makes the first account knows its owner.
+    environment = own_services()["migrate"]["environment"]
+    assert {variable for variable, text in environment.items() if text is None} == {"PHAROS_OWNER_EMAIL"}
 
 
 def test_no_secret_has_a_default() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from control_domain.tables.accounts import Person
 from control_domain.tables.notifications import NotificationRule
 from tests.control_api.management.conftest import Api
 
@@ -137,6 +138,24 @@ async def test_default_rule_applies_until_there_is_one_of_the_whole_account(api:
     ):
         assert (await api.call("POST", _PATH, {"name": name, **rule})).status == 201
         assert (await api.read(f"{_PATH}/default"))["applies"] is applies, name
+
+
+async def test_default_rule_says_that_nobody_is_notified(api: Api) -> None:
+    for email, unavailable, why in (
+        ("owner@acme.example", {}, None),
+        ("owner@acme.example", {"email": "none"}, "no e-mail. Set PHAROS_SMTP_URL, or make a rule."),
+        ("owner@localhost", {}, "no owner has an e-mail address. Set PHAROS_OWNER_EMAIL, or make a rule."),
+        ("owner@localhost", {"email": "none"}, "Set PHAROS_SMTP_URL and PHAROS_OWNER_EMAIL, or make a rule."),
+    ):
+        async with api.platform.sessions() as session, session.begin():
+            owner = await session.get_one(Person, api.platform.acme.people["owner"].id)
+            owner.email = email
+        api.platform.app.state.unavailable_channels = unavailable
+        default = await api.read(f"{_PATH}/default")
+        assert default["nobody"] is None if why is None else why in default["nobody"]
+        assert [each["person"]["email"] for each in default["recipients"]] == (
+            [] if email == "owner@localhost" else [email]
+        )
 
 
 @pytest.mark.both_databases

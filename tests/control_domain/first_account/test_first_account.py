@@ -130,6 +130,38 @@ async def test_a_rate_in_the_settings_replaces_the_accounts(sessions: Sessions, 
         assert [entry.limit for entry in await live_ingest_keys(session, NOW)] == [RateLimit(7, 9)]
 
 
+async def test_the_owner_gets_an_address_once(sessions: Sessions, tmp_path: Path) -> None:
+    path = tmp_path / "credentials.json"
+
+    async def start(email: str | None) -> tuple[list[str], list[str]]:
+        await ensure_first_account(sessions, Settings(owner_email=email), path, "http://x/api")
+        async with sessions() as session:
+            emails = (await session.scalars(select(Person.email).order_by(Person.id))).all()
+            entries = await list_newest_entries(session, 10)
+        return list(emails), [entry["action"] for entry in entries]
+
+    made = ["token.create"]
+    assert await start(None) == (["owner@localhost"], made)
+    async with sessions() as session, session.begin():
+        account = (await session.execute(select(Account))).scalar_one()
+        await create_person(session, account, "Ada", "ada@x.example", "owner", NOW)
+    # The address of somebody else.
+    assert await start("ada@x.example") == (["owner@localhost", "ada@x.example"], made)
+    changed = (["bob@x.example", "ada@x.example"], ["person.email", *made])
+    assert await start(" Bob@x.example") == changed
+    assert await start("carl@x.example") == changed
+    for wrong in ("bob", "a@b@c", ""):
+        with pytest.raises(BadSettings, match="PHAROS_OWNER_EMAIL: must be one e-mail address"):
+            await start(wrong)
+
+
+async def test_the_first_start_knows_the_address_of_the_owner(sessions: Sessions, tmp_path: Path) -> None:
+    settings = Settings(owner_email="Ops@x.example")
+    await ensure_first_account(sessions, settings, tmp_path / "c.json", "http://x/api")
+    async with sessions() as session:
+        assert (await session.scalars(select(Person.email))).all() == ["ops@x.example"]
+
+
 def test_a_secret_is_made_once(tmp_path: Path) -> None:
     first = ensure_secret(tmp_path / "receipt.key")
     assert (ensure_secret(tmp_path / "receipt.key"), len(first)) == (first, 43)

@@ -31,6 +31,7 @@ def test_open_incidents_are_listed_first(run: Run, server: FakeApi) -> None:
     acknowledged = incident(1, acknowledged_at=AT, acknowledged_by=ADA)
     ended = incident(3, "resolved")
     server.answers.extend([page([incident(2), acknowledged]), page([ended, incident(2), acknowledged])])
+    server.by_path["/api/v1/notification-rules/default"] = _data({"applies": True, "nobody": None})
     listed = run("incidents").out.splitlines()
     assert [word for line in listed for word in ("open", "acknowledged", "resolved") if word in line] == [
         "open",
@@ -39,7 +40,7 @@ def test_open_incidents_are_listed_first(run: Run, server: FakeApi) -> None:
     ]
     assert all(len(line) <= 80 for line in listed)
     assert "ago" in "".join(listed) and "backup-2 is down" in " ".join(" ".join(listed).split())
-    assert [request.path.partition("?")[2] for request in server.requests] == [
+    assert [request.path.partition("?")[2] for request in server.requests[:2]] == [
         "state=firing&limit=20",
         "limit=20",
     ]
@@ -48,6 +49,26 @@ def test_open_incidents_are_listed_first(run: Run, server: FakeApi) -> None:
     done = run("incidents", "--state", "open", "--environment", "production", "--kind", "queue")
     assert done.out == "No open incidents.\n"
     assert server.requests[-1].path.endswith("?kind=queue&environment=env_1&state=firing&limit=20")
+
+
+def test_incidents_of_which_nobody_is_notified(run: Run, server: FakeApi) -> None:
+    why = "Nobody is notified: the installation sends no e-mail. Set PHAROS_SMTP_URL, or make a rule."
+    default = {"applies": True, "nobody": why}
+    for rows, default_answer, rules, warns in (
+        ([incident()], _data(default), [], True),
+        ([incident()], _data(default), [{"id": 1}], False),
+        ([incident()], _data({**default, "applies": False}), [], False),
+        ([incident()], problem(403, "missing-scope", "The token lacks notifications:read."), [], False),
+        ([incident(1, "resolved")], _data(default), [], False),
+    ):
+        server.by_path |= {
+            "/api/v1/incidents": page(rows),
+            "/api/v1/notification-rules/default": default_answer,
+            "/api/v1/notification-rules": page(rules),
+        }
+        done = run("incidents")
+        assert (done.status, why in done.out) == (0, warns), done
+        assert why not in run("incidents", "--json").out
 
 
 def test_one_incident_is_shown_acknowledged_and_silenced(run: Run, server: FakeApi) -> None:

@@ -70,16 +70,21 @@ def test_rules_are_listed_found_and_removed(run: Run, server: FakeApi) -> None:
     assert all(len(line) <= 80 for line in listed.splitlines())
     assert run("rules", "remove", "on-call", "--yes").out == "Rule on-call is removed.\n"
     server.by_path[_RULES] = page([])
-    assert "`pharos rules default`" in run("rule", "list").out
+    nobody = "Nobody is notified: no owner has an e-mail address. Set PHAROS_OWNER_EMAIL, or make a rule."
     default = {
         "applies": True,
+        "nobody": nobody,
         "kinds": ["heartbeat.down"],
         "production_kinds": ["exception.new"],
         "recipients": [{"channel": None, "person": ADA}],
         "sends_email": False,
     }
     server.by_path[f"{_RULES}/default"] = _data(default)
+    listed = run("rule", "list").out
+    assert "`pharos rules default`" in listed
+    assert listed.endswith(f"\n{nobody} `pharos rules create` makes one.\n")
     shown = run("rules", "default").out
+    assert shown.endswith(f"\n{nobody}\n")
     assert "ada@shop.example" in shown and "the installation sends no e-mail" in shown
     kind = {"name": "queue.wait", "severity": "warning", "default": "on", "meaning": "Waits too long"}
     server.by_path["/api/v1/alert-kinds"] = _data([kind])

@@ -1,0 +1,17 @@
+"""Says that nobody is notified, while no rule is and the default one has no recipient."""
+
+from operator_cli.api.client import Api
+from operator_cli.errors import CommandFailed
+from operator_cli.messages import qualify_commands
+from operator_cli.notifications.find import RULES
+
+
+def warn_if_nobody_is_notified(api: Api) -> None:
+    """Print why, and what to do; nothing if somebody is, or if rules cannot be read, as without the scope."""
+    try:
+        default = api.get(RULES, "default")
+        if not default["applies"] or default.get("nobody") is None or api.get_all(RULES, limit=1):
+            return
+    except CommandFailed:
+        return
+    print(qualify_commands(f"\n{default['nobody']} `pharos rules create` makes one."))
