@@ -219,7 +219,8 @@ async def read_notification(at: _Read) -> NotificationDetails:
 async def resend_notification(at: _Resend) -> NotificationSummary:
     """Send a notification again.
 
-    At once, with the same message ID. 409 while it waits to be sent, and if its channel was removed or is turned off.
+    At once, with the same message ID. 409 while it waits to be sent, if its channel was removed or is turned off, and
+    if all the open incidents that it tells of have ended.
     """
     await sent_notifications.resend_notification(at.session, at.found, at.actor, at.now)
     return summarize_notification(at, at.found)

@@ -1,5 +1,6 @@
 """Finds and lists notifications with their attempts, and sends them again."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -139,12 +140,17 @@ async def resend_notification(
 ) -> None:
     """Send the notification once more at once, with the same message ID.
 
-    Raises `Conflict` unless it was sent or has failed, and if its channel was removed or is turned off.
+    Raises `Conflict` while it waits to be sent, if its channel was removed or is turned off, and if what it tells of
+    has ended.
     """
     notification = found.notification
     if notification.channel_id is not None and (found.channel is None or not found.channel.enabled):
         what = "was removed" if found.channel is None else "is turned off: turn it on first"
         raise Conflict(f"The channel {notification.recipient} {what}.")
+    if await _has_ended(session, notification):
+        raise Conflict(
+            "All its incidents have ended: sent again, it would open an alert at the receiver that nothing ends."
+        )
     resent = await session.execute(
         update(Notification)
         .where(
@@ -168,3 +174,18 @@ async def resend_notification(
     await session.refresh(notification)
     subject, details = f"notification {notification.public_id}", {"recipient": notification.recipient}
     record_audit_entry(session, actor, notification.account_id, "notification.resend", subject, now, details)
+
+
+async def _has_ended(session: AsyncSession, notification: Notification) -> bool:
+    """True if the message tells that incidents are open, and all of them have ended."""
+    content = json.loads(notification.content)
+    # It tells of others that it does not list.
+    if content.get("state") != "firing" or content.get("more"):
+        return False
+    listed = [incident["id"] for incident in content["incidents"]]
+    are_open = select(AlertIncident.id).where(
+        AlertIncident.account_id == notification.account_id,
+        AlertIncident.public_id.in_(listed),
+        AlertIncident.open_key.is_not(None),
+    )
+    return await session.scalar(are_open.limit(1)) is None

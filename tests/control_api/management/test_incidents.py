@@ -205,6 +205,21 @@ async def test_sending_again(monitored: Api) -> None:
     assert (await monitored.audit(1))[0] == ("notification.resend", f"notification {before['id']}")
 
 
+async def test_what_has_ended_is_not_sent_again(monitored: Api) -> None:
+    """At the receiver it would open an alert that nothing ends."""
+    number = monitored.platform.acme.notified["notification"]
+    path = f"/v1/notifications/{number}/resend"
+    async with monitored.platform.sessions() as session, session.begin():
+        await session.execute(update(AlertIncident).values(state="resolved", open_key=None))
+    refused = await monitored.expect((409, "conflict"), "POST", path, by="deployer")
+    assert "have ended" in refused.json()["detail"]
+    # The message of the end may be sent again.
+    async with monitored.platform.sessions() as session, session.begin():
+        row = await session.get_one(Notification, number)
+        row.content = row.content.replace('"state":"firing"', '"state":"resolved"')
+    await monitored.call("POST", path, by="deployer")
+
+
 async def test_quiet_hours_of_a_person(monitored: Api) -> None:
     path = "/v1/me/notification-preferences"
     hours = {"from": "22:00", "to": "07:00", "timezone": "Europe/Berlin", "days": ["monday", "friday"]}
