@@ -1,7 +1,8 @@
 """When is the next message of a group due, and what does it contain? Pure.
 
-The first message waits for further incidents of its group; changes follow at most every few minutes; while an incident
-is open and not acknowledged, a reminder follows after an hour, and then daily.
+The first message waits for further incidents of its group. Changes follow at most every few minutes, until all
+incidents have ended; a new one then begins the group again. While an incident is open and not acknowledged, a reminder
+follows after an hour, and then daily.
 """
 
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ class Group:
     """When the last message was written."""
     pending_since: datetime | None
     """The oldest change that may be sent now; None: there is none."""
+    begins: bool
+    """True if an incident opened that may be sent now, and no incident of the group is open for the recipient."""
     held_until: datetime | None
     """When the first change that is held by a silence or by quiet hours may be sent; None: none is held."""
     remind_at: datetime | None
@@ -54,7 +57,7 @@ def plan_group(group: Group, now: datetime, timings: Timings) -> Plan:
     times: list[datetime] = []
     if group.pending_since is not None:
         due = group.pending_since + timings.first
-        if group.sent_at is not None:
+        if group.sent_at is not None and not group.begins:
             due = max(due, group.sent_at + timings.change)
         if due <= now:
             return Plan("change", None)

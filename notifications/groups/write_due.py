@@ -168,6 +168,8 @@ class _GroupStep:
                 select(
                     func.min(case((and_(pending, ~held), NotificationMember.pending_since))),
                     func.count(case((and_(pending, held), 1))),
+                    func.count(case((and_(NotificationMember.pending == "firing", ~held), 1))),
+                    func.count(case((NotificationMember.sent == "firing", 1))),
                     func.count(case((and_(reminded, ~holds.any), 1))),
                     func.count(case((and_(reminded, holds.any), 1))),
                 )
@@ -175,10 +177,11 @@ class _GroupStep:
                 .where(self._members)
             )
         ).one()
-        pending_since, held_count, remindable, held_reminders = row
+        pending_since, held_count, opening, open_count, remindable, held_reminders = row
         return Group(
             sent_at=self._not_ahead(self._group.sent_at),
             pending_since=self._not_ahead(pending_since),
+            begins=opening > 0 and open_count == 0,
             held_until=holds.until if held_count else None,
             remind_at=self._group.remind_at,
             can_remind=remindable > 0,

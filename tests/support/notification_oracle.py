@@ -171,7 +171,11 @@ class Oracle:
             return quiet and SEVERITIES[member.incident.kind] != "critical"
 
         ready = [each for each in group.members if each.pending is not None and not is_held(each)]
-        if ready and self.now >= self._due(min(each.since for each in ready), group):
+        # All have ended for the recipient: a new incident begins the group again.
+        begins = any(each.pending == "firing" for each in ready) and not any(
+            each.is_sent for each in group.members
+        )
+        if ready and self.now >= self._due(min(each.since for each in ready), group, begins=begins):
             self._send_changes(recipient, family, group, ready)
             return True
         repeated = [
@@ -236,8 +240,10 @@ class Oracle:
         )
         group.sent_at = self.now
 
-    def _due(self, since: int, group: _Group) -> int:
-        return since + 30 if group.sent_at is None else max(since + 30, group.sent_at + 300)
+    def _due(self, since: int, group: _Group, *, begins: bool) -> int:
+        if group.sent_at is None or begins:
+            return since + 30
+        return max(since + 30, group.sent_at + 300)
 
     def _is_repeated(self, recipient: Recipient, member: Member) -> bool:
         incident = member.incident
