@@ -139,7 +139,8 @@ class ThresholdDocument(TypedDict):
     severity: Severity
     enabled: bool
     phase: Annotated[
-        Literal["ok", "pending", "firing"] | None, Meta(description="Null until the first evaluation.")
+        Literal["ok", "pending", "firing"] | None,
+        Meta(description="Null until the first evaluation, and without the queue."),
     ]
     value: Annotated[float | None, Meta(description="The last value; null without data.")]
     evaluated_at: str | None
