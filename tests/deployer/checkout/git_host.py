@@ -1,8 +1,6 @@
 """Serves Git's smart HTTP protocol over TLS with `git http-backend`, optionally with a password."""
 
 import base64
-import datetime
-import ipaddress
 import os
 import ssl
 import subprocess
@@ -14,9 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from tests.support.certificates import make_certificate
 
 
 @dataclass
@@ -106,28 +102,7 @@ def running_git_host(root: Path, folder: Path) -> Iterator[GitHost]:
 
 
 def _write_certificate(folder: Path) -> tuple[Path, Path]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "git host of the tests")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), True)
-        .sign(key, hashes.SHA256())
-    )
     written, secret = folder / "host.pem", folder / "host.key"
-    written.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    secret.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
+    for path, content in zip((written, secret), make_certificate(), strict=True):
+        path.write_bytes(content)
     return written, secret
