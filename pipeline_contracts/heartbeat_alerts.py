@@ -7,6 +7,9 @@ from typing import Any, Literal
 from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.heartbeat_states import Heartbeat
 
+_OUTPUT_CHARACTERS = 350
+"""The rest of the output is read with `pharos heartbeat show`."""
+
 Reason = Literal["paused", "resumed", "removed"]
 """Why an incident ended that no signal has ended."""
 
@@ -79,11 +82,18 @@ def _cause(heartbeat: Heartbeat, runs: Collection[Run]) -> dict[str, Any]:
     if heartbeat.missed_ms and heartbeat.missed_ms[-1] == heartbeat.since_ms:
         return {"cause": "missed", "due_ms": heartbeat.since_ms - heartbeat.grace_ms}
     ended = [
-        (run.ended_ms, run.outcome, run.exit_status)
+        (run.ended_ms, run)
         for run in runs
         if run.ended_ms is not None and run.outcome in ("failed", "timed out")
     ]
     if not ended:
         return {}
-    _, outcome, exit_status = max(ended, key=lambda end: end[0])
-    return {"cause": outcome, "exit_status": exit_status}
+    _, last = max(ended, key=lambda end: end[0])
+    cause = {"cause": last.outcome, "exit_status": last.exit_status}
+    return {**cause, "output": _cut_output(last.output)} if last.output else cause
+
+
+def _cut_output(output: str) -> str:
+    """Return the end of the output of a run: errors are in its last lines."""
+    text = output.strip()
+    return text if len(text) <= _OUTPUT_CHARACTERS else "…" + text[-_OUTPUT_CHARACTERS:]

@@ -1,6 +1,7 @@
 """The descriptions of all families of alert kinds, and the description of an unknown one."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from notifications.descriptions.deployments import describe as describe_deployment
 from notifications.descriptions.exceptions import describe as describe_exception
@@ -13,6 +14,8 @@ from notifications.descriptions.processes import describe as describe_process
 from notifications.descriptions.queues import describe as describe_queue
 from notifications.descriptions.services import describe as describe_service
 from notifications.descriptions.sites import describe as describe_site
+from notifications.descriptions.tests_of_channels import describe as describe_test
+from notifications.incidents.apply_events import BEFORE_END
 from pipeline_contracts.alert_kinds import ALERT_KINDS
 
 DESCRIBE: Mapping[str, Describe] = {
@@ -26,13 +29,23 @@ DESCRIBE: Mapping[str, Describe] = {
     "platform": describe_platform,
     "metric": describe_metric,
     "exception": describe_exception,
+    "test": describe_test,
 }
 
 
 def describe(subject: Subject) -> Description:
-    """Return the description of an event, by its family."""
+    """Return the description of an event, by its family.
+
+    A resolution has the figures and labels that its incident had while it was open: receivers match by them.
+    """
     family = subject.kind.partition(".")[0]
-    return DESCRIBE.get(family, describe_unknown)(subject)
+    describe_event = DESCRIBE.get(family, describe_unknown)
+    description = describe_event(subject)
+    before = subject.facts.get(BEFORE_END)
+    if subject.state != "resolved" or not isinstance(before, Mapping):
+        return description
+    opened = describe_event(replace(subject, state="firing", facts={**subject.facts, **before}))
+    return replace(description, figures=opened.figures, labels=opened.labels)
 
 
 def describe_unknown(subject: Subject) -> Description:

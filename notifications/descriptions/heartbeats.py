@@ -54,7 +54,7 @@ def _describe_end(facts: Mapping[str, Any]) -> tuple[str, list[str]]:
     since = read_time(facts, "since_ms")
     if facts.get("state") == "running":
         return "runs again", [f"A run began at {since}." if since else "A run began."]
-    return "is up again", [f"It is up since {since}."] if since else []
+    return "is up again", [f"It has been up since {since}."] if since else []
 
 
 def _describe_late(facts: Mapping[str, Any]) -> list[str]:
@@ -82,28 +82,36 @@ def _describe_down(facts: Mapping[str, Any]) -> list[str]:
     elif cause == "timed out" and limit is not None:
         details.append(f"Its run did not end within {write_seconds(limit / 1000)}.")
     elif since:
-        details.append(f"It is down since {since}.")
+        details.append(f"It has been down since {since}.")
     failures = read_number(facts, "failures_in_row")
     if failures is not None and failures > 1:
         details.append(f"{count_noun(failures, 'run')} failed in a row.")
+    if cause != "missed" and (output := read_text(facts, "output", 370)) is not None:
+        details.append(f"Its output ended with: {output}")
     return details
 
 
 def _describe_schedule(facts: Mapping[str, Any]) -> str | None:
     period, cron = read_number(facts, "period_seconds"), read_text(facts, "cron", 200)
+    following = _describe_next(facts)
     if period is not None:
-        return f"It is due every {write_seconds(period)}."
+        return f"It is due every {write_seconds(period)}{following}."
     if cron is None:
         return None
-    return f"It is due by the cron expression {cron} ({read_text(facts, 'timezone', 64) or 'UTC'})."
+    zone = read_text(facts, "timezone", 64) or "UTC"
+    return f"It is due on the schedule {cron} ({zone}){following}."
+
+
+def _describe_next(facts: Mapping[str, Any]) -> str:
+    """Return `, next at …`; empty if the due time of the facts is that of a run which has not begun."""
+    since, due = read_number(facts, "since_ms"), read_number(facts, "due_ms")
+    if since is None or due is None or due <= since or facts.get("state") not in ("up", "down"):
+        return ""
+    return f", next at {read_time(facts, 'due_ms')}"
 
 
 def _figures(facts: Mapping[str, Any]) -> list[Figure]:
     failures, limit = read_number(facts, "failures_in_row"), read_number(facts, "failures_before_down")
     if not failures:
         return []
-    return [
-        Figure(
-            name="failures in a row", value=failures, unit="runs", threshold=None if limit is None else limit
-        )
-    ]
+    return [Figure(name="failures in a row", value=failures, threshold=limit)]

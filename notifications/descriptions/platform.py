@@ -61,7 +61,7 @@ def _describe_disk(facts: Mapping[str, Any], is_resolved: bool) -> _Parts:
     disk = read_text(facts, "disk", 60) or "The disk"
     used, free = read_float(facts, "value"), read_float(facts, "free_bytes")
     figures = list_figures(facts, "used", "%")
-    share = "" if used is None else f": {used:.0f} % used"
+    share = "" if used is None else f": {used:.0f}% used"
     if is_resolved:
         return f"Disk of Pharos ({disk}) has space again{share}", [], figures, None
     details = [] if free is None else [f"{free / _GIB:,.1f} GiB are free."]

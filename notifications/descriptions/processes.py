@@ -39,7 +39,7 @@ def describe(subject: Subject) -> Description:
     if number is not None:
         details.append(f"It belongs to deployment {number}.")
     figures = (
-        [Figure(name="restarts", value=restarts, unit="restarts", threshold=read_number(facts, "threshold"))]
+        [Figure(name="restarts", value=restarts, threshold=read_number(facts, "threshold"))]
         if restarts is not None and subject.state != "resolved"
         else []
     )

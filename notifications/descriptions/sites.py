@@ -35,7 +35,7 @@ _Parts = tuple[str, list[str], list[Figure], dict[str, str]]
 
 
 def _describe_spike(facts: Mapping[str, Any], site: str, is_resolved: bool) -> _Parts:
-    figures = list_figures(facts, "visitors in 10 min", "visitors")
+    figures = list_figures(facts, "visitors in 10 min", "")
     if is_resolved:
         return f"Site {site} no longer has unusually many visitors", [], figures, {}
     usual, details = read_float(facts, "usual"), []

@@ -9,6 +9,9 @@ from pipeline_contracts.alert_kinds import ALERT_KINDS, SEVERITIES, EventState, 
 DEPLOYMENT_BEFORE = "deployment_before"
 """The fact that incidents have in addition to those of their events: the last deployment before the first one."""
 
+BEFORE_END = "before_end"
+"""The fact that incidents which ended have: the facts that their resolutions replaced, with their former values."""
+
 Scope = tuple[int, int | None, int | None]
 """Account, project and environment."""
 
@@ -70,9 +73,8 @@ def apply_events(events: Iterable[Event], open_incidents: Mapping[str, Incident]
             if incident is None:
                 continue
             del present[event.key]
-            # The facts of the incident stay: a resolution may know less.
             incident.last = replace(
-                event, kind=incident.last.kind, facts={**incident.last.facts, **event.facts}
+                event, kind=incident.last.kind, facts=_end_facts(incident.last.facts, event.facts)
             )
             incident.change = "passed" if incident.incident_id is None else "resolved"
         elif incident is None:
@@ -90,3 +92,10 @@ def _repeat(incident: Incident, event: Event) -> None:
     facts = incident.last.facts
     kept = {DEPLOYMENT_BEFORE: facts[DEPLOYMENT_BEFORE]} if DEPLOYMENT_BEFORE in facts else {}
     incident.last = replace(event, facts={**event.facts, **kept})
+
+
+def _end_facts(facts: Mapping[str, Any], end: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of an incident and of its end. Those of the incident stay: a resolution may know less, and it
+    names the subject and the figures as the incident did."""
+    replaced = {name: facts.get(name) for name, value in end.items() if facts.get(name) != value}
+    return {**facts, **end, BEFORE_END: replaced}

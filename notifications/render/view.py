@@ -214,7 +214,8 @@ def _write_since(incident: ListedIncident, now: str) -> str:
 def _list_facts(incident: ListedIncident, message: Message) -> Iterator[tuple[str, str]]:
     for figure in incident.figures[:_MAX_FIGURES]:
         name, value = write_figure(figure)
-        yield _capitalize(name), value
+        # The figures of an incident that ended are those that it had.
+        yield _capitalize(name), f"was {value}" if incident.state == "resolved" else value
     place = {"project": message.project, "environment": message.environment}
     # What the title names already would make a list of ten incidents longer.
     labels = [

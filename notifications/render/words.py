@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from notifications.message import Figure
 
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+_LONGEST_ABBREVIATION = 3
 _JOINERS = "\u200c\u200d"
 """Invisible, but parts of letters and emoji."""
 
@@ -78,6 +79,8 @@ def write_value(value: float, unit: str) -> str:
     if unit == "s" and 0 <= value < 1e10:
         return write_duration(value) if value else "0 s"
     number = write_number(value)
+    if number == "1" and unit.isalpha() and len(unit) > _LONGEST_ABBREVIATION:
+        unit = unit.removesuffix("s")
     return f"{number}{unit}" if unit == "%" else f"{number} {unit}".rstrip()
 
 

@@ -304,7 +304,7 @@ CASES: list[Case] = [
         "platform.disk",
         "firing",
         DISK,
-        "Disk of Pharos (data folder) is nearly full: 91 % used",
+        "Disk of Pharos (data folder) is nearly full: 91% used",
         ["8.0 GiB are free.", "When the disk is full, nothing can be stored."],
         None,
     ),

@@ -7,6 +7,7 @@ import pytest
 
 from notifications.descriptions.all_families import describe
 from notifications.descriptions.interface import Subject
+from notifications.incidents.apply_events import Event, Incident, apply_events
 from pipeline_contracts.alert_kinds import ALERT_KINDS, EventState
 
 # 26 November 2026, 03:00 UTC.
@@ -53,7 +54,7 @@ PROCESS: dict[str, Any] = {
     "deployment": 7,
     "environment": "shop/production",
 }
-SCHEDULE = "It is due by the cron expression 0 3 * * * (Europe/Oslo)."
+SCHEDULE = "It is due on the schedule 0 3 * * * (Europe/Oslo)."
 SUCCESS = "Its last success was at 25 Nov 2026, 03:00 UTC."
 # Kind, state, subject and facts; then title, details, figures (name, value, unit, threshold), and command.
 Case = tuple[str, EventState, str, dict[str, Any], str, list[str], list[tuple[Any, ...]], str | None]
@@ -62,29 +63,38 @@ CASES: list[Case] = [
         *("heartbeat.down", "firing", "12", {**HEARTBEAT, "cause": "missed"}),
         "Heartbeat nightly-backup is down",
         ["A run was due at 26 Nov 2026, 03:00 UTC, and none began within 5 min.", SUCCESS, SCHEDULE],
-        [("failures in a row", 1, "runs", 1)],
+        [("failures in a row", 1, "", 1)],
         "pharos heartbeat show 12",
     ),
     (
         "heartbeat.down",
         "firing",
         "12",
-        {**HEARTBEAT, "cause": "failed", "exit_status": 2, "failures_in_row": 3, "last_success_ms": None},
+        {
+            **HEARTBEAT,
+            "cause": "failed",
+            "exit_status": 2,
+            "failures_in_row": 3,
+            "last_success_ms": None,
+            "due_ms": HEARTBEAT["since_ms"] + 86_100_000,
+            "output": "dumping\n\x1b[31mpg_dump: error: connection to server failed\n",
+        },
         "Heartbeat nightly-backup is down",
         [
             "Its run failed with exit status 2 at 26 Nov 2026, 03:05 UTC.",
             "3 runs failed in a row.",
+            "Its output ended with: dumping [31mpg_dump: error: connection to server failed",
             "No run has succeeded yet.",
-            SCHEDULE,
+            f"{SCHEDULE[:-1]}, next at 27 Nov 2026, 03:00 UTC.",
         ],
-        [("failures in a row", 3, "runs", 1)],
+        [("failures in a row", 3, "", 1)],
         "pharos heartbeat show 12",
     ),
     (
         *("heartbeat.down", "firing", "12", {**HEARTBEAT, "cause": "timed out"}),
         "Heartbeat nightly-backup is down",
         ["Its run did not end within 1 h 30 min.", SUCCESS, SCHEDULE],
-        [("failures in a row", 1, "runs", 1)],
+        [("failures in a row", 1, "", 1)],
         "pharos heartbeat show 12",
     ),
     (
@@ -105,7 +115,7 @@ CASES: list[Case] = [
     (
         *("heartbeat.down", "resolved", "12", {**HEARTBEAT, "state": "up"}),
         "Heartbeat nightly-backup is up again",
-        ["It is up since 26 Nov 2026, 03:05 UTC.", SUCCESS, SCHEDULE],
+        ["It has been up since 26 Nov 2026, 03:05 UTC.", SUCCESS, SCHEDULE],
         [],
         "pharos heartbeat show 12",
     ),
@@ -183,7 +193,7 @@ CASES: list[Case] = [
             "Last exit: exited with status 1.",
             "It belongs to deployment 7.",
         ],
-        [("restarts", 3, "restarts", 3)],
+        [("restarts", 3, "", 3)],
         "pharos logs shop/production",
     ),
     (
@@ -228,3 +238,29 @@ def test_facts_may_lack_anything_and_be_of_any_type() -> None:
 def test_a_kind_of_another_version_has_a_title() -> None:
     titles = [describe(Subject("other.thing", state, "12", {})).title for state in ("firing", "resolved")]
     assert titles == ["other.thing: 12", "Resolved: other.thing: 12"]
+
+
+def test_a_test_names_its_channel() -> None:
+    found = describe(Subject("test.message", "info", "channel 5", {"channel_id": 5, "channel": "ops"}))
+    assert (found.title, found.labels) == ("Test of channel ops", {"channel": "ops"})
+
+
+def test_a_resolution_has_the_figures_and_labels_of_its_incident() -> None:
+    """A receiver matches the end by them, and the facts of the end are of another deployment or value."""
+    for kind, facts, end in (
+        ("heartbeat.down", {**HEARTBEAT, "cause": "missed"}, {**HEARTBEAT, "failures_in_row": 0}),
+        ("deployment.failed", DEPLOYMENT, {"number": 8, "revision": "fedcba", "duration_seconds": 9}),
+        ("process.crash_loop", PROCESS, {"process": "web", "deployment": 8, "reason": "replaced"}),
+        (
+            "service.latency",
+            {"target": "api", "unit": "ms", "value": 900.0, "threshold": 800.0},
+            {"target": "api", "unit": "ms", "reason": "removed"},
+        ),
+    ):
+        firing = Event((1, 2, 3), kind, "7", "firing", 0, facts)
+        incident = Incident(firing, firing, "seen", 5)
+        apply_events([Event((1, 2, 3), kind, "7", "resolved", 1, end)], {firing.key: incident})
+        opened = describe(Subject(kind, "firing", "7", facts))
+        ended = describe(Subject(kind, "resolved", "7", incident.last.facts))
+        assert opened.figures and (ended.figures, ended.labels) == (opened.figures, opened.labels), kind
+        assert ended.title != opened.title
