@@ -13,6 +13,7 @@ from control_api.operations.router import OperationRouter
 from control_domain.accounts.roles import AccountRight, has_account_right
 from control_domain.notifications import channels
 from control_domain.notifications.channel_secrets import open_secrets
+from control_domain.notifications.channel_tests import start_test
 from control_domain.notifications.channel_types import CHANNEL_TYPES
 from control_domain.notifications.channels import ChannelFields, find_channel, lock_channel
 from control_domain.notifications.quiet_hours import QuietHours, describe_quiet_hours
@@ -267,11 +268,12 @@ async def test_notification_channel(at: _Change) -> StartedTest:
     """Test a notification channel.
 
     A test message takes the way of every other: event, incident, message, delivery. Whether it has arrived is seen in
-    the list of notifications, within seconds.
+    the list of notifications, within seconds. 409 for 30 s after the last test of the channel; one that still waits for
+    a retry is canceled.
     """
     channel = at.found
     channels.check_can_send(channel, at.request.app.state.unavailable_channels)
-    channels.start_test(at.session, channel, at.actor, at.now)
+    await start_test(at.session, channel, at.actor, at.now)
     since = format_time(at.now)
     return {
         "channel": channel.public_id,

@@ -12,14 +12,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.removed_recipients import cancel_messages, remove_from_rules
-from control_domain.alert_events import record_alert_event
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.public_ids import matches_id
 from control_domain.database.statements import lock_row
 from control_domain.notifications.channel_destination import change_destination
 from control_domain.notifications.channel_secrets import seal_secrets
 from control_domain.notifications.channel_types import check_channel, new_signing_secret
-from control_domain.notifications.kinds import TEST_KIND
 from control_domain.notifications.limits import MAX_CHANNELS, check_number
 from control_domain.notifications.quiet_hours import QuietHours, check_quiet_hours, write_quiet_hours
 from control_domain.notifications.wake_groups import look_at_groups, wake_groups
@@ -196,20 +194,6 @@ def check_can_send(channel: NotificationChannel, unavailable: UnavailableTypes) 
         raise Conflict(f"The channel {channel.name} is turned off: turn it on first.")
     if channel.type in unavailable:
         raise Conflict(unavailable[channel.type])
-
-
-def start_test(session: AsyncSession, channel: NotificationChannel, actor: Actor, now: datetime) -> None:
-    """Write the event of a test: it takes the way of every other event to the channel."""
-    record_alert_event(
-        session,
-        TEST_KIND,
-        f"channel {channel.id}",
-        "info",
-        now,
-        account_id=channel.account_id,
-        facts={"channel_id": channel.id, "channel": channel.name},
-    )
-    _record(session, channel, "test", {"name": channel.name}, actor, now)
 
 
 def _describe_settings(channel: NotificationChannel) -> dict[str, Any]:

@@ -178,6 +178,8 @@ class NotificationChannel(Base):
     failing_since: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """Since when no delivery succeeds; null: the last one did."""
     last_error: Mapped[str | None] = mapped_column(String(500))
+    tested_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """When a person last started a test."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 

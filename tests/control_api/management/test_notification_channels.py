@@ -1,7 +1,7 @@
 """Notification channels: secrets are never returned, and a removed channel leaves nothing behind."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -195,8 +195,27 @@ async def test_a_test_takes_the_way_of_every_event(monitored: Api) -> None:
     assert (ALERT_KINDS[event.kind].family, event.state) == ("test", "info")
     assert json.loads(event.facts)["channel_id"] == number
     assert (await monitored.read(started.data["notifications"].removeprefix("/api"))) == []
+    refused = await monitored.expect((409, "conflict"), "POST", f"{_PATH}/{number}/test")
+    assert "less than 30 s ago" in refused.json()["detail"]
     await monitored.call("PATCH", f"{_PATH}/{number}", {"enabled": False})
-    await monitored.expect((409, "conflict"), "POST", f"{_PATH}/{number}/test")
+    refused = await monitored.expect((409, "conflict"), "POST", f"{_PATH}/{number}/test")
+    assert "turned off" in refused.json()["detail"]
+
+
+async def test_another_test_replaces_one_that_waits_for_a_retry(monitored: Api) -> None:
+    """People test again when they have corrected the channel."""
+    notified, now = monitored.platform.acme.notified, datetime.now(UTC)
+    path = f"{_PATH}/{notified['channel']}/test"
+    async with monitored.platform.sessions() as session, session.begin():
+        await session.execute(update(NotificationGroup).values(family="test"))
+        await session.execute(update(Notification).values(status="pending", last_error="Connection refused."))
+    # Long enough ago, and by a clock that was ahead.
+    for tested_at in (now - timedelta(seconds=31), now + timedelta(hours=1)):
+        async with monitored.platform.sessions() as session, session.begin():
+            await session.execute(update(NotificationChannel).values(tested_at=tested_at))
+        assert (await monitored.call("POST", path)).status == 202
+    sent = await monitored.read(f"/v1/notifications/{notified['notification']}")
+    assert (sent["status"], sent["last_error"]) == ("canceled", "Another test follows.")
 
 
 @pytest.mark.both_databases

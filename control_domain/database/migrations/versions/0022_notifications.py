@@ -99,6 +99,7 @@ def upgrade() -> None:
         sa.Column("enabled", sa.Boolean(), server_default=sa.true(), nullable=False),
         sa.Column("failing_since", _time, nullable=True),
         sa.Column("last_error", sa.String(length=500), nullable=True),
+        sa.Column("tested_at", _time, nullable=True),
         sa.Column("created_at", _time, nullable=False),
         sa.ForeignKeyConstraint(
             ["account_id"], ["accounts.id"], name=op.f("fk_notification_channels_account_id_accounts")

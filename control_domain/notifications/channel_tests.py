@@ -1,0 +1,72 @@
+"""Tests of channels, which people start."""
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import between, not_, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.alert_events import record_alert_event
+from control_domain.audit import Actor, record_audit_entry
+from control_domain.notifications.kinds import TEST_KIND
+from control_domain.tables.notifications import Notification, NotificationChannel, NotificationGroup
+from pipeline_contracts.errors import Conflict
+
+PAUSE = timedelta(seconds=30)
+"""Between two tests of a channel: the installation's mail server must not flood an address that somebody typed in."""
+
+
+async def start_test(
+    session: AsyncSession, channel: NotificationChannel, actor: Actor, now: datetime
+) -> None:
+    """Write the event of a test: it takes the way of every other event to the channel. Raises `Conflict` for 30 s after
+    the last one.
+
+    A test that still waits for a retry is canceled: people test again when they have changed something.
+    """
+    table = NotificationChannel
+    # Locks the channel. A time that a clock wrote which was ahead counts no more than one of the past.
+    is_recent = between(table.tested_at, now - PAUSE, now + PAUSE)
+    started = await session.execute(
+        update(table)
+        .where(
+            table.id == channel.id,
+            table.account_id == channel.account_id,
+            or_(table.tested_at.is_(None), not_(is_recent)),
+        )
+        .values(tested_at=now)
+        .returning(table.id)
+        .execution_options(synchronize_session=False)
+    )
+    if started.first() is None:
+        raise Conflict(
+            f"The channel {channel.name} was tested less than {PAUSE.seconds} s ago: look whether that test has "
+            "arrived, or wait."
+        )
+    tests = select(NotificationGroup.id).where(
+        NotificationGroup.account_id == channel.account_id,
+        NotificationGroup.channel_id == channel.id,
+        NotificationGroup.family == "test",
+    )
+    await session.execute(
+        update(Notification)
+        .where(
+            Notification.account_id == channel.account_id,
+            Notification.channel_id == channel.id,
+            Notification.group_id.in_(tests),
+            Notification.status == "pending",
+        )
+        .values(status="canceled", last_error="Another test follows.", leased_until=None)
+        .execution_options(synchronize_session=False)
+    )
+    record_alert_event(
+        session,
+        TEST_KIND,
+        f"channel {channel.id}",
+        "info",
+        now,
+        account_id=channel.account_id,
+        facts={"channel_id": channel.id, "channel": channel.name},
+    )
+    subject = f"notification-channel {channel.public_id}"
+    details = {"name": channel.name}
+    record_audit_entry(session, actor, channel.account_id, "notification-channel.test", subject, now, details)
