@@ -6,7 +6,7 @@ backlog of the pipeline makes nothing late.
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -135,12 +135,14 @@ def observe_waits(queues: Queues, thresholds: Sequence[ThresholdOf]) -> Reading:
 
 
 async def read_lost_workers(
-    session: AsyncSession, states: Mapping[str, Remembered], clock_ms: int
+    session: AsyncSession, states: Mapping[str, Remembered], clock_ms: int, blind_to_ms: int
 ) -> Reading:
     """Return the workers that were lost lately, and those that are known as lost: 20 of a queue and 200 of an account.
 
-    A worker is lost if it has not stopped and reports no more, while its queue is still reported.
+    A worker is lost if it has not stopped and reports no more, while its queue is still reported. Until `blind_to_ms`,
+    Pharos may have received no reports: for a while nobody knows whether a silent worker is lost.
     """
+    is_blind = blind_to_ms > clock_ms - LOST_MS
     known = {key: remembered for key, remembered in states.items() if key.startswith(WORKER_PREFIX)}
     room_of_queues = Counter(key.split(" ")[1] for key in known)
     room_of_accounts = Counter(remembered.scope.account_id for remembered in known.values())
@@ -154,7 +156,10 @@ async def read_lost_workers(
         for row in await session.execute(_select_workers().where(*is_known)):
             found = _observe_worker(row, clock_ms)
             if found.key in known:
-                observed[found.key] = found
+                is_unknown = is_blind and found.value == 1.0
+                observed[found.key] = replace(found, value=None) if is_unknown else found
+    if is_blind:
+        return Reading(WORKER_PREFIX, list(observed.values()))
     for row in await session.execute(_select_lost(clock_ms)):
         found = _observe_worker(row, clock_ms, row.lost)
         if found.key in known:

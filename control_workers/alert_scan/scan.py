@@ -31,7 +31,7 @@ from control_workers.alert_scan.exception_spikes import WINDOW, SpikeScan
 from control_workers.alert_scan.exceptions import ExceptionScan, Found
 from control_workers.alert_scan.judge import Changes, Remembered, judge
 from control_workers.alert_scan.outages import NOTE, Outage, find_outage, is_told, read_outage
-from control_workers.alert_scan.platform import LAG, PlatformScan, find_operator, read_progress
+from control_workers.alert_scan.platform import LAG, PlatformScan, Progress, find_operator, read_progress
 from control_workers.alert_scan.queues import Queues, observe_waits, read_lost_workers, read_queues
 from control_workers.alert_scan.read_thresholds import ThresholdOf, leave_out_changed, read_thresholds
 from control_workers.alert_scan.sites import SILENCE_PREFIX, VITAL_PREFIX, SiteScan
@@ -40,7 +40,7 @@ from control_workers.alert_scan.states import read_note, read_states, write_chan
 from control_workers.alert_scan.thresholds import ThresholdScan
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.metric_names import MetricName
-from pipeline_contracts.times import from_epoch_ms
+from pipeline_contracts.times import from_epoch_ms, to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore, QueryRefused
 
 logger = logging.getLogger(__name__)
@@ -49,6 +49,7 @@ logger = logging.getLogger(__name__)
 _QUERY_SECONDS = 60.0
 _LEASE_SECONDS = 120.0
 _HOUR = timedelta(hours=1)
+_PAUSE = timedelta(seconds=75)
 _EVERY = {"traffic": timedelta(minutes=5), "vitals": _HOUR}
 """What is not read at each scan."""
 
@@ -87,6 +88,7 @@ class AlertScan(Collector):
         self._sites = SiteScan(store)
         self._platform = PlatformScan(store, data_folder)
         self._done: dict[str, datetime] = {}
+        self._blind_to = from_epoch_ms(0)
         self._seconds = 0.0
         self._complete_at = time.monotonic()
         self._events: Counter[tuple[str, str]] = Counter()
@@ -122,17 +124,20 @@ class AlertScan(Collector):
             await release_all(session)
 
     async def _scan(self, clock: ScanClock, operator: Scope, now: datetime) -> None:
-        stored = await self._read_database(now)
         store_now = await self._read_store_time()
         is_readable = store_now is not None
         outage, blind_since = find_outage(clock.through, clock.blind_since, now, is_readable=is_readable)
         progress = await read_progress(self._sessions)
+        blind_to = self._find_blind_end(clock, progress, outage, now)
+        stored = await self._read_database(now, blind_to)
         readings, lag = await self._platform.read(operator, progress, now, is_readable=is_readable)
         # With a lag, what is stored says nothing about the present.
         is_current = is_readable and (lag is None or lag <= LAG.threshold)
         readings += [observe_waits(stored.queues, stored.thresholds), stored.lost_workers]
         readings.append(
-            await self._thresholds.read(stored.thresholds, stored.queues, now, is_readable=is_readable)
+            await self._thresholds.read(
+                stored.thresholds, stored.queues, now, blind_to, is_current=is_current
+            )
         )
         found = Found([], None)
         if store_now is not None:
@@ -152,12 +157,24 @@ class AlertScan(Collector):
             self._exceptions.keep(found, now)
             self._done.update(dict.fromkeys(done, now))
 
-    async def _read_database(self, now: datetime) -> _Stored:
+    def _find_blind_end(
+        self, clock: ScanClock, progress: Progress, outage: Outage | None, now: datetime
+    ) -> datetime:
+        """Return the end of the last time in which Pharos may have received nothing."""
+        if outage is not None:
+            self._blind_to = now
+        known = max(self._blind_to, from_epoch_ms(progress.blind_to_ms))
+        # After a shorter pause, the edges note within seconds whether they paused too.
+        usual = _PAUSE + timedelta(seconds=self._seconds)
+        has_paused = clock.through is not None and now - clock.through > usual
+        return now if has_paused else known
+
+    async def _read_database(self, now: datetime, blind_to: datetime) -> _Stored:
         async with self._sessions() as session:
             states = await read_states(session)
             thresholds = await read_thresholds(session)
             queues = await read_queues(session, thresholds, states, now)
-            lost_workers = await read_lost_workers(session, states, queues.clock_ms)
+            lost_workers = await read_lost_workers(session, states, queues.clock_ms, to_epoch_ms(blind_to))
             through = await read_through(session, STORED)
             is_due = any(self._is_due(name, now) for name in _EVERY)
             sites = await find_sites(session) if is_due else []

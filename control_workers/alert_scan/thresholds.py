@@ -1,7 +1,7 @@
 """Evaluates the thresholds of all accounts: one query of the column store for services, and one for metrics."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from analytics_queries.alerts.metric_minutes import MetricKey, MetricMinute, aggregate, metric_minutes
 from analytics_queries.alerts.request_figures import RequestFigures, ServiceWindow, request_figures
@@ -15,6 +15,9 @@ _OF_SERVICES = ("service.error_rate", "service.latency")
 # The result has up to 120 rows of a metric, and the names of targets are parts of a query.
 _MOST = 300
 _SECONDS = 12.0
+_LEAST_SEEN = timedelta(minutes=2)
+"""After a time in which nothing was received, averages and rates are those of so much of the window. Sums are less than
+they were until the whole window is after it."""
 
 
 class ThresholdScan:
@@ -26,21 +29,36 @@ class ThresholdScan:
         self._metrics = SharedQuery("thresholds of metrics", _MOST, _SECONDS)
 
     async def read(
-        self, thresholds: Sequence[ThresholdOf], queues: Queues, now: datetime, *, is_readable: bool
+        self,
+        thresholds: Sequence[ThresholdOf],
+        queues: Queues,
+        now: datetime,
+        blind_to: datetime,
+        *,
+        is_current: bool,
     ) -> Reading:
-        """Return all enabled thresholds with their values. `is_readable` is false while the column store cannot be
-        read: the values from it are not known then. Nor are those of an account that could not be read."""
-        enabled = [each for each in thresholds if each.row.enabled]
-        figures = await self._read_requests(enabled, now) if is_readable else {}
-        points = await self._read_points(enabled, now) if is_readable else {}
+        """Return all enabled thresholds with their values.
+
+        `is_current` is false while the column store cannot be read, or lags: no value from it is known then. Nor are
+        those of an account that could not be read, and those of a window in which Pharos received nothing: until
+        `blind_to`. A threshold on a queue that does not exist is left out.
+        """
+        enabled = [each for each in thresholds if each.row.enabled and _has_target(each, queues)]
+        figures = await self._read_requests(enabled, now) if is_current else {}
+        points = await self._read_points(enabled, now) if is_current else {}
+        unseen = now - blind_to
         observed = []
         for threshold in enabled:
             row = threshold.row
             if row.kind in _OF_SERVICES:
                 found = figures.get(_window_of(threshold))
-                value = None if found is None else _value_of_service(found, row.kind)
+                is_known = found is not None and unseen >= min(_window(threshold), _LEAST_SEEN)
+                value = _value_of_service(found, row.kind) if found is not None and is_known else None
             elif row.kind == "metric.value":
-                value = _value_of_metric(points.get((threshold.environment, row.target), ()), threshold)
+                minutes = _choose_minutes(points.get((threshold.environment, row.target), ()), threshold)
+                is_sum = row.aggregation == "sum" or any(each.is_counter for each in minutes)
+                is_known = unseen >= (_window(threshold) if is_sum else min(_window(threshold), _LEAST_SEEN))
+                value = aggregate(minutes, row.aggregation, threshold.window_minutes) if is_known else None
             else:
                 value = queues.value_for(threshold)
             observed.append(threshold.observe(value))
@@ -87,11 +105,17 @@ def _value_of_service(figures: RequestFigures, kind: str) -> float | None:
     return figures.error_rate if kind == "service.error_rate" else figures.p95_duration
 
 
-def _value_of_metric(minutes: Sequence[MetricMinute], threshold: ThresholdOf) -> float | None:
+def _window(threshold: ThresholdOf) -> timedelta:
+    return timedelta(minutes=threshold.window_minutes)
+
+
+def _has_target(threshold: ThresholdOf, queues: Queues) -> bool:
     row = threshold.row
-    fitting = [
-        each
-        for each in minutes
-        if each.minute < threshold.window_minutes and row.service in (None, each.service)
+    return not row.kind.startswith("queue.") or (row.environment_id, row.target) in queues.by_name
+
+
+def _choose_minutes(minutes: Sequence[MetricMinute], threshold: ThresholdOf) -> Sequence[MetricMinute]:
+    service = threshold.row.service
+    return [
+        each for each in minutes if each.minute < threshold.window_minutes and service in (None, each.service)
     ]
-    return aggregate(fitting, row.aggregation, threshold.window_minutes)
