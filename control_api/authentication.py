@@ -49,11 +49,16 @@ def api_token(scope: str) -> Callable[[Request, Session], Awaitable[Caller]]:
         if await record_token_use(session, caller, now):
             # Commit now: while a slow body arrives, an open write transaction would block all other writers on SQLite.
             await end_transaction(session)
-        if scope not in caller.scopes:
-            raise MissingScope(f"The token lacks the scope {scope}.")
+        require_scope(caller, scope)
         return caller
 
     return authenticate
+
+
+def require_scope(caller: Caller, scope: str) -> None:
+    """Raise `MissingScope` unless the caller's token has the scope."""
+    if scope not in caller.scopes:
+        raise MissingScope(f"The token lacks the scope {scope}.")
 
 
 async def ingest_key(request: Request, session: Session) -> KeyEnvironment:

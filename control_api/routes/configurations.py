@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from control_api.authentication import actor_of, api_token
+from control_api.authentication import actor_of, api_token, require_scope
 from control_api.document_errors import converting_configuration_faults
 from control_api.idempotency import RouteResponse, respond_idempotently
 from control_api.operations.access import At, at
@@ -19,6 +19,7 @@ from control_domain.configurations.reviews import (
     create_review,
     describe_review,
     find_required_right,
+    find_required_scopes,
     find_review,
     plan_project,
     read_planned_actions,
@@ -75,7 +76,10 @@ async def apply(project: str, review: str, request: Request, caller: _Writer, se
     found = await find_project(session, caller, project, Right.DEPLOY)
     number = parse_number(review)
     approved_by_id = None
-    required = find_required_right(read_planned_actions(await find_review(session, found, number)))
+    actions = read_planned_actions(await find_review(session, found, number))
+    for scope in find_required_scopes(actions):
+        require_scope(caller, scope)
+    required = find_required_right(actions)
     if required > Right.DEPLOY:
         await find_project(session, caller, project, required)
         approved_by_id = caller.person.id
@@ -125,12 +129,15 @@ async def operate(
 
     run_id, step_id = parse_number(application), parse_number(operation)
     run = await find_run(session, found, run_id)
+    step = describe_step(await find_step(session, run, step_id))
+    for scope in find_required_scopes([step]):
+        require_scope(caller, scope)
     approved_by_id = None
     try:
         await find_project(session, caller, project, Right.DECIDE)
         approved_by_id = caller.person.id
     except DeployNotAllowed:
-        if find_required_right([describe_step(await find_step(session, run, step_id))]) > Right.DEPLOY:
+        if find_required_right([step]) > Right.DEPLOY:
             raise
     await end_transaction(session)
     keys = request.app.state.variable_keys
@@ -138,10 +145,10 @@ async def operate(
     async def move() -> RouteResponse:
         actor, now = actor_of(request, caller), datetime.now(UTC)
         with converting_configuration_faults():
-            step = await cancel_or_retry_step(
+            moved = await cancel_or_retry_step(
                 session, found, run_id, step_id, action, actor, now, keys, approved_by_id
             )
-        return 200, {"data": describe_step(step)}
+        return 200, {"data": describe_step(moved)}
 
     answer = await respond_idempotently(request, session, caller.key, b"", move)
     await end_transaction(session)

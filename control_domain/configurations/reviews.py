@@ -1,7 +1,7 @@
 """Plans of a project, and reviews: plans that are frozen for 15 minutes."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -9,7 +9,7 @@ from msgspec import Meta
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.accounts.roles import Right
+from control_domain.accounts.roles import Right, Scope
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.configurations.addresses import VARIABLES, find_kind, read_address
 from control_domain.configurations.documents.read_document import collect_configuration
@@ -139,6 +139,13 @@ def _is_for_managers(action: Mapping[str, Any]) -> bool:
         change["field"] in _DEPLOYERS_FIELDS or change["field"].startswith(f"{VARIABLES}.")
         for change in action["changes"]
     )
+
+
+def find_required_scopes(actions: Iterable[Mapping[str, Any]]) -> Collection[Scope]:
+    """Return the scopes, besides `deploy:write`, that applying the actions (JSON of the public API) takes: a token that
+    only deploys cannot redirect or mute notifications."""
+    kinds = {find_kind(read_address(action["resource"])) for action in actions}
+    return ["notifications:write"] if kinds & {"rule", "threshold"} else []
 
 
 async def clean_up_reviews(session: AsyncSession, now: datetime) -> None:

@@ -12,6 +12,7 @@ from control_domain.tables.configuration import Review
 from control_domain.tables.workflows import Workflow
 from pipeline_contracts.deploy_states import StepStatus
 from tests.control_api.management.conftest import Api
+from tests.support.deploy_platform import ALL_SCOPES
 from tests.support.reviews import add_run
 from tests.support.serve_control import VARIABLE_KEYS
 
@@ -115,3 +116,32 @@ async def test_review(api: Api) -> None:
     for wrong in (blog, 0, "x", 2**31):
         gone = await api.call("GET", _shop(api, f"configuration/reviews/{wrong}"))
         assert gone.problem == (404, "not-found")
+
+
+async def test_rules_and_thresholds_need_their_own_scope(api: Api) -> None:
+    """A token that deploys, of a maintainer, neither redirects nor mutes notifications."""
+    only_deploys = ALL_SCOPES - {"notifications:write"}
+    threshold = "thresholds: {slow: {kind: service.latency, target: api, threshold: 800}}"
+    for document, scopes, problem in (
+        ("notifications: {rules: {mine: {people: [maintainer@acme.example]}}}", only_deploys, (403, "missing-scope")),
+        (f"environments: {{production: {{{threshold}}}}}", only_deploys, (403, "missing-scope")),
+        (f"environments: {{production: {{{threshold}}}}}", ALL_SCOPES, None),
+        ("environments: {production: {replicas: 2}}", only_deploys, None),
+    ):
+        body = {"document": f"version: 2\n{document}", "bindings": {}}
+        review = await api.call(
+            "POST", _shop(api, "configuration/reviews"), body, by="maintainer", scopes=only_deploys
+        )
+        assert review.status == 201, review.body
+        path = _shop(api, f"configuration/reviews/{review.data['id']}/apply")
+        if problem is not None:
+            await api.expect(problem, "POST", path, by="maintainer", scopes=scopes)
+            continue
+        applied = await api.call("POST", path, by="maintainer", scopes=scopes)
+        assert applied.status == 200, applied.body
+        if scopes is only_deploys:
+            continue
+        (step,) = applied.data["operations"]
+        cancel = _shop(api, f"configuration/applications/{applied.data['id']}/operations/{step['id']}/cancel")
+        await api.expect((403, "missing-scope"), "POST", cancel, by="maintainer", scopes=only_deploys)
+        assert (await api.call("POST", cancel, by="maintainer")).status == 200
