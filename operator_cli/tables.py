@@ -25,6 +25,8 @@ from operator_cli.terminal_text import make_cell
 
 _GAP: Final = 2
 _MIN_ID_CHARACTERS: Final = 12
+# 12 characters are the time and about 6 random bits; 16 have 24 random bits.
+_MIN_LATER_CHARACTERS: Final = 16
 # A longer word is cut with an ellipsis where its column gets no more room.
 _MAX_WORD_CHARACTERS: Final = 30
 _MIN_CUT_CHARACTERS: Final = 8
@@ -43,6 +45,9 @@ class Column:
     """Whether its text may continue on the next line. Names, numbers, times and states read better if it does not."""
     is_id: bool = False
     """Shorten its IDs to what distinguishes them, and do not wrap them."""
+    made_together: bool = False
+    """Many of its IDs were made at one time, so that only later characters distinguish them from IDs that are not in
+    the table."""
     is_optional: bool = False
     """Leave it out if all its cells are None, or where the table does not fit: of several such columns the last one
     first."""
@@ -74,7 +79,12 @@ def print_table(
     ) is None:
         optional = [i for i in shown if columns[i].is_optional]
         if not optional:
-            widths = _cut([_measure(columns[i], [row[i] for row in cells]) for i in shown], console.width)
+            widths = _cut(
+                [_measure(columns[i], [row[i] for row in cells]) for i in shown],
+                # An ID that is cut names several rows.
+                [columns[i].is_id for i in shown],
+                console.width,
+            )
             break
         shown.remove(optional[-1])
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), collapse_padding=False)
@@ -126,12 +136,15 @@ def _fit(columns: Sequence[_Widths], available: int) -> list[int] | None:
     return widths
 
 
-def _cut(columns: Sequence[_Widths], available: int) -> list[int]:
-    """Return widths that fit although words have to be cut: the widest columns lose the most."""
+def _cut(columns: Sequence[_Widths], stays: Sequence[bool], available: int) -> list[int]:
+    """Return widths that fit although words have to be cut: the widest columns lose the most. A column that `stays` has
+    its full width."""
     available -= _GAP * (len(columns) - 1)
     widths = [column.least for column in columns]
     while sum(widths) > available:
-        widest = max(range(len(widths)), key=lambda i: widths[i])
+        widest = max((i for i, whole in enumerate(stays) if not whole), key=lambda i: widths[i], default=None)
+        if widest is None:
+            break
         if widths[widest] <= _MIN_CUT_CHARACTERS:
             break
         widths[widest] -= 1
@@ -151,14 +164,16 @@ def _make_cell(cell: Cell) -> Text:
 def _shorten_ids(columns: Sequence[Column], rows: Sequence[list[Text]]) -> None:
     for i, column in enumerate(columns):
         if column.is_id:
-            shortened = shorten_ids([row[i].plain for row in rows])
+            least = _MIN_LATER_CHARACTERS if column.made_together else _MIN_ID_CHARACTERS
+            shortened = shorten_ids([row[i].plain for row in rows], least)
             for row, text in zip(rows, shortened, strict=True):
                 row[i] = Text(text, style=row[i].style)
 
 
-def shorten_ids(ids: Sequence[str]) -> list[str]:
-    """Return the beginnings of IDs that distinguish them. Commands accept the beginning of an ID."""
-    length = _MIN_ID_CHARACTERS
+def shorten_ids(ids: Sequence[str], least: int = _MIN_ID_CHARACTERS) -> list[str]:
+    """Return the beginnings of IDs that distinguish them, of at least so many characters after the prefix. Commands
+    accept the beginning of an ID."""
+    length = least
     while len({_shorten(each, length) for each in ids}) < len(set(ids)):
         length += 1
     return [_shorten(each, length) for each in ids]

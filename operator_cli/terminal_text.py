@@ -8,6 +8,8 @@ from operator_cli.messages import qualify_commands
 if TYPE_CHECKING:
     from rich.text import Text
 
+_MIN_LABEL_WIDTH = 12
+
 
 def sanitize(text: str, *, max_length: int = 500) -> str:
     """Return the text on one line, with a space for each unprintable character, cut to `max_length`."""
@@ -39,8 +41,9 @@ def print_facts(title: str, facts: Mapping[str, str], *, max_length: int = 500) 
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text(sanitize(title), style="bold"))
+    width = max([_MIN_LABEL_WIDTH, *map(len, facts)])
     for label, value in facts.items():
-        console.print(Text(f"{label:<12} {sanitize(qualify_commands(value), max_length=max_length)}"))
+        console.print(Text(f"{label:<{width}} {sanitize(qualify_commands(value), max_length=max_length)}"))
 
 
 def replace_control_characters(text: str) -> str:

@@ -4,6 +4,7 @@ import json
 from typing import Any, cast
 
 from control_domain.notifications.incidents import FoundIncident
+from control_domain.tables.notifications import AlertIncident
 from notifications.descriptions.all_families import describe
 from notifications.descriptions.interface import Description, Subject
 from pipeline_contracts.alert_kinds import EventState
@@ -17,6 +18,10 @@ def read_facts(found: FoundIncident) -> dict[str, Any]:
 
 def describe_incident(found: FoundIncident) -> Description:
     """Return title, details, figures, labels and command of the incident."""
-    incident = found.incident
+    return describe_row(found.incident)
+
+
+def describe_row(incident: AlertIncident) -> Description:
+    """Return title, details, figures, labels and command of the row of an incident."""
     state = cast(EventState, incident.state)
-    return describe(Subject(incident.kind, state, incident.subject, read_facts(found)))
+    return describe(Subject(incident.kind, state, incident.subject, json.loads(incident.facts)))

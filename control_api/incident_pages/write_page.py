@@ -90,13 +90,16 @@ def _list_facts(page: IncidentPage) -> Iterator[tuple[str, str]]:
     found, description = page.found, describe_incident(page.found)
     yield "Account", page.account
     if found.project is not None:
-        yield "Project", found.project.name
+        yield "Project", found.project.slug
     if found.environment is not None:
-        yield "Environment", found.environment.name
+        yield "Environment", found.environment.slug
     for name, value in description.labels.items():
         yield name[:1].upper() + name[1:], value
     for figure in description.figures:
-        yield write_figure(figure)
+        name, value = write_figure(figure)
+        # The figures of an incident that ended are those that it had.
+        was = "was " if found.incident.state == "resolved" else ""
+        yield name[:1].upper() + name[1:], was + value
     deployment = read_facts(found).get(DEPLOYMENT_BEFORE)
     if isinstance(deployment, dict) and "number" in deployment:
         revision = str(deployment.get("revision") or "")[:7]
@@ -111,6 +114,7 @@ def _list_facts(page: IncidentPage) -> Iterator[tuple[str, str]]:
         yield "Acknowledged", write_time(format_time(incident.acknowledged_at)) + by
     if page.silenced_until is not None:
         yield "Silenced until", write_time(format_time(page.silenced_until))
+    yield "Incident", incident.public_id
 
 
 def _write_acknowledge(page: IncidentPage) -> Iterator[str]:
@@ -127,7 +131,7 @@ def _write_acknowledge(page: IncidentPage) -> Iterator[str]:
 def _write_silence(page: IncidentPage) -> Iterator[str]:
     yield '<section aria-labelledby="silence">'
     yield '<h2 id="silence">Not now</h2>'
-    yield "<p>Nothing is sent until the silence ends, and then only if it is still open.</p>"
+    yield "<p>Reminders and changes wait until the silence ends. You will hear when the incident ends.</p>"
     yield f'<form method="post" action="{_address(page, "silence")}">'
     yield '<label>For<select name="seconds">'
     yield from (f'<option value="{seconds}">{text}</option>' for seconds, text in SILENCE_SECONDS.items())
@@ -143,7 +147,7 @@ def _write_silence(page: IncidentPage) -> Iterator[str]:
 def _write_group_choice(page: IncidentPage, text: str) -> str:
     family = ALERT_KINDS[page.found.incident.kind].family
     environment = page.found.environment
-    where = "of the platform" if environment is None else f"in {to_line(environment.name, 100)}"
+    where = "of the platform" if environment is None else f"in {to_line(environment.slug, 100)}"
     return (
         '<label class="choice"><input type="checkbox" name="group" value="1">'
         f"<span>{escape(text.format(family=family, where=where))}</span></label>"

@@ -70,7 +70,7 @@ def build_event(message: Message, action: Action) -> dict[str, Any]:
                         "state": listed.state,
                         "severity": listed.severity,
                         "title": incident.title,
-                        "since": incident.since,
+                        "when": incident.since,
                         "labels": {
                             to_line(name, 100): to_line(value, 200) for name, value in listed.labels.items()
                         },

@@ -18,6 +18,7 @@ from operator_cli.notifications.channel_fields import (
     read_settings,
 )
 from operator_cli.notifications.find import CHANNELS, add_channel_argument, find_channel
+from operator_cli.notifications.option_names import names_options
 from operator_cli.notifications.quiet_hours import add_quiet_hours_options, read_quiet_hours
 
 _VERBS: Final = {
@@ -94,6 +95,7 @@ def _add_types(parser: argparse.ArgumentParser) -> None:
         add_client_arguments(one)
 
 
+@names_options
 def _run(arguments: argparse.Namespace) -> int:
     api = open_api(arguments)
     match arguments.verb:

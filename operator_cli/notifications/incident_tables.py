@@ -5,6 +5,8 @@ from typing import Any
 
 from rich.text import Text
 
+from notifications.message import Figure
+from notifications.render.words import write_figure
 from operator_cli.durations import format_age, format_utc_minute
 from operator_cli.notifications.find import format_place
 from operator_cli.notifications.notification_tables import show_notifications
@@ -19,22 +21,22 @@ def show_incidents(arguments: argparse.Namespace, incidents: list[dict[str, Any]
     print_table(
         arguments,
         [
-            Column("ID", is_id=True),
+            Column("ID", is_id=True, made_together=True),
+            Column("Severity", wraps=False),
             Column("State", wraps=False),
             Column("Began", wraps=False),
             Column("What"),
-            Column("Where"),
-            Column("Severity", wraps=False, is_optional=True),
+            Column("Where", is_optional=True),
             Column("Kind", wraps=False, is_optional=True),
         ],
         [
             (
                 incident["id"],
+                _format_severity(incident),
                 _format_state(incident),
                 format_age(incident["started_at"]),
                 incident["title"],
                 format_place(incident),
-                incident["severity"],
                 incident["kind"],
             )
             for incident in incidents
@@ -59,8 +61,11 @@ def show_incident(arguments: argparse.Namespace, incident: dict[str, Any]) -> No
         by = incident["acknowledged_by"]
         who = "through a link" if by is None else f"by {by['email']}"
         facts["acknowledged"] = f"{format_utc_minute(incident['acknowledged_at'])} {who}"
+    if incident["silenced_until"] is not None:
+        facts["silenced"] = f"until {format_utc_minute(incident['silenced_until'])}"
     for figure in incident["figures"]:
-        facts[figure["name"]] = _format_figure(figure)
+        name, value = write_figure(Figure(**figure))
+        facts[name] = f"was {value}" if incident["state"] == "resolved" else value
     if (deployment := incident["deployment"]) is not None:
         facts["deployment"] = _format_deployment(deployment)
     if incident["command"]:
@@ -80,9 +85,9 @@ def _format_state(incident: dict[str, Any]) -> Text:
     return Text(state, style=_COLOURS.get(incident["severity"], ""))
 
 
-def _format_figure(figure: dict[str, Any]) -> str:
-    threshold = "" if figure["threshold"] is None else f" (threshold {figure['threshold']:g})"
-    return f"{figure['value']:g} {figure['unit']}{threshold}".replace("  ", " ")
+def _format_severity(incident: dict[str, Any]) -> Text:
+    severity = incident["severity"]
+    return Text(severity, style=_COLOURS.get(severity, "") if incident["state"] == "firing" else "dim")
 
 
 def _format_deployment(deployment: dict[str, Any]) -> str:

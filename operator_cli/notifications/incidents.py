@@ -12,6 +12,7 @@ from operator_cli.messages import print_result, qualify_commands
 from operator_cli.monitors.monitor_commands import add_environment_option
 from operator_cli.notifications.find import find_incident
 from operator_cli.notifications.nobody import warn_if_nobody_is_notified
+from operator_cli.notifications.option_names import names_options
 from operator_cli.notifications.time_arguments import add_end_arguments
 
 _VERBS: Final = {
@@ -58,6 +59,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     parser.add_argument("--group", action="store_true", help="also the others of its kind in its environment")
 
 
+@names_options
 def _run(arguments: argparse.Namespace) -> int:
     api = open_api(arguments)
     if arguments.verb == "list":

@@ -4,9 +4,12 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from notifications.message import Message
+from notifications.render.text import render_text
 from operator_cli.durations import format_age, format_second, format_utc_minute
 from operator_cli.notifications.find import format_place
 from operator_cli.tables import Column, print_table
@@ -23,12 +26,12 @@ def show_notifications(
     print_table(
         arguments,
         [
-            Column("ID", is_id=True),
+            Column("ID", is_id=True, made_together=True),
             Column("When", wraps=False),
             Column("What"),
             Column("To"),
             Column("Status", wraps=False),
-            Column("Attempts", is_number=True),
+            Column("Attempts", is_number=True, is_optional=True),
             Column("Where", is_optional=True),
         ],
         [
@@ -62,10 +65,10 @@ def show_notification(notification: dict[str, Any]) -> None:
         "to": notification["recipient"],
         "status": notification["status"],
         "where": format_place(notification),
-        "why": "test"
+        "reason": "test"
         if notification["is_test"]
         else _REASONS.get(notification["reason"], notification["reason"]),
-        "written": format_utc_minute(notification["created_at"]),
+        "created": format_utc_minute(notification["created_at"]),
     }
     if notification["sent_at"] is not None:
         facts["sent"] = format_utc_minute(notification["sent_at"])
@@ -74,13 +77,21 @@ def show_notification(notification: dict[str, Any]) -> None:
     if notification["last_error"] is not None:
         facts["error"] = notification["last_error"]
     print_facts(notification["title"], facts)
-    incidents = notification["content"].get("incidents", [])
-    if incidents:
-        print("\nIncidents:")
-    for incident in incidents:
-        print(f"  {sanitize(str(incident['title']))} ({incident['id']})")
+    _print_content(notification["content"])
     print()
     print_attempts(notification["deliveries"])
+
+
+def _print_content(content: dict[str, Any]) -> None:
+    """Print the text form of the message, without its links, which are signed for its recipient."""
+    try:
+        message = msgspec.convert(content, Message)
+    except msgspec.ValidationError:
+        # Of another version of Pharos.
+        return
+    print()
+    for line in render_text(message).splitlines():
+        print(f"  {sanitize(line)}".rstrip())
 
 
 def print_attempts(attempts: Sequence[dict[str, Any]]) -> None:

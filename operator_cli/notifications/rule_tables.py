@@ -17,10 +17,10 @@ def show_rules(arguments: argparse.Namespace, rules: list[dict[str, Any]]) -> No
         [
             Column("ID", is_number=True),
             Column("Name"),
-            Column("Of"),
+            Column("Scope"),
             Column("Kinds"),
             Column("Notifies"),
-            Column("From", wraps=False, is_optional=True),
+            Column("Severity", wraps=False, is_optional=True),
             Column("State", wraps=False, is_optional=True),
         ],
         [
@@ -30,7 +30,7 @@ def show_rules(arguments: argparse.Namespace, rules: list[dict[str, Any]]) -> No
                 _format_scope(rule),
                 _format_kinds(rule),
                 _format_recipients(rule),
-                None if rule["min_severity"] == "info" else rule["min_severity"],
+                None if rule["min_severity"] == "info" else _format_severity(rule),
                 None if rule["enabled"] else Text("off", style="dim"),
             )
             for rule in rules
@@ -45,9 +45,9 @@ def show_rule(rule: dict[str, Any]) -> None:
         rule["name"],
         {
             "ID": str(rule["id"]),
-            "of": _format_scope(rule),
-            "kinds": _format_kinds(rule),
-            "from": f"{rule['min_severity']} on",
+            "scope": "all projects and the platform" if rule.get("project") is None else _format_scope(rule),
+            "kinds": "those that are on by default" if rule["kinds"] is None else _format_kinds(rule),
+            "severity": _format_severity(rule),
             "notifies": _format_recipients(rule),
             "reminders": "on" if rule["reminders"] else "off",
             "state": "on" if rule["enabled"] else "off",
@@ -89,6 +89,11 @@ def show_kinds(arguments: argparse.Namespace, kinds: list[dict[str, Any]]) -> No
 
 def _format_scope(rule: dict[str, Any]) -> str:
     return "all" if rule.get("project") is None else format_place(rule)
+
+
+def _format_severity(rule: dict[str, Any]) -> str:
+    severity = str(rule["min_severity"])
+    return "all" if severity == "info" else severity if severity == "critical" else f"{severity} and above"
 
 
 def _format_kinds(rule: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from operator_cli.api.client import Api, open_api
 from operator_cli.api.names import resolve_environment, resolve_project
+from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import (
     ON_OFF,
     add_project_argument,
@@ -18,6 +19,7 @@ from operator_cli.messages import print_result
 from operator_cli.monitors.monitor_commands import add_environment_option
 from operator_cli.notifications.find import RULES, add_rule_argument, find_recipients, find_rule
 from operator_cli.notifications.nobody import warn_if_nobody_is_notified
+from operator_cli.notifications.option_names import names_options
 from pipeline_contracts.alert_kinds import SEVERITIES
 
 _VERBS: Final = {
@@ -96,6 +98,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@names_options
 def _run(arguments: argparse.Namespace) -> int:
     api = open_api(arguments)
     match arguments.verb:
@@ -137,7 +140,9 @@ def _create(arguments: argparse.Namespace, api: Api) -> int:
         body |= {"project": environment.project.id, "environment": environment.id}
     elif arguments.project_id is not None:
         body["project"] = resolve_project(api, arguments.project_id).id
-    return print_result(arguments, api.post(RULES, body=body), _show_one)
+    return print_result(
+        arguments, api.post(RULES, body=body), lambda rule: _show_saved(api, rule, is_new=True)
+    )
 
 
 def _set(arguments: argparse.Namespace, api: Api) -> int:
@@ -155,7 +160,8 @@ def _set(arguments: argparse.Namespace, api: Api) -> int:
         changes["enabled"] = ON_OFF[arguments.enabled]
     if arguments.default_kinds:
         changes["kinds"] = None
-    return print_result(arguments, api.patch(RULES, rule["id"], body=changes), _show_one)
+    changed = api.patch(RULES, rule["id"], body=changes)
+    return print_result(arguments, changed, lambda rule: _show_saved(api, rule, is_new=False))
 
 
 def _read_settings(arguments: argparse.Namespace, api: Api) -> dict[str, Any]:
@@ -185,6 +191,33 @@ def _show_one(rule: dict[str, Any]) -> None:
     from operator_cli.notifications.rule_tables import show_rule
 
     show_rule(rule)
+
+
+def _show_saved(api: Api, rule: dict[str, Any], *, is_new: bool) -> None:
+    """Show the rule, and what may surprise: people without e-mail, and the end of the default rule."""
+    _show_one(rule)
+    try:
+        sends_email = api.get(RULES, "default")["sends_email"]
+        others = (
+            [row for row in api.get_all(RULES) if row["id"] != rule["id"]] if is_new and sends_email else []
+        )
+    except ApiRefused:
+        # The rule is saved: a look at others must not fail the command.
+        return
+    if not sends_email:
+        if any(recipient["person"] is not None for recipient in rule["recipients"]):
+            print("The installation sends no e-mail (PHAROS_SMTP_URL): people of the rule are sent nothing.")
+    elif is_new and not any(_has_scope_of(other, rule) for other in others):
+        project = rule["project"]
+        where = "" if project is None else f" to project {project['slug']}"
+        print(f"The default rule, e-mail to the owners, no longer applies{where}.")
+
+
+def _has_scope_of(other: dict[str, Any], rule: dict[str, Any]) -> bool:
+    """Return whether the default rule did not apply before, because of this other rule."""
+    if other["project"] is None:
+        return True
+    return rule["project"] is not None and other["project"]["id"] == rule["project"]["id"]
 
 
 def _show_default(rule: dict[str, Any]) -> None:

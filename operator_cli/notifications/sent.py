@@ -13,7 +13,7 @@ from operator_cli.notifications.find import find_channel, find_incident, find_no
 
 _VERBS: Final = {
     "list": "list notifications with their recipients and states",
-    "show": "show one with its content, and every attempt to deliver it",
+    "show": "show the text of one, and every attempt to deliver it",
     "resend": "send one once more, with the same message ID",
 }
 _DESCRIPTIONS: Final = {"list": "The newest first, of the last 90 days."}

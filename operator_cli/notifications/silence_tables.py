@@ -18,7 +18,7 @@ def show_silences(arguments: argparse.Namespace, silences: list[dict[str, Any]])
             Column("ID", is_number=True),
             Column("State", wraps=False),
             Column("Until (UTC)", wraps=False),
-            Column("Of"),
+            Column("Scope"),
             Column("Reason"),
             Column("From (UTC)", wraps=False, is_optional=True),
             Column("By", is_optional=True),
@@ -41,6 +41,6 @@ def show_silences(arguments: argparse.Namespace, silences: list[dict[str, Any]])
 
 def _format_scope(silence: dict[str, Any]) -> str:
     if silence["incident"] is not None:
-        return str(silence["incident"])
+        return str(silence.get("incident_title") or silence["incident"])
     place = "all" if silence["project"] is None else format_place(silence)
     return place if silence["kinds"] is None else f"{place}: {', '.join(silence['kinds'])}"

@@ -9,6 +9,7 @@ from operator_cli.arguments import add_project_argument, add_verbs
 from operator_cli.durations import format_utc_minute
 from operator_cli.messages import print_result, qualify_commands
 from operator_cli.monitors.monitor_commands import add_environment_option
+from operator_cli.notifications.option_names import names_options
 from operator_cli.notifications.time_arguments import add_end_arguments, parse_time, read_end
 
 _VERBS: Final = {
@@ -52,6 +53,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     parser.add_argument("--reason", metavar="TEXT", default="", help="for others to read")
 
 
+@names_options
 def _run(arguments: argparse.Namespace) -> int:
     api = open_api(arguments)
     match arguments.verb:

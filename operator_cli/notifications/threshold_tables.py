@@ -5,13 +5,14 @@ from typing import Any
 
 from rich.text import Text
 
-from operator_cli.durations import format_age, format_duration
+from notifications.render.words import write_duration, write_value
+from operator_cli.durations import format_age
 from operator_cli.notifications.find import format_place
 from operator_cli.tables import Column, print_table
 from operator_cli.terminal_text import print_facts
 
-_UNITS = {"queue.wait": " s", "queue.size": " jobs", "service.error_rate": " %", "service.latency": " ms"}
-_COLOURS = {"firing": "bold red", "pending": "yellow", "ok": "green"}
+_UNITS = {"queue.wait": "s", "queue.size": "jobs", "service.error_rate": "%", "service.latency": "ms"}
+_COLOURS = {"firing": "bold red", "pending": "yellow", "ok": "green", "no data": "yellow"}
 
 
 def show_thresholds(arguments: argparse.Namespace, thresholds: list[dict[str, Any]]) -> None:
@@ -24,7 +25,7 @@ def show_thresholds(arguments: argparse.Namespace, thresholds: list[dict[str, An
             Column("State", wraps=False),
             Column("Value", wraps=False),
             Column("Opens", wraps=False),
-            Column("Of"),
+            Column("Figure"),
             Column("Where"),
             Column("Evaluated", wraps=False, is_optional=True),
         ],
@@ -57,10 +58,10 @@ def show_threshold(threshold: dict[str, Any]) -> None:
             "state": _format_state(threshold).plain,
             "value": "not evaluated yet" if age is None else f"{value}, evaluated {age}",
             "figure": _format_figure(threshold),
-            "opens": f"{threshold['direction']} {_format_value(threshold, threshold['threshold'])}, after "
-            f"{format_duration(threshold['pending_seconds'])}",
+            "opens": f"{threshold['direction']} {_format_value(threshold, threshold['threshold'])}, "
+            f"{_format_pending(threshold)}",
             "ends": f"at {_format_value(threshold, threshold['recovery'])}",
-            "window": format_duration(threshold["window_seconds"]),
+            "window": write_duration(threshold["window_seconds"]),
             "severity": threshold["severity"],
         },
     )
@@ -70,11 +71,18 @@ def _format_state(threshold: dict[str, Any]) -> Text:
     if not threshold["enabled"]:
         return Text("off", style="dim")
     phase = threshold["phase"] or "new"
+    if phase == "ok" and threshold["value"] is None:
+        phase = "no data"
     return Text(phase, style=_COLOURS.get(phase, ""))
 
 
+def _format_pending(threshold: dict[str, Any]) -> str:
+    seconds = threshold["pending_seconds"]
+    return f"after {write_duration(seconds)}" if seconds else "at once"
+
+
 def _format_value(threshold: dict[str, Any], value: float | None) -> str | None:
-    return None if value is None else f"{value:g}{_UNITS.get(threshold['kind'], '')}"
+    return None if value is None else write_value(value, _UNITS.get(threshold["kind"], ""))
 
 
 def _format_figure(threshold: dict[str, Any]) -> str:

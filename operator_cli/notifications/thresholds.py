@@ -8,9 +8,11 @@ from operator_cli.api.names import resolve_environment
 from operator_cli.arguments import ON_OFF, add_verbs, add_yes_argument, confirm
 from operator_cli.durations import parse_duration
 from operator_cli.errors import UsageError
-from operator_cli.messages import print_result
+from operator_cli.messages import print_result, qualify_commands
 from operator_cli.monitors.monitor_commands import add_environment_option
 from operator_cli.notifications.find import add_threshold_argument, find_threshold
+from operator_cli.notifications.option_names import names_options
+from operator_cli.terminal_text import sanitize
 from pipeline_contracts.alert_kinds import SEVERITIES
 
 _KINDS: Final = ("queue.wait", "queue.size", "service.error_rate", "service.latency", "metric.value")
@@ -97,6 +99,7 @@ def _add_settings(parser: argparse.ArgumentParser, *, is_new: bool) -> None:
     parser.add_argument("--aggregation", choices=_AGGREGATIONS, help="for a metric (avg)")
 
 
+@names_options
 def _run(arguments: argparse.Namespace) -> int:
     api = open_api(arguments)
     match arguments.verb:
@@ -106,7 +109,7 @@ def _run(arguments: argparse.Namespace) -> int:
             environment = resolve_environment(api, arguments.environment)
             body = {"name": arguments.name, **_read_settings(arguments)}
             created = api.post("environments", environment.id, "thresholds", body=body)
-            return print_result(arguments, created, _show_one)
+            return print_result(arguments, created, _show_created)
         case "set":
             return _set(arguments, api)
     threshold = find_threshold(api, arguments.threshold_name)
@@ -152,6 +155,16 @@ def _show_list(arguments: argparse.Namespace, thresholds: list[dict[str, Any]]) 
     from operator_cli.notifications.threshold_tables import show_thresholds
 
     show_thresholds(arguments, thresholds)
+
+
+def _show_created(threshold: dict[str, Any]) -> None:
+    _show_one(threshold)
+    print(
+        qualify_commands(
+            f"Within a minute, `pharos thresholds show {threshold['id']}` shows its value. If that is `no data`, "
+            f"check the name {sanitize(threshold['target'])}."
+        )
+    )
 
 
 def _show_one(threshold: dict[str, Any]) -> None:

@@ -76,7 +76,7 @@ async def test_reads_change_nothing(platform: Platform) -> None:
     assert await platform.contents() == before
     async with platform.http.get(_address(platform, public_id)) as response:
         page = await _read(response)
-    assert "nightly 1" in page and "Shop" in page and "Production" in page
+    assert "nightly 1" in page and "<dd>shop</dd>" in page and "<dd>production</dd>" in page
     # Nothing is loaded, and no script runs.
     assert not re.search(r"<script|src=|https?://", page)
 

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import msgspec
+
+from tests.notifications.sample_messages import make_message
 from tests.operator_cli.notifications.conftest import Run
 from tests.operator_cli.notifications.documents import (
     ADA,
@@ -38,7 +41,7 @@ def test_open_incidents_are_listed_first(run: Run, server: FakeApi) -> None:
         "acknowledged",
         "resolved",
     ]
-    assert all(len(line) <= 80 for line in listed)
+    assert all(len(line) <= 80 for line in listed) and "critical" in listed[1]
     assert "ago" in "".join(listed) and "backup-2 is down" in " ".join(" ".join(listed).split())
     assert [request.path.partition("?")[2] for request in server.requests[:2]] == [
         "state=firing&limit=20",
@@ -75,7 +78,11 @@ def test_one_incident_is_shown_acknowledged_and_silenced(run: Run, server: FakeA
     whole = {
         **incident(),
         "details": ["The last ping came at 03:00."],
-        "figures": [{"name": "age", "value": 912.5, "unit": "s", "threshold": 600.0}],
+        "figures": [
+            {"name": "failures in a row", "value": 1.0, "unit": "", "threshold": 1.0},
+            {"name": "age", "value": 912.5, "unit": "s", "threshold": 600.0},
+        ],
+        "silenced_until": "2026-11-20T14:00:00Z",
         "labels": {},
         "command": "pharos heartbeat show 12",
         "deployment": {"number": 7, "revision": "a" * 40, "finished_at": AT, "subject": "Fix it"},
@@ -88,7 +95,9 @@ def test_one_incident_is_shown_acknowledged_and_silenced(run: Run, server: FakeA
     }
     shown = run("incidents", "show", "inc_0000").out
     for part in (
-        "912.5 s (threshold 600)",
+        "age               15 min 12 s (threshold 10 min)",
+        "failures in a row 1 (threshold 1)",
+        "silenced          until 2026-11-20 14:00 UTC",
         "7, aaaaaaaaaaaa, Fix it",
         "pharos heartbeat show 12",
         "03:00",
@@ -121,12 +130,21 @@ def test_notifications_are_listed_shown_and_sent_again(run: Run, server: FakeApi
     listed = run("notifications", "list", "--channel", "ops", "--status", "failed").out
     assert "failed" in listed and "12" in listed and "Attempts" in listed
     assert all(len(line) <= 80 for line in listed.splitlines())
+    # The IDs of one group differ in their last characters alone, and stay whole next to long addresses.
+    to_people = [notification(each, recipient="ada.lovelace.the.first@shop.example") for each in (1, 2)]
+    server.by_path["/api/v1/notifications"] = page(to_people)
+    listed = run("notifications").out
+    assert all(str(each["id"]) in listed for each in to_people), listed
+    assert all(len(line) <= 80 for line in listed.splitlines())
+    server.by_path["/api/v1/notifications"] = page([notification(), failed])
+    assert run("notifications", "--channel", "ops", "--status", "failed").status == 0
     assert server.requests[-1].path.endswith("?status=failed&channel=chn_ops&limit=20")
-    content = {"incidents": [{"id": "inc_1", "title": "Heartbeat backup is down"}]}
+    content = msgspec.to_builtins(make_message())
     deliveries = [attempt(requested=True), attempt("retry", "HTTP 503")]
     server.by_path[_NOTIFICATION] = _data({**notification(), "content": content, "deliveries": deliveries})
     shown = run("notifications", "show", notification()["id"]).out
-    assert "Heartbeat backup is down (inc_1)" in shown
+    assert "  CRITICAL: Heartbeat nightly-backup is down" in shown and "Look closer:" in shown
+    assert "reason       first message" in shown
     assert shown.index("HTTP 503") < shown.index("sent again on request")
     server.by_path[f"{_NOTIFICATION}/resend"] = _data(notification(status="pending"))
     assert "It is sent again to ops." in run("notifications", "resend", notification()["id"]).out
