@@ -276,3 +276,9 @@ async def test_certificate_is_checked_for_the_name(tmp_path: Path) -> None:
         assert (reply.status, asked) == (200, ["receiver.test"])
         with pytest.raises(DeliveryFailed, match="no valid TLS certificate: Hostname mismatch"):
             await http.post(receiver.url(host="other.test", scheme="https"), b"{}", {})
+
+
+@pytest.mark.parametrize("host", ["a..example", "a" * 64 + ".example"])
+async def test_a_host_that_is_no_name_is_not_tried_again(host: str) -> None:
+    error = await _fail(f"http://{host}/", names=Names([]))
+    assert error.is_permanent
