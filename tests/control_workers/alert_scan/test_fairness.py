@@ -22,7 +22,6 @@ from control_workers.alert_scan.shared_queries import SharedQuery, Weighed
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import to_epoch_ms
-from storage_backends.monitor_states.interface import MAX_WORKERS
 from tests.control_workers.alert_scan.test_exceptions import _decide, _exceptions
 from tests.control_workers.alert_scan.test_thresholds import _add, _points, _values
 from tests.support.alert_scans import ScanUnderTest
@@ -126,6 +125,7 @@ async def test_what_cannot_be_read_is_skipped_at_last(scan: ScanUnderTest) -> No
     assert found == ["exception.new"]
 
 
+@pytest.mark.both_databases
 async def test_open_incidents_of_new_groups_are_limited(
     scan: ScanUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +165,7 @@ async def test_open_incidents_of_new_groups_are_limited(
     assert '"more":5' in more.facts
 
 
+@pytest.mark.both_databases
 async def test_lost_workers_of_a_queue_hide_none_of_another(
     scan: ScanUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,7 +198,6 @@ async def test_lost_workers_of_a_queue_hide_none_of_another(
         row.status = "stopped"
     assert await scan.run(30) == [("queue.worker_lost", f"worker {noisy} w0", "resolved")]
     assert await scan.run(30) == [("queue.worker_lost", f"worker {noisy} w3", "firing")]
-    assert MAX_WORKERS >= queues.MAX_LOST
 
 
 async def test_only_changes_are_written(scan: ScanUnderTest) -> None:
@@ -240,6 +240,7 @@ async def test_a_value_that_is_not_finite_is_not_known(scan: ScanUnderTest) -> N
     }
 
 
+@pytest.mark.both_databases
 async def test_a_threshold_that_is_changed_meanwhile(
     scan: ScanUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
