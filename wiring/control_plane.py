@@ -9,6 +9,7 @@ from control_api.app import build_control_app
 from control_api.limits.report_queue import report_limits
 from control_api.limits.request_limits import RequestLimiter, RequestLimits
 from control_domain.database.engine import Sessions
+from control_domain.first_account.owner_email import read_owner_email
 from control_domain.notifications.channel_types import find_unavailable_types
 from control_domain.notifications.destination_formats import find_http_url_fault
 from control_domain.notifications.signed_links import IncidentLinks
@@ -16,6 +17,7 @@ from control_domain.process_output import ProcessOutput
 from control_domain.repositories.local_folders import NO_FOLDERS, LocalFolders, parse_local_folders
 from control_domain.sealing import SealingKeys
 from control_workers.assemble import ControlWorkers
+from notifications.channels.smtp_settings import read_smtp_settings
 from pipeline_contracts.client_address import parse_trusted_proxies
 from pipeline_contracts.settings import PREFIX, BadSettings, Settings
 from storage_backends.column_store.interface import ColumnStore
@@ -49,8 +51,7 @@ def assemble_control_plane(
     that of the deployer on this machine. `default_folders` may be connected as repositories if no setting says which.
     `data_folder` is that of the embedded platform, whose disk is watched; None: the engines are servers.
     """
-    if settings.public_url is not None and (fault := find_http_url_fault(settings.public_url)) is not None:
-        raise BadSettings(f"{PREFIX}PUBLIC_URL: {fault}")
+    check_settings(settings)
     links = IncidentLinks(receipt_key, settings.public_url)
     workers = ControlWorkers(settings, sessions, directory, report_store, sealing_keys, links, data_folder)
     app = build_control_app(
@@ -71,6 +72,15 @@ def assemble_control_plane(
         unavailable_channels=find_unavailable_types(settings),
     )
     return ControlPlane(app, workers)
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise `BadSettings` for what is wrong whatever the engines contain: before any is opened or migrated."""
+    if settings.public_url is not None and (fault := find_http_url_fault(settings.public_url)) is not None:
+        raise BadSettings(f"{PREFIX}PUBLIC_URL: {fault}")
+    _read_folders(settings)
+    read_smtp_settings(settings)
+    read_owner_email(settings)
 
 
 def _read_folders(settings: Settings) -> LocalFolders | None:

@@ -41,7 +41,7 @@ from storage_backends.monitor_states.interface import MonitorStates
 from storage_backends.monitor_states.sqlite import open_sqlite_monitor_states
 from storage_backends.rate_counter.in_process import InProcessRateCounter
 from storage_backends.salts.in_file import FileSalts
-from wiring.control_plane import assemble_control_plane
+from wiring.control_plane import assemble_control_plane, check_settings
 from wiring.embedded.asgi_bridge import asgi_handler
 from wiring.embedded.consumers import start_consumers
 from wiring.embedded.data_folder import explain_file_errors, lock_data_folder, read_secret
@@ -97,9 +97,10 @@ async def run_platform(
     """Run the platform until the context ends, then drain it. Port 0 takes a free one. `apps_port` serves deployed
     applications; the default is `port` + 90.
 
-    Raises `DataFolderInUse`, `DataFolderUnusable`, `PortInUse` and `StorageUnavailable`. The cheapest checks come
-    first, so that a start that cannot succeed fails at once.
+    Raises `BadSettings`, `DataFolderInUse`, `DataFolderUnusable`, `PortInUse` and `StorageUnavailable`. The cheapest
+    checks come first, so that a start that cannot succeed fails at once.
     """
+    check_settings(settings)
     async with AsyncExitStack() as stack:
         stack.enter_context(lock_data_folder(data))
         listeners = stack.enter_context(bound_listeners(host, port, apps_port))

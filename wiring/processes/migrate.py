@@ -7,6 +7,7 @@ from pathlib import Path
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.database.migrations.upgrade import upgrade_database
 from control_domain.first_account.account import ensure_first_account
+from control_domain.first_account.owner_email import read_owner_email
 from pipeline_contracts import topics
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.apply_schema import apply_schema
@@ -24,6 +25,7 @@ async def migrate(settings: Settings) -> AsyncIterator[tuple[str, str]]:
 
     Raises `BadSettings`, and `StorageUnavailable` for an engine that cannot be reached.
     """
+    read_owner_email(settings)
     database_url, clickhouse_url, _ = require_settings(
         settings, "database_url", "clickhouse_url", "kafka_bootstrap"
     )

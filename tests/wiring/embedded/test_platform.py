@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from control_workers.assemble import ControlWorkers
 from ingest_edge.health import Readiness
-from pipeline_contracts.settings import Settings
+from pipeline_contracts.settings import BadSettings, Settings
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from wiring.embedded import platform
 
@@ -79,3 +79,16 @@ async def test_workers_run_before_and_after_the_port_is_open(
 
 async def _do_nothing(*_given: Any) -> None:
     pass
+
+
+async def test_a_bad_setting_stops_the_start_before_anything_is_made(tmp_path: Path) -> None:
+    for settings, variable in (
+        (Settings(smtp_url="http://mail.example"), "PHAROS_SMTP_URL"),
+        (Settings(public_url="pharos.example"), "PHAROS_PUBLIC_URL"),
+        (Settings(owner_email="ada"), "PHAROS_OWNER_EMAIL"),
+        (Settings(repository_folders="git"), "PHAROS_REPOSITORY_FOLDERS"),
+    ):
+        with pytest.raises(BadSettings, match=variable):
+            async with platform.run_platform(tmp_path, "127.0.0.1", 0, settings, apps_port=0):
+                pass
+        assert list(tmp_path.iterdir()) == []
