@@ -41,8 +41,8 @@ def find_http_url_fault(value: str) -> str | None:
     if port == 0:
         return "must not have the port 0"
     try:
-        # As the look-up of the name does: no label is empty or over 63 characters.
-        parts.hostname.encode("idna")
+        # As the client and the look-up of the name do: no label is empty or over 63 characters.
+        parts.hostname.encode("idna").decode("idna")
     except UnicodeError:
         return "must have a valid name or address of a host"
     return None
