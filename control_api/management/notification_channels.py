@@ -268,8 +268,8 @@ async def test_notification_channel(at: _Change) -> StartedTest:
     """Test a notification channel.
 
     A test message takes the way of every other: event, incident, message, delivery. Whether it has arrived is seen in
-    the list of notifications, within seconds. 409 for 30 s after the last test of the channel; one that still waits for
-    a retry is canceled.
+    the list of notifications, within seconds. 409 for 30 s after the last test of the channel, and after 200 tests of
+    the account within a day; one that still waits for a retry is canceled.
     """
     channel = at.found
     channels.check_can_send(channel, at.request.app.state.unavailable_channels)

@@ -2,24 +2,28 @@
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import between, not_, or_, select, update
+from sqlalchemy import between, func, not_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.alert_events import record_alert_event
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.notifications.kinds import TEST_KIND
+from control_domain.tables.audit import AuditEntry
 from control_domain.tables.notifications import Notification, NotificationChannel, NotificationGroup
 from pipeline_contracts.errors import Conflict
 
 PAUSE = timedelta(seconds=30)
 """Between two tests of a channel: the installation's mail server must not flood an address that somebody typed in."""
+MAX_TESTS_A_DAY = 200
+"""Of an account: a channel can be removed and made again for each test."""
+_ACTION = "notification-channel.test"
 
 
 async def start_test(
     session: AsyncSession, channel: NotificationChannel, actor: Actor, now: datetime
 ) -> None:
     """Write the event of a test: it takes the way of every other event to the channel. Raises `Conflict` for 30 s after
-    the last one.
+    the last one, and if the account has started too many tests within a day.
 
     A test that still waits for a retry is canceled: people test again when they have changed something.
     """
@@ -41,6 +45,15 @@ async def start_test(
         raise Conflict(
             f"The channel {channel.name} was tested less than {PAUSE.seconds} s ago: look whether that test has "
             "arrived, or wait."
+        )
+    query = select(func.count()).where(
+        AuditEntry.account_id == channel.account_id,
+        AuditEntry.action == _ACTION,
+        AuditEntry.at > now - timedelta(days=1),
+    )
+    if (await session.execute(query)).scalar_one() >= MAX_TESTS_A_DAY:
+        raise Conflict(
+            f"The account has started {MAX_TESTS_A_DAY} tests of channels within a day, which is the most."
         )
     tests = select(NotificationGroup.id).where(
         NotificationGroup.account_id == channel.account_id,
@@ -69,4 +82,4 @@ async def start_test(
     )
     subject = f"notification-channel {channel.public_id}"
     details = {"name": channel.name}
-    record_audit_entry(session, actor, channel.account_id, "notification-channel.test", subject, now, details)
+    record_audit_entry(session, actor, channel.account_id, _ACTION, subject, now, details)

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from control_domain.audit import Actor, record_audit_entry
 from control_domain.notifications.channel_destination import change_destination
 from control_domain.notifications.channel_secrets import open_secrets
+from control_domain.notifications.channel_tests import MAX_TESTS_A_DAY
 from control_domain.notifications.limits import MAX_CHANNELS
 from control_domain.sealing import CannotOpen
+from control_domain.tables.audit import AuditEntry
 from control_domain.tables.notifications import (
     AlertEvent,
     Notification,
@@ -200,6 +203,23 @@ async def test_a_test_takes_the_way_of_every_event(monitored: Api) -> None:
     await monitored.call("PATCH", f"{_PATH}/{number}", {"enabled": False})
     refused = await monitored.expect((409, "conflict"), "POST", f"{_PATH}/{number}/test")
     assert "turned off" in refused.json()["detail"]
+
+
+async def test_tests_of_a_day_are_limited(monitored: Api) -> None:
+    """Channels that are made for one test each must not flood an address either."""
+    acme, now = monitored.platform.acme, datetime.now(UTC)
+    path = f"{_PATH}/{acme.notified['channel']}/test"
+    async with monitored.platform.sessions() as session, session.begin():
+        for number in range(MAX_TESTS_A_DAY):
+            at = now - timedelta(hours=23)
+            record_audit_entry(
+                session, Actor("1.2.3.4"), acme.account.id, "notification-channel.test", f"c {number}", at
+            )
+    refused = await monitored.expect((409, "conflict"), "POST", path)
+    assert "within a day" in refused.json()["detail"]
+    async with monitored.platform.sessions() as session, session.begin():
+        await session.execute(update(AuditEntry).values(at=now - timedelta(days=1)))
+    assert (await monitored.call("POST", path)).status == 202
 
 
 async def test_another_test_replaces_one_that_waits_for_a_retry(monitored: Api) -> None:
