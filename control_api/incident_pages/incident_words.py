@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from control_domain.notifications.incidents import FoundIncident
 from control_domain.tables.notifications import AlertIncident
-from notifications.descriptions.all_families import describe
+from notifications.descriptions.all_families import describe, describe_beginning_of
 from notifications.descriptions.interface import Description, Subject
 from pipeline_contracts.alert_kinds import EventState
 
@@ -23,5 +23,14 @@ def describe_incident(found: FoundIncident) -> Description:
 
 def describe_row(incident: AlertIncident) -> Description:
     """Return title, details, figures, labels and command of the row of an incident."""
+    return describe(_read_subject(incident))
+
+
+def describe_beginning(incident: AlertIncident) -> Description:
+    """Return how the incident was described before its end."""
+    return describe_beginning_of(_read_subject(incident))
+
+
+def _read_subject(incident: AlertIncident) -> Subject:
     state = cast(EventState, incident.state)
-    return describe(Subject(incident.kind, state, incident.subject, json.loads(incident.facts)))
+    return Subject(incident.kind, state, incident.subject, json.loads(incident.facts))

@@ -1,11 +1,12 @@
 """Incidents: what is wrong, or was: `/v1/incidents`."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, TypedDict, cast
 
 from msgspec import Meta, Struct
 
-from control_api.incident_pages.incident_words import describe_incident, read_facts
+from control_api.incident_pages.incident_words import describe_beginning, describe_incident, read_facts
 from control_api.management.notifications import NotificationSummary, summarize_notification
 from control_api.management.silences import SilenceDocument, describe_silence
 from control_api.operations.access import At, at, at_account
@@ -23,7 +24,8 @@ from control_domain.notifications.incidents import (
     find_incident,
 )
 from control_domain.notifications.sent_notifications import NotificationFilters, list_notifications
-from control_domain.notifications.silences import FoundSilence, choose_end, find_silenced_until
+from control_domain.notifications.silenced_incidents import find_silenced
+from control_domain.notifications.silences import FoundSilence, choose_end
 from control_domain.paging import Page
 from control_domain.projects.describe import (
     EnvironmentSummary,
@@ -78,7 +80,7 @@ class IncidentDocument(TypedDict):
         Meta(description="`firing` while it is open, `resolved`, or `info` for an event without an end."),
     ]
     severity: Severity
-    title: str
+    title: Annotated[str, Meta(description="What is wrong; also after its end, what was.")]
     project: Annotated[
         ProjectSummary | None, Meta(description="Null for the platform, and for a removed project.")
     ]
@@ -90,6 +92,9 @@ class IncidentDocument(TypedDict):
     acknowledged_by: Annotated[
         PersonSummary | None, Meta(description="Null if it was acknowledged through a signed link.")
     ]
+    silenced_until: Annotated[
+        str | None, Meta(description="When the last silence that holds it ends; null: none does.")
+    ]
 
 
 class IncidentDetails(IncidentDocument):
@@ -100,9 +105,6 @@ class IncidentDetails(IncidentDocument):
     labels: dict[str, str]
     command: Annotated[str | None, Meta(description="The command to look closer.")]
     deployment: DeploymentBefore | None
-    silenced_until: Annotated[
-        str | None, Meta(description="When the last silence that holds it ends; null: none does.")
-    ]
     notifications: Annotated[
         list[NotificationSummary], Meta(description="Up to 20 that list it, the newest first.")
     ]
@@ -163,7 +165,12 @@ class IncidentQuery(PageQuery, kw_only=True):
     ] = None
 
 
-def _describe(found: FoundIncident, title: str) -> IncidentDocument:
+async def _describe_all(at: At[Any], found: Sequence[FoundIncident]) -> list[IncidentDocument]:
+    silenced = await find_silenced(at.session, at.account.id, [each.incident for each in found], at.now)
+    return [_describe(each, silenced.get(each.incident.id)) for each in found]
+
+
+def _describe(found: FoundIncident, silenced_until: datetime | None) -> IncidentDocument:
     incident = found.incident
     return {
         "id": incident.public_id,
@@ -171,7 +178,7 @@ def _describe(found: FoundIncident, title: str) -> IncidentDocument:
         "kind": incident.kind,
         "state": cast(EventState, incident.state),
         "severity": cast(Severity, incident.severity),
-        "title": title,
+        "title": describe_beginning(incident).title,
         "project": None if found.project is None else summarize_project(found.project),
         "environment": None if found.environment is None else summarize_environment(found.environment),
         "started_at": format_time(incident.started_at),
@@ -181,6 +188,7 @@ def _describe(found: FoundIncident, title: str) -> IncidentDocument:
         "acknowledged_by": (
             None if found.acknowledged_by is None else summarize_person(found.acknowledged_by)
         ),
+        "silenced_until": format_optional_time(silenced_until),
     }
 
 
@@ -215,7 +223,7 @@ async def list_incidents(
     filters = IncidentFilters(state=params.state, project=project, environment=environment, kind=params.kind)
     found, has_more = await incidents.list_incidents(at.session, at.caller, filters, pages.page)
     return pages.answer(
-        [_describe(each, describe_incident(each).title) for each in found],
+        await _describe_all(at, found),
         found[-1].incident.id if has_more else None,
     )
 
@@ -230,8 +238,9 @@ async def read_incident(at: _Read) -> IncidentDetails:
     notifications, _ = await list_notifications(
         at.session, at.caller, NotificationFilters(incident=found.incident), Page(_NOTIFICATIONS, None)
     )
+    (document,) = await _describe_all(at, [found])
     return {
-        **_describe(found, description.title),
+        **document,
         "details": description.details,
         "figures": [
             {
@@ -245,7 +254,6 @@ async def read_incident(at: _Read) -> IncidentDetails:
         "labels": description.labels,
         "command": description.command,
         "deployment": _describe_deployment(facts),
-        "silenced_until": format_optional_time(await find_silenced_until(at.session, found.incident, at.now)),
         "notifications": [summarize_notification(at, each) for each in notifications],
     }
 
@@ -266,7 +274,8 @@ async def acknowledge_incident(
     found = at.found
     if count and found.incident.acknowledged_at == at.now:
         found = found._replace(acknowledged_by=at.caller.person)
-    return {**_describe(found, describe_incident(found).title), "incidents": count}
+    (document,) = await _describe_all(at, [found])
+    return {**document, "incidents": count}
 
 
 @operations.post("/v1/incidents/{incident}/silence", status=201, problems=[Conflict, NotAllowed])

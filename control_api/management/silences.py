@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypedDict
 
 from msgspec import Meta, Struct
 
-from control_api.incident_pages.incident_words import describe_row
+from control_api.incident_pages.incident_words import describe_beginning
 from control_api.operations.access import At, at, at_account
 from control_api.operations.bodies import json_body
 from control_api.operations.pages import PageOf, PageQuery, read_pages
@@ -94,7 +94,7 @@ def describe_silence(found: FoundSilence, now: datetime) -> SilenceDocument:
         "environment": None if found.environment is None else summarize_environment(found.environment),
         "kinds": read_kinds(row.kinds),
         "incident": None if found.incident is None else found.incident.public_id,
-        "incident_title": None if found.incident is None else describe_row(found.incident).title,
+        "incident_title": None if found.incident is None else describe_beginning(found.incident).title,
         "starts_at": format_time(row.starts_at),
         "ends_at": format_time(row.ends_at),
         "reason": row.reason,

@@ -28,7 +28,7 @@ from control_domain.notifications.answer_incidents import acknowledge_incident, 
 from control_domain.notifications.incidents import FoundIncident, find_linked_incident
 from control_domain.notifications.link_access import find_link_right
 from control_domain.notifications.signed_links import IncidentLinks, LinkRecipient
-from control_domain.notifications.silences import find_silenced_until
+from control_domain.notifications.silenced_incidents import find_silenced
 from control_domain.tables.accounts import Account
 from pipeline_contracts.errors import Conflict, DeployNotAllowed, InvalidInput, Problem
 
@@ -214,10 +214,12 @@ async def _show(
     base: str = "",
     problem: Problem | None = None,
 ) -> Response:
+    incident = opened.found.incident
+    silenced = await find_silenced(session, opened.account.id, [incident], opened.now)
     page = IncidentPage(
         opened.found,
         opened.account.name,
-        await find_silenced_until(session, opened.found.incident, opened.now),
+        silenced.get(incident.id),
         opened.link.signature,
         opened.now,
         opened.may_act,

@@ -12,7 +12,7 @@ from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import Right
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.public_ids import parse_number
-from control_domain.notifications.kinds import check_kinds, read_kinds, write_kinds
+from control_domain.notifications.kinds import check_kinds, write_kinds
 from control_domain.notifications.limits import MAX_SILENCES, check_number
 from control_domain.notifications.visibility import in_projects_of, require_right_at
 from control_domain.notifications.wake_groups import wake_groups
@@ -106,28 +106,6 @@ async def list_silences(
         query = query.where(table.id < page.before)
     rows = (await session.execute(query.order_by(table.id.desc()).limit(page.limit + 1))).all()
     return [FoundSilence(*row) for row in rows[: page.limit]], len(rows) > page.limit
-
-
-async def find_silenced_until(
-    session: AsyncSession, incident: AlertIncident, now: datetime
-) -> datetime | None:
-    """Return until when present silences hold the open incident; None: none does."""
-    table = NotificationSilence
-    query = select(table).where(
-        table.account_id == incident.account_id,
-        table.starts_at <= now,
-        table.ends_at > now,
-        or_(table.project_id.is_(None), table.project_id == incident.project_id),
-        or_(table.environment_id.is_(None), table.environment_id == incident.environment_id),
-        or_(table.incident_id.is_(None), table.incident_id == incident.id),
-    )
-    named = (incident.kind, incident.kind.partition(".")[0])
-    ends = [
-        silence.ends_at
-        for silence in await session.scalars(query)
-        if (kinds := read_kinds(silence.kinds)) is None or any(name in kinds for name in named)
-    ]
-    return None if incident.open_key is None else max(ends, default=None)
 
 
 async def add_silence(

@@ -38,14 +38,23 @@ def describe(subject: Subject) -> Description:
 
     A resolution has the figures and labels that its incident had while it was open: receivers match by them.
     """
-    family = subject.kind.partition(".")[0]
-    describe_event = DESCRIBE.get(family, describe_unknown)
-    description = describe_event(subject)
+    description = _describe(subject)
+    if subject.state != "resolved":
+        return description
+    beginning = describe_beginning_of(subject)
+    return replace(description, figures=beginning.figures, labels=beginning.labels)
+
+
+def describe_beginning_of(subject: Subject) -> Description:
+    """Return how an incident was described while it was open; the description of another event as it is."""
     before = subject.facts.get(BEFORE_END)
     if subject.state != "resolved" or not isinstance(before, Mapping):
-        return description
-    opened = describe_event(replace(subject, state="firing", facts={**subject.facts, **before}))
-    return replace(description, figures=opened.figures, labels=opened.labels)
+        return _describe(subject)
+    return _describe(replace(subject, state="firing", facts={**subject.facts, **before}))
+
+
+def _describe(subject: Subject) -> Description:
+    return DESCRIBE.get(subject.kind.partition(".")[0], describe_unknown)(subject)
 
 
 def describe_unknown(subject: Subject) -> Description:

@@ -221,7 +221,9 @@ def _list_facts(incident: ListedIncident, message: Message) -> Iterator[tuple[st
     labels = [
         (name, value)
         for name, value in incident.labels.items()
-        if place.get(name) != value and not (len(value) >= _MIN_NAMED and value in incident.title)
+        if place.get(name) != value
+        and not (len(value) >= _MIN_NAMED and value in incident.title)
+        and not (name == "revision" and any(f"Commit {value[:7]}" in detail for detail in incident.details))
     ]
     for name, value in labels[:_MAX_LABELS]:
         yield _capitalize(to_line(name, _MAX_NAME)), to_line(value, MAX_TITLE)

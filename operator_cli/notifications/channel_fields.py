@@ -76,7 +76,7 @@ def read_new_secrets(arguments: argparse.Namespace, type_name: str) -> dict[str,
     for field in CHANNEL_TYPES[type_name].list_fields():
         is_needed = field.is_secret and field.is_required and (type_name, field.name) not in _MADE_BY_PHAROS
         if is_needed and field.name not in secrets:
-            secrets[field.name] = ask_for_secret(field.name)
+            secrets[field.name] = ask_for_secret(field.name, type_name)
     return secrets
 
 
@@ -101,8 +101,16 @@ def _read_file(file: str) -> str:
     return read_text(file, _MAX_SECRET_KIB * 1024, f"{_MAX_SECRET_KIB} KiB").strip()
 
 
-def ask_for_secret(name: str) -> str:
-    """Return what the person at the terminal types, which is not shown. Raises `CommandFailed`."""
+def _describe_secret(name: str, type_name: str) -> str:
+    """Return what the secret is and where it is found."""
+    known = CHANNEL_TYPES.get(type_name)
+    fields = known.list_fields() if known is not None else ()
+    return next((field.description for field in fields if field.is_secret and field.name == name), name) + "."
+
+
+def ask_for_secret(name: str, type_name: str) -> str:
+    """Return what the person at the terminal types, which is not shown, for a channel of this type. Raises
+    `CommandFailed`."""
     label = name.replace("_", " ")
     if sys.stdin is None or not sys.stdin.isatty():
         option = f"--{name.replace('_', '-')}-file"
@@ -114,6 +122,8 @@ def ask_for_secret(name: str) -> str:
     import getpass
 
     try:
-        return getpass.getpass(f"{label.capitalize()} (not shown): ").strip()
+        return getpass.getpass(
+            f"{_describe_secret(name, type_name)}\n{label.capitalize()} (not shown): "
+        ).strip()
     except EOFError:
         raise CommandFailed("Nothing was entered.") from None

@@ -147,7 +147,7 @@ def _set(arguments: argparse.Namespace, api: Api) -> int:
     if not (changes or secrets or arguments.ask):
         raise UsageError("Say what to change: `pharos channels set --help` lists what can be.")
     channel = find_channel(api, arguments.channel)
-    secrets |= {name: ask_for_secret(name) for name in arguments.ask}
+    secrets |= {name: ask_for_secret(name, str(channel["type"])) for name in arguments.ask}
     if secrets:
         changes["secrets"] = secrets
     return print_result(arguments, api.patch(CHANNELS, channel["id"], body=changes), _show_one)
@@ -185,7 +185,7 @@ def _show_created(channel: dict[str, Any]) -> None:
         print(f"Its signing secret, shown this once, verifies the messages:\n{secret}")
     print(
         qualify_commands(
-            f"`pharos channels test {_quote(channel['name'])}` sends a test; "
+            f"`pharos channels test {_quote(channel['name'])}` sends a test;\n"
             f"`pharos rules create NAME --channel {_quote(channel['name'])}` sends incidents to it."
         )
     )

@@ -142,7 +142,7 @@ def _advise(channel: Row, error: str, *, is_off: bool) -> str:
     if _OPERATORS_SETTING in error:
         enable = f" `pharos channels set {name} --enabled on` turns the channel on." if is_off else ""
         return (
-            f"{state}Only the operator of the installation can change that, with a restart.{enable} {again}"
+            f"{state}Only the operator of the installation can change that, with a restart.{enable}\n{again}"
         )
     known = CHANNEL_TYPES.get(channel["type"])
     options = [
@@ -151,4 +151,4 @@ def _advise(channel: Row, error: str, *, is_off: bool) -> str:
         if field.is_required and field.name != "signing_secret"
     ]
     command = " ".join(["pharos channels set", name, *options, *(["--enabled on"] if is_off else [])])
-    return f"{state}If a setting is wrong: `{command}`. {again}"
+    return f"{state}If a setting is wrong:\n`{command}`.\n{again}"

@@ -74,7 +74,18 @@ def show_incident(arguments: argparse.Namespace, incident: dict[str, Any]) -> No
     for line in incident["details"]:
         print(sanitize(line))
     print()
-    show_notifications(arguments, incident["notifications"], "No notifications of it.")
+    show_notifications(arguments, incident["notifications"], _explain_nothing_sent(incident))
+
+
+def _explain_nothing_sent(incident: dict[str, Any]) -> str:
+    if incident["state"] != "firing":
+        return "Nothing was sent of it."
+    if incident["silenced_until"] is not None:
+        return "Nothing was sent of it: it is silenced."
+    return (
+        "Nothing was sent of it yet. The first message waits for further incidents, and\n"
+        "for the end of quiet hours. `pharos rules` shows who is notified of what."
+    )
 
 
 def _format_state(incident: dict[str, Any]) -> Text:
@@ -82,6 +93,8 @@ def _format_state(incident: dict[str, Any]) -> Text:
         # An event without an end is over at once.
         return Text("resolved" if incident["state"] == "resolved" else "event", style="dim")
     state = "open" if incident["acknowledged_at"] is None else "acknowledged"
+    if incident["silenced_until"] is not None:
+        return Text("silenced", style="dim")
     return Text(state, style=_COLOURS.get(incident["severity"], ""))
 
 

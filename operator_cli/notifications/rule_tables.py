@@ -35,7 +35,7 @@ def show_rules(arguments: argparse.Namespace, rules: list[dict[str, Any]]) -> No
             )
             for rule in rules
         ],
-        empty="No rules yet: the default one applies (`pharos rules default`). `pharos rules create NAME` makes one.",
+        empty="No rules yet: the default one applies (`pharos rules default`).\n`pharos rules create NAME` makes one.",
     )
 
 

@@ -84,7 +84,7 @@ def _show_list(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> Non
     show_notifications(
         arguments,
         rows,
-        "No notifications. `pharos rules` shows who is notified of what, `pharos channels test CHANNEL` sends a test.",
+        "No notifications. `pharos rules` shows who is notified of what,\n`pharos channels test CHANNEL` sends a test.",
     )
 
 

@@ -85,6 +85,7 @@ def incident(number: int = 1, state: str = "firing", **changes: Any) -> dict[str
         "resolved_at": AT if state == "resolved" else None,
         "acknowledged_at": None,
         "acknowledged_by": None,
+        "silenced_until": None,
         **changes,
     }
 
@@ -124,6 +125,7 @@ def silence(**changes: Any) -> dict[str, Any]:
         "environment": PRODUCTION,
         "kinds": None,
         "incident": None,
+        "incident_title": None,
         "starts_at": AT,
         "ends_at": "2026-11-20T16:00:00Z",
         "reason": "Migration",

@@ -33,12 +33,18 @@ def _last(server: FakeApi, method: str) -> Any:
 def test_open_incidents_are_listed_first(run: Run, server: FakeApi) -> None:
     acknowledged = incident(1, acknowledged_at=AT, acknowledged_by=ADA)
     ended = incident(3, "resolved")
-    server.answers.extend([page([incident(2), acknowledged]), page([ended, incident(2), acknowledged])])
+    silenced = incident(4, silenced_until=AT)
+    server.answers.extend(
+        [page([incident(2), acknowledged, silenced]), page([ended, incident(2), acknowledged])]
+    )
     server.by_path["/api/v1/notification-rules/default"] = _data({"applies": True, "nobody": None})
     listed = run("incidents").out.splitlines()
-    assert [word for line in listed for word in ("open", "acknowledged", "resolved") if word in line] == [
+    assert [
+        word for line in listed for word in ("open", "acknowledged", "resolved", "silenced") if word in line
+    ] == [
         "open",
         "acknowledged",
+        "silenced",
         "resolved",
     ]
     assert all(len(line) <= 80 for line in listed) and "critical" in listed[1]
