@@ -11,6 +11,8 @@ from control_domain.tables.notifications import AlertEvent
 from pipeline_contracts.alert_kinds import ALERT_KINDS, EventState
 from pipeline_contracts.times import to_epoch_ms
 
+_MAX_TEXT = 1000
+
 
 def record_alert_event(
     session: AsyncSession,
@@ -38,7 +40,13 @@ def record_alert_event(
             subject=subject[:160],
             state=state,
             at_ms=to_epoch_ms(at),
-            # Numbers that are not finite become null: they are no JSON.
-            facts=msgspec.json.encode(facts or {}).decode(),
+            facts=_write_facts(facts or {}),
         )
     )
+
+
+def _write_facts(facts: Mapping[str, Any]) -> str:
+    """Return the facts as JSON: numbers that are not finite become null, and long texts of applications are cut."""
+    return msgspec.json.encode(
+        {name: value[:_MAX_TEXT] if isinstance(value, str) else value for name, value in facts.items()}
+    ).decode()

@@ -245,10 +245,12 @@ async def test_a_flood_of_one_account_does_not_delay_another(
     assert "late" in {incident.subject for incident in await _incidents(notified)}
 
 
-async def test_a_number_that_is_not_finite_is_stored_as_unknown(notified: Notified) -> None:
-    await notified.emit("metric.value", "threshold 1", "firing", {"value": float("inf")})
+async def test_what_facts_may_hold(notified: Notified) -> None:
+    await notified.emit(
+        "metric.value", "threshold 1", "firing", {"value": float("inf"), "metric": "m" * 5000}
+    )
     [incident] = await _incidents(notified)
-    assert json.loads(incident.facts) == {"value": None}
+    assert json.loads(incident.facts) == {"value": None, "metric": "m" * 1000}
 
 
 @pytest.mark.both_databases
