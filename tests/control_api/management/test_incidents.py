@@ -1,5 +1,6 @@
 """Incidents, silences and sent notifications: who sees them, and what people do about them."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -77,7 +78,14 @@ async def test_an_incident_in_words(monitored: Api) -> None:
     ]
     assert read["project"]["slug"] == "shop"
     # The silence of the fixture.
-    assert read["silenced_until"] is not None
+    listed = {each["number"]: each for each in await monitored.read("/v1/incidents")}
+    assert read["silenced_until"] == listed[number]["silenced_until"] is not None
+    facts = {"heartbeat": "nightly 2", "failures_in_row": 0, "before_end": {"failures_in_row": 3}}
+    ended = await _add(monitored, subject="h2", open_key=None, state="resolved", facts=json.dumps(facts))
+    read = await monitored.read(f"/v1/incidents/{ended.id}")
+    # What was wrong stays readable after the end.
+    assert (read["title"], read["silenced_until"]) == ("Heartbeat nightly 2 is down", None)
+    assert [(each["name"], each["value"]) for each in read["figures"]] == [("failures in a row", 3.0)]
 
 
 @pytest.mark.both_databases
