@@ -155,7 +155,7 @@ class ChannelType:
 
 
 _TYPES = (
-    ChannelType("email", "E-mail", "E-mail over the installation's SMTP server", EmailSettings),
+    ChannelType("email", "E-mail", "Messages over the installation's SMTP server", EmailSettings),
     ChannelType(
         "webhook",
         "Webhook",

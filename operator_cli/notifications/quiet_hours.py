@@ -31,9 +31,9 @@ def register_quiet_hours(commands: "argparse._SubParsersAction[argparse.Argument
         "quiet-hours",
         help="hours in which you get critical notifications only",
         description="Your quiet hours, in your time zone, for e-mail of Pharos to you. Channels have their own: "
-        "`pharos channels set CHANNEL --quiet-hours`.",
+        "`pharos channels set CHANNEL --quiet-hours`. `pharos quiet-hours` alone shows them.",
     )
-    add_verbs(parser, _VERBS, _run, _add_arguments, _DESCRIPTIONS)
+    add_verbs(parser, _VERBS, _run, _add_arguments, _DESCRIPTIONS, default="show")
 
 
 def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
@@ -64,8 +64,8 @@ def _add_days_argument(parser: argparse.ArgumentParser) -> None:
         "--days",
         nargs="+",
         metavar="DAY",
-        type=_parse_day,
-        help="days on which they begin: mon, tuesday … (every day)",
+        type=_parse_days,
+        help="days on which they begin: mon tuesday, or mon,tue (every day)",
     )
 
 
@@ -79,7 +79,7 @@ def read_quiet_hours(arguments: argparse.Namespace) -> dict[str, Any] | None:
         return None
     begin, end = hours
     return {"from": begin, "to": end, "timezone": timezone or "UTC"} | (
-        {} if days is None else {"days": days}
+        {} if days is None else {"days": [day for some in days for day in some]}
     )
 
 
@@ -90,11 +90,15 @@ def _parse_span(text: str) -> tuple[str, str]:
     return found[1], found[2]
 
 
-def _parse_day(text: str) -> str:
-    matching = [day for day in _DAYS if len(text) >= 3 and day.startswith(text.lower())]
-    if len(matching) != 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no day of the week, such as mon or monday")
-    return matching[0]
+def _parse_days(text: str) -> list[str]:
+    """Return the days of `mon` or `mon,tuesday`. Raises `argparse.ArgumentTypeError`."""
+    days = []
+    for word in text.split(","):
+        matching = [day for day in _DAYS if len(word) >= 3 and day.startswith(word.lower())]
+        if len(matching) != 1:
+            raise argparse.ArgumentTypeError(f"{word!r} is no day of the week, such as mon or monday")
+        days += matching
+    return days
 
 
 def describe_quiet_hours(hours: QuietHours | None) -> str:

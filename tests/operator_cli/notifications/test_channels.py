@@ -60,7 +60,7 @@ def test_a_webhook_shows_its_new_signing_secret_once(run: Run, server: FakeApi) 
     create = ("channels", "create", "webhook", "hook", "--url", "https://shop.example/hook")
     assert "\nwhsec_abc\n" in run(*create).out
     assert run(*create, "-q").out == "whsec_abc\n"
-    hours = ("--quiet-hours", "22:00-07:00", "--timezone", "Europe/Berlin", "--days", "sat", "sunday")
+    hours = ("--quiet-hours", "22:00-07:00", "--timezone", "Europe/Berlin", "--days", "sat,sunday")
     assert run(*create, *hours).status == 0
     assert _bodies(server, "POST")[-1] == {
         "name": "hook",

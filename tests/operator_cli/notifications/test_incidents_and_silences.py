@@ -185,7 +185,7 @@ def test_silences_and_quiet_hours(run: Run, server: FakeApi) -> None:
     assert run(*create).status == 2
     hours = {"from": "22:00", "to": "07:00", "timezone": "Europe/Berlin", "days": None}
     server.by_path["/api/v1/me/notification-preferences"] = _data({"quiet_hours": hours})
-    assert "22:00 to 07:00 Europe/Berlin." in run("quiet-hours", "show").out
+    assert "22:00 to 07:00 Europe/Berlin." in run("quiet-hours").out
     assert run("quiet-hours", "set", "22:00-07:00", "--timezone", "Europe/Berlin").status == 0
     assert _last(server, "PUT") == {"quiet_hours": {key: hours[key] for key in ("from", "to", "timezone")}}
     assert run("quiet-hours", "set", "22:00-07:00").status == 2
