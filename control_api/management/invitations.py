@@ -126,9 +126,9 @@ async def create_invitation(
     """Invite a person to the account.
 
     The answer has the secret of the invitation, which is not shown again: pass it on to the person, who accepts the
-    invitation with it. Pharos sends no e-mail, so anybody who has the secret can join under this address. Only owners
-    invite owners. The person's first API token has the scopes of the calling token, and no others. 409 if the person is
-    in the account or invited already.
+    invitation with it. Pharos does not e-mail it, and anybody who has the secret can join under this address. Only
+    owners invite owners. The first API token of the person has the scopes of the calling token, and no others. 409 if
+    the person is in the account or invited already.
     """
     await at.lock_rights()
     now = at.now

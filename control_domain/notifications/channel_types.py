@@ -218,7 +218,7 @@ def check_channel(
 def find_unavailable_reason(type_name: str, settings: Settings) -> str | None:
     """Return why this installation cannot send through the type, with what to set; None: it can."""
     if type_name == "email" and not settings.smtp_url:
-        return "This installation sends no e-mail. Set PHAROS_SMTP_URL and PHAROS_SMTP_FROM."
+        return "This installation sends no e-mail. Set PHAROS_SMTP_URL and PHAROS_SMTP_FROM, and restart it."
     if type_name == "apprise" and not settings.apprise:
         return "This installation does not allow Apprise. Set PHAROS_APPRISE=1."
     if type_name == "apprise" and find_spec("apprise") is None:

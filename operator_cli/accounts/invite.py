@@ -69,7 +69,7 @@ def _show(invitation: dict[str, Any], url: str) -> None:
         *(f"{each['role']} of {each['project']['slug']}" for each in invitation["project_roles"]),
     ]
     print(f"{invitation['email']} is invited until {until}, as {' and '.join(roles)}.")
-    print("Pharos sends no e-mail: pass this on. It is shown once; anybody who has it can join.")
+    print("Pharos does not e-mail it: pass this on. It is shown once; anybody who has it can join.")
     # `pharos`, however it is called here: the command is for another machine.
     print(f"  pharos login {url} --invitation --name 'YOUR NAME'")
     print("and the invitation, for which the command asks:")
