@@ -123,7 +123,11 @@ async def test_rules_and_thresholds_need_their_own_scope(api: Api) -> None:
     only_deploys = ALL_SCOPES - {"notifications:write"}
     threshold = "thresholds: {slow: {kind: service.latency, target: api, threshold: 800}}"
     for document, scopes, problem in (
-        ("notifications: {rules: {mine: {people: [maintainer@acme.example]}}}", only_deploys, (403, "missing-scope")),
+        (
+            "notifications: {rules: {mine: {people: [maintainer@acme.example]}}}",
+            only_deploys,
+            (403, "missing-scope"),
+        ),
         (f"environments: {{production: {{{threshold}}}}}", only_deploys, (403, "missing-scope")),
         (f"environments: {{production: {{{threshold}}}}}", ALL_SCOPES, None),
         ("environments: {production: {replicas: 2}}", only_deploys, None),
