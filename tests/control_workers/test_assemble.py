@@ -20,6 +20,7 @@ _ALWAYS = {
     "waiting pushes",
     "commit statuses",
     "alert scan",
+    "forgotten incidents",
     "incidents",
     "notification deliveries",
     "notification history",
