@@ -87,7 +87,7 @@ async def list_notification_rules(
     )
 
 
-@operations.get("/v1/notification-rules/default")
+@operations.get("/v1/default-notification-rule")
 async def read_default_notification_rule(at: _List) -> DefaultRuleDocument:
     """Read the default notification rule.
 

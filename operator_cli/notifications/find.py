@@ -14,6 +14,7 @@ from operator_cli.errors import NoSuchName
 
 CHANNELS = "notification-channels"
 RULES = "notification-rules"
+DEFAULT_RULE = "default-notification-rule"
 
 
 def add_channel_argument(parser: argparse.ArgumentParser) -> None:

@@ -3,13 +3,13 @@
 from operator_cli.api.client import Api
 from operator_cli.errors import CommandFailed
 from operator_cli.messages import qualify_commands
-from operator_cli.notifications.find import RULES
+from operator_cli.notifications.find import DEFAULT_RULE, RULES
 
 
 def warn_if_nobody_is_notified(api: Api) -> None:
     """Print why, and what to do; nothing if somebody is, or if rules cannot be read, as without the scope."""
     try:
-        default = api.get(RULES, "default")
+        default = api.get(DEFAULT_RULE)
         if not default["applies"] or default.get("nobody") is None or api.get_all(RULES, limit=1):
             return
     except CommandFailed:

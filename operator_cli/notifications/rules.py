@@ -17,7 +17,7 @@ from operator_cli.arguments import (
 from operator_cli.errors import UsageError
 from operator_cli.messages import print_result
 from operator_cli.monitors.monitor_commands import add_environment_option
-from operator_cli.notifications.find import RULES, add_rule_argument, find_recipients, find_rule
+from operator_cli.notifications.find import DEFAULT_RULE, RULES, add_rule_argument, find_recipients, find_rule
 from operator_cli.notifications.nobody import warn_if_nobody_is_notified
 from operator_cli.notifications.option_names import names_options
 from pipeline_contracts.alert_kinds import SEVERITIES
@@ -109,7 +109,7 @@ def _run(arguments: argparse.Namespace) -> int:
         case "set":
             return _set(arguments, api)
         case "default":
-            default = api.get(RULES, "default")
+            default = api.get(DEFAULT_RULE)
             return print_result(arguments, default, _show_default, quiet="applies")
         case "kinds":
             kinds = api.get("alert-kinds")
@@ -197,7 +197,7 @@ def _show_saved(api: Api, rule: dict[str, Any], *, is_new: bool) -> None:
     """Show the rule, and what may surprise: people without e-mail, and the end of the default rule."""
     _show_one(rule)
     try:
-        sends_email = api.get(RULES, "default")["sends_email"]
+        sends_email = api.get(DEFAULT_RULE)["sends_email"]
         others = (
             [row for row in api.get_all(RULES) if row["id"] != rule["id"]] if is_new and sends_email else []
         )

@@ -126,7 +126,7 @@ async def test_refused_rules(shared_api: Api, fields: dict[str, Any], named: lis
 
 
 async def test_default_rule_applies_until_there_is_one_of_the_whole_account(api: Api) -> None:
-    default = await api.read(f"{_PATH}/default", by="stranger")
+    default = await api.read("/v1/default-notification-rule", by="stranger")
     assert default["applies"] is True
     assert [each["person"]["email"] for each in default["recipients"]] == ["owner@acme.example"]
     assert "heartbeat.down" in default["kinds"] and "heartbeat.late" not in default["kinds"]
@@ -137,7 +137,7 @@ async def test_default_rule_applies_until_there_is_one_of_the_whole_account(api:
         ("off", {"recipients": [], "enabled": False}, False),
     ):
         assert (await api.call("POST", _PATH, {"name": name, **rule})).status == 201
-        assert (await api.read(f"{_PATH}/default"))["applies"] is applies, name
+        assert (await api.read("/v1/default-notification-rule"))["applies"] is applies, name
 
 
 async def test_default_rule_says_that_nobody_is_notified(api: Api) -> None:
@@ -151,7 +151,7 @@ async def test_default_rule_says_that_nobody_is_notified(api: Api) -> None:
             owner = await session.get_one(Person, api.platform.acme.people["owner"].id)
             owner.email = email
         api.platform.app.state.unavailable_channels = unavailable
-        default = await api.read(f"{_PATH}/default")
+        default = await api.read("/v1/default-notification-rule")
         assert default["nobody"] is None if why is None else why in default["nobody"]
         assert [each["person"]["email"] for each in default["recipients"]] == (
             [] if email == "owner@localhost" else [email]

@@ -37,7 +37,7 @@ def test_open_incidents_are_listed_first(run: Run, server: FakeApi) -> None:
     server.answers.extend(
         [page([incident(2), acknowledged, silenced]), page([ended, incident(2), acknowledged])]
     )
-    server.by_path["/api/v1/notification-rules/default"] = _data({"applies": True, "nobody": None})
+    server.by_path["/api/v1/default-notification-rule"] = _data({"applies": True, "nobody": None})
     listed = run("incidents").out.splitlines()
     assert [
         word for line in listed for word in ("open", "acknowledged", "resolved", "silenced") if word in line
@@ -72,7 +72,7 @@ def test_incidents_of_which_nobody_is_notified(run: Run, server: FakeApi) -> Non
     ):
         server.by_path |= {
             "/api/v1/incidents": page(rows),
-            "/api/v1/notification-rules/default": default_answer,
+            "/api/v1/default-notification-rule": default_answer,
             "/api/v1/notification-rules": page(rules),
         }
         done = run("incidents")

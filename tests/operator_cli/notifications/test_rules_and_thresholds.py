@@ -26,7 +26,7 @@ def _serve(server: FakeApi) -> None:
         "/api/v1/people": page([ADA]),
         "/api/v1/notification-channels": page([channel()]),
         f"{_RULES}/5": _data(rule()),
-        f"{_RULES}/default": _data({"sends_email": False}),
+        "/api/v1/default-notification-rule": _data({"sends_email": False}),
         "/api/v1/thresholds/7": _data(threshold()),
     }
 
@@ -65,7 +65,7 @@ def test_a_rule_is_created_and_changed_by_names(run: Run, server: FakeApi) -> No
 
 def test_the_first_rule_ends_the_default_rule(run: Run, server: FakeApi) -> None:
     _serve(server)
-    server.by_path[f"{_RULES}/default"] = _data({"sends_email": True})
+    server.by_path["/api/v1/default-notification-rule"] = _data({"sends_email": True})
     whole, of_shop = rule(id=6, project=None, environment=None), rule(id=6)
     create = ("rules", "create", "on-call", "--channel", "ops")
     for made, others, sentence in (
@@ -116,7 +116,7 @@ def test_rules_are_listed_found_and_removed(run: Run, server: FakeApi) -> None:
         "recipients": [{"channel": None, "person": ADA}],
         "sends_email": False,
     }
-    server.by_path[f"{_RULES}/default"] = _data(default)
+    server.by_path["/api/v1/default-notification-rule"] = _data(default)
     listed = run("rule", "list").out
     assert "`pharos rules default`" in listed
     assert listed.endswith(f"\n{nobody} `pharos rules create` makes one.\n")
