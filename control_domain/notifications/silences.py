@@ -77,7 +77,7 @@ def _select_silences(account_id: int) -> Any:
 
 
 async def find_silence(session: AsyncSession, caller: Caller, number: str, right: Right) -> FoundSilence:
-    """Return the silence with this number. Every member may read those of the whole account.
+    """Return the silence with this number; one of the whole account only to those who manage the account.
 
     Raises `NotFound`, also for a silence of another account, `DeployNotAllowed` and `NotAllowed`.
     """

@@ -81,7 +81,7 @@ class ScanLease:
 
 
 async def release_all(session: AsyncSession) -> None:
-    """End the lease, whoever has it."""
+    """End the lease, also one of another control plane."""
     await _release(session, AlertClock.name == SCAN)
 
 

@@ -70,7 +70,7 @@ class ExceptionScan:
         self._queries = SharedQuery("new exceptions", most=2500, seconds=15.0)
         self._regressions = RegressionScan(sessions, store)
         self._counted: dict[str, datetime] = {}
-        """When environments were last told that groups are only counted."""
+        """When the groups that are only counted were last reported, by environment."""
         self._uncounted: Counter[str] = Counter()
         self._seen_at: datetime | None = None
         self._longest = _LOOK_BACK
@@ -173,9 +173,9 @@ class ExceptionScan:
         counted: list[str] = []
         counts = Counter[int]()
         for name, more in cut.items():
-            told = self._counted.get(name)
+            reported_at = self._counted.get(name)
             total = self._uncounted[name] + more
-            if total and (told is None or now - told >= _COUNTED_EVERY):
+            if total and (reported_at is None or now - reported_at >= _COUNTED_EVERY):
                 counts[scopes[name].account_id] += 1
                 if counts[scopes[name].account_id] <= _MAX_COUNTS:
                     facts = {"more": total, "environment": name}

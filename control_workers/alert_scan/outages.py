@@ -1,6 +1,6 @@
 """Times in which the alert scan was blind, and the one message about each.
 
-The message is written a while after the outage: by then the heartbeat scan has told of the same outage, or will not.
+The message is written a while after the outage: by then the heartbeat scan has reported the same outage, or never will.
 An outage that begins before that is the same one.
 """
 
@@ -42,7 +42,7 @@ class Outage:
         return self if earlier is None else replace(self, begin=min(self.begin, earlier.begin))
 
     def is_covered(self, from_ms: int, to_ms: int) -> bool:
-        """True if an outage that was told is this one."""
+        """True if an outage that was reported is this one."""
         return (
             from_ms <= to_epoch_ms(self.begin) + _TOLERANCE_MS
             and to_ms >= to_epoch_ms(self.end) - _TOLERANCE_MS
@@ -90,7 +90,7 @@ def find_outage(
     return None, None
 
 
-async def is_told(session: AsyncSession, operator: Scope, outage: Outage) -> bool:
+async def is_reported(session: AsyncSession, operator: Scope, outage: Outage) -> bool:
     """True if an event or an incident tells of this outage already."""
     events = select(AlertEvent.facts).where(
         AlertEvent.kind == _KIND, AlertEvent.account_id == operator.account_id

@@ -27,7 +27,7 @@ DEFAULT_WAIT = Limits(600.0, 300.0)
 """Of each queue without a threshold of the kind `queue.wait`, also a disabled one: ten minutes, recovered at five."""
 WAIT_PREFIX = "wait "
 WORKER_PREFIX = "worker "
-# A worker that was lost longer ago was lost before anybody looked, or has told long enough.
+# A worker that was lost longer ago was lost before the first scan, or was reported for long enough.
 _LOST_LATELY_MS = 60 * 60_000
 _FORGOTTEN_MS = 24 * 60 * 60_000
 MAX_LOST = 20

@@ -30,7 +30,7 @@ from control_workers.alert_scan.exception_spikes import PREFIX as SPIKE_PREFIX
 from control_workers.alert_scan.exception_spikes import WINDOW, SpikeScan
 from control_workers.alert_scan.exceptions import ExceptionScan, Found
 from control_workers.alert_scan.judge import Changes, Remembered, judge
-from control_workers.alert_scan.outages import NOTE, Outage, find_outage, is_told, read_outage
+from control_workers.alert_scan.outages import NOTE, Outage, find_outage, is_reported, read_outage
 from control_workers.alert_scan.platform import LAG, PlatformScan, Progress, find_operator, read_progress
 from control_workers.alert_scan.queues import Queues, observe_waits, read_lost_workers, read_queues
 from control_workers.alert_scan.read_thresholds import ThresholdOf, leave_out_changed, read_thresholds
@@ -119,7 +119,7 @@ class AlertScan(Collector):
             await self._lease.release(session)
 
     async def release_all(self) -> None:
-        """End the lease, whoever has it."""
+        """End the lease, also one of another control plane."""
         async with self._sessions() as session, session.begin():
             await release_all(session)
 
@@ -239,7 +239,7 @@ class AlertScan(Collector):
                 noted = read_outage(await read_note(session, NOTE))
                 pending = noted if outage is None else outage.merge(noted)
                 if pending is not None and pending.is_settled(now) and blind_since is None:
-                    if not await is_told(session, operator, pending):
+                    if not await is_reported(session, operator, pending):
                         changes.events.append(pending.to_event(operator, now))
                     pending = None
                 if pending != noted:
