@@ -77,9 +77,14 @@ async def page(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[_Watch
 async def _open_and_close(tab: Tab, operation_id: str) -> None:
     operation = f"document.getElementById('{operation_id}')"
     opening = f"{operation}.querySelector('.opblock-summary-control').click()"
+    before = await tab.evaluate("scrollY")
+    # The page removes what is no longer near to the visible part, also what an opened operation has pushed away.
+    await tab.evaluate(f"{operation}?.scrollIntoView({{block: 'center'}})")
+    await wait_for_result(lambda: tab.evaluate(f"!!{operation}"))
     await tab.evaluate(opening)
     await wait_for_result(lambda: tab.evaluate(f"!!{operation}?.querySelector('.responses-table')"))
     await tab.evaluate(opening)
+    await tab.evaluate(f"scrollTo(0, {before})")
 
 
 @pytest.mark.parametrize(
@@ -122,6 +127,7 @@ async def test_page_shows_every_operation_and_loads_from_no_other_host(
 
 async def test_operation_can_be_tried_out(page: _Watched) -> None:
     tab, operation = page.tab, "#operations-Account-read_account"
+    await tab.evaluate("scrollTo(0, 0)")
     for element in (".opblock-summary-control", ".try-out__btn", ".execute"):
         found = f"document.querySelector('{operation} {element}')"
         await wait_for_result(lambda found=found: tab.evaluate(f"!!{found}"))
