@@ -15,6 +15,9 @@ command -v npm >/dev/null || missing npm
 command -v chromium >/dev/null || missing chromium
 command -v go >/dev/null || missing golang-go
 test -x /usr/sbin/sshd || missing openssh-server
+# Shells whose completions are tested.
+command -v fish >/dev/null || missing fish
+command -v zsh >/dev/null || missing zsh
 
 if [ -n "$packages" ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
