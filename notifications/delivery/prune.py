@@ -5,11 +5,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import ColumnElement, and_, delete, exists, or_, select, true
+from sqlalchemy import ColumnElement, and_, delete, exists, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
 from control_domain.database.engine import Sessions
+from control_domain.database.old_rows import is_older
 from control_domain.database.run_periodically import run_periodically
 from control_domain.tables.notifications import (
     AlertIncident,
@@ -49,7 +50,7 @@ async def prune_history(sessions: Sessions, now: datetime) -> int:
 
 
 async def _delete_notifications(session: AsyncSession, before: datetime) -> int:
-    is_old = await _is_before(session, Notification.id, Notification.created_at, before)
+    is_old = await is_older(session, Notification.id, Notification.created_at, before)
     ended = select(Notification.id).where(is_old, ~IS_PENDING)
     numbers = (await session.scalars(ended.order_by(Notification.id).limit(_BATCH))).all()
     await _delete(session, NotificationAttempt.notification_id, numbers)
@@ -58,7 +59,7 @@ async def _delete_notifications(session: AsyncSession, before: datetime) -> int:
 
 
 async def _delete_incidents(session: AsyncSession, before: datetime) -> int:
-    is_old = await _is_before(session, AlertIncident.id, AlertIncident.started_at, before)
+    is_old = await is_older(session, AlertIncident.id, AlertIncident.started_at, before)
     ended = select(AlertIncident.id).where(
         is_old, AlertIncident.open_key.is_(None), AlertIncident.changed_at < before
     )
@@ -89,18 +90,6 @@ async def _delete_silences(session: AsyncSession, before: datetime) -> int:
     numbers = (await session.scalars(ended.limit(_BATCH))).all()
     await _delete(session, NotificationSilence.id, numbers)
     return len(numbers)
-
-
-async def _is_before(
-    session: AsyncSession,
-    number: InstrumentedAttribute[int],
-    at: InstrumentedAttribute[datetime],
-    before: datetime,
-) -> ColumnElement[bool]:
-    """Return the condition that a row is older than the first one that is not older. IDs are in the order of times,
-    and only the times have no index: this reads old rows alone."""
-    first = await session.scalar(select(number).where(at >= before).order_by(number).limit(1))
-    return true() if first is None else number < first
 
 
 async def _delete(

@@ -8,11 +8,12 @@ import asyncio
 import logging
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import ColumnElement, select, true
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.alert_events import record_alert_event
 from control_domain.database.engine import Sessions
+from control_domain.database.old_rows import is_older
 from control_domain.database.run_periodically import run_periodically
 from control_domain.tables.notifications import AlertIncident
 
@@ -59,7 +60,7 @@ async def _find_forgotten(session: AsyncSession, before: datetime, after: int) -
         select(AlertIncident)
         .where(
             AlertIncident.id > after,
-            await _is_before(session, before),
+            await is_older(session, AlertIncident.id, AlertIncident.started_at, before),
             AlertIncident.open_key.is_not(None),
             AlertIncident.kind.in_(KINDS),
             AlertIncident.changed_at < before,
@@ -68,16 +69,6 @@ async def _find_forgotten(session: AsyncSession, before: datetime, after: int) -
         .limit(_BATCH)
     )
     return list(found)
-
-
-async def _is_before(session: AsyncSession, before: datetime) -> ColumnElement[bool]:
-    """Return the condition that an incident began before the time. IDs are in the order of times: this reads old rows
-    alone."""
-    number = AlertIncident.id
-    first = await session.scalar(
-        select(number).where(AlertIncident.started_at >= before).order_by(number).limit(1)
-    )
-    return true() if first is None else number < first
 
 
 async def end_forgotten_periodically(
