@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from control_domain.configurations.addresses import write_address
-from control_domain.configurations.plan import Action
+from control_domain.configurations.plan import Action, desired_fields
 from control_domain.configurations.resources import ProjectState
 from control_domain.environments.gates import find_lowered, read_gate_fields
 from control_domain.tables.configuration import Review
@@ -18,7 +18,7 @@ def find_lowered_gates(actions: Sequence[Action], state: ProjectState) -> Sequen
         resource = state.resources.get(action.address)
         if action.kind != "environment" or resource is None:
             continue
-        after = {**resource.fields, **{change.field: change.after for change in action.changes}}
+        after = {**resource.fields, **desired_fields(action.changes)}
         gate = None if action.verb == "delete" else read_gate_fields(after)
         name = write_address(action.address)
         lowered += [

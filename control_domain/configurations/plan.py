@@ -60,6 +60,11 @@ class Change:
         return shown
 
 
+def desired_fields(changes: Iterable[Change]) -> dict[str, Value]:
+    """Return the values that the fields get."""
+    return {change.field: change.after for change in changes}
+
+
 def _mask(value: Value) -> str | None:
     return None if value is None else MASK
 

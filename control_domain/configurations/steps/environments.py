@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import select
 
-from control_domain.configurations.plan import Change
+from control_domain.configurations.plan import Change, desired_fields
 from control_domain.configurations.project_state import build_environment_fields
 from control_domain.configurations.resources import Value
 from control_domain.configurations.steps.step_context import (
@@ -93,7 +93,7 @@ async def apply_environment_step(context: StepContext) -> Publications:
         check_created(context, current)
     else:
         remaining = find_remaining_changes(context, current)
-        _check_gate(context, current, {**current, **{change.field: change.after for change in remaining}})
+        _check_gate(context, current, {**current, **desired_fields(remaining)})
         await _change(context, target, remaining, values)
     return Publications()
 
@@ -123,7 +123,7 @@ async def _read_current_fields(
 
 async def _create(context: StepContext) -> None:
     slug = context.action.address[1]
-    desired = {change.field: change.after for change in context.action.changes}
+    desired = desired_fields(context.action.changes)
     name = str(desired.get("name") or f"{slug[:1].upper()}{slug[1:]}")
     environment = await create_environment(
         context.session, context.project, name, slug, str(desired["type"]), context.now

@@ -1,13 +1,13 @@
 """Create, change and remove heartbeats and queues."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import select
 
-from control_domain.configurations.plan import Change
+from control_domain.configurations.plan import desired_fields
 from control_domain.configurations.project_state import build_heartbeat_fields
-from control_domain.configurations.resources import FIELDS, Value
+from control_domain.configurations.resources import FIELDS
 from control_domain.configurations.steps.lock_environment import fail_without_environment, lock_environment
 from control_domain.configurations.steps.step_context import (
     Publications,
@@ -64,7 +64,7 @@ async def _lock_heartbeat(context: StepContext, environment: Environment) -> Hea
 
 
 async def _create_heartbeat(context: StepContext, environment: Environment) -> None:
-    desired = {**FIELDS["heartbeat"], **_desired_fields(context.action.changes)}
+    desired = {**FIELDS["heartbeat"], **desired_fields(context.action.changes)}
     settings = _read_heartbeat_settings(context.action.address[-1], desired)
     heartbeat = await create_heartbeat(context.session, environment, settings, context.now)
     details = {
@@ -83,7 +83,7 @@ async def _change_heartbeat(context: StepContext, heartbeat: Heartbeat) -> None:
     if not changes:
         return
     context.record("heartbeat.set", _subject(heartbeat), describe_changes(changes))
-    desired = {**current, **_desired_fields(changes)}
+    desired = {**current, **desired_fields(changes)}
     await change_heartbeat(
         context.session, heartbeat, _read_heartbeat_settings(heartbeat.name, desired), context.now
     )
@@ -96,10 +96,6 @@ async def _remove_heartbeat(context: StepContext, heartbeat: Heartbeat) -> Publi
     digests = await remove_heartbeat(context.session, heartbeat, context.now)
     context.record("heartbeat.remove", subject, {**details, "keys": len(digests)})
     return Publications(revoke=digests)
-
-
-def _desired_fields(changes: Iterable[Change]) -> dict[str, Value]:
-    return {change.field: change.after for change in changes}
 
 
 def _read_heartbeat_settings(name: str, fields: Mapping[str, Any]) -> HeartbeatSettings:

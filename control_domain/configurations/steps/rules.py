@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import select
 
 from control_domain.configurations.notification_state import Recipients, build_rule_fields, read_recipients
+from control_domain.configurations.plan import desired_fields
 from control_domain.configurations.resources import FIELDS
 from control_domain.configurations.steps.step_context import (
     Publications,
@@ -54,7 +55,7 @@ async def apply_rule_step(context: StepContext) -> Publications:
         check_created(context, current)
     elif changes := find_remaining_changes(context, current):
         changed = {change.field for change in changes}
-        fields = {**current, **{change.field: change.after for change in changes}}
+        fields = {**current, **desired_fields(changes)}
         stored = json.loads(found.rule.recipients)
         settings = await _read_settings(
             context,
@@ -86,7 +87,7 @@ async def _lock_rule(context: StepContext) -> FoundRule | None:
 
 
 async def _create(context: StepContext) -> None:
-    fields = {**FIELDS["rule"], **{change.field: change.after for change in context.action.changes}}
+    fields = {**FIELDS["rule"], **desired_fields(context.action.changes)}
     recipients = await read_recipients(context.session, context.project)
     settings = await _read_settings(context, fields, _find_recipients(context, recipients, fields))
     account = await context.session.get_one(Account, context.project.account_id)

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import select
 
 from control_domain.configurations.addresses import GOALS, read_address, write_address
-from control_domain.configurations.plan import Change
+from control_domain.configurations.plan import Change, desired_fields
 from control_domain.configurations.project_state import build_site_fields
 from control_domain.configurations.resources import FIELDS
 from control_domain.configurations.steps.step_context import (
@@ -89,7 +89,7 @@ async def _hold_goals(context: StepContext, site: Site) -> dict[str, Goal]:
 async def _create(context: StepContext) -> Site:
     desired: dict[str, Any] = {
         **FIELDS["site"],
-        **{change.field: change.after for change in context.action.changes},
+        **desired_fields(context.action.changes),
     }
     name = context.action.address[1]
     site = await create_site(

@@ -2,6 +2,7 @@
 
 from sqlalchemy import select
 
+from control_domain.configurations.plan import desired_fields
 from control_domain.configurations.resources import FIELDS
 from control_domain.configurations.steps.lock_environment import fail_without_environment, lock_environment
 from control_domain.configurations.steps.step_context import (
@@ -39,7 +40,7 @@ async def apply_threshold_step(context: StepContext) -> Publications:
         if verb == "create":
             check_created(context, current)
         elif changes := find_remaining_changes(context, current):
-            fields = {**current, **{change.field: change.after for change in changes}}
+            fields = {**current, **desired_fields(changes)}
             settings = read_threshold_fields(found.threshold.name, fields)
             await update_threshold(context.session, found, settings, context.actor, context.now)
     elif verb == "update":
@@ -49,7 +50,7 @@ async def apply_threshold_step(context: StepContext) -> Publications:
     else:
         fields = {
             **FIELDS["threshold"],
-            **{change.field: change.after for change in context.action.changes},
+            **desired_fields(context.action.changes),
         }
         settings = read_threshold_fields(context.action.address[-1], fields)
         target = DeployTarget(environment, context.project)
