@@ -15,18 +15,28 @@ from control_domain.configurations.sealed_actions import (
     seal_actions,
 )
 from control_domain.monitors.operations import ping_key_owner
-from control_domain.notifications.channel_secrets import count_stale_channels, reseal_channels
 from control_domain.repositories.webhook_secrets import secret_owner
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.monitors import MonitorKey
+from control_domain.tables.notifications import NotificationChannel
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.variables import VariableChange, VariableSet
 from control_domain.tables.webhooks import SealedWebhookSecret
 
 _Variables = type[VariableSet] | type[VariableChange]
-_Table = _Variables | type[Review] | type[RunStep] | type[SealedWebhookSecret]
-_TABLES: Sequence[_Table] = (VariableSet, VariableChange, Review, RunStep, SealedWebhookSecret)
+# Their column is `sealing_key_id`.
+_NamedInFull = type[MonitorKey] | type[NotificationChannel]
+_Table = _Variables | type[Review] | type[RunStep] | type[SealedWebhookSecret] | _NamedInFull
+_TABLES: Sequence[_Table] = (
+    VariableSet,
+    VariableChange,
+    Review,
+    RunStep,
+    SealedWebhookSecret,
+    MonitorKey,
+    NotificationChannel,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +60,26 @@ async def reseal(session: AsyncSession, keys: SealingKeys, limit: int) -> Reseal
         await reseal_run_steps(session, keys, limit),
         await reseal_reviews(session, keys, limit),
         await _reseal_secrets(session, keys, limit),
-        await reseal_ping_keys(session, keys, limit),
-        await reseal_channels(session, keys, limit),
+        await _reseal_ping_keys(session, keys, limit),
+        await _reseal_channels(session, keys, limit),
     ]
     queries = [select(func.count()).select_from(table).where(_is_stale(table, keys)) for table in _TABLES]
     left = [(await session.execute(query)).scalar_one() for query in queries]
-    stale = await count_stale_ping_keys(session, keys) + await count_stale_channels(session, keys)
-    return Resealed(sum(done), sum(left) + stale)
+    return Resealed(sum(done), sum(left))
 
 
 def _is_stale(table: _Table, keys: SealingKeys) -> ColumnElement[bool]:
-    return table.sealed.is_not(None) & (table.key_id != keys.key_id)
+    is_stale = table.sealed.is_not(None) & (_key_id_of(table) != keys.key_id)
+    # Revoked keys are never shown again. Revoking a key whose sealing key is lost lets the rotation finish.
+    return is_stale & MonitorKey.revoked_at.is_(None) if table is MonitorKey else is_stale
+
+
+def _key_id_of(table: Any) -> InstrumentedAttribute[str]:
+    """Return the column with the ID of the key that sealed the row."""
+    column: InstrumentedAttribute[str] = (
+        table.sealing_key_id if table in (MonitorKey, NotificationChannel) else table.key_id
+    )
+    return column
 
 
 async def _reseal_variables(session: AsyncSession, keys: SealingKeys, table: _Variables, limit: int) -> int:
@@ -68,6 +87,21 @@ async def _reseal_variables(session: AsyncSession, keys: SealingKeys, table: _Va
     query = select(table.id, table.key_id, table.sealed, owner).where(_is_stale(table, keys))
     rows = (await session.execute(query.order_by(table.id).limit(limit))).all()
     return await _reseal(session, keys, table, table.id, rows)
+
+
+async def _reseal_ping_keys(session: AsyncSession, keys: SealingKeys, limit: int) -> int:
+    table = MonitorKey
+    query = select(table.id, table.sealing_key_id, table.sealed, table.heartbeat_id)
+    found = await session.execute(query.where(_is_stale(table, keys)).order_by(table.id).limit(limit))
+    rows = [(*row[:3], ping_key_owner(row[3])) for row in found]
+    return await _reseal(session, keys, table, table.id, rows)
+
+
+async def _reseal_channels(session: AsyncSession, keys: SealingKeys, limit: int) -> int:
+    table = NotificationChannel
+    query = select(table.id, table.sealing_key_id, table.sealed, table.public_id)
+    found = await session.execute(query.where(_is_stale(table, keys)).order_by(table.id).limit(limit))
+    return await _reseal(session, keys, table, table.id, found.all())
 
 
 async def _reseal_secrets(session: AsyncSession, keys: SealingKeys, limit: int) -> int:
@@ -81,7 +115,7 @@ async def _reseal_secrets(session: AsyncSession, keys: SealingKeys, limit: int) 
 async def _reseal(
     session: AsyncSession,
     keys: SealingKeys,
-    table: _Variables | type[SealedWebhookSecret],
+    table: _Variables | type[SealedWebhookSecret] | _NamedInFull,
     primary_key: InstrumentedAttribute[int],
     rows: Sequence[Any],
 ) -> int:
@@ -93,7 +127,7 @@ async def _reseal(
         written = await session.execute(
             update(table)
             .where(primary_key == row_id, table.sealed == sealed)
-            .values(key_id=fresh.key_id, sealed=fresh.data)
+            .values({_key_id_of(table): fresh.key_id, table.sealed: fresh.data})
             .returning(primary_key)
             .execution_options(synchronize_session=False)
         )
@@ -133,9 +167,7 @@ async def _reseal_row(
     query: Select[int, Any, Any, Any, Project],
     limit: int,
 ) -> int:
-    stale = (
-        query.where(table.sealed.is_not(None), table.key_id != keys.key_id).order_by(table.id).limit(limit)
-    )
+    stale = query.where(_is_stale(table, keys)).order_by(table.id).limit(limit)
     translations: dict[tuple[int, str], DigestTranslation] = {}
     done = 0
     for number, key_id, data, fingerprint, project in (await session.execute(stale)).all():
@@ -157,44 +189,3 @@ async def _reseal_row(
         )
         done += len(written.all())
     return done
-
-
-async def reseal_ping_keys(session: AsyncSession, keys: SealingKeys, limit: int) -> int:
-    """Seal up to `limit` ping keys again with the current key and return their number. Raises `CannotOpen`."""
-    # Account scope: a rotated key has sealed values of every account.
-    query = (
-        select(MonitorKey.id, MonitorKey.sealing_key_id, MonitorKey.sealed, MonitorKey.heartbeat_id)
-        .where(_is_stale_ping_key(keys))
-        .order_by(MonitorKey.id)
-        .limit(limit)
-    )
-    done = 0
-    rows: Sequence[Any] = (await session.execute(query)).all()
-    for number, key_id, sealed, heartbeat_id in rows:
-        owner = ping_key_owner(heartbeat_id)
-        fresh = keys.seal(keys.open(Sealed(key_id, sealed), owner), owner)
-        written = await session.execute(
-            update(MonitorKey)
-            .where(MonitorKey.id == number, MonitorKey.sealed == sealed)
-            .values(sealing_key_id=fresh.key_id, sealed=fresh.data)
-            .returning(MonitorKey.id)
-            .execution_options(synchronize_session=False)
-        )
-        done += len(written.all())
-    return done
-
-
-async def count_stale_ping_keys(session: AsyncSession, keys: SealingKeys) -> int:
-    """Return the number of ping keys that still need an older key."""
-    # Account scope: a rotated key has sealed values of every account.
-    query = select(func.count()).select_from(MonitorKey).where(_is_stale_ping_key(keys))
-    return (await session.execute(query)).scalar_one()
-
-
-def _is_stale_ping_key(keys: SealingKeys) -> ColumnElement[bool]:
-    # Revoked keys are never shown again. Revoking a key whose sealing key is lost lets the rotation finish.
-    return (
-        MonitorKey.sealed.is_not(None)
-        & MonitorKey.revoked_at.is_(None)
-        & (MonitorKey.sealing_key_id != keys.key_id)
-    )
