@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PACKAGES := pipeline_contracts connection_bounds storage_backends analytics_queries ingest_edge consumers \
-  git_hosts control_domain notifications control_workers control_api deployer wiring demo operator_cli
+  git_hosts control_domain notifications control_workers web_dashboard control_api deployer wiring demo operator_cli
 # Without bytecode `pharos up` takes 0.5 s of CPU longer. compileall compiles only changed files.
 # A failure (read-only folder, other owner, full disk) costs only that time.
 COMPILE_CODE := $(BIN)/python -m compileall -qq $(PACKAGES) || true

@@ -21,6 +21,7 @@ from control_api.live_logs.log_streams import LogStreams
 from control_api.management.all_operations import ROUTERS
 from control_api.routes.accounts import router as accounts
 from control_api.routes.configurations import router as configuration
+from control_api.routes.dashboard import router as dashboard
 from control_api.routes.deployments import router as deployments
 from control_api.routes.environments import router as environments
 from control_api.routes.incident_pages import router as incident_pages
@@ -30,7 +31,6 @@ from control_api.routes.recorded_deployments import router as recorded_deploymen
 from control_api.routes.reference import router as reference
 from control_api.routes.schemas import router as schemas
 from control_api.routes.sites import router as sites
-from control_api.routes.start_page import router as start_page
 from control_api.routes.webhooks import router as webhooks
 from control_api.routes.workflows import router as workflows
 from control_domain.database.engine import Sessions
@@ -56,7 +56,7 @@ _ROUTERS = (
     sites,
     schemas,
     reference,
-    start_page,
+    dashboard,
     incident_pages,
 )
 

@@ -1,0 +1,3 @@
+import type { PageEntry } from '../page_entry';
+
+export const PAGES: PageEntry[] = [];

@@ -1,0 +1,48 @@
+// Who is signed in.
+import { ApiProblem, onSignedOut } from '../api/call';
+
+export interface Session {
+  person: { id: string; name: string; email: string };
+  account: { id: string; name: string };
+  role: 'owner' | 'admin' | 'member';
+  accounts: { id: string; name: string; role: string }[];
+  second_factor: boolean;
+  has_password: boolean;
+}
+
+let present = $state.raw<Session | null | undefined>(undefined);
+
+export const session = {
+  /** The session; null: nobody is signed in; undefined: not known yet. */
+  get present(): Session | null | undefined {
+    return present;
+  },
+  /** True if the person manages the account. */
+  get isAdmin(): boolean {
+    return present?.role === 'owner' || present?.role === 'admin';
+  },
+};
+
+/** Ask the server who is signed in. Throws `ApiProblem` if it does not answer. */
+export async function readSession(): Promise<Session | null> {
+  let response: Response;
+  try {
+    response = await fetch('/api/v1/session', { headers: { accept: 'application/json' } });
+  } catch {
+    throw new ApiProblem(0, 'No connection', 'Pharos does not answer. Check that it runs, and your connection.');
+  }
+  if (response.status === 401) present = null;
+  else if (response.ok) present = ((await response.json()) as { data: Session }).data;
+  else throw new ApiProblem(response.status, response.statusText, `The session could not be read (status ${response.status}).`);
+  return present ?? null;
+}
+
+/** Sign out of this browser. */
+export async function signOut(): Promise<void> {
+  await fetch('/api/v1/session', { method: 'DELETE' });
+  present = null;
+}
+
+onSignedOut(() => {
+  present = null;
+});
