@@ -14,4 +14,7 @@ PAGE_SEGMENTS = (
     "settings",
     "share",
 )
-"""The first segments of the addresses, beside `/` itself. The files `source/src/pages/*/routes.ts` have the pages below them."""
+"""The first segments of the addresses, beside `/` itself.
+
+The files `source/src/pages/*/routes.ts` have the pages below them.
+"""

@@ -3,7 +3,7 @@
 The files are the same for everybody and contain no data. The pages ask the API for it, with the session of the person.
 """
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from fastapi import APIRouter, Request, Response
 
@@ -64,6 +64,6 @@ def _icon() -> ServedFile:
     return pack_file("image/svg+xml", read_icon())
 
 
-@lru_cache(maxsize=None)
+@cache
 def _asset(name: str) -> ServedFile:
     return pack_file(list_assets()[name], read_asset(name))
