@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { createClient } from '@hey-api/openapi-ts';
 
-const root = fileURLToPath(new URL('../../../', import.meta.url));
+const root = process.env.PHAROS_ROOT ? `${process.env.PHAROS_ROOT}/` : fileURLToPath(new URL('../../../', import.meta.url));
 const folder = fileURLToPath(new URL('../generated/', import.meta.url));
 const venv = `${root}.venv/bin/python`;
 const python = process.env.PHAROS_PYTHON ?? (existsSync(venv) ? venv : 'python3');
