@@ -6,6 +6,7 @@ from control_api.management import (
     accounts,
     approvals,
     audit,
+    changes,
     configurations,
     deliveries,
     deployments,
@@ -75,4 +76,5 @@ ROUTERS: Sequence[OperationRouter] = (
     thresholds.operations,
     silences.operations,
     notification_preferences.operations,
+    changes.operations,
 )

@@ -8,7 +8,8 @@ from sqlalchemy.orm import Mapped, mapped_column
 from control_domain.database.base import Base, UtcDateTime, partial_index
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 
-_IS_ACTIVE = f"status IN ({', '.join(repr(status.value) for status in ACTIVE_STATUSES)})"
+IS_ACTIVE = f"status IN ({', '.join(repr(status.value) for status in ACTIVE_STATUSES)})"
+"""SQL condition: the deployment is active. A query must repeat this text to use the partial index on it."""
 
 IS_AWAITING = f"status = {DeploymentStatus.AWAITING_APPROVAL.value!r}"
 """SQL condition: the deployment waits for approval. A query must repeat this text to use the partial index on it."""
@@ -24,6 +25,8 @@ class Deployment(Base):
     __table_args__ = (
         # For lists of an account and of a project, newest first.
         Index("ix_deployments_account_id", "account_id", "id"),
+        # For the time line of an account.
+        Index("ix_deployments_created_at", "account_id", "created_at"),
         Index("ix_deployments_project_id", "project_id", "id"),
         Index("ix_deployments_environment_id", "environment_id", "id"),
         # Partial, because few rows refer to another one. Used by the checks of foreign keys on deletion.
@@ -34,7 +37,7 @@ class Deployment(Base):
             "ix_deployments_rolled_back_to_id", "rolled_back_to_id", condition="rolled_back_to_id IS NOT NULL"
         ),
         # The database enforces one active deployment at a time; a check before the insert would be a race.
-        partial_index("uq_deployments_active", "environment_id", condition=_IS_ACTIVE, unique=True),
+        partial_index("uq_deployments_active", "environment_id", condition=IS_ACTIVE, unique=True),
         # For what waits in an account: few of its rows.
         partial_index("ix_deployments_awaiting", "account_id", "id", condition=IS_AWAITING),
         # For the search for commit statuses to report, every few seconds.

@@ -19,7 +19,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_domain.database.base import Base, UtcDateTime
+from control_domain.database.base import Base, UtcDateTime, partial_index
+
+IS_FAILING = "state IN ('late', 'down')"
+"""SQL condition: the heartbeat is late or down. A query must repeat this text to use the partial index on it."""
+
+IS_FAILED_RUN = "failed_ms IS NOT NULL OR timed_out_ms IS NOT NULL"
+"""SQL condition: the run failed or took too long. A query must repeat this text to use the partial index on it."""
 
 
 class Heartbeat(Base):
@@ -50,17 +56,20 @@ class HeartbeatState(Base):
     """The present state of a heartbeat. Each change increments `version` and names the version that it has read."""
 
     __tablename__ = "heartbeat_states"
+    # For the overview: the few that need attention.
+    __table_args__ = (partial_index("ix_heartbeat_states_failing", "heartbeat_id", condition=IS_FAILING),)
 
     heartbeat_id: Mapped[int] = mapped_column(
         ForeignKey("heartbeats.id"), primary_key=True, autoincrement=False
     )
     state: Mapped[str] = mapped_column(String(10))
-    since_ms: Mapped[int] = mapped_column(BigInteger)
+    # The indexes of `since_ms` and `last_signal_ms` are for the sweep of changes: which states have changed lately?
+    since_ms: Mapped[int] = mapped_column(BigInteger, index=True)
     due_ms: Mapped[int | None] = mapped_column(BigInteger)
     """When the next run must start."""
     deadline_ms: Mapped[int | None] = mapped_column(BigInteger, index=True)
     """When the state changes unless a signal arrives; None: never."""
-    last_signal_ms: Mapped[int | None] = mapped_column(BigInteger)
+    last_signal_ms: Mapped[int | None] = mapped_column(BigInteger, index=True)
     last_success_ms: Mapped[int | None] = mapped_column(BigInteger)
     last_end_ms: Mapped[int | None] = mapped_column(BigInteger)
     failures_in_row: Mapped[int]
@@ -88,8 +97,12 @@ class HeartbeatRun(Base):
     """One run, identified by the ID that the job sent. Each time is the receipt of the first such signal."""
 
     __tablename__ = "heartbeat_runs"
-    # The pages of the runs of one heartbeat, newest first.
-    __table_args__ = (Index("ix_heartbeat_runs_heartbeat_id", "heartbeat_id", "first_ms"),)
+    __table_args__ = (
+        # The pages of the runs of one heartbeat, newest first.
+        Index("ix_heartbeat_runs_heartbeat_id", "heartbeat_id", "first_ms"),
+        # For the time line of an account: few runs of many.
+        partial_index("ix_heartbeat_runs_failed", "first_ms", condition=IS_FAILED_RUN),
+    )
 
     heartbeat_id: Mapped[int] = mapped_column(
         ForeignKey("heartbeats.id"), primary_key=True, autoincrement=False
@@ -127,7 +140,7 @@ class QueueState(Base):
     snapshot_id: Mapped[str] = mapped_column(String(36))
     observed_us: Mapped[int] = mapped_column(BigInteger)
     """Microseconds since 1970, because senders may send that precision."""
-    received_ms: Mapped[int] = mapped_column(BigInteger)
+    received_ms: Mapped[int] = mapped_column(BigInteger, index=True)
     pending: Mapped[int] = mapped_column(BigInteger)
     delayed: Mapped[int | None] = mapped_column(BigInteger)
     reserved: Mapped[int | None] = mapped_column(BigInteger)
@@ -145,7 +158,7 @@ class QueueWorker(Base):
     sequence: Mapped[int] = mapped_column(BigInteger)
     status: Mapped[str] = mapped_column(String(10))
     job_id: Mapped[str | None] = mapped_column(String(36))
-    received_ms: Mapped[int] = mapped_column(BigInteger)
+    received_ms: Mapped[int] = mapped_column(BigInteger, index=True)
 
 
 class MonitorProgress(Base):

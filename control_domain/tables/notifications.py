@@ -66,6 +66,9 @@ class AlertIncident(Base):
     __tablename__ = "alert_incidents"
     __table_args__ = (
         Index("ix_alert_incidents_account_id", "account_id", "id"),
+        # For the time line of an account.
+        Index("ix_alert_incidents_started_at", "account_id", "started_at"),
+        Index("ix_alert_incidents_resolved_at", "account_id", "resolved_at"),
         partial_index("ix_alert_incidents_firing", "account_id", "id", condition=IS_FIRING),
         Index("ix_alert_incidents_environment_id", "environment_id"),
         {"sqlite_autoincrement": True},

@@ -25,3 +25,4 @@ async def serving_control(app: Any) -> AsyncIterator[str]:
     finally:
         await runner.cleanup()
         await app.state.log_streams.close()
+        await app.state.change_streams.close()

@@ -149,6 +149,7 @@ async def run_platform(
         # Before the port opens and until it is closed: what a request queues is done while requests are served.
         await stack.enter_async_context(control.workers.running(is_alone=True))
         stack.push_async_callback(control.app.state.log_streams.close)
+        stack.push_async_callback(control.app.state.change_streams.close)
         edge = await stack.enter_async_context(
             open_edge(
                 settings,
@@ -171,8 +172,9 @@ async def run_platform(
             )
         # Started after everything else: the platform is complete when it reports ready.
         await _serve(stack, edge, listeners.main, readiness, ServerLimits.from_settings(settings))
-        # Called before the server stops: an open log stream would delay it.
+        # Called before the server stops: an open stream would delay it.
         stack.callback(control.app.state.log_streams.stop)
+        stack.callback(control.app.state.change_streams.stop)
         apps_port = int(listeners.apps.getsockname()[1])
         yield Platform(base_url, credentials, storage.sessions, directory, storage.log, apps_port)
 

@@ -64,6 +64,7 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         await stack.enter_async_context(control.workers.running(is_alone=False))
         app = control.app
         stack.push_async_callback(app.state.log_streams.close)
+        stack.push_async_callback(app.state.change_streams.close)
         registry = add_health(app, {"database": make_database_check(sessions)})
         registry.register(control.workers.publication_age)
         registry.register(control.workers.alert_scan)
@@ -71,8 +72,9 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         http_server = control_server(app, ServerLimits.from_settings(settings))
         task = asyncio.create_task(http_server.serve(sockets=[server]), name="control")
         stack.push_async_callback(http_server.end, task)
-        # Called before the server stops: an open log stream would delay it.
+        # Called before the server stops: an open stream would delay it.
         stack.callback(app.state.log_streams.stop)
+        stack.callback(app.state.change_streams.stop)
         yield
 
 

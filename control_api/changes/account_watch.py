@@ -1,0 +1,168 @@
+"""Sweeps one account for changes while somebody follows it, and tells each follower the topics that it asked for."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from anyio import CancelScope
+from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
+
+from analytics_queries.overview.newest_receipts import newest_receipts
+from analytics_queries.telemetry.limited_sql import share_time
+from control_domain.changes.sweep import Marks, changed_topics, read_marks
+from control_domain.changes.topics import STORED_TOPICS, Topic
+from control_domain.database.engine import Sessions
+from control_domain.tables.projects import Environment, Project
+from control_domain.tables.sites import Site
+from pipeline_contracts.errors import StorageUnavailable
+from storage_backends.column_store.interface import ColumnStore
+
+logger = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 1.0
+STORE_SWEEP_SECONDS = 5.0
+_STORE_QUERY_SECONDS = 3.0
+# Consumers store rows some seconds after their receipt; they are late by more only after an outage.
+_STORE_WINDOW = timedelta(minutes=2)
+# The text of a query has a limit. An account with more environments is told of changes of the newest ones.
+_STORE_SCOPE = 5000
+
+
+@dataclass(eq=False, slots=True)
+class Follower:
+    """A reader of changes."""
+
+    account_id: int
+    person_id: int
+    topics: frozenset[Topic]
+    changed: set[Topic] = field(default_factory=set)
+    """Topics that the reader has not been told of yet."""
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when `changed` has a topic, when the first sweep has ended, and when the process stops."""
+    is_ready: bool = False
+    """True once a sweep has covered the topics: changes from then on are told."""
+
+
+class AccountWatch:
+    """The sweeps of one account, which run while it has followers."""
+
+    def __init__(self, sessions: Sessions, store: ColumnStore, account_id: int) -> None:
+        self.followers: set[Follower] = set()
+        self._sessions = sessions
+        self._store = store
+        self._account_id = account_id
+        self._stopping = asyncio.Event()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._marks: Marks = {}
+        self._receipts: dict[str, int] = {}
+        self._is_failing = False
+
+    def add(self, follower: Follower) -> None:
+        """Begin to notify a follower."""
+        self.followers.add(follower)
+        if not self._runs("sweep"):
+            # What changed while nobody followed the account is no news.
+            self._marks = {}
+            self._start("sweep", SWEEP_SECONDS, self._sweep)
+        if follower.topics & STORED_TOPICS and not self._runs("store"):
+            self._receipts = {}
+            self._start("store", STORE_SWEEP_SECONDS, self._sweep_store)
+
+    @property
+    def is_over(self) -> bool:
+        """True if nobody follows the account, and no query runs."""
+        return not self.followers and all(task.done() for task in self._tasks.values())
+
+    async def close(self) -> None:
+        """Stop, and wait for the last queries."""
+        self._stopping.set()
+        for task in self._tasks.values():
+            await task
+
+    def _topics(self) -> frozenset[Topic]:
+        return frozenset[Topic]().union(*(follower.topics for follower in self.followers))
+
+    def _runs(self, name: str) -> bool:
+        return name in self._tasks and not self._tasks[name].done()
+
+    def _start(self, name: str, seconds: float, sweep: Callable[[], Awaitable[None]]) -> None:
+        self._tasks[name] = asyncio.create_task(self._repeat(seconds, sweep), name=f"changes: {name}")
+
+    async def _repeat(self, seconds: float, sweep: Callable[[], Awaitable[None]]) -> None:
+        """Sweep until nobody follows the account."""
+        while self.followers and not self._stopping.is_set():
+            try:
+                # Shielded: a cancellation would leak a database connection that is just being opened.
+                with CancelScope(shield=True):
+                    await sweep()
+                self._is_failing = False
+            except (SQLAlchemyError, StorageUnavailable) as error:
+                # The pages stay connected. What changes meanwhile is found by the first sweep that succeeds.
+                if not self._is_failing:
+                    logger.warning("changes of an account cannot be read: %s", type(error).__name__)
+                self._is_failing = True
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._stopping.wait()
+            except TimeoutError:
+                continue
+
+    async def _sweep(self) -> None:
+        followers = tuple(self.followers)
+        async with self._sessions() as session:
+            marks = await read_marks(session, self._account_id, self._topics())
+        self._notify(changed_topics(self._marks, marks))
+        self._marks = marks
+        for follower in followers:
+            if not follower.is_ready:
+                follower.is_ready = True
+                follower.wake.set()
+
+    async def _sweep_store(self) -> None:
+        topics = self._topics() & STORED_TOPICS
+        if not topics:
+            return
+        environments, sites = await self._read_scope()
+        with share_time(_STORE_QUERY_SECONDS):
+            since = datetime.now(UTC) - _STORE_WINDOW
+            newest = await newest_receipts(self._store, topics, environments, sites, since)
+        self._notify(
+            frozenset(
+                topic
+                for topic in topics
+                # Pages have read what was there before the first sweep.
+                if newest[topic] > self._receipts.get(topic, newest[topic])
+            )
+        )
+        self._receipts.update(newest)
+
+    async def _read_scope(self) -> tuple[list[str], list[int]]:
+        """Return the IDs of the environments and of the sites of the account."""
+        in_account = Project.account_id == self._account_id
+        environments = (
+            select(Environment.public_id)
+            .join(Project, Project.id == Environment.project_id)
+            .where(in_account)
+            .order_by(Environment.id.desc())
+            .limit(_STORE_SCOPE)
+        )
+        sites = (
+            select(Site.id)
+            .join(Project, Project.id == Site.project_id)
+            .where(in_account)
+            .order_by(Site.id.desc())
+            .limit(_STORE_SCOPE)
+        )
+        async with self._sessions() as session:
+            return [*await session.scalars(environments)], [*await session.scalars(sites)]
+
+    def _notify(self, changed: frozenset[Topic]) -> None:
+        if not changed:
+            return
+        for follower in self.followers:
+            if follower.is_ready and (told := changed & follower.topics):
+                follower.changed |= told
+                follower.wake.set()

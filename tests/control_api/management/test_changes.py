@@ -1,0 +1,189 @@
+"""`GET /v1/changes`: what a page is told, what ends its stream, and how many there are."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+import pytest
+from sqlalchemy import update
+
+from control_api.changes import account_watch, change_streams, stream_changes
+from control_domain.changes.topics import SCOPE_OF_TOPIC, STORED_TOPICS, TOPICS
+from control_domain.tables.accounts import ApiToken
+from pipeline_contracts.credentials import digest_credential
+from tests.control_api.management.conftest import Api
+from tests.support.deploy_platform import ALL_SCOPES, add_deployment, add_token
+
+# A test that hangs ends here; nothing is measured.
+_PATIENCE = 60.0
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(account_watch, "SWEEP_SECONDS", 0.02)
+    monkeypatch.setattr(account_watch, "STORE_SWEEP_SECONDS", 0.02)
+
+
+@contextlib.asynccontextmanager
+async def _follow(
+    api: Api, topics: str = "deployments", *, by: str = "owner", token: str | None = None
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    platform = api.platform
+    sent = {"Authorization": f"Bearer {token or platform.acme.token(by)}", "Accept": "text/event-stream"}
+    url = f"{platform.url}/api/v1/changes?topics={topics}"
+    async with platform.http.get(url, headers=sent) as response:
+        yield response
+
+
+async def _next(response: aiohttp.ClientResponse) -> str | None:
+    """Return the topic of the next change; None at the end."""
+    async with asyncio.timeout(_PATIENCE):
+        async for line in response.content:
+            if line.startswith(b"data: "):
+                document = json.loads(line.removeprefix(b"data: "))
+                assert document.keys() == {"topic", "at"}
+                return str(document["topic"])
+    return None
+
+
+async def _deploy(api: Api) -> None:
+    async with api.platform.sessions() as session, session.begin():
+        await add_deployment(session, api.platform.acme, "shop/staging", datetime.now(UTC))
+
+
+async def test_followers_are_told_of_their_topics_by_one_sweep(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten pages of an account cost the sweeps of one, and nobody is swept for without a page."""
+    sweeps: list[int] = []
+    read = account_watch.read_marks
+
+    async def counting(session: Any, account_id: int, topics: Any) -> Any:
+        sweeps.append(account_id)
+        return await read(session, account_id, topics)
+
+    monkeypatch.setattr(account_watch, "read_marks", counting)
+    monkeypatch.setattr(account_watch, "SWEEP_SECONDS", 3600.0)
+    async with contextlib.AsyncExitStack() as stack:
+        first = await stack.enter_async_context(_follow(api, "deployments"))
+        watch = api.platform.app.state.change_streams._watches[api.platform.acme.account.id]
+        # The first sweep is over. Those who come later are ready with the next one, which this test runs.
+        waiting = [asyncio.create_task(stack.enter_async_context(_follow(api, t))) for t in ["queues"] * 9]
+        while len(watch.followers) < 10:
+            await asyncio.sleep(0)
+        await watch._sweep()
+        others = await asyncio.gather(*waiting)
+        assert {response.status for response in (first, *others)} == {200}
+        await _deploy(api)
+        await watch._sweep()
+        assert await _next(first) == "deployments"
+        assert set(sweeps) == {api.platform.acme.account.id} and len(sweeps) == 3
+        api.platform.app.state.change_streams.stop()
+        assert [await _next(response) for response in (first, *others)] == [None] * 10
+    while not watch.is_over:
+        watch._stopping.set()
+        await asyncio.sleep(0)
+
+
+async def test_stream_without_readers_ends_its_sweeps(api: Api) -> None:
+    async with _follow(api) as response:
+        await _deploy(api)
+        assert await _next(response) == "deployments"
+    streams = api.platform.app.state.change_streams
+    async with asyncio.timeout(_PATIENCE):
+        while not all(watch.is_over for watch in streams._watches.values()):
+            await asyncio.sleep(0.01)
+
+
+async def test_changes_of_another_account_are_not_told(api: Api) -> None:
+    other = api.platform.other
+    async with _follow(api) as ours, _follow(api, token=other.token()) as theirs:
+        async with api.platform.sessions() as session, session.begin():
+            await add_deployment(session, other, "shop/staging", datetime.now(UTC))
+        assert await _next(theirs) == "deployments"
+        watch = api.platform.app.state.change_streams._watches[api.platform.acme.account.id]
+        await watch._sweep()
+        assert not any(follower.changed for follower in watch.followers)
+        assert ours.status == 200
+
+
+async def test_stream_ends_with_the_token(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_changes, "CHECK_SECONDS", 0.02)
+    platform = api.platform
+    async with platform.sessions() as session, session.begin():
+        token = await add_token(session, platform.acme, platform.acme.people["viewer"], ALL_SCOPES)
+    async with _follow(api, token=token) as response:
+        assert response.status == 200
+        async with asyncio.timeout(_PATIENCE):
+            while b": nothing new" not in await response.content.readline():
+                pass
+        async with platform.sessions() as session, session.begin():
+            own = ApiToken.digest == digest_credential(token)
+            await session.execute(update(ApiToken).where(own).values(revoked_at=datetime.now(UTC)))
+        assert await _next(response) is None
+    async with _follow(api, token=token) as response:
+        assert response.status == 401
+
+
+async def test_streams_are_limited(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_streams, "MAX_STREAMS_PER_PERSON", 1)
+    monkeypatch.setattr(change_streams, "MAX_STREAMS_PER_ACCOUNT", 2)
+    async with _follow(api) as first:
+        async with _follow(api) as second:
+            assert (first.status, second.status) == (200, 429)
+            assert int(second.headers["Retry-After"]) > 0
+        async with _follow(api, by="viewer") as viewer, _follow(api, by="admin") as admin:
+            assert (viewer.status, admin.status) == (200, 429)
+        monkeypatch.setattr(change_streams, "MAX_STREAMS", 1)
+        async with _follow(api, token=api.platform.other.token()) as other:
+            assert other.status == 503
+
+
+async def test_topics_follow_the_scopes(shared_api: Api) -> None:
+    async def ask(query: str, scopes: frozenset[str] = ALL_SCOPES) -> Any:
+        return await shared_api.call("GET", f"/v1/changes{query}", scopes=scopes, by="stranger")
+
+    everything = (await ask("")).data["topics"]
+    assert everything == [topic for topic in TOPICS if topic not in STORED_TOPICS]
+    for scope in set(SCOPE_OF_TOPIC.values()):
+        topics = {topic for topic in TOPICS if SCOPE_OF_TOPIC[topic] == scope}
+        lacking = (await ask("", ALL_SCOPES - {scope})).data["topics"]
+        assert topics.isdisjoint(lacking) and {*lacking} | topics >= {*everything}
+        named = await ask(f"?topics={','.join(topics)}", ALL_SCOPES - {scope})
+        assert named.problem == (403, "missing-scope")
+        assert {*(await ask(f"?topics={',%20'.join(topics)}")).data["topics"]} == topics
+    assert (await ask("?topics=deployments,weather")).fields == ["topics"]
+
+
+async def test_rows_of_the_column_store_are_told_to_who_names_them(api: Api) -> None:
+    """Each topic is told after a newer receipt of one of its own environments and sites."""
+    asked: list[dict[str, Any]] = []
+    newest = {"exceptions": 0, "events": 0, "pageviews": 0}
+    queries: list[str] = []
+
+    async def query(sql: str, parameters: dict[str, Any]) -> Any:
+        asked.append(parameters)
+        queries.append(sql)
+        name = next(name for name in newest if f"pharos.{name.replace('events', 'telemetry_events')}" in sql)
+        return SimpleNamespace(rows=[(newest[name],)])
+
+    api.platform.app.state.change_streams._store = SimpleNamespace(query=query)
+    async with _follow(api, "events,pageviews") as response, _follow(api, "deployments"):
+        async with asyncio.timeout(_PATIENCE):
+            while len(queries) < 4:
+                await asyncio.sleep(0.01)
+        newest["pageviews"] = 5
+        assert await _next(response) == "pageviews"
+        newest["events"] = 5
+        assert await _next(response) == "events"
+        assert not any("pharos.exceptions" in sql for sql in queries)
+        acme = api.platform.acme
+        assert acme.site is not None
+        assert {tuple(each["sites"]) for each in asked} == {(acme.site.id,)}
+        environments = {place.environment.public_id for place in acme.places.values()}
+        assert {frozenset(each["environments"]) for each in asked} == {frozenset(environments)}
