@@ -30,6 +30,7 @@ async def running_demo_site(tracker_url: str, tracker_id: str, port: int = 8080)
     for path, text in _pages(tracker_url, tracker_id).items():
         app.router.add_get(path, _page(text))
     app.router.add_get(CARE_GUIDE, _file((_FOLDER / "care-guide.pdf").read_bytes(), "application/pdf"))
+    app.router.add_post("/inbox", _take_message)
     app.router.add_get("/{path:.*}", _page(_missing_page(tracker_url, tracker_id), status=404))
     app.on_response_prepare.append(_forbid_sniffing)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
@@ -61,6 +62,12 @@ def _file(body: bytes, content_type: str) -> _Handler:
         return web.Response(body=body, content_type=content_type)
 
     return respond
+
+
+async def _take_message(request: web.Request) -> web.StreamResponse:
+    """Accept a message of the demo's notification channel."""
+    await request.read()
+    return web.Response(status=204)
 
 
 async def _forbid_sniffing(request: web.Request, response: web.StreamResponse) -> None:

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import dataclasses
 import gc
 import os
 import shlex
@@ -80,6 +81,9 @@ async def _run_until_stopped(
     arguments: argparse.Namespace, settings: Settings, ready: asyncio.Event, stop: asyncio.Event
 ) -> None:
     data: Path = arguments.data
+    if arguments.demo:
+        # The channel of the demo ends at its shop, on this machine.
+        settings = dataclasses.replace(settings, notification_private_addresses=True)
     async with run_platform(
         data, arguments.host, arguments.port, settings, apps_port=arguments.apps_port
     ) as platform:

@@ -41,6 +41,16 @@ def _shop(platform: PlatformProcess, seconds: float = 120.0) -> str:
     raise AssertionError(platform.log.read_text()[-2000:])
 
 
+def _wait_until_loaded(platform: PlatformProcess, part: str, seconds: float = 240.0) -> None:
+    """Wait until the demo has noted that this part of it exists."""
+    ledger = platform.data / "demo.json"
+    deadline = time.monotonic() + seconds
+    while part not in json.loads(ledger.read_text()):
+        assert time.monotonic() < deadline, platform.log.read_text()[-2000:]
+        time.sleep(0.2)
+    platform.wait_until_consumed()
+
+
 def test_the_first_report_shows_past_visits_and_live_clicks(demo: PlatformProcess, days: int) -> None:
     shop = _shop(demo)
     with urllib.request.urlopen(shop, timeout=60) as answer:
@@ -48,7 +58,7 @@ def test_the_first_report_shows_past_visits_and_live_clicks(demo: PlatformProces
     site = demo.credentials["site"]
     assert f'data-site="{site["tracker_id"]}"' in page
     assert f"http://127.0.0.1:{demo.port}/tracker/v1.js" in page
-    demo.wait_until_consumed()
+    _wait_until_loaded(demo, "visits")
     report = json.loads(demo.run("report", str(site["id"]), "--days", str(days), "--json").stdout)
     report = report.get("data", report)
     assert report["metrics"]["pageviews"]["value"] > 30_000 / 90 * days
@@ -68,11 +78,12 @@ def test_the_first_report_shows_past_visits_and_live_clicks(demo: PlatformProces
 
 def test_a_second_start_does_not_repeat_past_visits(demo: PlatformProcess) -> None:
     _shop(demo)
-    demo.wait_until_consumed()
+    _wait_until_loaded(demo, "complete")
     # The same days both times, even if midnight is in between.
     today = datetime.now(UTC).date()
     count = f"SELECT count() AS rows, uniqExact(id) AS ids FROM pharos.pageviews WHERE day < '{today}'"
     (before,) = demo.query(count)
+    counts = _count_objects(demo)
     demo.kill()
     demo.log.write_text("")
     demo.start("--demo")
@@ -80,6 +91,30 @@ def test_a_second_start_does_not_repeat_past_visits(demo: PlatformProcess) -> No
     demo.wait_until_consumed()
     assert demo.query(count) == [before]
     assert before["rows"] == before["ids"]
+    assert _count_objects(demo) == counts
+
+
+_LISTS = (
+    "projects",
+    "people",
+    "deployments",
+    "monitors/heartbeats",
+    "monitors/queues",
+    "thresholds",
+    "invitations",
+)
+
+
+def _count_objects(platform: PlatformProcess) -> dict[str, int]:
+    """Return the lengths of lists, each of which the demo fills."""
+    headers = {"Authorization": f"Bearer {platform.credentials['api_token']}"}
+    counts = {}
+    for name in _LISTS:
+        answer = platform.request("GET", f"/api/v1/{name}?limit=100", headers=headers)
+        assert answer.status == 200
+        counts[name] = len(answer.json["data"])
+    assert all(counts.values())
+    return counts
 
 
 def test_the_demo_requires_the_first_site(tmp_path: Path) -> None:

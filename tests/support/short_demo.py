@@ -1,4 +1,4 @@
-"""`pharos` with a demo whose history is only DAYS days long.
+"""`pharos` with a demo that has visits of only DAYS days, and telemetry of six hours.
 
 python -m tests.support.short_demo DAYS ARGUMENTS   runs `pharos ARGUMENTS`
 """
@@ -12,4 +12,5 @@ from operator_cli import main
 if __name__ == "__main__":
     _days = int(sys.argv.pop(1))
     demo.past_visit_records = functools.partial(demo.past_visit_records, days=_days)  # type: ignore[assignment]
+    demo.PAST_DAYS = 0.25
     main.main()

@@ -1,0 +1,35 @@
+"""Remembers which parts of the demo exist, so that a second start adds nothing twice."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from control_domain.first_account.account import write_private
+
+LEGACY_MARK = "demo-visits"
+"""The file by which earlier versions marked that the past visits exist."""
+
+
+class Ledger:
+    """Names of parts with what later parts need of them: numbers, keys, times. Kept in a file that only its owner may
+    read, because some of it is secret."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._parts: dict[str, Any] = {}
+        if path.exists():
+            self._parts = json.loads(path.read_text())
+        elif path.with_name(LEGACY_MARK).exists():
+            self._parts = {"visits": True}
+
+    def has(self, part: str) -> bool:
+        return part in self._parts
+
+    def get(self, part: str) -> Any:
+        """Return what was noted for the part; None if it does not exist."""
+        return self._parts.get(part)
+
+    def note(self, part: str, value: Any = True) -> None:
+        """Note that the part exists, at once and for good."""
+        self._parts[part] = value
+        write_private(self._path, json.dumps(self._parts) + "\n")
