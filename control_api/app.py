@@ -14,6 +14,7 @@ from control_api.http.middleware import (
     RequestIdMiddleware,
     RequestLimitMiddleware,
 )
+from control_api.http.session_cookie import SetCookieMiddleware
 from control_api.limits.fair_queue import FairQueue, QueueLimits
 from control_api.limits.report_queue import DEFAULT_REPORT_LIMITS
 from control_api.limits.request_limits import RequestLimiter
@@ -40,6 +41,7 @@ from control_domain.notifications.signed_links import IncidentLinks
 from control_domain.process_output import ProcessOutput
 from control_domain.repositories.local_folders import NO_FOLDERS, LocalFolders
 from control_domain.sealing import SealingKeys
+from control_domain.sign_in.password_hashes import PasswordHasher
 from pipeline_contracts.client_address import ClientAddresses
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.key_directory.interface import KeyDirectory
@@ -121,6 +123,8 @@ def build_control_app(
     app.state.repository_folders = repository_folders
     app.state.unavailable_channels = unavailable_channels
     app.state.incident_links = IncidentLinks(receipt_key, public_url)
+    app.state.password_hasher = PasswordHasher()
+    app.add_middleware(SetCookieMiddleware)
     if request_limiter is not None:
         # Added before the request IDs, so that refused requests get one too.
         app.add_middleware(

@@ -1,17 +1,29 @@
-"""Authenticates requests by the `Authorization` header, and checks the scopes of API tokens."""
+"""Authenticates requests by the `Authorization` header or a session cookie, and checks the scopes of API tokens."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from fastapi import Request
 
 from control_api.http.client_address import client_address
+from control_api.http.same_origin import check_same_origin
+from control_api.http.session_cookie import read_session_cookie, set_session_cookie
 from control_api.limits.request_limits import RequestLimiter
 from control_api.request_session import Session, end_transaction
 from control_domain.accounts.operations import Caller, find_caller, record_token_use
 from control_domain.audit import Actor
+from control_domain.database.engine import Sessions
+from control_domain.database.errors import DatabaseUnavailable
 from control_domain.projects.operations import UNKNOWN_KEY, KeyEnvironment, find_environment_by_key
+from control_domain.sign_in.sessions import (
+    LIFETIME,
+    SessionCaller,
+    find_session_caller,
+    has_use_to_record,
+    record_use,
+)
 from pipeline_contracts.client_address import ClientAddresses
 from pipeline_contracts.credentials import (
     CredentialKind,
@@ -19,9 +31,10 @@ from pipeline_contracts.credentials import (
     is_well_formed,
     parse_bearer,
 )
-from pipeline_contracts.errors import InvalidCredential, MissingScope
+from pipeline_contracts.errors import InvalidCredential, MissingScope, SessionRequired
 
 _UNKNOWN_TOKEN = "This token is not known, has expired, or was revoked."
+_UNKNOWN_SESSION = "This session has ended. Sign in again."
 
 
 def _credential_digest(request: Request, kind: CredentialKind, name: str) -> bytes:
@@ -35,24 +48,75 @@ def _credential_digest(request: Request, kind: CredentialKind, name: str) -> byt
     return digest_credential(credential)
 
 
-def api_token(scope: str) -> Callable[[Request, Session], Awaitable[Caller]]:
-    """Return a dependency that yields the caller: 401 without a valid API token, 403 if it lacks `scope`."""
+def signed_in(scope: str) -> Callable[[Request, Session], Awaitable[Caller]]:
+    """Return a dependency that yields the caller of an API token or a session: 401 without a valid one, 403 for a token
+    that lacks `scope`."""
 
     async def authenticate(request: Request, session: Session) -> Caller:
-        digest = _credential_digest(request, CredentialKind.API_TOKEN, "an API token")
-        now = datetime.now(UTC)
-        caller = await find_caller(session, digest, now)
-        if caller is None:
-            _forget_owner(request, digest)
-            raise InvalidCredential(_UNKNOWN_TOKEN)
-        _remember_owner(request, digest, f"account {caller.account.id}")
-        if await record_token_use(session, caller, now):
-            # Commit now: while a slow body arrives, an open write transaction would block all other writers on SQLite.
-            await end_transaction(session)
+        cookie = read_session_cookie(request)
+        if cookie is not None and parse_bearer(request.headers.get("authorization")) is None:
+            caller = (await _find_session(request, session, cookie)).caller
+        else:
+            caller = await _find_token_caller(request, session)
         require_scope(caller, scope)
         return caller
 
     return authenticate
+
+
+async def session_caller(request: Request, session: Session) -> SessionCaller:
+    """Dependency: the caller of a session, and the session. 401 without a valid one, 403 for an API token."""
+    cookie = read_session_cookie(request)
+    if parse_bearer(request.headers.get("authorization")) is not None:
+        await _find_token_caller(request, session)
+        raise SessionRequired("Sign in with a browser: no API token may do this.")
+    if cookie is None:
+        raise InvalidCredential("Sign in first: the request has no session cookie.")
+    return await _find_session(request, session, cookie)
+
+
+async def _find_token_caller(request: Request, session: Session) -> Caller:
+    digest = _credential_digest(request, CredentialKind.API_TOKEN, "an API token")
+    now = datetime.now(UTC)
+    caller = await find_caller(session, digest, now)
+    if caller is None:
+        _forget_owner(request, digest)
+        raise InvalidCredential(_UNKNOWN_TOKEN)
+    _remember_owner(request, digest, f"account {caller.account.id}")
+    if await record_token_use(session, caller, now):
+        # Commit now: while a slow body arrives, an open write transaction would block all other writers on SQLite.
+        await end_transaction(session)
+    return caller
+
+
+async def _find_session(request: Request, session: Session, secret: str) -> SessionCaller:
+    check_same_origin(request)
+    if not is_well_formed(secret, CredentialKind.SESSION):
+        raise InvalidCredential(_UNKNOWN_SESSION)
+    digest, now = digest_credential(secret), datetime.now(UTC)
+    found = await find_session_caller(session, digest, now)
+    if found is None:
+        _forget_owner(request, digest)
+        raise InvalidCredential(_UNKNOWN_SESSION)
+    _remember_owner(request, digest, f"account {found.caller.account.id}")
+    if has_use_to_record(found.session, digest, now):
+        await _record_use(request, session, found, digest, now)
+    return found
+
+
+async def _record_use(
+    request: Request, session: Session, found: SessionCaller, digest: bytes, now: datetime
+) -> None:
+    """Record the use of a session, and set a new cookie if its secret was rotated."""
+    # The connection of the request goes back to the pool first: no request holds two.
+    await end_transaction(session)
+    sessions: Sessions = request.app.state.sessions
+    # On a full disk nothing can be recorded, and people who free space have to be let in.
+    with suppress(DatabaseUnavailable):
+        async with sessions() as own, own.begin():
+            secret = await record_use(own, found.session, digest, now)
+        if secret is not None:
+            set_session_cookie(request, secret, int(LIFETIME.total_seconds()))
 
 
 def require_scope(caller: Caller, scope: str) -> None:

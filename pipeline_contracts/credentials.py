@@ -27,6 +27,10 @@ class CredentialKind(StrEnum):
     """Part of a heartbeat's ping URL."""
     INVITATION = "phr_inv_"
     """Opens an account to the invited person, once."""
+    SESSION = "phr_ses_"
+    """In the cookie of a browser in which a person is signed in."""
+    SIGN_IN_LINK = "phr_lnk_"
+    """Sets the password of a person, once."""
     SITE = "sit_"
     """A site's tracker ID. It is public, and permits only collection from the site's own origins."""
 

@@ -79,6 +79,20 @@ class InvalidCredential(Problem):
         super().__init__(detail, headers={"WWW-Authenticate": "Bearer"})
 
 
+class SignInRefused(InvalidCredential):
+    """A wrong e-mail address, password or code. Does not say which of address and password is wrong."""
+
+    slug = "sign-in-refused"
+    title = "Sign-in refused"
+
+
+class SecondFactorRequired(InvalidCredential):
+    """The password is right, and the person has a second factor: the request needs a code as well."""
+
+    slug = "second-factor-required"
+    title = "A code of the second factor is required"
+
+
 class BadSignature(Problem):
     """A webhook without a valid signature by the repository's secret."""
 
@@ -93,6 +107,22 @@ class MissingScope(Problem):
     status = 403
     slug = "missing-scope"
     title = "Token lacks the scope"
+
+
+class CrossSiteRequest(Problem):
+    """A request with a session cookie that a page of another origin has sent."""
+
+    status = 403
+    slug = "cross-site-request"
+    title = "The request comes from another site"
+
+
+class SessionRequired(Problem):
+    """A valid API token, for an operation that only a person who is signed in may use."""
+
+    status = 403
+    slug = "session-required"
+    title = "Only for people who are signed in"
 
 
 class DeployNotAllowed(Problem):

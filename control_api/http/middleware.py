@@ -8,9 +8,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from control_api.http.client_address import client_address
 from control_api.http.error_responses import problem_response
+from control_api.http.session_cookie import read_credential
 from control_api.limits.request_limits import Admission, RequestLimiter
 from pipeline_contracts.client_address import ClientAddresses, network_of
-from pipeline_contracts.credentials import digest_credential, parse_bearer
+from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.errors import Problem
 from pipeline_contracts.identifiers import choose_request_id
 
@@ -91,7 +92,7 @@ class RequestLimitMiddleware:
             await self._app(scope, receive, send)
             return
         connection = HTTPConnection(scope)
-        credential = parse_bearer(connection.headers.get("authorization"))
+        credential = read_credential(connection)
         digest = None if credential is None else digest_credential(credential)
         address = network_of(client_address(connection, self._addresses))
         try:

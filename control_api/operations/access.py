@@ -17,7 +17,8 @@ from typing import Any, Generic, TypeVar
 from fastapi import Depends, Request
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.authentication import actor_of, api_token, unknown_actor
+from control_api.authentication import actor_of, session_caller, signed_in, unknown_actor
+from control_api.http.same_origin import refuse_other_sites
 from control_api.operations.versions import check_if_match
 from control_api.request_session import Session, end_transaction
 from control_api.requests.json_body import check_after_body
@@ -30,6 +31,7 @@ from control_domain.paging import Cursors
 from control_domain.published_keys import ChangedKeys, publish_changes
 from control_domain.sealing import SealingKeys
 from control_domain.tables.accounts import Account
+from control_domain.tables.sign_in import SignInSession
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.key_directory.interface import KeyDirectory
 
@@ -145,6 +147,8 @@ class Access:
     scope: str
     right: IntEnum
     """A `Right` in the project of the object, or an `AccountRight`."""
+    needs_session: bool = False
+    """True if only a person who is signed in may use the operation; it has no scope."""
 
 
 ACCESS_ATTRIBUTE = "pharos_access"
@@ -154,7 +158,7 @@ ACCESS_ATTRIBUTE = "pharos_access"
 def at(find: Find[T], parameter: str, scope: str, right: Right) -> Any:
     """Return the dependency that yields `At` the object that the path's `parameter` names.
 
-    401 without a valid token, 403 without the scope or the right, 404 for an object of another account.
+    401 without a valid token or session, 403 without the scope or the right, 404 for an object of another account.
     """
 
     async def find_object(session: AsyncSession, caller: Caller, request: Request) -> T:
@@ -178,7 +182,7 @@ def at_account_object(
 ) -> Any:
     """Return the dependency that yields `At` an object of the account itself, such as a person.
 
-    401 without a valid token, 403 without the scope or the right, 404 for an object of another account.
+    401 without a valid token or session, 403 without the scope or the right, 404 for an object of another account.
     """
 
     async def find_object(session: AsyncSession, caller: Caller, request: Request) -> T:
@@ -191,7 +195,7 @@ def at_account_object(
 def _yield_at(
     find: Callable[[AsyncSession, Caller, Request], Awaitable[T]], scope: str, right: IntEnum
 ) -> Any:
-    authenticate = api_token(scope)
+    authenticate = signed_in(scope)
 
     async def find_at(request: Request, session: AsyncSession) -> At[T]:
         caller = await authenticate(request, session)
@@ -207,10 +211,27 @@ def _yield_at(
     return Depends(yield_at)
 
 
+def at_session() -> Any:
+    """Return the dependency that yields `At` the session of the request: 401 without one, 403 for an API token."""
+
+    async def find_at(request: Request, session: AsyncSession) -> At[SignInSession]:
+        caller, found = await session_caller(request, session)
+        return At(request, session, caller, found, datetime.now(UTC), find_at)
+
+    async def yield_at(request: Request, session: Session) -> At[SignInSession]:
+        found = await find_at(request, session)
+        check_after_body(request, found.check_again)
+        return found
+
+    setattr(yield_at, ACCESS_ATTRIBUTE, Access("", AccountRight.READ, needs_session=True))
+    return Depends(yield_at)
+
+
 @dataclass(frozen=True, slots=True)
 class WithoutToken:
     """A request of an operation that needs no API token, because its body has a secret."""
 
+    request: Request
     session: AsyncSession
     actor: Actor
     """Where the request came from, as audit entries name it."""
@@ -221,6 +242,17 @@ def without_token() -> Any:
     """Return the dependency that yields `WithoutToken`. Only the limits of the client's address apply."""
 
     async def read(request: Request, session: Session) -> WithoutToken:
-        return WithoutToken(session, unknown_actor(request), datetime.now(UTC))
+        return WithoutToken(request, session, unknown_actor(request), datetime.now(UTC))
+
+    return Depends(read)
+
+
+def sign_in_page() -> Any:
+    """Return the dependency that yields `WithoutToken` for a request that signs a person in: 403 if a page of another
+    origin has sent it."""
+
+    async def read(request: Request, session: Session) -> WithoutToken:
+        refuse_other_sites(request)
+        return WithoutToken(request, session, unknown_actor(request), datetime.now(UTC))
 
     return Depends(read)

@@ -14,7 +14,14 @@ import msgspec
 from control_api.operations.pages import PageOf
 from control_api.operations.router import Operation
 from control_domain.accounts.roles import AccountRight, Right
-from pipeline_contracts.errors import DeployNotAllowed, NotAllowed, Problem
+from pipeline_contracts.errors import (
+    CrossSiteRequest,
+    DeployNotAllowed,
+    InvalidCredential,
+    NotAllowed,
+    Problem,
+    SessionRequired,
+)
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _REF_TEMPLATE = "#/components/schemas/{name}"
@@ -161,6 +168,8 @@ def _describe(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
         described["description"] = description
     if access is None:
         described["security"] = []
+    elif access.needs_session:
+        described["security"] = [{"session": []}]
     else:
         described["x-required-scope"] = access.scope
     if parameters := _describe_parameters(operation, schemas):
@@ -194,7 +203,7 @@ def _describe_parameters(operation: Operation, schemas: _Schemas) -> list[dict[s
             {"name": field.encode_name, "in": "query", "required": field.required, "schema": of_field}
             | ({"description": text} if text else {})
         )
-    if operation.method == "POST" and operation.access is not None:
+    if operation.takes_idempotency_key:
         parameters.append({"$ref": "#/components/parameters/IdempotencyKey"})
     if operation.checks_if_match and operation.method != "GET":
         parameters.append({"$ref": "#/components/parameters/IfMatch"})
@@ -253,11 +262,17 @@ def _describe_problems(operation: Operation) -> dict[str, Any]:
     if operation.access is not None:
         statuses.append(401)
         not_allowed = DeployNotAllowed if isinstance(operation.access.right, Right) else NotAllowed
-        slugs[403] = ["missing-scope", not_allowed.slug]
+        slugs[403] = ["missing-scope", not_allowed.slug, CrossSiteRequest.slug]
+        if operation.access.needs_session:
+            slugs[403] = [SessionRequired.slug, CrossSiteRequest.slug]
     if "{" in operation.path:
         slugs[404] = ["not-found"]
     if operation.body is not None:
         statuses += [408, 413, 415]
+    if operation.access is not None and any(
+        each.status == HTTPStatus.UNAUTHORIZED for each in operation.problems
+    ):
+        slugs[401] = [InvalidCredential.slug]
     for problem in operation.problems:
         named = slugs.setdefault(problem.status, [])
         if problem.slug not in named:
@@ -267,16 +282,19 @@ def _describe_problems(operation: Operation) -> dict[str, Any]:
         for status in statuses
         if status not in slugs
     }
-    responses |= {status: _describe_slugs(named) for status, named in slugs.items()}
+    responses |= {status: _describe_slugs(status, named) for status, named in slugs.items()}
     return {str(status): responses[status] for status in sorted(responses)}
 
 
-def _describe_slugs(slugs: Sequence[str]) -> dict[str, Any]:
+def _describe_slugs(status: int, slugs: Sequence[str]) -> dict[str, Any]:
     titles = _titles()
+    headers = {"X-Request-Id": {"$ref": "#/components/headers/RequestId"}}
+    if status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = {"$ref": "#/components/headers/BearerChallenge"}
     only_validation = list(slugs) == ["validation-failed"]
     return {
         "description": " ".join(f"`{slug}`: {titles[slug]}." for slug in slugs),
-        "headers": {"X-Request-Id": {"$ref": "#/components/headers/RequestId"}},
+        "headers": headers,
         "content": {
             "application/problem+json": {
                 "schema": {

@@ -71,6 +71,7 @@ class Operation:
     """True if the operation also answers `text/event-stream`."""
     accepted: Any = None
     """The type of the document of a 202 beside `answer`; None: there is none."""
+    takes_idempotency_key: bool = False
 
     @property
     def id(self) -> str:
@@ -105,9 +106,14 @@ class OperationRouter:
         etag: SettingsOf | None = None,
         problems: Sequence[type[Problem]] = (),
         secret: bool = False,
+        idempotency: bool = True,
     ) -> Callable[[H], H]:
-        """Register an operation that `Idempotency-Key` protects. `secret`: its answer has one, and is stored sealed."""
-        return self._register("POST", path, status, problems, etag=etag, secret=secret)
+        """Register an operation that `Idempotency-Key` protects, unless it needs no API token. `secret`: its answer has
+        one, and is stored sealed. `idempotency` False: the handler commits more than once, and a repeated request is
+        refused by itself."""
+        return self._register(
+            "POST", path, status, problems, etag=etag, secret=secret, idempotency=idempotency
+        )
 
     def put(
         self,
@@ -154,6 +160,7 @@ class OperationRouter:
         streams: bool = False,
         answer: Any = None,
         checks_if_match: bool = False,
+        idempotency: bool = True,
     ) -> Callable[[H], H]:
         def register(handler: H) -> H:
             access, body, query = _read_parameters(handler)
@@ -175,6 +182,7 @@ class OperationRouter:
                 checks_if_match or (etag is not None and method != "POST"),
                 streams,
                 accepted,
+                method == "POST" and access is not None and idempotency,
             )
             self.operations.append(operation)
             self.router.add_api_route(
@@ -238,7 +246,7 @@ def _make_endpoint(
                 headers["ETag"] = make_etag(etag(document))
             return status, _envelope(document)
 
-        if at is None or operation.method != "POST":
+        if at is None or not operation.takes_idempotency_key:
             made = await run()
             if isinstance(made, Response):
                 return made
@@ -253,7 +261,7 @@ def _make_endpoint(
             request,
             at.session,
             # Another token of the person must not get a secret of this one again: it may have fewer scopes.
-            f"{at.caller.key} token {at.caller.token_id}" if is_secret else at.caller.key,
+            f"{at.caller.key} {at.caller.credential}" if is_secret else at.caller.key,
             _body_digest(request),
             make,
             seal=at.sealing_keys if is_secret else None,

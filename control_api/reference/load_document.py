@@ -31,7 +31,7 @@ PARTS = (
 )
 """The files, in the order of the document and of the page."""
 
-_SIGN_IN = ("apiToken",)
+_SIGN_IN = ("apiToken", "session")
 """The schemes that are accepted wherever an operation requires a scope."""
 _FOLDER = Path(__file__).parent
 # libyaml is ten times as fast, but not available on every platform.
@@ -57,6 +57,7 @@ def load_document() -> dict[str, Any]:
     for path in document["paths"].values():
         for operation in path.values():
             if isinstance(operation, dict) and (scope := operation.get("x-required-scope")):
+                # Scopes are those of tokens: a session has all.
                 operation["security"] = [{scheme: [scope]} for scheme in _SIGN_IN]
     token = document["components"]["securitySchemes"]["apiToken"]
     token["description"] = token["description"].replace(

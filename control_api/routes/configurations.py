@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from control_api.authentication import actor_of, api_token, require_scope
+from control_api.authentication import actor_of, require_scope, signed_in
 from control_api.document_errors import converting_configuration_faults
 from control_api.idempotency import RouteResponse, respond_idempotently
 from control_api.operations.access import At, at
@@ -40,8 +40,8 @@ from pipeline_contracts.errors import DeployNotAllowed, FieldError, InvalidInput
 
 router = APIRouter(prefix="/api/v1/projects/{project}/configuration", tags=["Deploy"])
 
-_Reader = Annotated[Caller, Depends(api_token("deploy:read"))]
-_Writer = Annotated[Caller, Depends(api_token("deploy:write"))]
+_Reader = Annotated[Caller, Depends(signed_in("deploy:read"))]
+_Writer = Annotated[Caller, Depends(signed_in("deploy:write"))]
 _Deploy = Annotated[At[Project], at(find_project, "project", "deploy:write", Right.DEPLOY)]
 
 

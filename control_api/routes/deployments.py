@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from control_api.authentication import actor_of, api_token
+from control_api.authentication import actor_of, signed_in
 from control_api.http.json_response import json_response
 from control_api.idempotency import RouteResponse, respond_idempotently
 from control_api.live_logs.stream_log import accepts_event_stream, stream_log
@@ -23,8 +23,8 @@ from control_domain.paging import DEFAULT_LIMIT, Cursors, Page, read_page
 
 router = APIRouter(prefix="/api", tags=["Deploy"])
 
-_Reader = Annotated[Caller, Depends(api_token("deploy:read"))]
-_Writer = Annotated[Caller, Depends(api_token("deploy:write"))]
+_Reader = Annotated[Caller, Depends(signed_in("deploy:read"))]
+_Writer = Annotated[Caller, Depends(signed_in("deploy:write"))]
 _Deploy = Annotated[At[FoundDeployment], at(find_deployment_of_caller, "build", "deploy:write", Right.DEPLOY)]
 
 

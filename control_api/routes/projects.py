@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from control_api.authentication import api_token
+from control_api.authentication import signed_in
 from control_api.http.json_response import json_response
 from control_api.request_session import Session
 from control_domain.accounts.operations import Caller
@@ -16,7 +16,7 @@ from control_domain.projects.listing import list_projects, read_project
 
 router = APIRouter(prefix="/api", tags=["Deploy"])
 
-_Reader = Annotated[Caller, Depends(api_token("deploy:read"))]
+_Reader = Annotated[Caller, Depends(signed_in("deploy:read"))]
 
 
 @router.get("/v1/projects", response_model=None)

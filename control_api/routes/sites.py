@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 
 from analytics_queries.visits.last_events import last_events
-from control_api.authentication import api_token
+from control_api.authentication import signed_in
 from control_api.limits.report_queue import run_queued_report
 from control_api.request_session import Session, end_transaction
 from control_domain.accounts.operations import Caller
@@ -17,7 +17,7 @@ from pipeline_contracts.errors import NotFound, StorageUnavailable, Unavailable
 
 router = APIRouter(prefix="/api", tags=["Analytics"])
 
-_Reader = Annotated[Caller, Depends(api_token("analytics:read"))]
+_Reader = Annotated[Caller, Depends(signed_in("analytics:read"))]
 _STORE_UNAVAILABLE = "The column store does not answer now."
 
 

@@ -16,6 +16,7 @@ from control_domain.database.public_ids import matches_id
 from control_domain.tables.accounts import Account, ApiToken, Membership, Person
 from control_domain.tables.invitations import Invitation
 from control_domain.tables.projects import Project, ProjectRole
+from control_domain.tables.sign_in import SignInSession
 from pipeline_contracts.errors import LastOwner, NotFound
 
 
@@ -72,7 +73,8 @@ async def change_role(session: AsyncSession, member: Member, role: str, now: dat
 
 
 async def remove_member(session: AsyncSession, member: Member, now: datetime) -> RemovedAccess:
-    """Remove a locked member with the roles in the account's projects and the API tokens for the account.
+    """Remove a locked member with the roles in the account's projects, and end the API tokens and sessions for the
+    account.
 
     Revokes the invitations that the member has made, and those to the member's address. Raises `LastOwner`.
     """
@@ -91,6 +93,16 @@ async def remove_member(session: AsyncSession, member: Member, now: datetime) ->
         )
         .values(revoked_at=now)
         .returning(ApiToken.id, ApiToken.expires_at)
+    )
+    await session.execute(
+        update(SignInSession)
+        .where(
+            SignInSession.account_id == account.id,
+            SignInSession.person_id == person.id,
+            SignInSession.revoked_at.is_(None),
+        )
+        .values(revoked_at=now)
+        .execution_options(synchronize_session=False)
     )
     is_of_member = or_(Invitation.invited_by_id == person.id, Invitation.email == person.email)
     await _revoke_invitations(session, account, now, is_of_member)

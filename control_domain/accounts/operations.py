@@ -127,16 +127,24 @@ class Caller:
     role: str
     """The person's role in the account."""
     scopes: frozenset[str]
-    token_id: int
+    token_id: int | None
+    """None for a person who is signed in."""
     last_used_at: datetime | None
-    """The last recorded use of the token."""
+    """The last recorded use of the token or session."""
     expires_at: datetime | None
-    """When the token expires; None: never."""
+    """When the token expires; None: never, and for a session, which limits no token that is made in it."""
+    session_id: int | None = None
+    """None for an API token."""
 
     @property
     def key(self) -> str:
         """The key of stored responses: all tokens of a person share it, so any of them can retry a request."""
         return f"{self.account.public_id} {self.person.public_id}"
+
+    @property
+    def credential(self) -> str:
+        """The token or session, as the keys of stored secrets name it."""
+        return f"token {self.token_id}" if self.token_id is not None else f"session {self.session_id}"
 
 
 # Built once: every request runs this query, and building it takes as long as running it.
@@ -166,7 +174,7 @@ async def find_caller(session: AsyncSession, digest: bytes, now: datetime) -> Ca
 
 
 async def record_token_use(session: AsyncSession, caller: Caller, now: datetime) -> bool:
-    """Record the use of the caller's token, at most once a minute. Return True if a row was written."""
+    """Record the use of the caller's API token, at most once a minute. Return True if a row was written."""
     if caller.last_used_at is not None and now < caller.last_used_at + _LAST_USED_STEP:
         return False
     await session.execute(update(ApiToken).where(ApiToken.id == caller.token_id).values(last_used_at=now))

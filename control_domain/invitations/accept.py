@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
@@ -16,7 +17,12 @@ from control_domain.accounts.operations import (
 from control_domain.accounts.tokens import record_token_creation
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.errors import BrokenReference
-from control_domain.invitations.describe import AcceptedInvitation, describe_accepted, read_project_roles
+from control_domain.invitations.describe import (
+    AcceptedInvitation,
+    describe_accepted,
+    get_invitation_state,
+    read_project_roles,
+)
 from control_domain.projects.operations import grant_role
 from control_domain.slugs import MAX_NAME_LENGTH, check_name
 from control_domain.tables.accounts import Account, Membership, Person
@@ -32,6 +38,16 @@ _UNUSABLE = (
 )
 
 
+class Joined(NamedTuple):
+    """A person who has joined an account."""
+
+    invitation: Invitation
+    account: Account
+    person: Person
+    is_new: bool
+    """False for a person whom another account knows, or this one knew before."""
+
+
 async def accept_invitation(
     session: AsyncSession, secret: str, name: str | None, actor: Actor, now: datetime
 ) -> AcceptedInvitation:
@@ -40,10 +56,25 @@ async def accept_invitation(
     A person whom another account knows keeps the name from there. `actor` says where the request came from. Raises
     `NotFound` for a secret that cannot be used, whatever the cause, and `InvalidInput` for a new person without a name.
     """
+    invitation, account, person, _ = await join_account(session, secret, name, actor, now)
+    actor = replace(actor, person_id=person.id)
+    called = f"made {now:%Y-%m-%d} by accepting an invitation"
+    token, api_token = await add_api_token(session, account, person, called, invitation.scopes.split(), now)
+    record_token_creation(session, token, person, actor, now)
+    return describe_accepted(person, account, invitation.role, api_token)
+
+
+async def join_account(
+    session: AsyncSession, secret: str, name: str | None, actor: Actor, now: datetime
+) -> Joined:
+    """Add the invited person to the account, without an API token. The secret works once.
+
+    Raises what `accept_invitation` raises.
+    """
     if name is not None:
         name = check_name(name)
     invitation, account = await _use_invitation(session, secret, now)
-    person = await _add_person(session, account, invitation, name, now)
+    person, is_new = await _add_person(session, account, invitation, name, now)
     actor = replace(actor, person_id=person.id)
     details = {"role": invitation.role, "invitation": invitation.id}
     subject = f"person {person.public_id}"
@@ -55,14 +86,20 @@ async def accept_invitation(
         .values(accepted_by_id=person.id)
         .execution_options(synchronize_session=False)
     )
-    called = f"made {now:%Y-%m-%d} by accepting an invitation"
-    token, api_token = await add_api_token(session, account, person, called, invitation.scopes.split(), now)
-    record_token_creation(session, token, person, actor, now)
-    return describe_accepted(person, account, invitation.role, api_token)
+    return Joined(invitation, account, person, is_new)
 
 
-async def _use_invitation(session: AsyncSession, secret: str, now: datetime) -> tuple[Invitation, Account]:
-    """Lock the account of the invitation, and mark the invitation as accepted. Raises `NotFound`."""
+async def find_usable_invitation(
+    session: AsyncSession, secret: str, now: datetime
+) -> tuple[Invitation, Account]:
+    """Return the pending invitation with this secret, and its account. Raises `NotFound`."""
+    invitation, account = await _find_invitation(session, secret)
+    if get_invitation_state(invitation, now) != "pending":
+        raise NotFound(_UNUSABLE)
+    return invitation, account
+
+
+async def _find_invitation(session: AsyncSession, secret: str) -> tuple[Invitation, Account]:
     if not is_well_formed(secret, CredentialKind.INVITATION):
         raise NotFound(_UNUSABLE)
     # Account scope: the secret names the account.
@@ -74,7 +111,12 @@ async def _use_invitation(session: AsyncSession, secret: str, now: datetime) -> 
     row = (await session.execute(query)).one_or_none()
     if row is None:
         raise NotFound(_UNUSABLE)
-    invitation, account = row
+    return row[0], row[1]
+
+
+async def _use_invitation(session: AsyncSession, secret: str, now: datetime) -> tuple[Invitation, Account]:
+    """Lock the account of the invitation, and mark the invitation as accepted. Raises `NotFound`."""
+    invitation, account = await _find_invitation(session, secret)
     # Before the row of the invitation, in the order of everything else that changes invitations.
     await lock_account_row(session, account)
     used = await session.execute(
@@ -96,8 +138,11 @@ async def _use_invitation(session: AsyncSession, secret: str, now: datetime) -> 
 
 async def _add_person(
     session: AsyncSession, account: Account, invitation: Invitation, name: str | None, now: datetime
-) -> Person:
-    """Add the invited person to the account. Raises `NotFound` for a member, and `InvalidInput`."""
+) -> tuple[Person, bool]:
+    """Add the invited person to the account. Return the person, and True for one who was not known before.
+
+    Raises `NotFound` for a member, and `InvalidInput`.
+    """
     query = select(Person).where(Person.email == invitation.email)
     person = (await session.execute(query)).scalar_one_or_none()
     if person is None:
@@ -106,7 +151,8 @@ async def _add_person(
             raise invalid_field("name", f"is required, because {invitation.email} is not known yet; {rule}")
         try:
             async with session.begin_nested():
-                return await create_person(session, account, name, invitation.email, invitation.role, now)
+                person = await create_person(session, account, name, invitation.email, invitation.role, now)
+            return person, True
         except BrokenReference:
             raise
         except IntegrityError:
@@ -120,7 +166,7 @@ async def _add_person(
         # secret act in the member's name.
         raise NotFound(_UNUSABLE)
     await add_membership(session, account, person, invitation.role)
-    return person
+    return person, False
 
 
 async def _grant_project_roles(

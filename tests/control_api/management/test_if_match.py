@@ -69,7 +69,7 @@ async def test_another_version(shared_api: Api) -> None:
     refused = set()
     contents = await shared_api.platform.contents()
     for operation in _OPERATIONS:
-        if operation.access is None:
+        if operation.access is None or operation.access.needs_session:
             continue
         path = _address(operation.path, shared_api.platform.acme)
         response = await shared_api.call(operation.method, path, _body(operation), headers=_WRONG)

@@ -13,6 +13,7 @@ from control_domain.accounts.roles import AccountRight, Right, has_account_right
 from control_domain.tables.accounts import ApiToken, Membership
 from pipeline_contracts.credentials import digest_credential
 from tests.control_api.management.conftest import Api
+from tests.support.browsers import open_browser
 from tests.support.deploy_platform import ALL_SCOPES, PEOPLE, Tenant, add_token
 from tests.support.slow_bodies import send_slowly
 
@@ -25,8 +26,14 @@ OF_EVERYBODY = {
     "/v1/silences",
 }
 """What a member of the account may do."""
-OPEN = {"accept_invitation"}
-"""Operations without an API token; each has a secret in its body."""
+OPEN = {
+    "accept_invitation",
+    "sign_in",
+    "sign_in_with_link",
+    "sign_in_with_invitation",
+    "read_sign_in_options",
+}
+"""Operations without an API token; each has a secret in its body, or says nothing about an account."""
 
 
 def test_every_operation_has_access() -> None:
@@ -75,7 +82,7 @@ async def test_rights_matrix(shared_api: Api) -> None:
     No body is sent: who is let in gets 415 for that, or the answer of a read."""
     platform = shared_api.platform
     for operation in OPERATIONS:
-        if operation.access is None:
+        if operation.access is None or operation.access.needs_session:
             continue
         scope, right = operation.access.scope, operation.access.right
         address = _address(operation.path, platform.acme)
@@ -106,6 +113,31 @@ async def test_rights_matrix(shared_api: Api) -> None:
             elif operation.method == "GET":
                 answer = await shared_api.call(operation.method, address, by=person)
                 assert answer.status in (200, 404, 409, 422), (operation.id, person, answer)
+
+
+async def test_rights_of_sessions(shared_api: Api) -> None:
+    """A session has the rights of its person in its account: what a token with all scopes has, and no page
+    of another origin uses it."""
+    platform = shared_api.platform
+    stranger = await open_browser(platform, "stranger")
+    for operation in OPERATIONS:
+        if operation.access is None:
+            continue
+        address = _address(operation.path, platform.acme)
+        crossing = await stranger.call(operation.method, address, headers={"Sec-Fetch-Site": "same-site"})
+        assert crossing.problem == (403, "cross-site-request"), operation.id
+        if operation.access.needs_session:
+            without = await platform.call(operation.method, address, headers={"Authorization": None})
+            assert without.problem == (401, "invalid-credential"), operation.id
+            by_token = await shared_api.call(operation.method, address)
+            assert by_token.problem == (403, "session-required"), operation.id
+        elif operation.method == "GET":
+            of_session = await stranger.call(operation.method, address)
+            of_token = await shared_api.call(operation.method, address, by="stranger")
+            assert of_session.status == of_token.status, operation.id
+            if _first_parameter_is_known(operation):
+                foreign = await stranger.call(operation.method, _address(operation.path, platform.other))
+                assert foreign.problem == (404, "not-found"), operation.id
 
 
 async def test_the_caller_is_checked_again_after_the_body(shared_api: Api) -> None:

@@ -73,7 +73,11 @@ DOCUMENTED = {
     ("GET", "/schemas/configuration-2.json"): "none",
 }
 GENERATED = {
-    (operation.method, operation.path): "none" if operation.access is None else operation.access.scope
+    (operation.method, operation.path): "none"
+    if operation.access is None
+    else "session"
+    if operation.access.needs_session
+    else operation.access.scope
     for router in ROUTERS
     for operation in router.operations
 }
@@ -176,13 +180,15 @@ def test_security_of_operations_matches_the_public_api(
     if expected in ("none", "signature"):
         assert operation["security"] == []
     elif ":" in expected:
-        assert operation["security"] == [{"apiToken": [expected]}]
+        assert operation["security"] == [{"apiToken": [expected]}, {"session": [expected]}]
     else:
         assert operation["security"] == [{expected: []}]
     assert operation.get("x-required-scope") == (expected if ":" in expected else None)
     for requirement in operation["security"]:
         for scheme in requirement:
-            assert DOCUMENT["components"]["securitySchemes"][scheme]["scheme"] == "bearer"
+            assert DOCUMENT["components"]["securitySchemes"][scheme].get("scheme") == (
+                None if scheme == "session" else "bearer"
+            )
 
 
 @_each
@@ -203,7 +209,8 @@ def test_operation_ids_are_unique() -> None:
 def test_error_responses_document_their_headers(method: str, path: str, operation: dict[str, Any]) -> None:
     responses = {status: resolve(response) for status, response in operation["responses"].items()}
     is_signed = OPERATIONS[method, path] == "signature"
-    assert ("401" in responses) == (bool(operation["security"]) or is_signed)
+    is_sign_in = (method, path.rpartition("/")[0]) == ("POST", "/v1/session") or path == "/v1/session"
+    assert ("401" in responses) == (bool(operation["security"]) or is_signed or is_sign_in)
     assert "503" in responses
     if "x-required-scope" in operation:
         assert "403" in responses

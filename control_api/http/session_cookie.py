@@ -1,0 +1,71 @@
+"""The cookie of a session. Only the server reads it, and only requests of the dashboard's own pages carry it.
+
+Over HTTPS its name begins with `__Host-`: no other host can set it, also no application below the same domain.
+"""
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from control_api.http.public_address import is_https
+from pipeline_contracts.credentials import parse_bearer
+
+_NAME = "pharos_session"
+_SECURE_NAME = "__Host-pharos_session"
+_STATE = "set_cookies"
+
+
+def read_session_cookie(connection: HTTPConnection) -> str | None:
+    """Return the secret in the cookie of the request, or None without one."""
+    if "cookie" not in connection.headers:
+        return None
+    return connection.cookies.get(_SECURE_NAME if is_https(connection) else _NAME) or None
+
+
+def read_credential(connection: HTTPConnection) -> str | None:
+    """Return the credential of a request: that of `Authorization`, or else that of the session cookie."""
+    return parse_bearer(connection.headers.get("authorization")) or read_session_cookie(connection)
+
+
+def set_session_cookie(connection: HTTPConnection, secret: str, seconds: int) -> None:
+    """Let the response to this request set the cookie for so many seconds."""
+    set_cookie(connection, _NAME, secret, seconds, same_site="Strict")
+
+
+def clear_session_cookie(connection: HTTPConnection) -> None:
+    """Let the response to this request remove the cookie."""
+    set_session_cookie(connection, "", 0)
+
+
+def set_cookie(
+    connection: HTTPConnection, name: str, value: str, seconds: int, *, same_site: str, path: str = "/"
+) -> None:
+    """Let the response set a cookie that scripts cannot read. Over HTTPS, its name gets the prefix `__Host-`."""
+    attributes = [f"Path={path}", f"Max-Age={seconds}", "HttpOnly", f"SameSite={same_site}"]
+    if is_https(connection):
+        name = f"__Host-{name}"
+        attributes.append("Secure")
+    cookies = connection.scope["state"].setdefault(_STATE, {})
+    cookies[name] = "; ".join([f"{name}={value}", *attributes])
+
+
+class SetCookieMiddleware:
+    """Adds the cookies that the request has set to its response, also to a refusal."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_cookies(message: Message) -> None:
+            if message["type"] == "http.response.start" and (cookies := scope["state"].get(_STATE)):
+                headers = MutableHeaders(scope=message)
+                headers["Cache-Control"] = "no-store"
+                for cookie in cookies.values():
+                    headers.append("Set-Cookie", cookie)
+            await send(message)
+
+        await self._app(scope, receive, send_with_cookies)

@@ -1,0 +1,40 @@
+"""One-time sign-in links for people of the account: `/v1/people/{person}/sign-in-link`."""
+
+from typing import Annotated
+
+from control_api.http.public_address import public_address
+from control_api.operations.access import At, at_account_object
+from control_api.operations.router import OperationRouter
+from control_domain.accounts.describe import summarize_person
+from control_domain.accounts.members import Member
+from control_domain.accounts.people import find_person
+from control_domain.accounts.roles import AccountRight
+from control_domain.sign_in.describe import SignInLinkDocument
+from control_domain.sign_in.links import create_link_for_member
+from pipeline_contracts.errors import Conflict
+from pipeline_contracts.times import format_time
+
+operations = OperationRouter("Sign-in")
+
+_Manage = Annotated[
+    At[Member], at_account_object(find_person, "person", "account:write", AccountRight.MANAGE)
+]
+
+
+@operations.post("/v1/people/{person}/sign-in-link", status=201, problems=[Conflict], secret=True)
+async def create_sign_in_link(at: _Manage) -> SignInLinkDocument:
+    """Create a sign-in link for a person.
+
+    With the link, the person sets a first password, or another one in place of a forgotten one: once, within 24 hours.
+    Pharos does not e-mail it: pass it on to the person alone, because whoever has it can act as the person. It replaces
+    the person's former link; sessions end only when it is used. Only owners make links for owners. An API token needs
+    all scopes for this. 409 for a person who is in an account that the caller does not manage.
+    """
+    await at.lock_rights()
+    link = await create_link_for_member(at.session, at.caller, at.found, at.actor, at.now)
+    return {
+        "person": summarize_person(at.found.person),
+        "link": link.secret,
+        "url": f"{public_address(at.request)}/sign-in#link={link.secret}",
+        "expires_at": format_time(link.expires_at),
+    }

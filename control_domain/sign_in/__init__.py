@@ -1,0 +1,1 @@
+"""Sign-in of people: passwords, sessions of browsers, one-time links, second factors and limits of attempts."""

@@ -1,0 +1,119 @@
+"""Limits of failed attempts to sign in. A guesser is slowed down, and the person is never locked out.
+
+Each limit is a bucket of attempts that fills again with time (GCRA). All control planes share the buckets, because they
+are rows of the database. An attempt is counted before the password is checked, and a success is taken back.
+"""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import case, delete, literal, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.database.statements import dialect_insert
+from control_domain.tables.accounts import Person
+from control_domain.tables.sign_in import SignInLimit, SignInSession
+from pipeline_contracts.errors import TooManyRequests
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptLimit:
+    """`burst` attempts at once, and one more each `seconds`."""
+
+    key: str
+    burst: int
+    seconds: float
+
+
+def limits_of_address(network: str) -> list[AttemptLimit]:
+    """Return the limits of all attempts of a network, which may be a whole office."""
+    return [AttemptLimit(f"network {network}"[:200], 30, 10.0)]
+
+
+async def find_limits(session: AsyncSession, email: str, network: str) -> list[AttemptLimit]:
+    """Return the limits of an attempt with a person's address from a network.
+
+    Networks in which the person was signed in before do not share the limit of all others: strangers who guess cannot
+    use it up.
+    """
+    person = _name_of(email)
+    limits = limits_of_address(network)
+    limits.append(AttemptLimit(f"{person} from {network}"[:200], 5, 30.0))
+    if not await _is_known_network(session, email, network):
+        limits.append(AttemptLimit(person, 30, 10.0))
+    return limits
+
+
+async def find_code_limits(session: AsyncSession, email: str, network: str) -> list[AttemptLimit]:
+    """Return the limits of an attempt with a code of the second factor, after the right password."""
+    person = f"code of {_name_of(email)}"
+    if await _is_known_network(session, email, network):
+        return [AttemptLimit(f"{person} from {network}"[:200], 10, 60.0)]
+    return [AttemptLimit(person, 10, 120.0)]
+
+
+def _name_of(email: str) -> str:
+    """Return the name of a person in keys, of one length also for invented addresses."""
+    return f"person {hashlib.sha256(email.encode()).hexdigest()[:32]}"
+
+
+async def _is_known_network(session: AsyncSession, email: str, network: str) -> bool:
+    # Account scope: this is about a person, whatever the account.
+    query = (
+        select(SignInSession.id)
+        .join(Person, Person.id == SignInSession.person_id)
+        .where(Person.email == email, SignInSession.network == network)
+        .limit(1)
+    )
+    return (await session.execute(query)).first() is not None
+
+
+async def count_attempt(session: AsyncSession, limits: Sequence[AttemptLimit], now: datetime) -> None:
+    """Count an attempt towards each of the limits. Commit before the password is checked.
+
+    Raises `TooManyRequests` if one of them is used up; then nothing may be committed.
+    """
+    seconds = now.timestamp()
+    # In one order everywhere, so that concurrent attempts do not deadlock.
+    for limit in sorted(limits, key=lambda each: each.key):
+        statement = dialect_insert(session, SignInLimit).values(
+            key=limit.key, forgotten_at=seconds + limit.seconds
+        )
+        row = SignInLimit.forgotten_at
+        counted = case((row > seconds, row), else_=literal(seconds)) + limit.seconds
+        statement = statement.on_conflict_do_update(
+            index_elements=[SignInLimit.key],
+            set_={"forgotten_at": counted},
+            where=counted <= seconds + limit.burst * limit.seconds,
+        ).returning(SignInLimit.key)
+        if (await session.execute(statement)).first() is None:
+            raise await _describe_wait(session, limit, seconds)
+
+
+async def _describe_wait(session: AsyncSession, limit: AttemptLimit, seconds: float) -> TooManyRequests:
+    query = select(SignInLimit.forgotten_at).where(SignInLimit.key == limit.key)
+    forgotten_at = (await session.execute(query)).scalar_one_or_none() or seconds
+    wait = max(1, math.ceil(forgotten_at + limit.seconds - limit.burst * limit.seconds - seconds))
+    return TooManyRequests(
+        f"Too many attempts to sign in have failed. Try again in {wait} s.",
+        headers={"Retry-After": str(wait)},
+    )
+
+
+async def take_back_attempt(session: AsyncSession, limits: Sequence[AttemptLimit]) -> None:
+    """Do not count an attempt that has succeeded."""
+    for limit in sorted(limits, key=lambda each: each.key):
+        await session.execute(
+            update(SignInLimit)
+            .where(SignInLimit.key == limit.key)
+            .values(forgotten_at=SignInLimit.forgotten_at - limit.seconds)
+            .execution_options(synchronize_session=False)
+        )
+
+
+async def forget_attempts(session: AsyncSession, now: datetime) -> None:
+    """Delete the limits whose attempts are all forgotten."""
+    await session.execute(delete(SignInLimit).where(SignInLimit.forgotten_at < now.timestamp()))

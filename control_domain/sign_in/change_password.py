@@ -1,0 +1,85 @@
+"""Changes the password of a person who is signed in, and checks it again before what needs it."""
+
+from datetime import datetime, timedelta
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.accounts.operations import Caller
+from control_domain.audit import Actor, record_audit_entry
+from control_domain.sign_in.attempt_limits import count_attempt, find_limits, take_back_attempt
+from control_domain.sign_in.links import revoke_links
+from control_domain.sign_in.password_hashes import PasswordHasher
+from control_domain.sign_in.password_rules import check_password
+from control_domain.sign_in.passwords import read_password_hash, replace_password_hash
+from control_domain.sign_in.sessions import renew_secret, revoke_sessions
+from control_domain.tables.sign_in import SignInSession
+from pipeline_contracts.errors import Conflict, invalid_field
+
+_RECENTLY = timedelta(minutes=10)
+
+
+async def confirm_password(
+    session: AsyncSession,
+    hasher: PasswordHasher,
+    caller: Caller,
+    password: str | None,
+    network: str,
+    now: datetime,
+    field: str = "password",
+) -> str | None:
+    """Check that the caller still knows the password, and return its hash. None: the person has none.
+
+    A person without a password has signed in with another service, and has to have done so within 10 minutes. Commits.
+    Raises `InvalidInput` for a wrong password, `Conflict` for a sign-in that is too old, and `TooManyRequests`.
+    """
+    person = caller.person
+    stored = await read_password_hash(session, person.id)
+    if stored is None:
+        await _check_recent_sign_in(session, caller, now)
+        return None
+    limits = await find_limits(session, person.email, network)
+    await count_attempt(session, limits, now)
+    await session.commit()
+    if not await hasher.verify(password or "", stored):
+        raise invalid_field(field, "must be your present password")
+    await take_back_attempt(session, limits)
+    await session.commit()
+    return stored
+
+
+async def _check_recent_sign_in(session: AsyncSession, caller: Caller, now: datetime) -> None:
+    found = await session.get(SignInSession, caller.session_id)
+    if found is None or found.created_at + _RECENTLY < now:
+        raise Conflict(
+            "You have no password, and have signed in more than 10 minutes ago: sign in again first."
+        )
+
+
+async def change_password(
+    session: AsyncSession,
+    hasher: PasswordHasher,
+    caller: Caller,
+    present: str | None,
+    password: str,
+    network: str,
+    actor: Actor,
+    now: datetime,
+) -> str:
+    """Change the caller's password and end the person's other sessions. Return the new secret of this session.
+
+    Commits before passwords are hashed. Raises what `confirm_password` raises, `InvalidInput` for the new password, and
+    `Conflict` if the password was changed meanwhile.
+    """
+    assert caller.session_id is not None
+    person = caller.person
+    normalized = check_password(password, person.email, person.name)
+    stored = await confirm_password(session, hasher, caller, present, network, now, "current_password")
+    hash = await hasher.hash(normalized)
+    if not await replace_password_hash(session, person.id, stored, hash, now):
+        raise Conflict("The password was changed by another request meanwhile.")
+    await revoke_links(session, person.id)
+    ended = await revoke_sessions(session, person.id, now, but=caller.session_id)
+    details = {"by": "password" if stored is not None else "recent sign-in", "ended_sessions": ended}
+    subject = f"person {person.public_id}"
+    record_audit_entry(session, actor, caller.account.id, "password.set", subject, now, details)
+    return await renew_secret(session, caller.session_id, now)

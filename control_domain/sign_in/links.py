@@ -1,0 +1,174 @@
+"""One-time links: a person sets a first or another password with one, and is signed in."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.accounts.members import Member
+from control_domain.accounts.operations import Caller
+from control_domain.accounts.rights import require_account_right
+from control_domain.accounts.roles import SCOPES, AccountRight, has_account_right
+from control_domain.audit import Actor, record_audit_entry
+from control_domain.sealing import SealingKeys
+from control_domain.sign_in.check_credentials import check_code
+from control_domain.sign_in.memberships import choose_account, list_accounts_of
+from control_domain.sign_in.password_hashes import PasswordHasher
+from control_domain.sign_in.password_rules import check_password
+from control_domain.sign_in.passwords import set_password_hash
+from control_domain.sign_in.second_factor import remove_second_factor
+from control_domain.sign_in.sessions import SignInOrigin, revoke_sessions
+from control_domain.sign_in.sign_in import sign_in
+from control_domain.tables.accounts import Person
+from control_domain.tables.sign_in import SignInLink
+from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed, make_credential
+from pipeline_contracts.errors import Conflict, MissingScope, NotFound
+from pipeline_contracts.times import format_time
+
+LINK_LIFETIME = timedelta(hours=24)
+# One text for all causes: it must not tell a guesser which links were valid.
+_UNUSABLE = "This link is not known, has expired, or was used already. Ask for another one."
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedLink:
+    """A new link: its secret, which is not stored, and when it expires."""
+
+    secret: str
+    expires_at: datetime
+
+
+async def create_link(
+    session: AsyncSession, person: Person, created_by_id: int | None, now: datetime
+) -> CreatedLink:
+    """Create a link of a person, in place of the former one. `created_by_id` None: an operator of the machine."""
+    secret = make_credential(CredentialKind.SIGN_IN_LINK)
+    await revoke_links(session, person.id)
+    link = SignInLink(
+        person_id=person.id,
+        digest=digest_credential(secret),
+        created_by_id=created_by_id,
+        created_at=now,
+        expires_at=now + LINK_LIFETIME,
+    )
+    session.add(link)
+    await session.flush()
+    return CreatedLink(secret, link.expires_at)
+
+
+async def create_link_for_member(
+    session: AsyncSession, caller: Caller, member: Member, actor: Actor, now: datetime
+) -> CreatedLink:
+    """Create a link of a member of the caller's account, which is locked. Who has the link can act as the person.
+
+    Raises `NotAllowed` for a member and for an admin who asks for an owner's, `MissingScope` if the caller's token does
+    not have all scopes, and `Conflict` if the person is a member of an account where the caller may not do the same.
+    """
+    require_account_right(caller, AccountRight.OWN if member.role == "owner" else AccountRight.MANAGE)
+    _check_scopes(caller)
+    if not await _may_act_for(session, caller.person.id, member.person.id):
+        raise Conflict(
+            f"{member.person.email} is in other accounts as well, for which the link would also be good. Ask an "
+            "operator of the installation for it."
+        )
+    link = await create_link(session, member.person, caller.person.id, now)
+    details = {"expires_at": format_time(link.expires_at)}
+    subject = f"person {member.person.public_id}"
+    record_audit_entry(session, actor, member.account.id, "sign-in-link.create", subject, now, details)
+    return link
+
+
+def _check_scopes(caller: Caller) -> None:
+    lacking = [scope for scope in SCOPES if scope not in caller.scopes]
+    if lacking:
+        raise MissingScope(
+            f"The token lacks the scope {lacking[0]}: whoever signs in with a link has all scopes, so its creator "
+            "needs all of them."
+        )
+
+
+async def _may_act_for(session: AsyncSession, creator_id: int, person_id: int) -> bool:
+    """Return True if the creator of a link manages the person in every account of the person."""
+    roles = {each.account.id: each.role for each in await list_accounts_of(session, creator_id)}
+    return all(
+        has_account_right(
+            roles[each.account.id], AccountRight.OWN if each.role == "owner" else AccountRight.MANAGE
+        )
+        if each.account.id in roles
+        else False
+        for each in await list_accounts_of(session, person_id)
+    )
+
+
+async def revoke_links(session: AsyncSession, person_id: int) -> None:
+    """Delete the links of a person that were not used."""
+    await session.execute(
+        delete(SignInLink).where(SignInLink.person_id == person_id, SignInLink.used_at.is_(None))
+    )
+
+
+async def use_link(
+    session: AsyncSession,
+    hasher: PasswordHasher,
+    keys: SealingKeys,
+    secret: str,
+    password: str,
+    code: str | None,
+    origin: SignInOrigin,
+    actor: Actor,
+    now: datetime,
+) -> str:
+    """Set the password of the person of a link, end the person's other sessions, and return the secret of a new one.
+
+    The link works once. One that an operator of the machine has made also removes the second factor; for any other, the
+    person enters a code. Commits before the password is hashed. Raises `NotFound` for a link that cannot be used,
+    `InvalidInput`, and what `check_code` and `choose_account` raise.
+    """
+    link, person = await _find_link(session, secret, now)
+    normalized = check_password(password, person.email, person.name)
+    by_operator = link.created_by_id is None
+    if not by_operator:
+        await check_code(session, keys, person, code, origin.network, now)
+    await session.commit()
+    hash = await hasher.hash(normalized)
+    used = await session.execute(
+        update(SignInLink)
+        .where(SignInLink.id == link.id, SignInLink.used_at.is_(None), SignInLink.expires_at > now)
+        .values(used_at=now)
+        .returning(SignInLink.id)
+        .execution_options(synchronize_session=False)
+    )
+    if used.first() is None:
+        raise NotFound(_UNUSABLE)
+    if link.created_by_id is not None and not await _may_act_for(session, link.created_by_id, person.id):
+        # The person has joined another account since, or the creator has lost the role.
+        raise NotFound(_UNUSABLE)
+    account = await choose_account(session, person)
+    removed = by_operator and await remove_second_factor(session, person.id)
+    await set_password_hash(session, person.id, hash, now)
+    ended = await revoke_sessions(session, person.id, now)
+    actor = replace(actor, person_id=person.id)
+    details = {"by": "link", "ended_sessions": ended, "removed_second_factor": removed}
+    subject = f"person {person.public_id}"
+    record_audit_entry(session, actor, account.id, "password.set", subject, now, details)
+    return await sign_in(session, person, account, "link", origin, actor, now)
+
+
+async def _find_link(session: AsyncSession, secret: str, now: datetime) -> tuple[SignInLink, Person]:
+    """Return the link with this secret and its person. Raises `NotFound`."""
+    if not is_well_formed(secret, CredentialKind.SIGN_IN_LINK):
+        raise NotFound(_UNUSABLE)
+    query = (
+        select(SignInLink, Person)
+        .join(Person, Person.id == SignInLink.person_id)
+        .where(
+            SignInLink.digest == digest_credential(secret),
+            SignInLink.used_at.is_(None),
+            SignInLink.expires_at > now,
+        )
+    )
+    row = (await session.execute(query)).one_or_none()
+    if row is None:
+        raise NotFound(_UNUSABLE)
+    return row[0], row[1]

@@ -1,0 +1,293 @@
+"""Sign-in with a password, one-time links and invitations, and the session cookie."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, select, update
+
+from control_domain.sign_in import sessions as session_rules
+from control_domain.sign_in.links import create_link
+from control_domain.tables.accounts import Membership
+from control_domain.tables.sign_in import SignInLink, SignInSession
+from pipeline_contracts.credentials import CredentialKind, is_well_formed, make_credential
+from tests.control_api.management.conftest import Api, check_response
+from tests.support.browsers import OTHER_PASSWORD, PASSWORD, Browser, add_password, open_browser
+from tests.support.deploy_platform import ALL_SCOPES, PEOPLE, Response, add_token
+
+SESSION = "/v1/session"
+COOKIE = "pharos_session"
+
+
+async def add_link(api: Api, person: str = "owner", by: str | None = None, **values: Any) -> str:
+    """Return the secret of a new link for a person of acme, made by an operator or by this person."""
+    people = api.platform.acme.people
+    async with api.platform.sessions() as session, session.begin():
+        link = await create_link(
+            session, people[person], None if by is None else people[by].id, datetime.now(UTC)
+        )
+        if values:
+            await session.execute(update(SignInLink).values(**values))
+    return link.secret
+
+
+async def call(browser: Browser, method: str, path: str, body: Any = None, **options: Any) -> Response:
+    """Call the operation, and check the response against its schema."""
+    response = await browser.call(method, path, body, **options)
+    check_response(method, path, response)
+    return response
+
+
+async def test_sign_in_and_out(api: Api) -> None:
+    acme, owner = api.platform.acme.account, api.platform.acme.people["owner"]
+    browser = Browser(api.platform)
+    options = await call(browser, "GET", f"{SESSION}/options")
+    assert options.data == {"has_passwords": False}
+    await add_password(api.platform, owner)
+    assert (await call(browser, "GET", f"{SESSION}/options")).data == {"has_passwords": True}
+    assert (await call(browser, "GET", SESSION)).problem == (401, "invalid-credential")
+
+    signed_in = await call(browser, "POST", SESSION, {"email": " OWNER@acme.example ", "password": PASSWORD})
+    assert signed_in.status == 201
+    cookie = signed_in.headers["Set-Cookie"]
+    assert cookie == (
+        f"{COOKIE}={browser.cookies[COOKIE]}; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict"
+    )
+    assert signed_in.headers["Cache-Control"] == "no-store"
+    assert is_well_formed(browser.cookies[COOKIE], CredentialKind.SESSION)
+    assert browser.cookies[COOKIE] not in str(await api.platform.contents())
+    summary = {"id": acme.public_id, "name": "Acme", "slug": "acme"}
+    created = datetime.fromisoformat(signed_in.data["created_at"])
+    assert signed_in.data == {
+        "person": {"id": owner.public_id, "name": owner.name, "email": owner.email},
+        "account": summary,
+        "role": "owner",
+        "accounts": [{**summary, "role": "owner"}],
+        "scopes": signed_in.data["scopes"],
+        "has_password": True,
+        "second_factor": False,
+        "created_at": signed_in.data["created_at"],
+        "expires_at": signed_in.data["expires_at"],
+    }
+    assert set(signed_in.data["scopes"]) == ALL_SCOPES
+    assert datetime.fromisoformat(signed_in.data["expires_at"]) == created + timedelta(days=30)
+    assert (await call(browser, "GET", SESSION)).data == signed_in.data
+    assert (await call(browser, "GET", "/v1/me")).data["person"]["id"] == owner.public_id
+
+    thief = browser.copy()
+    out = await call(browser, "DELETE", SESSION)
+    assert (out.status, out.data, browser.cookies) == (200, {"ended": 1}, {})
+    assert (await call(thief, "GET", SESSION)).problem == (401, "invalid-credential")
+    actions = [action for action, _ in await api.audit(2)]
+    assert actions == ["session.revoke", "session.create"]
+
+
+async def test_refusals_are_alike(api: Api) -> None:
+    """Nothing tells an unknown address, a person without a password and a wrong password apart."""
+    await add_password(api.platform, api.platform.acme.people["owner"])
+    bodies = set()
+    for email in (
+        "owner@acme.example",
+        "admin@acme.example",
+        "nobody@acme.example",
+        "x" * 254,
+        "no address",
+    ):
+        refused = await call(Browser(api.platform), "POST", SESSION, {"email": email, "password": "wrong"})
+        assert refused.problem == (401, "sign-in-refused"), email
+        assert "Set-Cookie" not in refused.headers
+        bodies.add(refused.body)
+    assert len(bodies) == 1
+
+
+async def test_a_guesser_is_slowed_down(api: Api) -> None:
+    owner = api.platform.acme.people["owner"]
+    await add_password(api.platform, owner)
+    guesser = Browser(api.platform)
+    results = [(await guesser.sign_in(owner.email, "wrong password")).status for _ in range(6)]
+    assert results == [401] * 5 + [429]
+    refused = await guesser.sign_in(owner.email)
+    assert refused.problem == (429, "too-many-requests") and 1 <= int(refused.headers["Retry-After"]) <= 30
+    check_response("POST", SESSION, refused)
+    # Others are not affected, and an existing session or a link lets the person in all the same.
+    await add_password(api.platform, api.platform.acme.people["admin"])
+    assert (await guesser.sign_in("admin@acme.example")).status == 201
+    link = await add_link(api)
+    used = await call(
+        Browser(api.platform), "POST", f"{SESSION}/link", {"link": link, "password": OTHER_PASSWORD}
+    )
+    assert used.status == 201
+    # A success is not counted.
+    admin = Browser(api.platform)
+    assert {(await admin.sign_in("admin@acme.example")).status for _ in range(8)} == {201}
+
+
+async def test_signing_in_again_ends_the_former_session_of_the_browser(api: Api) -> None:
+    browser = await open_browser(api.platform)
+    former = browser.copy()
+    assert (await browser.sign_in("owner@acme.example", "wrong password")).status == 401
+    assert (await former.call("GET", SESSION)).status == 200
+    await browser.sign_in("owner@acme.example")
+    assert (await former.call("GET", SESSION)).status == 401
+    assert (await browser.call("GET", SESSION)).status == 200
+
+
+async def test_a_link_sets_the_password_once(api: Api) -> None:
+    owner = api.platform.acme.people["owner"]
+    elsewhere = await open_browser(api.platform)
+    link = await add_link(api)
+    body = {"link": link, "password": "short"}
+    browser = Browser(api.platform)
+    weak = await call(browser, "POST", f"{SESSION}/link", body)
+    assert (weak.problem, weak.fields) == ((422, "validation-failed"), ["password"])
+    both = await asyncio.gather(
+        *(
+            call(Browser(api.platform), "POST", f"{SESSION}/link", {"link": link, "password": password})
+            for password in (OTHER_PASSWORD, OTHER_PASSWORD)
+        )
+    )
+    assert sorted(each.status for each in both) == [201, 404]
+    assert (await elsewhere.call("GET", SESSION)).status == 401
+    assert (await browser.sign_in(owner.email)).status == 401
+    assert (await browser.sign_in(owner.email, OTHER_PASSWORD)).status == 201
+    for secret in (link, make_credential(CredentialKind.SIGN_IN_LINK), "x", browser.cookies[COOKIE]):
+        used = await call(browser, "POST", f"{SESSION}/link", {"link": secret, "password": OTHER_PASSWORD})
+        assert used.problem == (404, "not-found")
+    expired = await add_link(api, expires_at=datetime.now(UTC))
+    late = await call(browser, "POST", f"{SESSION}/link", {"link": expired, "password": OTHER_PASSWORD})
+    assert late.problem == (404, "not-found")
+
+
+async def test_rotation_among_tabs(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = await open_browser(api.platform)
+    secret = browser.cookies[COOKIE]
+
+    async def age(**values: Any) -> None:
+        async with api.platform.sessions() as session, session.begin():
+            await session.execute(update(SignInSession).values(**values))
+
+    await age(rotated_at=datetime.now(UTC) - timedelta(hours=25))
+    tabs = [browser.copy() for _ in range(4)]
+    responses = await asyncio.gather(*(tab.call("GET", SESSION) for tab in tabs))
+    assert [each.status for each in responses] == [200] * 4
+    fresh = {tab.cookies[COOKIE] for tab in tabs} - {secret}
+    assert len(fresh) == 1
+    browser.cookies[COOKIE] = fresh.pop()
+    # Requests of other tabs are in flight.
+    old = Browser(api.platform, {COOKIE: secret})
+    assert (await old.call("GET", SESSION)).status == 200 and old.cookies[COOKIE] == secret
+    # The response with the new cookie got lost: after a minute the old one is rotated again.
+    await age(rotated_at=datetime.now(UTC) - timedelta(minutes=2))
+    assert (await old.call("GET", SESSION)).status == 200 and old.cookies[COOKIE] != secret
+    assert (await browser.call("GET", SESSION)).status == 401
+    # Once the new one is used and a minute has passed, the old one is worth nothing.
+    await age(rotated_at=datetime.now(UTC) - timedelta(minutes=2))
+    assert (await old.call("GET", SESSION)).status == 200
+    assert (await Browser(api.platform, {COOKIE: secret}).call("GET", SESSION)).status == 401
+
+
+async def test_sessions_end(api: Api) -> None:
+    """By time, without use, and with the membership."""
+    now = datetime.now(UTC)
+    for values in (
+        {"expires_at": now},
+        {"last_used_at": now - session_rules.IDLE_LIFETIME},
+        {"revoked_at": now},
+    ):
+        browser = await open_browser(api.platform)
+        async with api.platform.sessions() as session, session.begin():
+            await session.execute(update(SignInSession).values(**values))
+        assert (await browser.call("GET", "/v1/me")).problem == (401, "invalid-credential"), values
+    browser = await open_browser(api.platform, "viewer")
+    viewer = api.platform.acme.people["viewer"]
+    assert (await api.call("DELETE", f"/v1/people/{viewer.public_id}")).status == 200
+    assert (await browser.call("GET", "/v1/me")).problem == (401, "invalid-credential")
+    alone = await browser.sign_in(viewer.email)
+    assert alone.problem == (403, "not-allowed") and "member of no account" in alone.json()["detail"]
+    async with api.platform.sessions() as session:
+        rows = (await session.execute(select(SignInSession.revoked_at))).scalars().all()
+    assert rows[-1] is not None
+
+
+async def test_a_changed_role_counts_at_once(api: Api) -> None:
+    browser = await open_browser(api.platform, "admin")
+    assert (await browser.call("GET", "/v1/invitations")).status == 200
+    async with api.platform.sessions() as session, session.begin():
+        person = api.platform.acme.people["admin"].id
+        await session.execute(update(Membership).where(Membership.person_id == person).values(role="member"))
+    assert (await browser.call("GET", "/v1/invitations")).problem == (403, "not-allowed")
+
+
+async def test_switching_the_account(api: Api) -> None:
+    owner, other = api.platform.acme.people["owner"], api.platform.other.account
+    browser = await open_browser(api.platform)
+    foreign = await call(browser, "PATCH", SESSION, {"account": other.public_id})
+    assert (foreign.problem, foreign.fields) == ((422, "validation-failed"), ["account"])
+    async with api.platform.sessions() as session, session.begin():
+        session.add(Membership(account_id=other.id, person_id=owner.id, role="member"))
+    for name in (other.slug, str(other.id), other.public_id):
+        switched = await call(browser, "PATCH", SESSION, {"account": name})
+        assert (switched.status, switched.data["account"]["slug"]) == (200, "other")
+    assert [each["role"] for each in switched.data["accounts"]] == ["owner", "member"]
+    assert (await browser.call("GET", "/v1/account")).data["id"] == other.public_id
+    # The next sign-in continues there, unless the membership ended.
+    assert (await browser.sign_in(owner.email)).data["account"]["slug"] == "other"
+    async with api.platform.sessions() as session, session.begin():
+        await session.execute(delete(Membership).where(Membership.account_id == other.id))
+    assert (await browser.call("GET", SESSION)).status == 401
+    assert (await browser.sign_in(owner.email)).data["account"]["slug"] == "acme"
+
+
+async def test_joining_by_invitation(api: Api) -> None:
+    invited = await api.call("POST", "/v1/invitations", {"email": "eve@new.example"})
+    body = {"invitation": invited.data["secret"], "password": PASSWORD, "name": "Eve"}
+    browser = Browser(api.platform)
+    nameless = await call(browser, "POST", f"{SESSION}/invitation", {**body, "name": None})
+    assert nameless.fields == ["name"]
+    joined = await call(browser, "POST", f"{SESSION}/invitation", body)
+    assert (joined.status, joined.data["person"]["name"], joined.data["role"]) == (201, "Eve", "member")
+    tokens = await browser.call("GET", "/v1/tokens")
+    assert tokens.data == []
+    again = await call(browser, "POST", f"{SESSION}/invitation", body)
+    assert again.problem == (404, "not-found")
+    assert (await browser.sign_in("eve@new.example")).status == 201
+
+
+async def test_an_invitation_opens_no_other_account(api: Api) -> None:
+    """Whoever makes an invitation knows its secret, and must not get into the person's other accounts."""
+    other = api.platform.other.people["viewer"]
+    invited = await api.call("POST", "/v1/invitations", {"email": other.email})
+    body = {"invitation": invited.data["secret"], "password": PASSWORD, "name": "Mallory"}
+    browser = Browser(api.platform)
+    refused = await call(browser, "POST", f"{SESSION}/invitation", body)
+    assert refused.problem == (409, "conflict") and "sign-in link" in refused.json()["detail"]
+    await add_password(api.platform, other, OTHER_PASSWORD)
+    assert (await call(browser, "POST", f"{SESSION}/invitation", body)).problem == (401, "sign-in-refused")
+    joined = await call(browser, "POST", f"{SESSION}/invitation", {**body, "password": OTHER_PASSWORD})
+    assert joined.status == 201
+    assert [each["slug"] for each in joined.data["accounts"]] == ["acme", "other"]
+    assert joined.data["person"]["name"] == other.name
+
+
+async def test_an_invitation_gives_no_more_than_its_token_has(api: Api) -> None:
+    scopes = frozenset({"account:read", "account:write"})
+    shared = api.platform.acme
+    async with api.platform.sessions() as session, session.begin():
+        token = await add_token(session, shared, shared.people["owner"], scopes)
+    invited = await api.platform.call("POST", "/v1/invitations", {"email": "eve@new.example"}, token=token)
+    body = {"invitation": invited.data["secret"], "password": PASSWORD, "name": "Eve"}
+    refused = await call(Browser(api.platform), "POST", f"{SESSION}/invitation", body)
+    assert refused.problem == (409, "conflict")
+    link = await api.platform.call(
+        "POST", f"/v1/people/{shared.people['viewer'].public_id}/sign-in-link", {}, token=token
+    )
+    assert link.problem == (403, "missing-scope")
+
+
+async def test_everybody_signs_in_to_their_role(api: Api) -> None:
+    for person, (role, _) in PEOPLE.items():
+        browser = await open_browser(api.platform, person)
+        assert (await call(browser, "GET", SESSION)).data["role"] == role
+        mine = await browser.call("POST", "/v1/tokens", {"name": "mine", "scopes": ["deploy:read"]})
+        assert mine.status == 201 and mine.data["expires_at"] is None and mine.data["is_current"] is False

@@ -1,0 +1,70 @@
+"""Limits of failed attempts, on both databases."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from control_domain.database.engine import Sessions
+from control_domain.sign_in.attempt_limits import (
+    AttemptLimit,
+    count_attempt,
+    find_limits,
+    forget_attempts,
+    take_back_attempt,
+)
+from pipeline_contracts.errors import TooManyRequests
+from tests.support.control_fixtures import sessions
+
+__all__ = ["sessions"]
+
+NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
+LIMIT = AttemptLimit("network 192.0.2.1", 5, 30.0)
+
+
+async def count(sessions: Sessions, after: float = 0.0, limits: Sequence[AttemptLimit] = (LIMIT,)) -> int:
+    """Count an attempt so many seconds after `NOW`. Return 0, or the seconds to wait."""
+    try:
+        async with sessions() as session, session.begin():
+            await count_attempt(session, limits, NOW + timedelta(seconds=after))
+    except TooManyRequests as problem:
+        return int(problem.headers["Retry-After"])
+    return 0
+
+
+async def test_a_burst_and_then_one_each_interval(sessions: Sessions) -> None:
+    assert [await count(sessions) for _ in range(7)] == [0, 0, 0, 0, 0, 30, 30]
+    assert [await count(sessions, at) for at in (29.5, 30, 31, 60, 60)] == [1, 0, 29, 0, 30]
+    # Refused attempts are not counted: whoever waits gets in, whatever others try.
+    assert [await count(sessions, 60 + 150) for _ in range(6)] == [0, 0, 0, 0, 0, 30]
+    async with sessions() as session, session.begin():
+        await take_back_attempt(session, [LIMIT])
+    assert [await count(sessions, 60 + 150) for _ in range(2)] == [0, 30]
+
+
+async def test_one_used_up_limit_counts_nothing_towards_the_others(sessions: Sessions) -> None:
+    other = AttemptLimit("person", 100, 1.0)
+    results = [await count(sessions, limits=[other, LIMIT]) for _ in range(200)]
+    assert results.count(0) == 5
+    assert [await count(sessions, limits=[other]) for _ in range(96)].count(0) == 95
+
+
+async def test_concurrent_attempts_are_all_counted(sessions: Sessions) -> None:
+    results = await asyncio.gather(*(count(sessions) for _ in range(12)))
+    assert results.count(0) == 5
+
+
+async def test_forgotten_attempts_are_deleted(sessions: Sessions) -> None:
+    await count(sessions)
+    async with sessions() as session, session.begin():
+        await forget_attempts(session, NOW + timedelta(seconds=29))
+        await forget_attempts(session, NOW + timedelta(seconds=31))
+    assert [await count(sessions) for _ in range(6)][-1] == 30
+
+
+async def test_a_person_is_known_by_a_digest(sessions: Sessions) -> None:
+    async with sessions() as session:
+        limits = await find_limits(session, "ada@x.example", "2001:db8::/64")
+        long = await find_limits(session, "x" * 5000, "a" * 300)
+    assert [limit.key.partition(" ")[0] for limit in limits] == ["network", "person", "person"]
+    assert not any("ada" in limit.key for limit in limits)
+    assert all(len(limit.key) <= 200 for limit in long)
