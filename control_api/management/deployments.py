@@ -23,6 +23,7 @@ from control_domain.deployments.details import (
 )
 from control_domain.deployments.find import FoundDeployment, find_deployment_of_caller, get_environment
 from control_domain.deployments.inputs import MIN_DIGEST_LENGTH
+from control_domain.deployments.overview import DeploymentOverview, read_overview
 from control_domain.deployments.releases import ReleaseDocument, list_releases
 from control_domain.projects.find import DeployTarget, find_environment, find_project
 from control_domain.slugs import check_reason
@@ -46,6 +47,7 @@ operations = OperationRouter("Deploy")
 
 _ReadProject = Annotated[At[Project], at(find_project, "project", "deploy:read", Right.READ)]
 _ReadEnvironment = Annotated[At[DeployTarget], at(find_environment, "environment", "deploy:read", Right.READ)]
+_Read = Annotated[At[FoundDeployment], at(find_deployment_of_caller, "build", "deploy:read", Right.READ)]
 _Deploy = Annotated[At[FoundDeployment], at(find_deployment_of_caller, "build", "deploy:write", Right.DEPLOY)]
 _Decide = Annotated[At[FoundDeployment], at(find_deployment_of_caller, "build", "deploy:write", Right.DECIDE)]
 
@@ -102,6 +104,15 @@ async def list_deployments_of_project(
     pages = read_pages(at, params, f"deployments of {at.found.public_id}")
     found, has_more = await list_project_deployments(at.session, at.found, params.status, pages.page)
     return pages.answer(found, found[-1]["id"] if has_more else None)
+
+
+@operations.get("/v1/deployments/{build}/details")
+async def read_deployment_details(at: _Read) -> DeploymentOverview:
+    """Read a deployment with its steps.
+
+    With the people and the commit, when each step began, and whether its release is live or can be made live again.
+    """
+    return await read_overview(at.session, at.found)
 
 
 @operations.get("/v1/environments/{environment}/deployments")

@@ -4,12 +4,13 @@ from typing import Annotated, Any, Literal, cast
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from control_api.operations.access import At, at
+from control_api.operations.access import At, at, at_account
 from control_api.operations.bodies import json_body
 from control_api.operations.pages import PageOf, PageQuery, read_sorted_pages
 from control_api.operations.queries import query
 from control_api.operations.router import OperationRouter
 from control_domain.accounts.roles import Right
+from control_domain.deployments.environment_overviews import EnvironmentOverview, list_overviews
 from control_domain.environments.change import (
     MAX_ORDER,
     NewEnvironment,
@@ -33,12 +34,21 @@ from control_domain.environments.describe import (
 from control_domain.environments.operations import lock_deployer_lease, lock_environment_row, resume_pushes
 from control_domain.projects.find import DeployTarget, find_environment, find_project
 from control_domain.removals.remove_environment import remove_ungated_environment
+from control_domain.tables.accounts import Account
 from control_domain.tables.projects import Project
-from pipeline_contracts.errors import Conflict, DeployRunning, NameTaken, SecondPersonRequired
+from pipeline_contracts.errors import (
+    Conflict,
+    DeployNotAllowed,
+    DeployRunning,
+    NameTaken,
+    NotFound,
+    SecondPersonRequired,
+)
 from pipeline_contracts.git_refs import LONGEST_REF
 
 operations = OperationRouter("Projects")
 
+_Account = Annotated[At[Account], at_account("deploy:read")]
 _ReadProject = Annotated[At[Project], at(find_project, "project", "deploy:read", Right.READ)]
 _ManageProject = Annotated[At[Project], at(find_project, "project", "projects:write", Right.MANAGE)]
 _Read = Annotated[At[DeployTarget], at(find_environment, "environment", "deploy:read", Right.READ)]
@@ -136,10 +146,35 @@ def _unless_absent(value: Any) -> Any:
     return UNSET if value is None else value
 
 
+class EnvironmentFilter(PageQuery, kw_only=True):
+    """Which environments to list."""
+
+    project: Annotated[
+        str | None, Meta(description="Only those of this project: its string ID, or its number.")
+    ] = None
+
+
 class LockEnvironment(Struct, kw_only=True):
     """A lock, which refuses deployments."""
 
     reason: Reason
+
+
+@operations.get("/v1/environments", problems=[NotFound, DeployNotAllowed])
+async def list_all_environments(
+    at: _Account, filters: Annotated[EnvironmentFilter, query(EnvironmentFilter)]
+) -> PageOf[EnvironmentOverview]:
+    """List environments with their releases.
+
+    Those of all projects that you may read, the newest project first, and in a project in the order in which
+    deployments are promoted. Each with its address, its processes, and its live and newest deployments.
+    """
+    project = None
+    if filters.project is not None:
+        project = await find_project(at.session, at.caller, filters.project, Right.READ)
+    pages = read_sorted_pages(at, filters, f"all environments for {at.caller.person.public_id}")
+    found = await list_overviews(at.session, at.caller, project, pages.limit, pages.after)
+    return pages.answer(found.items, found.last_key)
 
 
 @operations.get("/v1/projects/{project}/environments")

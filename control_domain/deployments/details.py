@@ -49,7 +49,7 @@ class DeploymentDetails(TypedDict):
     ]
     commit_subject: Annotated[
         str | None,
-        Meta(description="The first line of the commit's message, looked up for what waits for approval."),
+        Meta(description="The first line of the commit's message. Null until the commit was fetched."),
     ]
     commit_author: str | None
     note: str | None

@@ -99,7 +99,7 @@ async def queue_rollback(
 ) -> Deployment:
     """Queue the release of this deployment again, in its environment and without a build. `deploy_target` is None if
     the environment was removed. Raises `NotRetained`, and the errors of `queue_deployment`."""
-    release = await _find_retained_release(session, deployment)
+    release = await find_retained_release(session, deployment)
     if release is None or deploy_target is None:
         message = (
             "has no retained release: an environment retains its newest five, "
@@ -111,6 +111,8 @@ async def queue_rollback(
         repository_id=deployment.repository_id,
         revision=release.revision,
         rolled_back_to_id=release.deployment_id,
+        commit_subject=deployment.commit_subject,
+        commit_author=deployment.commit_author,
     )
     return await queue_deployment(session, deploy_target, request, actor, now)
 
@@ -142,7 +144,7 @@ async def queue_promotion(
     """Queue the release of this deployment in a later environment of its project. `target` is an ID of that; `place` is
     the deployment's own environment, None if it was removed. Raises `NotPromotable`, and the errors of
     `queue_deployment`."""
-    release = await _find_retained_release(session, deployment)
+    release = await find_retained_release(session, deployment)
     if release is None or deploy_target is None:
         message = "has not succeeded, or its release is not retained any more"
         raise NotPromotable(f"Deployment {deployment.id} {message}.", errors=[FieldError("build", message)])
@@ -153,6 +155,8 @@ async def queue_promotion(
         revision=release.revision,
         promoted_from_id=deployment.id,
         note=note,
+        commit_subject=deployment.commit_subject,
+        commit_author=deployment.commit_author,
     )
     return await queue_deployment(session, to, request, actor, now), to
 
@@ -177,7 +181,7 @@ async def _find_later_environment(
     )
 
 
-async def _find_retained_release(session: AsyncSession, deployment: Deployment) -> Release | None:
+async def find_retained_release(session: AsyncSession, deployment: Deployment) -> Release | None:
     """Return the release that the deployment made live, its own or that of a rollback; None if it is not retained."""
     if deployment.status != DeploymentStatus.SUCCEEDED:
         return None

@@ -39,6 +39,8 @@ class DeploymentRequest:
     rolled_back_to_id: int | None = None
     note: str | None = None
     """The reason, or for a webhook the sender: `pushed by ada`."""
+    commit_subject: str | None = None
+    commit_author: str | None = None
     pushed_revision: str | None = None
     """The commit in the webhook, possibly abbreviated."""
     pushed_from: str | None = None
@@ -148,6 +150,8 @@ async def _insert(
         "promoted_from_id": request.promoted_from_id,
         "rolled_back_to_id": request.rolled_back_to_id,
         "note": request.note,
+        "commit_subject": request.commit_subject,
+        "commit_author": request.commit_author,
         "asked_by_id": actor.person_id,
         "needs_approval": needs_approval,
         "created_at": now,

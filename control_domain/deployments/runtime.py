@@ -143,7 +143,7 @@ def describe_processes(runtime: Runtime, instances: Sequence[Instance]) -> Envir
         "live": describe_live(runtime),
         "active_deployment": describe_active(runtime),
         "deployer": _describe_deployer(runtime),
-        "desired": _count_desired(environment, runtime.release),
+        "desired": count_desired(environment, runtime.release),
         "running": sum(instance.state == "running" for instance in instances),
         "instances": [_describe_instance(instance) for instance in instances],
     }
@@ -197,7 +197,7 @@ def _describe_instance(instance: Instance) -> ProcessInstance:
     }
 
 
-def _count_desired(environment: Environment, release: Release | None) -> int | None:
+def count_desired(environment: Environment, release: Release | None) -> int | None:
     """Return how many instances shall run: of `web` as the environment says, of the others as the workflow does."""
     if release is None or environment.state != EnvironmentState.RUNNING:
         return 0

@@ -105,6 +105,8 @@ class Deployment(Base):
     """When a deployer last began to resolve the commit."""
     commit_fault: Mapped[str | None] = mapped_column(String(500))
     """Why the last attempt to resolve the commit failed; null: it did not."""
+    progress: Mapped[str | None] = mapped_column(Text)
+    """JSON of when each step began: `{"check_out": "2026-11-20T12:00:00.000Z"}`. Null before the first."""
 
 
 class DeploymentLine(Base):

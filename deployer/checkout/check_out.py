@@ -13,6 +13,7 @@ from pathlib import Path
 from deployer.checkout.failures import CheckOutFailed
 from deployer.checkout.fetch_revision import fetch_revision
 from deployer.checkout.inspect_tree import inspect_tree
+from deployer.checkout.read_commit import read_fetched_commit
 from deployer.checkout.resolve_ref import check_url
 from deployer.checkout.run_git import BUILD_SSH_COMMAND, TOLERATED_FSCK_ERRORS, OnLine, open_git, time_limit
 from deployer.checkout.submodules import read_submodules
@@ -53,8 +54,10 @@ async def check_out(
     on_line: OnLine,
     mark: str | None = None,
     timeout_seconds: float = 600,
-) -> None:
+) -> tuple[str, str] | None:
     """Write the files of a commit and of its submodules into an empty folder, next to a shallow `.git`.
+
+    Return the subject and the author of the commit, or None if it is too large to be read.
 
     `folder` is an absolute path that belongs to Pharos' user. `revision` is a full commit hash in lower case. `ref` is
     the branch or tag to fetch from hosts that do not serve single commits. `hand_over` gives the folder to the build's
@@ -77,6 +80,7 @@ async def check_out(
         git = await open_git(url, folder / ".git", mark)
         await on_line(f"Fetching {revision} from {url}")
         await fetch_revision(git, url, revision, ref, on_line)
+        commit = await read_fetched_commit(git, revision)
         has_submodules = await read_submodules(git, url, revision)
     async with time_limit(
         deadline,
@@ -86,6 +90,7 @@ async def check_out(
         await hand_over(folder)
         await _write_tree(revision, has_submodules, as_owner)
         await asyncio.to_thread(inspect_tree, folder)
+    return commit
 
 
 async def _write_tree(revision: str, has_submodules: bool, as_owner: AsOwner) -> None:

@@ -47,6 +47,15 @@ async def read_commit(
         return parse_commit(await _read(git.offline(), revision))
 
 
+async def read_fetched_commit(git: Git, revision: str) -> tuple[str, str] | None:
+    """Return the subject and the author of a commit that `git` has fetched, or None if it is too large to be read."""
+    try:
+        return parse_commit(await _read(git.offline(), revision))
+    except CheckOutFailed:
+        # A deployment does not fail because its commit cannot be shown.
+        return None
+
+
 async def _read(git: Git, revision: str) -> bytes:
     # Check the size first: git unpacks the whole commit to print it.
     size = int(await git.run_checked("cat-file", "-s", revision))

@@ -44,7 +44,7 @@ class DeploymentLog:
         deployment_id: int,
         mask: Mask,
         max_bytes: int,
-        record_step: Callable[[DeploymentStep], Awaitable[None]],
+        record_step: Callable[[DeploymentStep, tuple[str, str] | None], Awaitable[None]],
     ) -> None:
         self._sessions = sessions
         self._lease = lease
@@ -67,9 +67,9 @@ class DeploymentLog:
         """Mask the values of variables in the text."""
         return self._mask.hide(text)
 
-    async def begin_step(self, step: DeploymentStep) -> None:
+    async def begin_step(self, step: DeploymentStep, commit: tuple[str, str] | None = None) -> None:
         """See `LogSink`."""
-        await self._record_step(step)
+        await self._record_step(step, commit)
 
     async def write(self, stream: Stream, data: bytes) -> None:
         """See `LogSink`. Raises the error of the last flush as well."""

@@ -10,6 +10,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.engine import Sessions
+from control_domain.deployments.progress import reach_step
 from control_domain.deployments.transitions import add_log_line, transition_deployment
 from control_domain.recorded_deployments.markers import mark_deployment
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
@@ -49,14 +50,19 @@ class DeploymentRecord:
 
     @_retry_while_leased
     @shielded
-    async def begin_step(self, step: DeploymentStep, **values: Any) -> None:
-        """Record that this step begins, where a later attempt resumes. `values`: further columns."""
+    async def begin_step(
+        self, step: DeploymentStep, commit: tuple[str, str] | None = None, *, revision: str | None = None
+    ) -> None:
+        """Record that this step begins, where a later attempt resumes, and what is known of the commit by now."""
+        values = {} if commit is None else {"commit_subject": commit[0], "commit_author": commit[1]}
+        if revision is not None:
+            values["revision"] = revision
         async with self._sessions() as session, session.begin():
-            await self._lock_deployment(session, step)
+            deployment = await self._lock_deployment(session, step)
             await session.execute(
                 update(Deployment)
                 .where(Deployment.id == self._deployment_id)
-                .values(step=step.value, **values)
+                .values(**reach_step(deployment, step, utc_now()), **values)
                 .execution_options(synchronize_session=False)
             )
 
@@ -82,7 +88,8 @@ class DeploymentRecord:
                 workflow=write_workflow(built.workflow),
             )
             session.add(release)
-            await transition_deployment(session, deployment, DeploymentStatus.RUNNING, now, step=step.value)
+            reached = reach_step(deployment, step, now)
+            await transition_deployment(session, deployment, DeploymentStatus.RUNNING, now, **reached)
             await session.flush()
             return release.id
 
@@ -92,11 +99,10 @@ class DeploymentRecord:
         """Record that a rollback uses the artefact of an older release."""
         async with self._sessions() as session, session.begin():
             deployment = await self._lock_deployment(session, DeploymentStep.START)
-            step = DeploymentStep.START.value
             if deployment.status != DeploymentStatus.RUNNING:
-                await transition_deployment(
-                    session, deployment, DeploymentStatus.RUNNING, utc_now(), step=step
-                )
+                now = utc_now()
+                reached = reach_step(deployment, DeploymentStep.START, now)
+                await transition_deployment(session, deployment, DeploymentStatus.RUNNING, now, **reached)
 
     @_retry_while_leased
     @shielded
@@ -104,7 +110,7 @@ class DeploymentRecord:
         """Record the release as the live one: the point of no return. Running instances follow it."""
         environment_id = self._lease.environment_id
         async with self._sessions() as session, session.begin():
-            await self._lock_deployment(session, DeploymentStep.SWITCH)
+            deployment = await self._lock_deployment(session, DeploymentStep.SWITCH)
             live = await session.get(LiveRelease, environment_id)
             if live is None:
                 live = LiveRelease(environment_id=environment_id)
@@ -118,7 +124,7 @@ class DeploymentRecord:
             await session.execute(
                 update(Deployment)
                 .where(Deployment.id == self._deployment_id)
-                .values(step=DeploymentStep.SWITCH.value)
+                .values(**reach_step(deployment, DeploymentStep.SWITCH, now))
                 .execution_options(synchronize_session=False)
             )
 

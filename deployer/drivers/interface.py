@@ -151,8 +151,8 @@ class LogSink(Protocol):
     async def write_line(self, text: str) -> None:
         """Write a line of Pharos itself."""
 
-    async def begin_step(self, step: DeploymentStep) -> None:
-        """Record that the deployment is at this step."""
+    async def begin_step(self, step: DeploymentStep, commit: tuple[str, str] | None = None) -> None:
+        """Record that the deployment is at this step, and subject and author of its commit if they are known."""
 
 
 class Driver(Protocol):

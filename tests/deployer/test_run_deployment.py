@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, update
 
+from control_domain.deployments.progress import describe_steps
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from deployer.deployments import run_deployment as run_deployment_module
 from deployer.deployments.record import DeploymentIsLive, DeploymentRecord
@@ -129,7 +130,9 @@ async def test_a_rollback_starts_and_switches_under_the_switch_lock(
     assert [name for name, _ in driver.calls[:2]] == ["start", "switch"]
     async with platform.sessions() as session:
         # The release is live before the switch: a failed switch does not undo this.
-        assert (await session.get_one(Deployment, answer.data["id"])).status == "succeeded"
+        deployment = await session.get_one(Deployment, answer.data["id"])
+        assert deployment.status == "succeeded"
+        assert [step["step"] for step in describe_steps(deployment)] == ["start", "switch"]
         live = await session.get_one(LiveRelease, environment.id)
     assert live.deployment_id == answer.data["id"]
 

@@ -42,7 +42,7 @@ class RecordedLog:
     async def write_line(self, text: str) -> None:
         self.lines.append(f"» {text}\n")
 
-    async def begin_step(self, step: DeploymentStep) -> None:
+    async def begin_step(self, step: DeploymentStep, commit: tuple[str, str] | None = None) -> None:
         """Record nothing."""
 
 

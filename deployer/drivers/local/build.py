@@ -74,7 +74,7 @@ class Builder:
 
         await log.write_line(f"Checks out {source.revision}.")
         try:
-            await check_out(
+            commit = await check_out(
                 source.url,
                 source.revision,
                 source.ref,
@@ -89,7 +89,7 @@ class Builder:
         workflow = source.workflow
         if workflow is None:
             workflow = await asyncio.to_thread(_read_repository_document, folder)
-        await log.begin_step(DeploymentStep.BUILD)
+        await log.begin_step(DeploymentStep.BUILD, commit)
         await self.run_steps("build", workflow.build, variables, folder, tenancy, source.deployment_id, log)
         return workflow
 

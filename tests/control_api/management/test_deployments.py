@@ -47,6 +47,33 @@ async def _set(api: Api, name: str, by: str) -> None:
     assert (await api.call("PUT", path, {"value": "1"}, by=by)).status == 200
 
 
+async def test_details_name_the_steps_and_the_fate_of_the_release(api: Api) -> None:
+    progress = {"check_out": "2026-11-20T12:00:00.000Z", "build": "2026-11-20T12:00:02.000Z"}
+    acme = api.platform.acme
+    async with api.platform.sessions() as session, session.begin():
+        values = {"commit_subject": "Add a cart", "commit_author": "Ada", "progress": json.dumps(progress)}
+        made = await add_succeeded(session, acme, NAME, NOW, **values)
+        failed = await add_deployment(session, acme, NAME, NOW, status="failed", finished_at=NOW)
+        release = select(Release.id).where(Release.deployment_id == made.id)
+        live = LiveRelease(environment_id=acme.environment(NAME).id, since=NOW)
+        live.release_id = (await session.execute(release)).scalar_one()
+        await session.merge(live)
+        number, other = made.id, failed.id
+    found = await api.read(f"/v1/deployments/{number}/details", by="viewer")
+    assert [(step["step"], step["started_at"], step["ended_at"]) for step in found["steps"]] == [
+        ("check_out", progress["check_out"], progress["build"]),
+        ("build", progress["build"], found["finished_at"]),
+    ]
+    assert (found["is_live"], found["is_retained"], found["live_deployment_id"]) == (True, True, number)
+    assert (found["commit_subject"], found["asked_by"]["name"]) == ("Add a cart", "owner of Acme")
+    assert found["repository"]["kind"] == "git"
+    not_live = await api.read(f"/v1/deployments/{other}/details")
+    assert (not_live["is_live"], not_live["is_retained"], not_live["steps"]) == (False, False, [])
+    assert not_live["live_revision"] == found["revision"]
+    again = await api.call("POST", f"/v1/deployments/{number}/rollback")
+    assert (await api.read(f"/v1/deployments/{again.data['id']}/details"))["commit_subject"] == "Add a cart"
+
+
 async def _digest(api: Api, number: int) -> str:
     waiting = await api.read("/v1/approvals")
     [found] = [

@@ -340,3 +340,35 @@ async def test_remove_while_edges_cannot_be_informed(api: Api, monkeypatch: pyte
     removed = await api.call("DELETE", _path(api))
     assert removed.status == 200 and "Redis is away." in removed.json()["warning"]
     assert (await api.call("GET", _path(api))).problem == (404, "not-found")
+
+
+async def test_overviews_of_all_environments_that_the_caller_may_read(api: Api) -> None:
+    acme = api.platform.acme
+    async with api.platform.sessions() as session, session.begin():
+        failed = await add_deployment(session, acme, "shop/production", NOW, status="failed", finished_at=NOW)
+        number = failed.id
+    everything = await api.read_all("/v1/environments")
+    names = [(each["project"]["slug"], each["order"]) for each in everything]
+    assert {slug for slug, _ in names} == {project.slug for project in acme.projects.values()}
+    # The newest project first, and its environments in the order of promotion.
+    newest_first = sorted(acme.projects.values(), key=lambda project: -project.id)
+    places = {project.slug: place for place, project in enumerate(newest_first)}
+    assert names == sorted(names, key=lambda name: (places[name[0]], name[1]))
+    shop = await api.read(f"/v1/environments?project={acme.projects['shop'].public_id}", by="viewer")
+    assert {each["project"]["slug"] for each in shop} == {"shop"}
+    assert await api.read("/v1/environments", by="viewer") == shop
+    production = next(each for each in shop if each["slug"] == "production")
+    details = await api.read(_path(api))
+    assert production == {
+        **details,
+        "address": None,
+        "running": 0,
+        "desired": 0 if details["live"] is None else production["desired"],
+        "live_deployment": production["live_deployment"],
+        "newest_deployment": production["newest_deployment"],
+    }
+    assert production["newest_deployment"]["id"] == number
+    assert await api.read("/v1/environments", by="stranger") == []
+    other = await api.platform.call("GET", "/v1/environments", token=api.platform.other.token())
+    assert {each["id"] for each in other.data}.isdisjoint(each["id"] for each in everything)
+    await api.expect((404, "not-found"), "GET", "/v1/environments?project=prj_none")

@@ -32,6 +32,8 @@ ELSEWHERE = {
     "list_repository_deliveries",
     # Two kinds of rows.
     "list_approvals",
+    # Of several projects.
+    "list_all_environments",
 }
 """Lists with tests of their own for this, in the files of their operations."""
 

@@ -54,8 +54,8 @@ class Owner:
 
     async def check_out(
         self, url: str, revision: str, ref: str | None = "main", seconds: float = 180
-    ) -> None:
-        await check_out(
+    ) -> tuple[str, str] | None:
+        return await check_out(
             url,
             revision,
             ref,

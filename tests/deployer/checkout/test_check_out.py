@@ -16,7 +16,7 @@ async def test_the_files_of_the_revision_are_written_without_its_history(work: W
     work.commit(a="0")
     first = work.commit(a="1", **{"src/b": "2"})
     work.commit(a="3", c="4")
-    await owner.check_out(work.url, first)
+    assert await owner.check_out(work.url, first) == ("a change", "Ada")
     assert owner.files() == {"a", "src/b"}
     assert (owner.folder / "a").read_text() == "1"
     assert (owner.folder / ".git" / "shallow").read_text().strip() == first

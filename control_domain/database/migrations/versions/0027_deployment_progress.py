@@ -1,0 +1,11 @@
+"""When each step of a deployment began."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0027"
+down_revision = "0022"
+
+
+def upgrade() -> None:
+    op.add_column("deployments", sa.Column("progress", sa.Text(), nullable=True))
