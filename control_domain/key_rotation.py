@@ -17,17 +17,22 @@ from control_domain.configurations.sealed_actions import (
 from control_domain.monitors.operations import ping_key_owner
 from control_domain.repositories.webhook_secrets import secret_owner
 from control_domain.sealing import Sealed, SealingKeys
+from control_domain.sign_in.second_factor import second_factor_owner
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.monitors import MonitorKey
 from control_domain.tables.notifications import NotificationChannel
 from control_domain.tables.projects import Environment, Project
+from control_domain.tables.sign_in import SecondFactor
 from control_domain.tables.variables import VariableChange, VariableSet
 from control_domain.tables.webhooks import SealedWebhookSecret
 
 _Variables = type[VariableSet] | type[VariableChange]
 # Their column is `sealing_key_id`.
 _NamedInFull = type[MonitorKey] | type[NotificationChannel]
-_Table = _Variables | type[Review] | type[RunStep] | type[SealedWebhookSecret] | _NamedInFull
+_OneEach = type[SealedWebhookSecret] | type[SecondFactor]
+_Table = (
+    _Variables | type[SecondFactor] | type[Review] | type[RunStep] | type[SealedWebhookSecret] | _NamedInFull
+)
 _TABLES: Sequence[_Table] = (
     VariableSet,
     VariableChange,
@@ -36,6 +41,7 @@ _TABLES: Sequence[_Table] = (
     SealedWebhookSecret,
     MonitorKey,
     NotificationChannel,
+    SecondFactor,
 )
 
 
@@ -49,7 +55,7 @@ class Resealed:
 
 async def reseal(session: AsyncSession, keys: SealingKeys, limit: int) -> Resealed:
     """Seal up to `limit` rows of each table again with the current key: variables, changes of variables, reviews and
-    steps of configurations, secrets of webhooks, ping keys, and secrets of notification channels.
+    steps of configurations, secrets of webhooks, ping keys, secrets of notification channels, and second factors.
 
     The older key is needed until no rows are left. Raises `CannotOpen` for a row whose key is missing.
     """
@@ -62,6 +68,7 @@ async def reseal(session: AsyncSession, keys: SealingKeys, limit: int) -> Reseal
         await _reseal_secrets(session, keys, limit),
         await _reseal_ping_keys(session, keys, limit),
         await _reseal_channels(session, keys, limit),
+        await _reseal_second_factors(session, keys, limit),
     ]
     queries = [select(func.count()).select_from(table).where(_is_stale(table, keys)) for table in _TABLES]
     left = [(await session.execute(query)).scalar_one() for query in queries]
@@ -104,6 +111,14 @@ async def _reseal_channels(session: AsyncSession, keys: SealingKeys, limit: int)
     return await _reseal(session, keys, table, table.id, found.all())
 
 
+async def _reseal_second_factors(session: AsyncSession, keys: SealingKeys, limit: int) -> int:
+    table = SecondFactor
+    query = select(table.person_id, table.key_id, table.sealed).where(_is_stale(table, keys))
+    found = (await session.execute(query.order_by(table.person_id).limit(limit))).all()
+    rows = [(*row, second_factor_owner(row.person_id)) for row in found]
+    return await _reseal(session, keys, table, table.person_id, rows)
+
+
 async def _reseal_secrets(session: AsyncSession, keys: SealingKeys, limit: int) -> int:
     table = SealedWebhookSecret
     query = select(table.repository_id, table.key_id, table.sealed).where(_is_stale(table, keys))
@@ -115,7 +130,7 @@ async def _reseal_secrets(session: AsyncSession, keys: SealingKeys, limit: int) 
 async def _reseal(
     session: AsyncSession,
     keys: SealingKeys,
-    table: _Variables | type[SealedWebhookSecret] | _NamedInFull,
+    table: _Variables | _OneEach | _NamedInFull,
     primary_key: InstrumentedAttribute[int],
     rows: Sequence[Any],
 ) -> int:

@@ -13,6 +13,7 @@ from control_workers.alert_scan.scan import AlertScan
 from control_workers.commit_statuses.report_periodically import running_status_reports
 from control_workers.configuration_runs import ConfigurationRunWorker, running_configuration_worker
 from control_workers.forget_idempotency_keys import forget_keys_periodically
+from control_workers.forget_sessions import forget_sessions_periodically
 from control_workers.forget_workers import forget_workers_periodically
 from control_workers.publish_keys import PublicationAge, publish_keys_periodically
 from control_workers.refresh_daily_rollups import refresh_rollups_periodically
@@ -70,6 +71,7 @@ class ControlWorkers:
             for name, loop in (
                 ("daily rollups", refresh_rollups_periodically(self._sessions, self._store, stop)),
                 ("idempotency keys", forget_keys_periodically(self._sessions, stop)),
+                ("old sessions", forget_sessions_periodically(self._sessions, stop)),
                 ("old workers", forget_workers_periodically(self._sessions, stop)),
             ):
                 stack.push_async_callback(end_task, asyncio.create_task(loop, name=name))

@@ -40,11 +40,17 @@ class CreateToken(msgspec.Struct, frozen=True, tag="create-token", kw_only=True)
     lifetime_seconds: Annotated[int, msgspec.Meta(ge=60, le=3650 * 86_400)] | None
 
 
+class CreateSignInLink(msgspec.Struct, frozen=True, tag="create-sign-in-link", kw_only=True):
+    """Create a link with which a person sets a password; None: the only owner."""
+
+    email: str | None
+
+
 class RotateKey(msgspec.Struct, frozen=True, tag="rotate-key", kw_only=True):
     """Seal some of the stored secrets again with the current key."""
 
 
-OperatorRequest = ListAccounts | CreateAccount | LimitAccount | CreateToken | RotateKey
+OperatorRequest = ListAccounts | CreateAccount | LimitAccount | CreateToken | CreateSignInLink | RotateKey
 
 
 class OperatorCall(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,12 +16,15 @@ from control_domain.operators.accounts import (
     list_accounts,
 )
 from control_domain.operators.rotate_key import run_rotation_round
+from control_domain.operators.sign_in_links import create_sign_in_link
 from control_domain.operators.tokens import create_first_token
 from control_domain.published_keys import republish_account
 from control_domain.sealing import SealingKeys
+from control_domain.sign_in.links import make_sign_in_url
 from pipeline_contracts.errors import Conflict, InvalidInput, Problem, StorageUnavailable
 from pipeline_contracts.operator_requests import (
     CreateAccount,
+    CreateSignInLink,
     CreateToken,
     LimitAccount,
     ListAccounts,
@@ -41,6 +44,8 @@ class OperatorEngines:
     """None where Redis is not configured: the control plane publishes changes within a minute."""
     sealing_keys: SealingKeys | None
     """None where PHAROS_VARIABLES_KEY is not set."""
+    address: str = ""
+    """The address of the dashboard, `https://pharos.example`; empty if PHAROS_PUBLIC_URL does not say it."""
 
 
 async def answer_operator_call(engines: OperatorEngines, body: bytes, now: datetime) -> tuple[int, bytes]:
@@ -95,6 +100,9 @@ async def _run(engines: OperatorEngines, call: OperatorCall, actor: Actor, now: 
                     actor=actor,
                     now=now,
                 )
+            case CreateSignInLink(email=email):
+                link = await create_sign_in_link(session, email, actor, now)
+                return {**link, "url": make_sign_in_url(engines.address, link["link"])}
             case RotateKey():
                 if engines.sealing_keys is None:
                     raise Conflict("Set PHAROS_VARIABLES_KEY as well: variables are sealed with it.")

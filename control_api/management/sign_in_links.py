@@ -10,7 +10,7 @@ from control_domain.accounts.members import Member
 from control_domain.accounts.people import find_person
 from control_domain.accounts.roles import AccountRight
 from control_domain.sign_in.describe import SignInLinkDocument
-from control_domain.sign_in.links import create_link_for_member
+from control_domain.sign_in.links import create_link_for_member, make_sign_in_url
 from pipeline_contracts.errors import Conflict
 from pipeline_contracts.times import format_time
 
@@ -35,6 +35,6 @@ async def create_sign_in_link(at: _Manage) -> SignInLinkDocument:
     return {
         "person": summarize_person(at.found.person),
         "link": link.secret,
-        "url": f"{public_address(at.request)}/sign-in#link={link.secret}",
+        "url": make_sign_in_url(public_address(at.request), link.secret),
         "expires_at": format_time(link.expires_at),
     }

@@ -28,7 +28,7 @@ from control_domain.sign_in.second_factor import (
 from control_domain.sign_in.sessions import renew_secret
 from control_domain.sign_in.totp import make_totp_url
 from control_domain.tables.sign_in import SignInSession
-from pipeline_contracts.errors import Conflict, SignInRefused
+from pipeline_contracts.errors import Conflict
 
 operations = OperationRouter("Sign-in")
 
@@ -103,7 +103,7 @@ async def begin_own_second_factor(
     return {"secret": secret, "otpauth_url": url, "qr_code": _draw_qr_code(url)}
 
 
-@operations.post("/v1/me/second-factor/confirm", problems=[Conflict, SignInRefused], idempotency=False)
+@operations.post("/v1/me/second-factor/confirm", problems=[Conflict], idempotency=False)
 async def confirm_own_second_factor(
     at: _Session, body: Annotated[ConfirmSecondFactor, json_body(ConfirmSecondFactor)]
 ) -> ConfirmedSecondFactor:

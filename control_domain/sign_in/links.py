@@ -39,6 +39,14 @@ class CreatedLink:
     expires_at: datetime
 
 
+def make_sign_in_url(address: str, secret: str) -> str:
+    """Return the URL of the sign-in page with the secret of a link. Servers do not see what follows `#`.
+
+    The kind of the secret is left out, so that the URL fits into a line of 80 characters.
+    """
+    return f"{address}/sign-in#link={secret.removeprefix(CredentialKind.SIGN_IN_LINK)}"
+
+
 async def create_link(
     session: AsyncSession, person: Person, created_by_id: int | None, now: datetime
 ) -> CreatedLink:
@@ -157,6 +165,8 @@ async def use_link(
 
 async def _find_link(session: AsyncSession, secret: str, now: datetime) -> tuple[SignInLink, Person]:
     """Return the link with this secret and its person. Raises `NotFound`."""
+    if not secret.startswith(CredentialKind.SIGN_IN_LINK):
+        secret = f"{CredentialKind.SIGN_IN_LINK.value}{secret}"
     if not is_well_formed(secret, CredentialKind.SIGN_IN_LINK):
         raise NotFound(_UNUSABLE)
     query = (

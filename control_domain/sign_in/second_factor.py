@@ -11,7 +11,7 @@ from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.sign_in.totp import DIGITS, find_totp_step, make_totp_secret
 from control_domain.tables.accounts import Person
 from control_domain.tables.sign_in import RecoveryCode, SecondFactor
-from pipeline_contracts.errors import Conflict, SecondFactorRequired, SignInRefused
+from pipeline_contracts.errors import Conflict, SecondFactorRequired, SignInRefused, invalid_field
 
 RECOVERY_CODES = 10
 # 79 bits each, so that their digests cannot be reversed; without letters that look like digits.
@@ -54,15 +54,15 @@ async def confirm_second_factor(
 ) -> list[str]:
     """Turn the second factor on, after the person has shown a code. Return new recovery codes, which are not stored.
 
-    Raises `Conflict` if none was begun, and `SignInRefused` for a wrong code.
+    Raises `Conflict` if none was begun, and `InvalidInput` for a wrong code.
     """
     found = await session.get(SecondFactor, person.id, populate_existing=True)
     if found is None or found.confirmed_at is not None:
         raise Conflict("No second factor waits for a code: begin with a new one.")
     step = find_totp_step(_open(keys, found), _digits_of(code), now.timestamp())
     if step is None:
-        raise SignInRefused(
-            "The code is wrong. Check that the clock of your phone is right, and enter the next code."
+        raise invalid_field(
+            "code", "must be the present code: check the clock of your phone, and enter the next one"
         )
     confirmed = await session.execute(
         update(SecondFactor)

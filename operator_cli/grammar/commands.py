@@ -122,6 +122,7 @@ COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
         "control": Command("processes.services", "run the control plane on Postgres"),
         "deployer": Command("processes.services", "run deployments on this machine"),
         "migrate": Command("processes.migrate", "bring Kafka, ClickHouse and the database to this version"),
+        "sign-in-link": Command("local.sign_in_link", "print a link with which a person sets a password"),
         "query": Command("telemetry.query", "query the column store in SQL"),
         "dead-letters": Command(
             "ingest.dead_letters", "list or replay records that could not be stored", is_noun=True

@@ -9,10 +9,14 @@ import os
 import shlex
 import signal
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import uvloop
 
+from control_domain.audit import Actor
+from control_domain.operators.sign_in_links import create_first_link, has_nobody_signed_in
+from control_domain.sign_in.links import make_sign_in_url
 from deployer.identity import FolderInUse
 from ingest_edge.listening import PortInUse
 from operator_cli.credentials import DEFAULT_DATA
@@ -91,7 +95,10 @@ async def _run_until_stopped(
         gc.collect()
         gc.freeze()
         async with contextlib.AsyncExitStack() as stack:
-            print(format_greeting(platform, data, show_key=sys.stdout.isatty()), flush=True)
+            is_terminal = sys.stdout.isatty()
+            print(format_greeting(platform, data, show_key=is_terminal), flush=True)
+            if hint := await _make_sign_in_hint(platform, data, is_terminal=is_terminal):
+                print(hint, flush=True)
             if arguments.demo:
                 # Imported only with --demo, which most starts go without.
                 from demo.run_demo import DemoSiteRemoved, running_demo
@@ -106,6 +113,26 @@ async def _run_until_stopped(
             ready.set()
             await stop.wait()
             print("Draining: what was accepted is being stored.", flush=True)
+
+
+async def _make_sign_in_hint(platform: Platform, data: Path, *, is_terminal: bool) -> str:
+    """Return how the first person signs in to the dashboard; empty once somebody has a password.
+
+    The secret of a link is for a terminal only: other output ends up in logs.
+    """
+    address = platform.base_url.removesuffix("/api")
+    if not is_terminal:
+        if not await has_nobody_signed_in(platform.sessions):
+            return ""
+        command = format_command(["sign-in-link", *_data_arguments(data)])
+        return f"The dashboard has no password yet. For a first sign-in link:   {command}\n"
+    actor = Actor("start of the installation")
+    secret = await create_first_link(platform.sessions, actor, datetime.now(UTC))
+    if secret is None:
+        return ""
+    return f"""Sign in to the dashboard with this link, once, within 24 hours:
+  {make_sign_in_url(address, secret)}
+"""
 
 
 def _data_arguments(data: Path) -> list[str]:

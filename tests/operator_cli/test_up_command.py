@@ -38,7 +38,7 @@ def test_the_key_is_printed_on_terminals_only() -> None:
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-async def test_the_greeting_contains_the_key_only_on_a_terminal(
+async def test_the_greeting_contains_secrets_only_on_a_terminal(
     is_terminal: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -46,8 +46,18 @@ async def test_the_greeting_contains_the_key_only_on_a_terminal(
 ) -> None:
     @asynccontextmanager
     async def run_platform(*_given: Any, **_named: Any) -> AsyncIterator[Any]:
-        yield SimpleNamespace(base_url="http://127.0.0.1:8000/api", credentials={"ingest_key": _KEY})
+        yield SimpleNamespace(
+            base_url="http://127.0.0.1:8000/api", credentials={"ingest_key": _KEY}, sessions=None
+        )
 
+    async def create_first_link(*_given: Any) -> str:
+        return "phr_lnk_" + "x" * 38
+
+    async def has_nobody_signed_in(_sessions: object) -> bool:
+        return True
+
+    monkeypatch.setattr(run_up, "create_first_link", create_first_link)
+    monkeypatch.setattr(run_up, "has_nobody_signed_in", has_nobody_signed_in)
     monkeypatch.setattr(run_up, "run_platform", run_platform)
     monkeypatch.setattr(gc, "freeze", lambda: None)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
@@ -58,6 +68,9 @@ async def test_the_greeting_contains_the_key_only_on_a_terminal(
     output = capsys.readouterr().out
     assert "Pharos is up at" in output
     assert (_KEY in output) is is_terminal
+    link = f"  http://127.0.0.1:8000/sign-in#link={'x' * 38}"
+    assert (link in output.splitlines()) is is_terminal and len(link) <= 80
+    assert ("pharos sign-in-link" in output) is not is_terminal
 
 
 def test_the_printed_command_reads_the_key_from_any_folder(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from control_domain.database.engine import open_sessions
 from control_domain.tables.accounts import Account
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.operator_requests import (
+    CreateSignInLink,
     CreateToken,
     LimitAccount,
     OperatorCall,
@@ -91,6 +92,8 @@ async def test_edges_that_cannot_be_informed_are_a_warning(
             404,
             "The account acme has no owner.",
         ),
+        (CreateSignInLink(email=None), 404, "There is no account yet, and so no owner."),
+        (CreateSignInLink(email="eve@x.example"), 404, "Nobody has the address eve@x.example."),
         (RotateKey(), 409, "Set PHAROS_VARIABLES_KEY as well"),
     ],
     ids=lambda value: type(value).__name__,

@@ -166,7 +166,8 @@ async def run_platform(
         )
         await _start_deployer(stack, settings, data, listeners.apps, storage, registry, readiness)
         with explain_file_errors(data / "operator.sock"):
-            engines = OperatorEngines(storage.sessions, directory, storage.sealing_keys)
+            address = (settings.public_url or base_url.removesuffix("/api")).rstrip("/")
+            engines = OperatorEngines(storage.sessions, directory, storage.sealing_keys, address)
             await serve_operator_socket(
                 stack, build_operator_app(storage.store, engines), data / "operator.sock"
             )

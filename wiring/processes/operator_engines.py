@@ -28,4 +28,5 @@ async def open_operator_engines(settings: Settings) -> AsyncIterator[OperatorEng
             )
             stack.push_async_callback(directory.close)
         keys = None if settings.variables_key is None else read_sealing_keys(settings.variables_key)
-        yield OperatorEngines(open_sessions(engine), directory, keys)
+        address = (settings.public_url or "").rstrip("/")
+        yield OperatorEngines(open_sessions(engine), directory, keys, address)
