@@ -17,11 +17,14 @@ from control_domain.monitors import listing, manage_heartbeats
 from control_domain.monitors.change_heartbeat import lock_heartbeat
 from control_domain.monitors.describe import (
     HeartbeatDocument,
+    ListedHeartbeat,
+    NextRuns,
     RemovedMonitor,
     RunDocument,
     RunWithOutput,
     StateName,
     describe_heartbeat,
+    describe_listed_heartbeat,
     describe_removed,
     describe_run,
     describe_run_with_output,
@@ -33,8 +36,10 @@ from control_domain.monitors.describe_keys import (
 )
 from control_domain.monitors.find import FoundHeartbeat, find_heartbeat
 from control_domain.monitors.monitor_keys import add_monitor_key
+from control_domain.monitors.next_runs import list_next_runs
 from control_domain.monitors.operations import HeartbeatSettings, get_settings
 from control_domain.monitors.ping_keys import add_ping_key
+from control_domain.monitors.recent_runs import MAX_RECENT_RUNS, list_recent_runs
 from control_domain.monitors.settings import (
     Cron,
     FailuresBeforeDown,
@@ -60,6 +65,17 @@ class HeartbeatQuery(MonitorQuery, kw_only=True):
     """The page and the filters of the list of heartbeats."""
 
     state: Annotated[StateName | None, Meta(description="Only those in this state.")] = None
+    recent_runs: Annotated[
+        int, Meta(ge=0, le=MAX_RECENT_RUNS, description="How many of its newest runs each heartbeat shows.")
+    ] = 0
+
+
+class NextRunsQuery(Struct, kw_only=True):
+    """A schedule that is not saved yet."""
+
+    cron: Annotated[str, Meta(min_length=1, max_length=200, description="The cron expression: five fields.")]
+    timezone: Timezone = "UTC"
+    count: Annotated[int, Meta(ge=1, le=10, description="How many due times are listed.")] = 3
 
 
 class CreateHeartbeat(Struct, kw_only=True):
@@ -94,17 +110,37 @@ def _settings(document: HeartbeatDocument) -> dict[str, Any]:
 async def list_heartbeats(
     at: Annotated[At[Account], at_account("monitoring:read")],
     params: Annotated[HeartbeatQuery, query(HeartbeatQuery)],
-) -> PageOf[HeartbeatDocument]:
+) -> PageOf[ListedHeartbeat]:
     """List heartbeats.
 
-    The heartbeats of all projects in which you have a role, the newest first.
+    The heartbeats of all projects in which you have a role, the newest first; with `recent_runs` also the newest runs
+    of each, of the last 7 days.
     """
     pages = read_pages(at, params, "heartbeats")
     filters = await read_filters(at, params, params.state)
     found, has_more = await listing.list_heartbeats(at.session, at.caller, filters, pages.page)
+    shows_runs = params.recent_runs > 0
+    runs = await list_recent_runs(at.session, [each.monitor for each in found], params.recent_runs)
     return pages.answer(
-        [describe_heartbeat(each) for each in found], found[-1].monitor.id if has_more else None
+        [
+            describe_listed_heartbeat(each, runs.get(each.monitor.id, []) if shows_runs else None)
+            for each in found
+        ],
+        found[-1].monitor.id if has_more else None,
     )
+
+
+@operations.get("/v1/monitors/next-runs")
+async def read_next_runs(
+    at: Annotated[At[Account], at_account("monitoring:read")],
+    params: Annotated[NextRunsQuery, query(NextRunsQuery)],
+) -> NextRuns:
+    """Read when a schedule is due.
+
+    Of any cron expression, before a heartbeat has it. A job in an hour that the clock skips runs right after it.
+    """
+    runs = list_next_runs(params.cron, params.timezone, params.count, at.now)
+    return {"cron": params.cron, "timezone": params.timezone, "runs": list(runs)}
 
 
 @operations.post(

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypedDict, cast
 from msgspec import Meta, Struct
 
 from control_api.incident_pages.incident_words import describe_beginning, describe_incident, read_facts
+from control_api.management.incident_targets import IncidentTarget, find_target
 from control_api.management.notifications import NotificationSummary, summarize_notification
 from control_api.management.silences import SilenceDocument, describe_silence
 from control_api.operations.access import At, at, at_account
@@ -85,6 +86,10 @@ class IncidentDocument(TypedDict):
         ProjectSummary | None, Meta(description="Null for the platform, and for a removed project.")
     ]
     environment: EnvironmentSummary | None
+    about: Annotated[
+        IncidentTarget | None,
+        Meta(description="What it is about, to look at it; null for the platform, and if no longer known."),
+    ]
     started_at: str
     changed_at: str
     resolved_at: str | None
@@ -163,6 +168,13 @@ class IncidentQuery(PageQuery, kw_only=True):
         Annotated[str, Meta(max_length=40)] | None,
         Meta(description="Only those of this kind or family. Tests are listed only by `test`."),
     ] = None
+    subject: Annotated[
+        Annotated[str, Meta(max_length=160)] | None,
+        Meta(
+            description="Only those about this: with `kind=heartbeat`, the number of a heartbeat.",
+            examples=["12"],
+        ),
+    ] = None
 
 
 async def _describe_all(at: At[Any], found: Sequence[FoundIncident]) -> list[IncidentDocument]:
@@ -181,6 +193,7 @@ def _describe(found: FoundIncident, silenced_until: datetime | None) -> Incident
         "title": describe_beginning(incident).title,
         "project": None if found.project is None else summarize_project(found.project),
         "environment": None if found.environment is None else summarize_environment(found.environment),
+        "about": find_target(incident),
         "started_at": format_time(incident.started_at),
         "changed_at": format_time(incident.changed_at),
         "resolved_at": format_optional_time(incident.resolved_at),
@@ -220,7 +233,9 @@ async def list_incidents(
     if params.environment is not None:
         target = await find_environment(at.session, at.caller, params.environment, Right.READ)
         environment = target.environment
-    filters = IncidentFilters(state=params.state, project=project, environment=environment, kind=params.kind)
+    filters = IncidentFilters(
+        state=params.state, project=project, environment=environment, kind=params.kind, subject=params.subject
+    )
     found, has_more = await incidents.list_incidents(at.session, at.caller, filters, pages.page)
     return pages.answer(
         await _describe_all(at, found),

@@ -22,6 +22,10 @@ class MonitorQuery(PageQuery, kw_only=True):
         str | None, Meta(description="Only those of the environment with this ID or number.")
     ] = None
     name: Annotated[str | None, Meta(description="Only those with this name.")] = None
+    search: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=100)] | None,
+        Meta(description="Only those whose name contains this, in any case."),
+    ] = None
 
 
 async def read_filters(at: At[Account], params: MonitorQuery, state: str | None = None) -> MonitorFilters:
@@ -32,4 +36,6 @@ async def read_filters(at: At[Account], params: MonitorQuery, state: str | None 
     if params.environment is not None:
         target = await find_environment(at.session, at.caller, params.environment, Right.READ)
         environment = target.environment
-    return MonitorFilters(project=project, environment=environment, name=params.name, state=state)
+    return MonitorFilters(
+        project=project, environment=environment, name=params.name, search=params.search, state=state
+    )

@@ -1,10 +1,13 @@
 """Queues of jobs and their workers: `/v1/monitors/queues`."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from analytics_queries.queue_history import QueueStep, queue_history
 from control_api.management.monitor_lists import MonitorQuery, read_filters
+from control_api.management.telemetry_pages import DAY, Duration, RangeQuery, read_store
 from control_api.operations.access import At, at, at_account
 from control_api.operations.bodies import json_body
 from control_api.operations.pages import PageOf, PageQuery, read_pages, read_sorted_pages
@@ -13,10 +16,14 @@ from control_api.operations.router import OperationRouter
 from control_domain.accounts.roles import Right
 from control_domain.monitors import listing, manage_queues
 from control_domain.monitors.describe import (
+    ListedQueue,
     QueueDocument,
+    QueueSeriesDocument,
     RemovedMonitor,
     WorkerDocument,
+    describe_listed_queue,
     describe_queue,
+    describe_queue_series,
     describe_removed,
     describe_worker,
 )
@@ -26,12 +33,37 @@ from control_domain.monitors.monitor_keys import add_monitor_key
 from control_domain.monitors.settings import MonitorName
 from control_domain.projects.find import DeployTarget, find_environment
 from control_domain.tables.accounts import Account
-from pipeline_contracts.errors import Conflict, DeployNotAllowed, NameTaken, NotFound
+from control_domain.telemetry.time_ranges import read_range, read_step
+from pipeline_contracts.errors import Conflict, DeployNotAllowed, NameTaken, NotFound, Unavailable
 
 operations = OperationRouter("Monitoring")
 
 _Read = Annotated[At[FoundQueue], at(find_queue, "queue", "monitoring:read", Right.READ)]
 _Change = Annotated[At[FoundQueue], at(find_queue, "queue", "monitoring:write", Right.DEPLOY)]
+
+
+_TREND_STEPS = 30
+
+
+class QueueQuery(MonitorQuery, kw_only=True):
+    """The page and the filters of the list of queues."""
+
+    trend: Annotated[
+        Duration | None,
+        Meta(description="Show what each queue reported in the last so long, in 30 steps.", examples=["3h"]),
+    ] = None
+
+
+class QueueSeriesQuery(RangeQuery, kw_only=True):
+    """The time range of the history of a queue."""
+
+    step: Annotated[
+        Duration | None,
+        Meta(
+            description="The length of a step; without it, there are about a hundred steps.",
+            examples=["1m", "15m"],
+        ),
+    ] = None
 
 
 class CreateQueue(Struct, kw_only=True):
@@ -53,21 +85,43 @@ def _settings(document: QueueDocument) -> dict[str, str]:
 @operations.get("/v1/monitors/queues", problems=[NotFound, DeployNotAllowed])
 async def list_queues(
     at: Annotated[At[Account], at_account("monitoring:read")],
-    params: Annotated[MonitorQuery, query(MonitorQuery)],
-) -> PageOf[QueueDocument]:
+    params: Annotated[QueueQuery, query(QueueQuery)],
+) -> PageOf[ListedQueue]:
     """List queues.
 
-    The queues of all projects in which you have a role, the newest first.
+    The queues of all projects in which you have a role, the newest first; with `trend` also what each has reported.
     """
     pages = read_pages(at, params, "queues")
     filters = await read_filters(at, params)
     found, has_more = await listing.list_queues(at.session, at.caller, filters, pages.page)
     clock_ms = await listing.read_queue_clock(at.session, at.now)
     workers = await listing.count_workers(at.session, [each.monitor for each in found], clock_ms)
+    documents = [describe_queue(each, workers.get(each.monitor.id, {})) for each in found]
+    last = found[-1].monitor.id if has_more else None
+    trends = None if params.trend is None else await _read_trends(at, found, params.trend)
     return pages.answer(
-        [describe_queue(each, workers.get(each.monitor.id, {})) for each in found],
-        found[-1].monitor.id if has_more else None,
+        [
+            describe_listed_queue(each, None if trends is None else trends.get(each["id"], []))
+            for each in documents
+        ],
+        last,
     )
+
+
+async def _read_trends(
+    at: At[Account], found: Sequence[FoundQueue], since: str
+) -> Mapping[int, Sequence[QueueStep]] | None:
+    """Return the steps by the number of the queue; None while the column store does not answer. Ends the transaction.
+    Raises `InvalidInput`."""
+    within = read_range(since, None, None, DAY, at.now)
+    step_ms = max(1000, round(within.seconds * 1000 / _TREND_STEPS))
+    environments = {each.environment.public_id for each in found}
+    queues, store = [each.monitor.id for each in found], at.column_store
+    try:
+        return await read_store(at, lambda: queue_history(store, environments, queues, within, step_ms))
+    except Unavailable:
+        # The states of the queues are known without it.
+        return None
 
 
 @operations.post(
@@ -94,6 +148,23 @@ async def read_queue(at: _Read) -> QueueDocument:
     Its newest snapshot, and how many workers it has.
     """
     return await _describe(at)
+
+
+@operations.get("/v1/monitors/queues/{queue}/series")
+async def read_queue_series(
+    at: _Read, params: Annotated[QueueSeriesQuery, query(QueueSeriesQuery)]
+) -> QueueSeriesDocument:
+    """Read the history of a queue.
+
+    What its snapshots and its workers reported in each step of the time range, by default the last day. Steps begin at
+    multiples of their length. History is kept for 90 days.
+    """
+    within = params.read(DAY, at.now)
+    step_ms = read_step(params.step, within)
+    environment, queue = at.found.environment.public_id, at.found.monitor.id
+    store = at.column_store
+    history = await read_store(at, lambda: queue_history(store, [environment], [queue], within, step_ms))
+    return describe_queue_series(history.get(queue, []), step_ms)
 
 
 @operations.patch("/v1/monitors/queues/{queue}", etag=_settings, problems=[NameTaken])

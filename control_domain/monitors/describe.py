@@ -1,12 +1,13 @@
 """Documents of heartbeats, their runs, queues and workers, as the public API returns them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypedDict, cast
 
 from msgspec import Meta
 
+from analytics_queries.queue_history import QueueStep
 from control_domain.monitors.find import FoundHeartbeat, FoundMonitor, FoundQueue
-from control_domain.monitors.listing import LOST_MS
+from control_domain.monitors.listing import LOST_MS, ListedRun
 from control_domain.projects.describe import (
     EnvironmentSummary,
     ProjectSummary,
@@ -71,6 +72,23 @@ class RunWithOutput(RunDocument):
     output: Annotated[str | None, Meta(description="What the job has sent with a ping, up to 10 KiB.")]
 
 
+class ListedHeartbeat(HeartbeatDocument):
+    """A heartbeat in a list."""
+
+    recent_runs: Annotated[
+        list[RunDocument] | None,
+        Meta(description="The newest runs, the newest first; null without the parameter `recent_runs`."),
+    ]
+
+
+class NextRuns(TypedDict):
+    """When a schedule is due."""
+
+    cron: str
+    timezone: str
+    runs: Annotated[list[str], Meta(description="The next due times, the earliest first.")]
+
+
 class WorkerCounts(TypedDict):
     """The number of workers of a queue by status."""
 
@@ -95,6 +113,44 @@ class QueueDocument(TypedDict):
     oldest_wait_seconds: int | None
     workers: WorkerCounts
     created_at: str
+
+
+class TrendPoint(TypedDict):
+    """What was reported of a queue in one step of its trend."""
+
+    at: Annotated[str, Meta(description="When the step begins.")]
+    pending: Annotated[float | None, Meta(description="The average; null without a snapshot.")]
+    oldest_wait_seconds: Annotated[int | None, Meta(description="The longest.")]
+    jobs_started: int
+
+
+class ListedQueue(QueueDocument):
+    """A queue in a list."""
+
+    trend: Annotated[
+        list[TrendPoint] | None,
+        Meta(
+            description="Up to 31 steps in which something was reported; null without the parameter `trend`, and while "
+            "the column store does not answer."
+        ),
+    ]
+
+
+class QueuePoint(TrendPoint):
+    """What was reported of a queue in one step."""
+
+    most_pending: int | None
+    delayed: Annotated[float | None, Meta(description="The average.")]
+    reserved: Annotated[float | None, Meta(description="The average.")]
+    failed: Annotated[int | None, Meta(description="Of the last snapshot.")]
+    workers: Annotated[int, Meta(description="How many workers reported, other than that they stop.")]
+
+
+class QueueSeriesDocument(TypedDict):
+    """The history of a queue."""
+
+    step_seconds: float
+    points: Annotated[list[QueuePoint], Meta(description="Steps without a report are left out.")]
 
 
 class WorkerDocument(TypedDict):
@@ -157,6 +213,14 @@ def describe_run(row: HeartbeatRun, has_output: bool) -> RunDocument:
     }
 
 
+def describe_listed_heartbeat(
+    found: FoundHeartbeat, recent_runs: Sequence[ListedRun] | None
+) -> ListedHeartbeat:
+    """`recent_runs`: None if they were not read."""
+    runs = None if recent_runs is None else [describe_run(each.run, each.has_output) for each in recent_runs]
+    return {**describe_heartbeat(found), "recent_runs": runs}
+
+
 def describe_run_with_output(row: HeartbeatRun) -> RunWithOutput:
     return {**describe_run(row, row.output is not None), "output": row.output}
 
@@ -182,6 +246,35 @@ def describe_queue(found: FoundQueue, workers: Mapping[str, int]) -> QueueDocume
             "lost": workers.get("lost", 0),
         },
         "created_at": format_time(queue.created_at),
+    }
+
+
+def describe_listed_queue(document: QueueDocument, steps: Sequence[QueueStep] | None) -> ListedQueue:
+    """`steps`: None if they were not read."""
+    return {**document, "trend": None if steps is None else [_describe_step(step) for step in steps]}
+
+
+def describe_queue_series(steps: Sequence[QueueStep], step_ms: int) -> QueueSeriesDocument:
+    points: list[QueuePoint] = [
+        {
+            **_describe_step(step),
+            "most_pending": step.most_pending,
+            "delayed": step.delayed,
+            "reserved": step.reserved,
+            "failed": step.failed,
+            "workers": step.workers,
+        }
+        for step in steps
+    ]
+    return {"step_seconds": step_ms / 1000, "points": points}
+
+
+def _describe_step(step: QueueStep) -> TrendPoint:
+    return {
+        "at": format_time(from_epoch_ms(step.begin_ms)),
+        "pending": step.pending,
+        "oldest_wait_seconds": step.oldest_wait_seconds,
+        "jobs_started": step.jobs_started,
     }
 
 

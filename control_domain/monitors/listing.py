@@ -37,6 +37,8 @@ class MonitorFilters:
     project: Project | None = None
     environment: Environment | None = None
     name: str | None = None
+    search: str | None = None
+    """A part of the name, in any case."""
     state: str | None = None
     """Of heartbeats only."""
 
@@ -83,6 +85,8 @@ def _matches(table: type[Heartbeat] | type[Queue], filters: MonitorFilters) -> l
         conditions.append(Environment.id == filters.environment.id)
     if filters.name is not None:
         conditions.append(table.name == filters.name)
+    if filters.search is not None:
+        conditions.append(table.name.icontains(filters.search, autoescape=True))
     return conditions
 
 

@@ -105,6 +105,14 @@ def check_heartbeat_settings(settings: HeartbeatSettings) -> HeartbeatSettings:
     return replace(settings, name=name, schedule=schedule)
 
 
+def check_cron(cron: str, timezone: str) -> Schedule:
+    """Return the schedule without superfluous spaces in the expression. Raises `InvalidInput`."""
+    schedule = Schedule(cron=" ".join(cron.split()), timezone=timezone)
+    if errors := list(_find_schedule_faults(schedule)):
+        raise invalid_fields(errors)
+    return schedule
+
+
 def change_settings(present: HeartbeatSettings, changes: HeartbeatChanges) -> HeartbeatSettings:
     """Return the checked settings with the changes."""
     schedule = present.schedule

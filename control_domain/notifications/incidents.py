@@ -40,6 +40,8 @@ class IncidentFilters:
     environment: Environment | None = None
     kind: str | None = None
     """A kind or a family."""
+    subject: str | None = None
+    """What its events are about, unique within environment and family: the number of a heartbeat."""
 
 
 def _select_incidents(account_id: int) -> Any:
@@ -109,6 +111,8 @@ def _matches(filters: IncidentFilters) -> list[ColumnElement[bool]]:
         conditions.append(table.project_id == filters.project.id)
     if filters.environment is not None:
         conditions.append(table.environment_id == filters.environment.id)
+    if filters.subject is not None:
+        conditions.append(table.subject == filters.subject)
     if filters.kind is None:
         conditions.append(table.kind != TEST_KIND)
     elif "." in filters.kind:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from control_api.management.incident_targets import find_target
 from control_domain.tables.notifications import AlertIncident, Notification, NotificationGroup
 from pipeline_contracts.times import format_time
 from tests.control_api.management.conftest import Api
@@ -67,6 +68,25 @@ async def test_filters(monitored: Api) -> None:
     assert await numbers("kind=heartbeat.late") == [late.id]
     assert await numbers(f"environment={blog.public_id}") == [ended.id]
     assert len(await numbers("kind=test")) == 1
+    assert await numbers("kind=heartbeat&subject=2") == [late.id]
+
+
+def test_what_incidents_are_about() -> None:
+    for kind, subject, facts, target in (
+        ("heartbeat.down", "12", {}, ("heartbeat", "12")),
+        ("queue.worker_lost", "4 w", {"queue_id": 4}, ("queue", "4")),
+        ("queue.size", "threshold 3", {"target": "mail"}, None),
+        ("deployment.failed", "environment", {"number": 7}, ("deployment", "7")),
+        ("exception.new", "x", {"group": "00ff"}, ("exception", "00ff")),
+        ("service.latency", "threshold 1", {"target": "web"}, ("service", "web")),
+        ("site.silence", "silence 2", {"site_id": 2}, ("site", "2")),
+        ("platform.disk", "disk", {"number": 1}, None),
+        # Facts of an unknown version.
+        ("deployment.failed", "environment", {"number": None}, None),
+        ("deployment.failed", "environment", {"number": True}, None),
+    ):
+        found = find_target(AlertIncident(kind=kind, subject=subject, facts=json.dumps(facts)))
+        assert (found and (found["type"], found["id"])) == target, kind
 
 
 async def test_an_incident_in_words(monitored: Api) -> None:

@@ -11,6 +11,7 @@ from control_domain.audit import Actor, record_audit_entry
 from control_domain.notifications.channel_destination import change_destination
 from control_domain.notifications.channel_secrets import open_secrets
 from control_domain.notifications.channel_tests import MAX_TESTS_A_DAY
+from control_domain.notifications.channel_types import CHANNEL_TYPES
 from control_domain.notifications.limits import MAX_CHANNELS
 from control_domain.sealing import CannotOpen
 from control_domain.tables.audit import AuditEntry
@@ -281,3 +282,26 @@ async def test_quiet_hours_are_changed_and_cleared(monitored: Api) -> None:
         due = {row.account_id: row.due_at for row in rows}
     assert due[monitored.platform.acme.account.id] != later
     assert due[monitored.platform.other.account.id] == later
+
+
+async def test_types_of_channels(shared_api: Api) -> None:
+    types = {
+        each["name"]: each for each in await shared_api.read("/v1/notification-channel-types", by="stranger")
+    }
+    assert types.keys() == CHANNEL_TYPES.keys()
+    fields = {each["name"]: each for each in types["ntfy"]["fields"]}
+    assert (fields["server"]["secret"], fields["server"]["default"]) == (False, "https://ntfy.sh")
+    assert (fields["topic"]["secret"], fields["topic"]["required"]) == (True, True)
+    assert types["ntfy"]["unavailable"] is None
+
+
+async def test_types_that_the_installation_cannot_send(
+    shared_api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reasons = {"email": "Set PHAROS_SMTP_URL."}
+    monkeypatch.setattr(shared_api.platform.app.state, "unavailable_channels", reasons)
+    types = await shared_api.read("/v1/notification-channel-types")
+    assert [each["unavailable"] for each in types if each["name"] in ("email", "slack")] == [
+        *reasons.values(),
+        None,
+    ]

@@ -1,0 +1,45 @@
+"""What an incident is about: the object that a page or a program opens to look closer."""
+
+import json
+from typing import Annotated, Any, Literal, TypedDict
+
+from msgspec import Meta
+
+from control_domain.tables.notifications import AlertIncident
+
+TargetType = Literal["heartbeat", "queue", "deployment", "exception", "service", "metric", "site"]
+
+# The fact that holds the ID of the object, by family.
+_FACTS: dict[str, tuple[TargetType, str]] = {
+    "queue": ("queue", "queue_id"),
+    "deployment": ("deployment", "number"),
+    "process": ("deployment", "number"),
+    "preview": ("deployment", "number"),
+    "exception": ("exception", "group"),
+    "service": ("service", "target"),
+    "metric": ("metric", "target"),
+    "site": ("site", "site_id"),
+}
+
+
+class IncidentTarget(TypedDict):
+    """The object of an incident."""
+
+    type: TargetType
+    id: Annotated[
+        str, Meta(description="Its number; of a service or a metric its name, of an exception its group.")
+    ]
+
+
+def find_target(incident: AlertIncident) -> IncidentTarget | None:
+    """Return the object that the incident is about; None if its facts name none."""
+    family = incident.kind.partition(".")[0]
+    if family == "heartbeat":
+        return {"type": "heartbeat", "id": incident.subject}
+    if family not in _FACTS:
+        return None
+    target, name = _FACTS[family]
+    facts: dict[str, Any] = json.loads(incident.facts)
+    value = facts.get(name)
+    is_known = isinstance(value, (int, str)) and not isinstance(value, bool) and value != ""
+    return {"type": target, "id": str(value)} if is_known else None
