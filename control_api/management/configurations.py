@@ -14,10 +14,12 @@ from control_domain.configurations.listing import (
     describe_listed_run,
     list_runs,
 )
-from control_domain.configurations.reviews import (
-    ConfigurationReviewDocument,
-    describe_review,
-    find_review,
+from control_domain.configurations.review_details import (
+    ConfigurationReviewDetails,
+    ConfigurationReviewSummary,
+    find_review_details,
+    list_reviews,
+    summarize_review,
 )
 from control_domain.projects.find import find_project
 from control_domain.tables.projects import Project
@@ -52,11 +54,26 @@ async def list_applications(
     )
 
 
+@operations.get("/v1/projects/{project}/configuration/reviews")
+async def list_configuration_reviews(
+    at: _Read, page: Annotated[PageQuery, query(PageQuery)]
+) -> PageOf[ConfigurationReviewSummary]:
+    """List the configuration reviews of a project.
+
+    Newest first, without their plans. Reviews that nobody applied are listed for 30 days.
+    """
+    pages = read_pages(at, page, f"reviews of {at.found.public_id}")
+    found, has_more = await list_reviews(at.session, at.found, pages.page)
+    return pages.answer(
+        [summarize_review(each, at.now) for each in found], found[-1].review.id if has_more else None
+    )
+
+
 @operations.get("/v1/projects/{project}/configuration/reviews/{review}")
-async def read_review(at: _Read) -> ConfigurationReviewDocument:
+async def read_review(at: _Read) -> ConfigurationReviewDetails:
     """Read a configuration review.
 
-    The plan that was frozen, and whether it can still be applied.
+    The plan that was frozen, whether it can still be applied, and by whom.
     """
-    review = await find_review(at.session, at.found, at.number("review"))
-    return describe_review(review, at.now)
+    with converting_configuration_faults():
+        return await find_review_details(at.session, at.sealing_keys, at.found, at.number("review"), at.now)

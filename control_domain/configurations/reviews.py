@@ -3,9 +3,8 @@
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Any, Literal
 
-from msgspec import Meta
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -27,18 +26,6 @@ REVIEW_LIFETIME = timedelta(minutes=15)
 _UNAPPLIED_RETENTION = timedelta(days=30)
 _DEPLOYERS_FIELDS = frozenset({"replicas", "state"})
 """What a deployer changes of an environment, besides its variables."""
-
-
-class ConfigurationReviewDocument(TypedDict):
-    """A frozen plan. The reference has a schema of it that is written by hand."""
-
-    id: int
-    plan: Annotated[
-        dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/ConfigurationPlan"})
-    ]
-    created_at: str
-    expires_at: str
-    status: Literal["open", "applied", "expired"]
 
 
 async def plan_project(
@@ -97,18 +84,19 @@ async def find_review(session: AsyncSession, project: Project, number: int | Non
     return review
 
 
-def describe_review(review: Review, now: datetime) -> ConfigurationReviewDocument:
+def describe_review(review: Review, now: datetime) -> dict[str, Any]:
     """Return the review as JSON of the public API."""
     return {
         "id": review.id,
         "plan": json.loads(review.plan),
         "created_at": format_time(review.created_at),
         "expires_at": format_time(review.expires_at),
-        "status": _derive_status(review, now),
+        "status": derive_status(review, now),
     }
 
 
-def _derive_status(review: Review, now: datetime) -> Literal["open", "applied", "expired"]:
+def derive_status(review: Review, now: datetime) -> Literal["open", "applied", "expired"]:
+    """Return whether the review can be applied, was applied, or is too old."""
     if review.applied_at is not None:
         return "applied"
     return "expired" if now >= review.expires_at else "open"

@@ -118,6 +118,30 @@ async def test_review(api: Api) -> None:
         assert gone.problem == (404, "not-found")
 
 
+async def test_a_review_names_the_gates_that_it_lowers(api: Api) -> None:
+    production = api.platform.acme.environment("shop/production").public_id
+    await api.call("PATCH", f"/v1/environments/{production}", {"approval": {"deploys": True}})
+    lowering = "version: 2\nenvironments: {production: {approval: {deploys: false}, replicas: 3}}"
+    made = await api.call(
+        "POST", _shop(api, "configuration/reviews"), {"document": lowering, "bindings": {}}, by="maintainer"
+    )
+    path = _shop(api, f"configuration/reviews/{made.data['id']}")
+    shown = await api.read(path, by="viewer")
+    assert shown["lowered_gates"] == ["the approval of deploys of environments.production"]
+    assert shown["made_by"]["email"] == "maintainer@acme.example"
+    await api.expect((403, "deploy-not-allowed"), "POST", f"{path}/apply", by="maintainer")
+    applied = await api.call("POST", f"{path}/apply", by="owner")
+    assert applied.status == 200, applied.body
+    shown = await api.read(path)
+    assert (shown["status"], shown["application_id"], shown["lowered_gates"]) == (
+        "applied",
+        applied.data["id"],
+        [],
+    )
+    listed = await api.read_all(_shop(api, "configuration/reviews"))
+    assert listed[0] == {name: shown[name] for name in listed[0]}
+
+
 async def test_rules_and_thresholds_need_their_own_scope(api: Api) -> None:
     """A token that deploys, of a maintainer, neither redirects nor mutes notifications."""
     only_deploys = ALL_SCOPES - {"notifications:write"}

@@ -176,6 +176,9 @@ def _inserts(api: Api) -> dict[str, Insert]:
                 session, VARIABLE_KEYS, shop, [Action("update", PROJECT, ())], [StepStatus.FAILED], NOW
             )
         ),
+        "list_configuration_reviews": post(
+            f"{environments}/configuration/reviews", lambda _: {"document": "version: 2", "bindings": {}}
+        ),
         "list_heartbeats": post(
             f"/v1/environments/{production}/heartbeats", lambda n: {"name": f"H{n}", "period_seconds": 60}
         ),
