@@ -85,7 +85,6 @@ async def create_first_link(sessions: Sessions, actor: Actor, now: datetime) -> 
     async with sessions() as session, session.begin():
         if await has_any_password(session):
             return None
-        # Account scope: the first account of the installation.
         query = (
             select(Person.email)
             .join(Membership, Membership.person_id == Person.id)
