@@ -1,5 +1,6 @@
 """Remembers which parts of the demo exist, so that a second start adds nothing twice."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._expected: dict[str, asyncio.Event] = {}
         self._parts: dict[str, Any] = {}
         if path.exists():
             self._parts = json.loads(path.read_text())
@@ -32,4 +34,11 @@ class Ledger:
     def note(self, part: str, value: Any = True) -> None:
         """Note that the part exists, at once and for good."""
         self._parts[part] = value
+        if (event := self._expected.get(part)) is not None:
+            event.set()
         write_private(self._path, json.dumps(self._parts) + "\n")
+
+    async def wait_for(self, part: str) -> None:
+        """Wait until the part exists."""
+        if not self.has(part):
+            await self._expected.setdefault(part, asyncio.Event()).wait()

@@ -1,10 +1,9 @@
 """The scheduled jobs of the demo shop: their heartbeats, their past runs, and the pings of later ones.
 
-The edge stamps a signal with the time of its receipt, so no request carries a run of last week: past runs are appended
-to the event log as the edge would have appended them then, and the consumers compute runs and states from them.
+The edge stamps a signal with the time of its receipt, so no request carries a run of last week. Past pings are applied
+by the consumers' own transform, as if they had been received then: it computes runs and states from them.
 """
 
-import asyncio
 import random
 import uuid
 from collections.abc import Iterator
@@ -14,14 +13,18 @@ from typing import NamedTuple
 
 import msgspec
 
+from consumers.transforms.heartbeats_topic import HeartbeatsTopic
 from demo.api_client import ApiClient
 from demo.ledger import Ledger
 from pipeline_contracts import topics
 from pipeline_contracts.monitors import MonitorMeta, Ping, Signal, encode_monitor_meta
+from pipeline_contracts.records import LogRecord
 from pipeline_contracts.schedules import Schedule, next_due
 from pipeline_contracts.times import DAY_MS, to_epoch_ms
-from storage_backends.event_log.interface import EventLog
+from storage_backends.monitor_states.interface import MonitorStates, Progress
 
+PAST_RUNS = "past runs"
+"""The part of the ledger after which jobs may run."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -143,23 +146,24 @@ class PastPing:
     output: str | None = None
 
 
-async def append_past_runs(log: EventLog, ledger: Ledger, environment_id: str, began: datetime) -> None:
-    """Append the pings of all past runs in the order of their receipt. Appending them again changes nothing: the runs
-    have the same IDs.
+async def apply_past_runs(
+    states: MonitorStates, ledger: Ledger, environment_id: str, began: datetime
+) -> None:
+    """Apply the pings of all past runs. Repeating it changes nothing: the runs have the same IDs.
 
-    All at once, so that they are one chunk of the consumer: between two chunks, a scan would find runs missing.
+    In one transaction: between two of them, a scan would find that runs are missing.
     """
-    pings = sorted(
-        (ping for job in JOBS for ping in list_past_pings(job, began)), key=lambda ping: ping.at_ms
-    )
-    appends = []
-    for ping in pings:
-        number = ledger.get(f"heartbeat {ping.job.name}")["id"]
+    topic = HeartbeatsTopic(states)
+    pings = [ping for job in JOBS for ping in list_past_pings(job, began)]
+    reports = []
+    for ping in sorted(pings, key=lambda ping: ping.at_ms):
+        number: int = ledger.get(f"heartbeat {ping.job.name}")["id"]
         meta = encode_monitor_meta(MonitorMeta("ping", number, environment_id, ping.at_ms))
         ping_id = uuid.uuid5(ping.run_id, ping.signal)
         value = _encode(Ping(ping_id, ping.signal, ping.run_id, ping.exit_status, ping.output))
-        appends.append(log.append(topics.HEARTBEATS, f"heartbeat/{number}".encode(), meta, value))
-    await asyncio.gather(*appends)
+        reports.append(topic.decode(LogRecord(0, b"", meta, value)))
+    # Times of progress never go back: this one stays as it is.
+    await topic.apply_reports(reports, Progress(topics.HEARTBEATS, 0, 0), "demo")
 
 
 class PastOutage(NamedTuple):

@@ -9,7 +9,7 @@ import uuid
 import aiohttp
 
 from demo.ledger import Ledger
-from demo.story.heartbeats import JOBS, Job
+from demo.story.heartbeats import JOBS, PAST_RUNS, Job
 from pipeline_contracts.schedules import next_due
 
 logger = logging.getLogger(__name__)
@@ -22,6 +22,7 @@ _FIRST_RUN_SECONDS = 5.0
 async def ping_heartbeats(session: aiohttp.ClientSession, host: str, ledger: Ledger) -> None:
     """Run the jobs until cancelled. `host` is the origin of the platform. A failed request is logged, and the job goes
     on: the heartbeat is late then, as it would be elsewhere."""
+    await ledger.wait_for(PAST_RUNS)
     async with asyncio.TaskGroup() as jobs:
         for job in JOBS:
             urls = ledger.get(f"heartbeat {job.name}")["urls"]

@@ -13,7 +13,7 @@ from demo.api_client import ApiClient
 from demo.ledger import Ledger
 from demo.story.deployments import deploy_shop
 from demo.story.exceptions import decide_exceptions
-from demo.story.heartbeats import add_heartbeats, append_past_runs
+from demo.story.heartbeats import PAST_RUNS, add_heartbeats, apply_past_runs
 from demo.story.live_heartbeats import ping_heartbeats
 from demo.story.notifications import set_up_notifications
 from demo.story.past_deployments import write_past_deployments
@@ -29,6 +29,7 @@ from demo.traffic.metrics import Metrics
 from demo.traffic.rhythm import SLICE_SECONDS, Troubles
 from demo.traffic.send import BLOCK_SECONDS, Sources, send_block, send_live_traffic
 from demo.traffic.spans import Traffic
+from storage_backends.monitor_states.sqlite import open_sqlite_monitor_states
 from wiring.embedded.platform import Platform
 
 logger = logging.getLogger(__name__)
@@ -121,9 +122,13 @@ class Story:
     async def load_monitors(self) -> None:
         """Load the past of heartbeats and queues."""
         began = self._timeline.began
-        if not self._ledger.has("past runs"):
-            await append_past_runs(self._platform.log, self._ledger, self._production, began)
-            self._ledger.note("past runs")
+        if not self._ledger.has(PAST_RUNS):
+            states = await open_sqlite_monitor_states(self._data / "control.sqlite")
+            try:
+                await apply_past_runs(states, self._ledger, self._production, began)
+            finally:
+                await states.close()
+            self._ledger.note(PAST_RUNS)
         if not self._ledger.has("past snapshots"):
             await post_past_snapshots(self._owner, self._ledger, self._troubles)
             self._ledger.note("past snapshots")
