@@ -1,0 +1,177 @@
+"""The dashboard in Debian's Chromium, driven by Playwright: people who are signed in, and checks of whole pages."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Browser, BrowserContext, Page, Response, async_playwright
+
+from tests.support.axe_core import read_axe
+from tests.support.engines import EngineMissing
+from tests.support.platform_process import PlatformProcess
+
+PASSWORD = "an evening by the harbour"
+_DESKTOP, _PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+_TIMEOUT_MS = 60_000
+_SCREENSHOTS = os.environ.get("PHAROS_SCREENSHOTS")
+"""A folder: then each checked page is stored in it, light, dark and on a phone."""
+# Rules for which a page needs no exception.
+_AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+_RUN_AXE = f"""async () => (await axe.run(document, {{
+  runOnly: {{type: 'tag', values: {_AXE_TAGS!r}}}, resultTypes: ['violations'],
+}})).violations.map((found) =>
+  `${{found.id}}: ${{found.help}} ${{found.nodes.map((node) => node.html).join(' ').slice(0, 400)}}`)"""
+_OVERFLOW = """() => {
+  const width = document.documentElement.clientWidth
+  if (document.documentElement.scrollWidth <= width) return []
+  return [...document.querySelectorAll('body *')]
+    .filter((element) => element.getBoundingClientRect().right > width + 1)
+    .slice(0, 5).map((element) => element.outerHTML.slice(0, 200))
+}"""
+_IS_QUIET = """() => !document.querySelector('[aria-busy="true"]') && document.querySelector('h1')"""
+
+
+@dataclass(slots=True)
+class Watch:
+    """What went wrong in the pages of a person: errors of scripts, violations of the policy, failed requests."""
+
+    faults: list[str] = field(default_factory=list)
+    expected: set[int] = field(default_factory=set)
+    """Statuses of responses that are no fault: a test provokes them."""
+
+    def attach(self, page: Page) -> None:
+        page.on("console", lambda message: self._note_console(message.type, message.text))
+        page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
+        page.on("response", lambda response: self._note_response(response))
+
+    def _note_console(self, kind: str, text: str) -> None:
+        # The browser writes a line for each response with an error status, which is noted as a response.
+        if kind in ("error", "warning") and "Failed to load resource" not in text:
+            self.faults.append(f"console {kind}: {text}")
+
+    def _note_response(self, response: Response) -> None:
+        if response.status >= 400 and response.status not in self.expected:
+            self.faults.append(f"{response.request.method} {response.url}: {response.status}")
+
+    def take(self) -> list[str]:
+        """Return the faults so far, and forget them."""
+        faults, self.faults = self.faults, []
+        return faults
+
+
+class Person:
+    """A person with a browser of their own. `page` is their first tab."""
+
+    def __init__(self, context: BrowserContext, page: Page, watch: Watch, origin: str) -> None:
+        self.context, self.page, self.watch, self.origin = context, page, watch, origin
+
+    async def open(self, path: str) -> None:
+        """Open a page of the dashboard, and wait until it shows its data."""
+        await self.page.goto(self.origin + path)
+        await self.wait_until_quiet()
+
+    async def wait_until_quiet(self) -> None:
+        """Wait until no part of the page is loading."""
+        await self.page.wait_for_function(_IS_QUIET)
+
+    async def check_page(self, path: str, name: str | None = None) -> None:
+        """Open the page; it has no fault, no violation of accessibility in light and dark, and fits on a phone."""
+        await self.open(path)
+        faults = [f"light: {fault}" for fault in await self._run_axe()]
+        name = name or re.sub("[^a-z0-9]+", "-", path.lower()).strip("-") or "overview"
+        await self._shoot(f"{name}-light")
+        await self.page.emulate_media(color_scheme="dark")
+        faults += [f"dark: {fault}" for fault in await self._run_axe()]
+        await self._shoot(f"{name}-dark")
+        await self.page.emulate_media(color_scheme="light")
+        await self.page.set_viewport_size(_PHONE)
+        faults += [f"wider than a phone: {each}" for each in await self.page.evaluate(_OVERFLOW)]
+        await self._shoot(f"{name}-phone")
+        await self.page.set_viewport_size(_DESKTOP)
+        faults += self.watch.take()
+        assert not faults, f"{path}\n" + "\n".join(faults)
+
+    async def _run_axe(self) -> list[str]:
+        # In an isolated world, which the policy of the page does not reach.
+        await self.page.evaluate(read_axe())
+        found: list[str] = await self.page.evaluate(_RUN_AXE)
+        return found
+
+    async def _shoot(self, name: str) -> None:
+        if _SCREENSHOTS:
+            path = Path(_SCREENSHOTS) / f"{name}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            await self.page.screenshot(path=path, full_page=True)
+
+    async def request(self, method: str, path: str, body: Any = None) -> Any:
+        """Call the API as the page does, with the cookie; return the member `data`."""
+        script = """async ([method, path, body]) => {
+          const response = await fetch('/api' + path, {
+            method, headers: {'Content-Type': 'application/json'},
+            body: body === null ? undefined : JSON.stringify(body),
+          })
+          return [response.status, await response.text()]
+        }"""
+        status, text = await self.page.evaluate(script, [method, path, body])
+        assert status < 400, f"{method} {path}: {status} {text}"
+        return json.loads(text)["data"] if text else None
+
+
+@asynccontextmanager
+async def running_browser() -> AsyncIterator[Browser]:
+    """Yield Chromium. Raises `EngineMissing`."""
+    program = shutil.which("chromium")
+    if program is None:
+        raise EngineMissing("chromium is not installed; on Debian: apt-get install chromium")
+    read_axe()
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=program,
+            args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-component-update"],
+        )
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def visitor(browser: Browser, origin: str, *, watch: Watch | None = None) -> AsyncIterator[Person]:
+    """Yield somebody who is not signed in."""
+    context = await browser.new_context(
+        viewport={"width": _DESKTOP["width"], "height": _DESKTOP["height"]},
+        locale="en-GB",
+        timezone_id="Europe/Oslo",
+        reduced_motion="reduce",
+    )
+    context.set_default_timeout(_TIMEOUT_MS)
+    try:
+        watch = watch or Watch()
+        page = await context.new_page()
+        watch.attach(page)
+        yield Person(context, page, watch, origin)
+    finally:
+        await context.close()
+
+
+async def sign_in(person: Person, platform: PlatformProcess, email: str) -> None:
+    """Sign a person of the account in: set a password through a one-time link."""
+    token = platform.credentials["api_token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    people = platform.request("GET", "/api/v1/people", headers=headers).json["data"]
+    (found,) = (each for each in people if each["email"] == email)
+    path = f"/api/v1/people/{found['id']}/sign-in-link"
+    link = platform.request("POST", path, headers=headers)
+    assert link.status == 201, link.json
+    person.watch.expected.add(401)
+    await person.page.goto(f"{person.origin}/sign-in")
+    body = {"link": link.json["data"]["link"], "password": PASSWORD}
+    await person.request("POST", "/v1/session/link", body)
+    person.watch.expected.discard(401)
+    person.watch.take()
