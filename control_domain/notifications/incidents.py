@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import Caller
@@ -96,6 +96,16 @@ async def list_incidents(
         query = query.where(AlertIncident.id < page.before)
     rows = (await session.execute(query.order_by(AlertIncident.id.desc()).limit(page.limit + 1))).all()
     return [FoundIncident(*row) for row in rows[: page.limit]], len(rows) > page.limit
+
+
+async def count_open(session: AsyncSession, caller: Caller) -> int:
+    """Return the number of open incidents that the caller may see."""
+    query = select(func.count()).where(
+        AlertIncident.account_id == caller.account.id,
+        *in_projects_of(caller, AlertIncident.project_id),
+        *_matches(IncidentFilters(state="firing")),
+    )
+    return int((await session.execute(query)).scalar_one())
 
 
 def _matches(filters: IncidentFilters) -> list[ColumnElement[bool]]:

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.database.statements import insert_if_absent
 from control_domain.tables.recorded_deployments import RecordedDeployment
 
-_OWN_PREFIX = "pharos/"
+OWN_PREFIX = "pharos/"
 _VERSION_LENGTH = 12
 
 
@@ -21,7 +21,7 @@ async def mark_deployment(
     """Record that a deployment of Pharos makes the revision live now. Idempotent."""
     values = {
         "environment_id": environment_id,
-        "deployment_id": f"{_OWN_PREFIX}{deployment_id}",
+        "deployment_id": f"{OWN_PREFIX}{deployment_id}",
         "version": revision[:_VERSION_LENGTH],
         "commit_sha": revision,
         "deployed_at": now,

@@ -1,0 +1,159 @@
+"""What was unusual lately in the environments and sites of an account?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
+from analytics_queries.telemetry.time_range import to_nanoseconds
+from storage_backends.column_store.interface import ColumnStore
+
+# Otherwise the engine would not recognize the expressions of the rollups by minute and hour.
+_ROLLUPS = ", optimize_functions_to_subcolumns = 0"
+_SQL = {
+    name: text + (_ROLLUPS if name.startswith("services") else "")
+    for name, text in read_limited_statements(__file__).items()
+}
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+# The clock of a sender may be ahead by this much.
+_AHEAD = timedelta(minutes=10)
+MAX_GROUPS = 200
+MAX_SERVICES = 2000
+
+
+class SeenException(NamedTuple):
+    """A group of exceptions, counted."""
+
+    environment: str
+    """The public ID."""
+    group: int
+    day_count: int
+    """Exceptions of the last 24 hours."""
+    hour_count: int
+    last_us: int
+    kind: str
+    message: str
+    service: str
+
+
+class ServiceLoad(NamedTuple):
+    """The requests of a service in a time."""
+
+    requests: int
+    errors: int
+    p95_ms: float | None
+    """None if no request has a duration."""
+
+    @property
+    def error_rate(self) -> float:
+        """The share of failed requests, from 0 to 1."""
+        return self.errors / self.requests if self.requests else 0.0
+
+
+Service = tuple[str, str]
+"""Public ID of the environment, and name of the service."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteVisits:
+    """What a site had in the last 24 hours."""
+
+    visitors: int
+    views: int
+
+
+def _times(now: datetime) -> dict[str, int]:
+    return {
+        "day_us": _microseconds(now - DAY),
+        "hour_us": _microseconds(now - HOUR),
+        "end_us": _microseconds(now + _AHEAD),
+        # No row is older than its receipt by the sender's clock, give or take what clocks differ.
+        "received_us": _microseconds(now - DAY - _AHEAD),
+    }
+
+
+def _microseconds(moment: datetime) -> int:
+    return to_nanoseconds(moment) // 1000
+
+
+async def seen_exceptions(
+    store: ColumnStore, environments: Sequence[str], now: datetime
+) -> Sequence[SeenException]:
+    """Return the groups with most exceptions in the last hour, then in the last day: up to `MAX_GROUPS`.
+
+    Raises `StorageUnavailable`.
+    """
+    if not environments:
+        return []
+    parameters = {"environments": list(environments), "limit": MAX_GROUPS, **_times(now)}
+    rows = (await query_limited(store, _SQL["exceptions"], parameters)).rows
+    return [SeenException(*row) for row in rows]
+
+
+async def first_seen(store: ColumnStore, groups: Sequence[SeenException]) -> Mapping[tuple[str, int], int]:
+    """Return when groups were seen first, in microseconds since 1970, by environment and group. Raises
+    `StorageUnavailable`."""
+    if not groups:
+        return {}
+    parameters = {
+        "environments": sorted({each.environment for each in groups}),
+        "groups": sorted({each.group for each in groups}),
+    }
+    rows = (await query_limited(store, _SQL["first_seen"], parameters)).rows
+    return {(environment, group): first for environment, group, first in rows}
+
+
+async def exceptions_of_environments(
+    store: ColumnStore, environments: Sequence[str], now: datetime
+) -> Mapping[str, int]:
+    """Return the number of exceptions of the last day by environment; those without any are left out. Raises
+    `StorageUnavailable`."""
+    if not environments:
+        return {}
+    parameters = {"environments": list(environments), **_times(now)}
+    rows = (await query_limited(store, _SQL["exceptions_of_environments"], parameters)).rows
+    return {str(environment): int(count) for environment, count in rows}
+
+
+async def recent_services(
+    store: ColumnStore, environments: Sequence[str], now: datetime
+) -> Mapping[Service, ServiceLoad]:
+    """Return the requests of the last hour, by service: from the beginning of a minute. Raises `StorageUnavailable`."""
+    end = int(now.timestamp()) // 60 * 60 + 60
+    return await _services(store, "services_by_minute", environments, end - 3660, end)
+
+
+async def usual_services(
+    store: ColumnStore, environments: Sequence[str], now: datetime
+) -> Mapping[Service, ServiceLoad]:
+    """Return the requests of the 24 whole hours that ended an hour ago or earlier, by service. Raises
+    `StorageUnavailable`."""
+    end = int((now - HOUR).timestamp()) // 3600 * 3600
+    return await _services(store, "services_by_hour", environments, end - 86_400, end)
+
+
+async def _services(
+    store: ColumnStore, statement: str, environments: Sequence[str], begin_s: int, end_s: int
+) -> Mapping[Service, ServiceLoad]:
+    if not environments:
+        return {}
+    parameters = {
+        "environments": list(environments),
+        "begin_s": begin_s,
+        "end_s": end_s,
+        "limit": MAX_SERVICES,
+    }
+    rows = (await query_limited(store, _SQL[statement], parameters)).rows
+    return {
+        (environment, service): ServiceLoad(requests, errors, p95 if p95 == p95 else None)
+        for environment, service, requests, errors, p95 in rows
+    }
+
+
+async def site_visits(store: ColumnStore, sites: Sequence[int], now: datetime) -> Mapping[int, SiteVisits]:
+    """Return what sites had in the last day; those without page views are left out. Raises `StorageUnavailable`."""
+    if not sites:
+        return {}
+    rows = (await query_limited(store, _SQL["visitors"], {"sites": list(sites), **_times(now)})).rows
+    return {site: SiteVisits(visitors, views) for site, visitors, views in rows}

@@ -1,0 +1,28 @@
+-- Statements of `timeline.py`: how many of what were there in each step of a time range? A step begins at a multiple of
+-- `step_s` seconds since 1970; steps without any are left out.
+
+-- name: exceptions
+-- How many exceptions did these environments have?
+SELECT intDiv(toUnixTimestamp(toDateTime(timestamp)), {step_s:UInt32}) AS step, uniqCombined64(identity) AS exceptions
+FROM pharos.exceptions
+WHERE environment_id IN {environments:Array(String)}
+    AND toDate(timestamp) >= toDate(toDateTime({begin_s:UInt32}, 'UTC'))
+    AND toDate(timestamp) <= toDate(toDateTime({end_s:UInt32}, 'UTC'))
+    AND timestamp >= toDateTime64({begin_s:UInt32}, 9, 'UTC')
+    AND timestamp < toDateTime64({end_s:UInt32}, 9, 'UTC')
+GROUP BY step;
+
+-- name: visits
+-- How many visitors and page views did these sites have?
+SELECT
+    intDiv(toUnixTimestamp(toDateTime(occurred_at)), {step_s:UInt32}) AS step,
+    uniqCombined(visitor) AS visitors,
+    countIf(NOT is_event) AS views
+FROM pharos.pageviews
+WHERE site_id IN {sites:Array(UInt64)}
+    AND day >= toDate(toDateTime({begin_s:UInt32}, 'UTC'))
+    AND day <= toDate(toDateTime({end_s:UInt32}, 'UTC'))
+    AND occurred_at >= toDateTime64({begin_s:UInt32}, 3, 'UTC')
+    AND occurred_at < toDateTime64({end_s:UInt32}, 3, 'UTC')
+    AND (NOT is_event OR name NOT IN ('Web Vital', 'Engagement'))
+GROUP BY step;

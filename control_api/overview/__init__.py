@@ -1,0 +1,1 @@
+"""Merges what needs attention from all sources into one list."""

@@ -1,0 +1,108 @@
+"""Items of what needs attention, as the public API returns them."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, NamedTuple, TypedDict
+
+from msgspec import Meta
+
+from control_domain.projects.describe import EnvironmentSummary, ProjectSummary
+from pipeline_contracts.alert_kinds import Severity
+
+MAX_ITEMS = 20
+"""Items of a kind."""
+
+AttentionKind = Literal[
+    "incident",
+    "deployment.failed",
+    "deployment.waiting",
+    "variables.waiting",
+    "configuration.failed",
+    "exception.new",
+    "exception.spike",
+    "service.errors",
+    "service.slow",
+    "heartbeat.down",
+    "heartbeat.late",
+    "queue.wait",
+    "queue.size",
+]
+TargetType = Literal[
+    "incident",
+    "deployment",
+    "variable_change",
+    "configuration_run",
+    "exception",
+    "service",
+    "heartbeat",
+    "queue",
+]
+
+
+class AttentionTarget(TypedDict):
+    """What an item is about."""
+
+    type: TargetType
+    id: Annotated[str, Meta(description="The ID, the number or, for a service, the name.")]
+
+
+class AttentionItem(TypedDict):
+    """Something that needs attention now."""
+
+    kind: AttentionKind
+    severity: Severity
+    title: str
+    detail: str | None
+    at: Annotated[str, Meta(description="Since when, or when it was seen last.")]
+    count: Annotated[int | None, Meta(description="Of exceptions: in the last 24 hours.")]
+    project: Annotated[ProjectSummary | None, Meta(description="Null: the platform.")]
+    environment: EnvironmentSummary | None
+    target: AttentionTarget
+    can_decide: Annotated[
+        bool | None,
+        Meta(description="Of what waits for approval: whether somebody else than you has asked for it."),
+    ]
+
+
+Subject = tuple[str, str, str]
+"""Public ID of the environment, family, and what an incident of the same thing has as its subject."""
+
+
+class Found(NamedTuple):
+    """An item, and the subjects of incidents that are about the same thing."""
+
+    item: AttentionItem
+    subjects: Sequence[Subject] = ()
+
+
+class Section(NamedTuple):
+    """The first items of some kinds, and the number of all."""
+
+    found: Sequence[Found]
+    total: int
+
+
+def make_item(
+    kind: AttentionKind,
+    severity: Severity,
+    title: str,
+    at: str,
+    target: tuple[TargetType, object],
+    project: ProjectSummary | None,
+    environment: EnvironmentSummary | None,
+    *,
+    detail: str | None = None,
+    count: int | None = None,
+    can_decide: bool | None = None,
+) -> AttentionItem:
+    return {
+        "kind": kind,
+        "severity": severity,
+        "title": title,
+        "detail": detail or None,
+        "at": at,
+        "count": count,
+        "project": project,
+        "environment": environment,
+        "target": {"type": target[0], "id": str(target[1])},
+        "can_decide": can_decide,
+    }
