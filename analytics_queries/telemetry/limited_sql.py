@@ -44,8 +44,11 @@ def share_time(seconds: float) -> Iterator[None]:
         _deadline.reset(token)
 
 
-async def query_limited(store: ColumnStore, sql: str, parameters: Mapping[str, Any]) -> QueryResult:
-    """Run a query whose text ends with `LIMITS`, within what is left of the shared time.
+async def query_limited(
+    store: ColumnStore, sql: str, parameters: Mapping[str, Any], settings: str = ""
+) -> QueryResult:
+    """Run a query whose text ends with `LIMITS`, within what is left of the shared time. `settings` are appended to
+    its settings.
 
     Raises `StorageUnavailable`, also if no time is left.
     """
@@ -55,4 +58,4 @@ async def query_limited(store: ColumnStore, sql: str, parameters: Mapping[str, A
         if seconds < 1:
             raise StorageUnavailable("The queries of this request have taken all of their time.")
         sql = f"{sql.removesuffix(LIMITS)}\nSETTINGS max_execution_time = {seconds}, {_SETTINGS}"
-    return await store.query(sql, parameters)
+    return await store.query(sql + settings, parameters)

@@ -13,6 +13,7 @@ from storage_backends.column_store.interface import ColumnStore
 _SQL = read_limited_statements(__file__)
 _MAX_UINT32 = 2**32 - 1
 _MAX_UINT64 = 2**64 - 1
+_MAX_SAME_KEY = 1000
 # As the index of the column store splits texts: at every ASCII character that is no letter and no digit.
 _WORD = re.compile(r"[0-9A-Za-z\u0080-\U0010ffff]+")
 _UPPER = re.compile("[A-Z]+")
@@ -89,6 +90,50 @@ async def newest_logs(
     rows = (await query_limited(store, _SQL["page"], parameters)).records()
     page = rows[:limit]
     return page, _page_key(page, after) if len(rows) > limit else None
+
+
+async def following_logs(
+    store: ColumnStore, environment_id: str, within: TimeRange, filters: LogFilter, limit: int
+) -> list[dict[str, Any]]:
+    """Return the first `limit` records of the range, the oldest first: the columns of the statement `page` in
+    `logs.sql`. Raises `StorageUnavailable`."""
+    shared = {"environment": environment_id, **asdict(filters), "words": list(filters.words)}
+    last = None
+    for window in within.oldest_windows():
+        parameters = {
+            **shared,
+            "begin_ns": within.start,
+            "end_ns": window.end,
+            "begin_us": microseconds_from(within.start),
+            "end_us": microseconds_from(window.end),
+            "rows": limit,
+        }
+        ((time_ns, offset, log_id, found),) = (
+            await query_limited(store, _SQL["following_end"], parameters)
+        ).rows
+        if found:
+            last = LogKey(time_ns, offset, log_id, 0)
+        if found == limit:
+            break
+    if last is None:
+        return []
+    parameters = {
+        **shared,
+        "after_ns": last.time_ns,
+        "after_offset": last.log_offset,
+        "after_log": last.log_id,
+        "last_ns": within.start,
+        "last_offset": 0,
+        "last_log": 0,
+        "longest_text": LONGEST_TEXT,
+        "longest_name": LONGEST_NAME,
+        "longest_json": LONGEST_JSON,
+        # Records that one request logged at one time have the same key: the last ones are cut below.
+        "rows": limit + _MAX_SAME_KEY,
+        "shown": 0,
+    }
+    rows = (await query_limited(store, _SQL["page"], parameters)).records()
+    return rows[::-1][:limit]
 
 
 async def _find_page_end(

@@ -45,6 +45,48 @@ FROM
     LIMIT {rows:UInt32}
 );
 
+-- name: following_end
+-- The same of the records after a moment, the oldest first.
+SELECT (max((time_ns, offset, log_id)) AS last).1, last.2, last.3, count()
+FROM
+(
+    SELECT time_ns, offset, log_id
+    FROM
+    (
+        SELECT toUnixTimestamp64Nano(Timestamp) AS time_ns, log_offset AS offset, toUInt32(cityHash64(log)) AS log_id
+        FROM pharos.otel_logs
+        WHERE EnvironmentId = {environment:String}
+            AND toDate(Timestamp) >= toDate(fromUnixTimestamp64Nano({begin_ns:Int64}, 'UTC'))
+            AND toDate(Timestamp) <= toDate(fromUnixTimestamp64Nano({end_ns:Int64}, 'UTC'))
+            AND Timestamp >= fromUnixTimestamp64Nano({begin_ns:Int64}, 'UTC')
+            AND Timestamp < fromUnixTimestamp64Nano({end_ns:Int64}, 'UTC')
+            AND ({service:String} = '' OR ServiceName = {service:String})
+            AND ({trace:String} = '' OR TraceId = {trace:String})
+            AND SeverityNumber >= {least_severity:UInt8}
+            AND (empty({words:Array(String)}) OR hasAllTokens(lower(Body), {words:Array(String)}))
+        ORDER BY Timestamp, log_offset, log_id
+        LIMIT {rows:UInt32}
+        UNION ALL
+        SELECT toUnixTimestamp64Micro(timestamp) * 1000 AS time_ns, log_offset AS offset, toUInt32(cityHash64(log)) AS log_id
+        FROM pharos.telemetry_events
+        WHERE environment_id = {environment:String} AND type = 'log'
+            AND toDate(timestamp) >= toDate(fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC'))
+            AND toDate(timestamp) <= toDate(fromUnixTimestamp64Micro({end_us:Int64}, 'UTC'))
+            AND timestamp >= fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC')
+            AND timestamp < fromUnixTimestamp64Micro({end_us:Int64}, 'UTC')
+            AND ({service:String} = '' OR service = {service:String})
+            AND ({trace:String} = '' OR trace_id = {trace:String})
+            AND transform(toString(severity), ['debug', 'info', 'warning', 'error', 'critical'], [5, 9, 13, 17, 21], 0)
+                >= {least_severity:UInt8}
+            AND (empty({words:Array(String)})
+                OR hasAllTokens(if(type = 'log', lower(concat(name, ' ', title, ' ', details)), ''), {words:Array(String)}))
+        ORDER BY timestamp, log_offset, log_id
+        LIMIT {rows:UInt32}
+    )
+    ORDER BY time_ns, offset, log_id
+    LIMIT {rows:UInt32}
+);
+
 -- name: page
 -- The records from one place to another, both included.
 SELECT *

@@ -1,15 +1,11 @@
 """How many requests did each service serve in a time range, how many failed, and how long did they take?"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from analytics_queries.telemetry.bucket_quantiles import duration_quantile
-from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
-from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange, from_nanoseconds, microseconds_from
+from analytics_queries.telemetry.request_rollups import Percentiles, RequestStep, request_steps
+from analytics_queries.telemetry.time_range import TimeRange
 from storage_backends.column_store.interface import ColumnStore
-
-_SQL = read_limited_sql(__file__)
-_HOUR_NS = 3600 * SECOND_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +15,7 @@ class ServiceFigures:
     service: str
     requests: int
     errors: int
-    p50: float | None
-    p95: float | None
-    p99: float | None
+    durations: Percentiles
 
 
 async def service_figures(
@@ -30,33 +24,29 @@ async def service_figures(
     """Return at most `limit` services after `after`, in the order of their names.
 
     Requests are telemetry events of the types request and job, and spans of the kinds Server and Consumer. The
-    percentiles have an error below 5 %. Raises `StorageUnavailable`.
+    percentiles have an error of at most 1 %. Raises `StorageUnavailable`.
     """
-    begin = -(-within.start // _HOUR_NS) * _HOUR_NS
-    end = within.end // _HOUR_NS * _HOUR_NS
-    if begin >= end:
-        begin = end = within.end
-    edges = {from_nanoseconds(time).date() for time in (within.start, begin, end, within.end)}
-    parameters = {
-        "environment": environment_id,
-        "begin_us": microseconds_from(within.start),
-        "end_us": microseconds_from(within.end),
-        "hours_begin_s": begin // SECOND_NS,
-        "hours_end_s": end // SECOND_NS,
-        "edge_days": sorted(edges),
-        "has_after": after is not None,
-        "after": after or "",
-        "limit": limit,
-    }
-    return [
-        _figures(service, requests, errors, durations)
-        for service, requests, errors, durations in (await query_limited(store, _SQL, parameters)).rows
-    ]
+    found = await request_steps(store, environment_id, within, after=after, limit=limit)
+    return [ServiceFigures(each.service, each.requests, each.errors, each.durations) for each in found]
 
 
-def _figures(
-    service: str, requests: int, errors: int, durations: tuple[Sequence[int], Sequence[int]]
-) -> ServiceFigures:
-    buckets, counts = durations
-    p50, p95, p99 = (duration_quantile(buckets, counts, share) for share in (0.5, 0.95, 0.99))
-    return ServiceFigures(service, requests, errors, p50, p95, p99)
+async def service_trends(
+    store: ColumnStore, environment_id: str, within: TimeRange, services: Sequence[str], step_s: int
+) -> Mapping[str, Sequence[RequestStep]]:
+    """Return requests and errors of these services in each step that has any. Raises `StorageUnavailable`."""
+    if not services:
+        return {}
+    steps = len(services) * (int(within.seconds) // step_s + 2)
+    found = await request_steps(
+        store,
+        environment_id,
+        within,
+        step_s=step_s,
+        services=services,
+        has_durations=False,
+        limit=steps,
+    )
+    trends: dict[str, list[RequestStep]] = {service: [] for service in services}
+    for each in found:
+        trends[each.service].append(each)
+    return trends

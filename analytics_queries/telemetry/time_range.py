@@ -38,6 +38,14 @@ class TimeRange:
         if self.start < end:
             yield TimeRange(self.start, end)
 
+    def oldest_windows(self) -> Iterator["TimeRange"]:
+        """Yield ranges with the same start, each longer than the one before; the last one is the whole range."""
+        for width in _WINDOWS_NS:
+            if self.start + width >= self.end:
+                break
+            yield TimeRange(self.start, self.start + width)
+        yield self
+
 
 def to_nanoseconds(moment: datetime) -> int:
     """Return nanoseconds since 1970."""

@@ -46,7 +46,7 @@ async def run_queued_report(request: Request, account_id: int, make: Callable[[]
     disconnected. Then `make` is cancelled, and its slot is freed when `make` has ended: a query that runs in the column
     store cannot be stopped.
     """
-    run = _run_in_queue(request.app.state.report_queue, f"account {account_id}", make)
+    run = run_in_queue(request.app.state.report_queue, account_id, make)
     report = asyncio.create_task(run, name="report")
     disconnect = asyncio.create_task(_wait_for_disconnect(request), name="caller of a report")
     try:
@@ -70,7 +70,10 @@ def _discard_report(report: "asyncio.Task[Any]") -> None:
         report.exception()
 
 
-async def _run_in_queue(queue: FairQueue, key: str, make: Callable[[], Awaitable[T]]) -> T:
+async def run_in_queue(queue: FairQueue, account_id: int, make: Callable[[], Awaitable[T]]) -> T:
+    """Wait for a slot of the account, then return the result of `make`, whose limited queries share one time limit.
+    Raises `TooManyRequests`, `Unavailable` and the exceptions of `make`."""
+    key = f"account {account_id}"
     try:
         await queue.acquire(key)
     except QueueFull as error:

@@ -1,5 +1,6 @@
 """Groups of exceptions of an environment: what was seen, and what people decide about it."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -10,12 +11,15 @@ from analytics_queries.telemetry.exception_occurrences import (
     newest_occurrences,
     occurrence_key,
 )
+from analytics_queries.telemetry.exception_trends import exception_trends
 from control_api.management.telemetry_pages import (
     DAY,
     RangePageQuery,
     RangeQuery,
     Service,
+    Step,
     Text,
+    TrendSteps,
     read_range_pages,
     read_store,
 )
@@ -36,8 +40,10 @@ from control_domain.telemetry.describe_exceptions import (
     ExceptionDocument,
     ExceptionGroupDetails,
     ExceptionGroupDocument,
+    ExceptionSeriesDocument,
     ExceptionStatusDocument,
     describe_exception,
+    describe_trend,
 )
 from control_domain.telemetry.exceptions import (
     GroupFilter,
@@ -48,7 +54,7 @@ from control_domain.telemetry.exceptions import (
     require_group,
 )
 from control_domain.telemetry.statuses import Status
-from control_domain.telemetry.time_ranges import CLOCK_AHEAD
+from control_domain.telemetry.time_ranges import CLOCK_AHEAD, read_step, trend_step
 from pipeline_contracts.errors import Conflict
 
 operations = OperationRouter("Telemetry")
@@ -65,6 +71,13 @@ class ExceptionQuery(RangePageQuery, kw_only=True):
     status: Annotated[Status | None, Meta(description="Groups that have regressed are open.")] = None
     assignee: Annotated[Text | None, Meta(description="The ID of a person, or `none`.")] = None
     service: Service = None
+    steps: TrendSteps = 0
+
+
+class ExceptionSeriesQuery(RangeQuery, kw_only=True):
+    """The time range and its steps."""
+
+    step: Step = None
 
 
 class UpdateException(Struct, kw_only=True):
@@ -102,8 +115,9 @@ async def list_exceptions(
     filters = GroupFilter(page.status, page.assignee or "", page.service or "")
     decisions = await read_decisions(at.session, at.account, at.found.environment)
     store = at.column_store
+    step_s = trend_step(pages.within, page.steps) if page.steps else 0
     documents, following = await read_store(
-        at, lambda: list_groups(store, decisions, pages.within, filters, place, pages.limit)
+        at, lambda: list_groups(store, decisions, pages.within, filters, place, pages.limit, step_s)
     )
     last = None
     if following is not None and following.after is not None:
@@ -140,6 +154,26 @@ async def update_exception(
     return await apply_change(
         at.session, at.account, at.found, prepared, change, at.actor, at.now, at.check_if_match
     )
+
+
+@operations.get("/v1/environments/{environment}/exceptions/{group}/series")
+async def read_exception_series(
+    at: _Read, asked: Annotated[ExceptionSeriesQuery, query(ExceptionSeriesQuery)]
+) -> ExceptionSeriesDocument:
+    """Count the exceptions of a group over time.
+
+    In each step of the time range, by default the last day.
+    """
+    group = parse_group(at.text("group"))
+    within = asked.read(DAY, at.now, ahead=CLOCK_AHEAD)
+    step_s = read_step(asked.step, within) // 1000
+    store, environment = at.column_store, at.found.environment.public_id
+
+    async def read() -> Sequence[tuple[int, int]]:
+        await require_group(store, environment, group)
+        return (await exception_trends(store, environment, within, [group], step_s))[group]
+
+    return {"step_seconds": step_s, "points": describe_trend(await read_store(at, read), step_s)}
 
 
 @operations.get("/v1/environments/{environment}/exceptions/{group}/events")

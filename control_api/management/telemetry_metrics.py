@@ -18,10 +18,10 @@ from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange
 from control_api.management.telemetry_pages import (
     DAY,
     HOUR,
-    Duration,
     RangePageQuery,
     RangeQuery,
     Service,
+    Step,
     Text,
     read_range_pages,
     read_store,
@@ -62,13 +62,7 @@ class MetricQuery(RangePageQuery, kw_only=True):
 class SeriesQuery(RangeQuery, kw_only=True):
     """What is asked about a metric."""
 
-    step: Annotated[
-        Duration | None,
-        Meta(
-            description="The length of a step; without it, there are about a hundred steps.",
-            examples=["30s", "5m"],
-        ),
-    ] = None
+    step: Step = None
     aggregation: Annotated[
         Aggregation | None,
         Meta(

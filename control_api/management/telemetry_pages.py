@@ -55,6 +55,18 @@ To = Annotated[
 ]
 
 
+Step = Annotated[
+    Duration | None,
+    Meta(
+        description="The length of a step; without it, there are about a hundred steps.",
+        examples=["30s", "5m"],
+    ),
+]
+TrendSteps = Annotated[
+    int, Meta(ge=0, le=60, description="With it, each item has a `trend` of about so many steps.")
+]
+
+
 class RangeQuery(msgspec.Struct, kw_only=True):
     """The time range of a read."""
 

@@ -40,6 +40,7 @@ _PATH_PARAMETERS: Mapping[str, tuple[str, str]] = {
     "group": ("string", "The ID of the group, 16 hexadecimal digits."),
     "trace": ("string", "The ID of the trace, 32 hexadecimal digits."),
     "name": ("string", "The metric's name."),
+    "service": ("string", "The name of the service."),
     "channel": ("string", "The channel's string ID, or its number."),
     "incident": ("string", "The incident's string ID, or its number."),
     "notification": ("string", "The notification's string ID, or its number."),

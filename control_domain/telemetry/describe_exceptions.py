@@ -9,6 +9,7 @@ from msgspec import Meta
 from analytics_queries.telemetry.exception_groups import GroupTimes
 from analytics_queries.telemetry.time_range import from_nanoseconds
 from control_domain.accounts.describe import PersonSummary
+from control_domain.telemetry.describe_services import format_step
 from control_domain.telemetry.releases import Deployments
 from control_domain.telemetry.statuses import GroupStatus, Status
 from control_domain.telemetry.time_ranges import format_nanoseconds
@@ -47,6 +48,20 @@ class ExceptionStatusDocument(TypedDict):
     ]
 
 
+class ExceptionPoint(TypedDict):
+    """The exceptions of one step."""
+
+    at: Annotated[str, Meta(description="When the step begins.")]
+    count: int
+
+
+class ExceptionSeriesDocument(TypedDict):
+    """The exceptions of a group in each step of a time range. Steps without exceptions are left out."""
+
+    step_seconds: int
+    points: list[ExceptionPoint]
+
+
 class ExceptionGroupDocument(ExceptionStatusDocument):
     """A group of exceptions: those with the same fingerprint, or else with the same type, message without its variable
     parts, and innermost frame."""
@@ -69,6 +84,10 @@ class ExceptionGroupDocument(ExceptionStatusDocument):
         DeployedVersion | None, Meta(description="The deployment after which the group appeared.")
     ]
     trace_id: Annotated[str | None, Meta(description="The trace of the last exception.")]
+    trend: Annotated[
+        list[ExceptionPoint],
+        Meta(description="Empty without `steps`; steps without exceptions are left out."),
+    ]
 
 
 class ExceptionGroupDetails(ExceptionGroupDocument):
@@ -123,6 +142,7 @@ def describe_group(
     status: GroupStatus,
     regressed_at: datetime | None,
     deployed: Deployments,
+    trend: Sequence[ExceptionPoint] = (),
 ) -> ExceptionGroupDocument:
     """`counted`: the row of the group in the time range, or nothing; `sample`: its last exception."""
     services = list(counted.get("services", ()))
@@ -139,6 +159,7 @@ def describe_group(
         "last_seen": format_nanoseconds(times.last_seen_ns),
         "first_deployment": _live_at(deployed, services, first_seen),
         "trace_id": sample.get("trace_id") or None,
+        "trend": list(trend),
     }
 
 
@@ -156,6 +177,11 @@ def describe_group_details(
         "stack": sample.get("stack") or None,
         "version": sample.get("version") or None,
     }
+
+
+def describe_trend(trend: Sequence[tuple[int, int]], step_s: int) -> list[ExceptionPoint]:
+    """`trend`: pairs of a step and its number of exceptions."""
+    return [{"at": format_step(step, step_s), "count": count} for step, count in trend]
 
 
 def describe_exception(row: Mapping[str, Any]) -> ExceptionDocument:

@@ -1,4 +1,4 @@
-"""Documents of metrics, their series, and services."""
+"""Documents of metrics and their series."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, TypedDict, cast
@@ -12,7 +12,6 @@ from analytics_queries.telemetry.metric_series import (
     SeriesRequest,
     fitting_aggregations,
 )
-from analytics_queries.telemetry.services import ServiceFigures
 from control_domain.telemetry.time_ranges import format_nanoseconds
 from pipeline_contracts.times import format_time, from_epoch_ms
 
@@ -62,29 +61,6 @@ class MetricSeriesDocument(TypedDict):
     other_groups: Annotated[int, Meta(description="How many groups are left out.")]
 
 
-class LatencyDocument(TypedDict):
-    """Percentiles of the durations of requests, in milliseconds, with an error below 5 %. Null without durations."""
-
-    p50_ms: float | None
-    p95_ms: float | None
-    p99_ms: float | None
-
-
-class ServiceDocument(TypedDict):
-    """The requests that a service served: telemetry events of the types `request` and `job`, and spans of the kinds
-    Server and Consumer."""
-
-    service: Annotated[str | None, Meta(description="Null: requests that name no service.")]
-    requests: int
-    rate: Annotated[float, Meta(description="Requests a second.")]
-    errors: Annotated[
-        int,
-        Meta(description="With a status from 500 on, the severity error or critical, or the status Error."),
-    ]
-    error_rate: Annotated[float, Meta(description="The share of the requests, from 0 to 1.")]
-    latency: LatencyDocument
-
-
 def describe_metric(metric: NamedMetric) -> ReportedMetricDocument:
     return {
         "name": metric.name,
@@ -115,15 +91,3 @@ def describe_series(
 def _describe_group(series: GroupSeries, request: SeriesRequest) -> SeriesDocument:
     points = [{"at": format_time(from_epoch_ms(at)), "value": value} for at, value in series.points]
     return {"group": series.group if request.group_by else None, "points": cast(Any, points)}
-
-
-def describe_service(figures: ServiceFigures, seconds: float) -> ServiceDocument:
-    """`seconds`: the length of the time range."""
-    return {
-        "service": figures.service or None,
-        "requests": figures.requests,
-        "rate": figures.requests / seconds,
-        "errors": figures.errors,
-        "error_rate": figures.errors / figures.requests,
-        "latency": {"p50_ms": figures.p50, "p95_ms": figures.p95, "p99_ms": figures.p99},
-    }

@@ -18,12 +18,15 @@ from analytics_queries.telemetry.exception_groups import (
     releases_after,
     seen_groups,
 )
+from analytics_queries.telemetry.exception_trends import exception_trends
 from analytics_queries.telemetry.time_range import TimeRange, from_nanoseconds, to_nanoseconds
 from control_domain.telemetry.describe_exceptions import (
     ExceptionGroupDetails,
     ExceptionGroupDocument,
+    ExceptionPoint,
     describe_group,
     describe_group_details,
+    describe_trend,
 )
 from control_domain.telemetry.regressions import Seen, can_have_regressed, find_regressions
 from control_domain.telemetry.releases import Deployments
@@ -83,8 +86,10 @@ async def list_groups(
     filters: GroupFilter,
     place: GroupPlace | None,
     limit: int,
+    step_s: int = 0,
 ) -> tuple[Sequence[ExceptionGroupDocument], GroupPlace | None]:
     """Return a page of the groups that were seen in the range, the last seen first, and where the next page begins.
+    `step_s`: the length of the steps of their trends; 0: they have none.
 
     Raises `StorageUnavailable`.
     """
@@ -112,7 +117,9 @@ async def list_groups(
     samples = await newest_samples(
         store, decisions.environment_id, {row["group_id"]: row["last_seen_ns"] for row in page}
     )
-    documents = await asyncio.to_thread(_describe_page, decisions, page, times, samples, regressed)
+    counts = await exception_trends(store, decisions.environment_id, within, groups if step_s else [], step_s)
+    trends = {group: describe_trend(trend, step_s) for group, trend in counts.items()}
+    documents = await asyncio.to_thread(_describe_page, decisions, page, times, samples, regressed, trends)
     if len(rows) <= limit:
         return documents, None
     return documents, GroupPlace(place.snapshot_ms, GroupKey(page[-1]["last_seen_ns"], page[-1]["group_id"]))
@@ -182,6 +189,7 @@ def _describe_page(
     times: Mapping[int, GroupTimes],
     samples: Mapping[int, Mapping[str, Any]],
     regressed: Mapping[str, datetime],
+    trends: Mapping[int, Sequence[ExceptionPoint]],
 ) -> Sequence[ExceptionGroupDocument]:
     documents = []
     for row in page:
@@ -196,6 +204,7 @@ def _describe_page(
                 decisions.statuses.get(name, OPEN),
                 regressed.get(name),
                 decisions.deployed,
+                trends.get(group, ()),
             )
         )
     return documents

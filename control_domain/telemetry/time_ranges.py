@@ -82,6 +82,14 @@ def read_step(step: str | None, within: TimeRange) -> int:
     return seconds * 1000
 
 
+def trend_step(within: TimeRange, steps: int) -> int:
+    """Return the length in seconds of the steps of a trend that has about `steps` of them: whole minutes, or hours
+    from one hour on, as rollups have them."""
+    seconds = -(-within.seconds // steps)
+    unit = 60 if seconds < 3600 else 3600
+    return int(-(-seconds // unit)) * unit
+
+
 def format_nanoseconds(nanoseconds: int) -> str:
     """Write a time in UTC, as in all responses."""
     return format_time(from_nanoseconds(nanoseconds))

@@ -1,0 +1,55 @@
+"""How many log records of each severity are there in each step of a time range?"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import NamedTuple
+
+from analytics_queries.telemetry.limited_sql import query_limited
+from analytics_queries.telemetry.logs import LogFilter
+from analytics_queries.telemetry.metric_series import MAX_STEPS
+from analytics_queries.telemetry.request_rollups import READ_ROLLUPS, RolledUpRange, join_sources, roll_up
+from analytics_queries.telemetry.time_range import TimeRange
+from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_statements
+
+_SQL = read_statements(__file__)
+_SEVERITIES = 256
+
+
+class CountedRecords(NamedTuple):
+    """The records of one severity in one step."""
+
+    step: int
+    """The step begins at so many times its length since 1970."""
+    severity_number: int
+    records: int
+
+
+async def log_histogram(
+    store: ColumnStore, environment_id: str, within: TimeRange, filters: LogFilter, step_s: int
+) -> Sequence[CountedRecords]:
+    """Return the number of records for each step and severity number, ascending; both only if there are any.
+
+    Rollups by minute have neither texts nor traces: with such a filter, all records of the range are looked at. Raises
+    `StorageUnavailable`.
+    """
+    rolled_up = _split(within, filters, step_s)
+    arms = [_SQL[f"{signal}_{source}"] for signal in ("record", "event") for source in rolled_up.sources]
+    sql = join_sources(arms, _SQL["histogram"])
+    parameters = {
+        "environment": environment_id,
+        **rolled_up.parameters,
+        **asdict(filters),
+        "words": list(filters.words),
+        "step_s": step_s,
+        "limit": (MAX_STEPS + 2) * _SEVERITIES,
+    }
+    rows = (await query_limited(store, sql, parameters, settings=READ_ROLLUPS)).rows
+    return [CountedRecords(*row) for row in rows]
+
+
+def _split(within: TimeRange, filters: LogFilter, step_s: int) -> RolledUpRange:
+    if filters.words or filters.trace:
+        return roll_up(within, 1)
+    minutes = roll_up(within, step_s)
+    return RolledUpRange(within, (minutes.minutes[1], minutes.minutes[1]), minutes.minutes)

@@ -1,0 +1,106 @@
+"""Which routes and jobs, or which database queries, took the most time in a time range?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from analytics_queries.telemetry.limited_sql import query_limited
+from analytics_queries.telemetry.request_rollups import (
+    READ_ROLLUPS,
+    Percentiles,
+    finite,
+    join_sources,
+    roll_up,
+)
+from analytics_queries.telemetry.time_range import TimeRange
+from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_statements
+
+_SQL = read_statements(__file__)
+
+CallKind = Literal["request", "job", "query"]
+CallSort = Literal["time", "mean", "calls", "errors"]
+_UNKNOWN = Percentiles(None, None, None)
+
+
+class CallKey(NamedTuple):
+    """A call of a service."""
+
+    service: str
+    kind: CallKind
+    name: str
+    """The route, the name of the job or of the span, or the statement: its first 500 characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallFigures:
+    """The calls of one route, job or statement."""
+
+    key: CallKey
+    calls: int
+    errors: int
+    total_ms: float
+    durations: Percentiles
+
+
+async def slowest_calls(
+    store: ColumnStore,
+    environment_id: str,
+    within: TimeRange,
+    *,
+    are_queries: bool,
+    service: str = "",
+    sort: CallSort = "time",
+    limit: int,
+) -> tuple[Sequence[CallFigures], int]:
+    """Return at most `limit` calls in the order of `sort`, the largest first, and how many there are.
+
+    Queries are telemetry events of that type and spans of the kind Client with the attribute `db.system.name` or
+    `db.system`; the others are telemetry events of the types request and job, and spans of the kinds Server and
+    Consumer. Raises `StorageUnavailable`.
+    """
+    rolled_up = roll_up(within, None, has_minutes=False)
+    sources = [source for source in rolled_up.sources if source != "minutes"]
+    parameters: dict[str, Any] = {
+        "environment": environment_id,
+        **rolled_up.parameters,
+        "types": ["query"] if are_queries else ["request", "job"],
+        "kinds": ["Client"] if are_queries else ["Server", "Consumer"],
+        "service": service,
+        "sort": sort,
+        "limit": limit,
+    }
+    rows = (await _ask(store, sources, "top_calls", parameters)).rows
+    keys = [CallKey(service_name, kind, name) for service_name, kind, name, *_ in rows]
+    durations = await _read_durations(store, sources, keys, parameters)
+    calls = [
+        CallFigures(key, row[3], row[4], row[5], durations.get(key, _UNKNOWN))
+        for key, row in zip(keys, rows, strict=True)
+    ]
+    return calls, rows[0][6] if rows else 0
+
+
+async def _read_durations(
+    store: ColumnStore, sources: Sequence[str], keys: Sequence[CallKey], parameters: Mapping[str, Any]
+) -> Mapping[CallKey, Percentiles]:
+    """Return the percentiles of these calls. They are read for few calls alone, since they are the most of the work."""
+    if not keys:
+        return {}
+    asked = {**parameters, "calls": [(key.service, key.name) for key in keys]}
+    found = await _ask(store, sources, "percentiles", asked, suffix="_durations")
+    return {
+        CallKey(service, kind, name): Percentiles(*map(finite, percentiles))
+        for service, kind, name, percentiles in found.rows
+    }
+
+
+async def _ask(
+    store: ColumnStore,
+    sources: Sequence[str],
+    question: str,
+    parameters: Mapping[str, Any],
+    suffix: str = "",
+) -> Any:
+    arms = [_SQL[f"{signal}_{source}{suffix}"] for signal in ("event", "span") for source in sources]
+    sql = join_sources(arms, _SQL[question])
+    return await query_limited(store, sql, parameters, settings=READ_ROLLUPS)

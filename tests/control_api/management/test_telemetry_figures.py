@@ -1,0 +1,248 @@
+"""Figures of telemetry over time (services, calls, log records, exceptions), and log records as they arrive."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from analytics_queries.telemetry import log_histogram, request_rollups, slowest_calls
+from analytics_queries.telemetry.logs import LogFilter
+from control_api.live_logs.stream_records import FollowedRecords, RecordReader
+from tests.control_api.management import test_telemetry as rows
+from tests.control_api.management.test_telemetry import EVENTS, RECORDS, SPANS, Telemetry
+
+telemetry = rows.telemetry
+
+# The rules of these reads do not depend on the database.
+pytestmark = pytest.mark.parametrize("prepared", ["sqlite"], indirect=True)
+
+BEGIN = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=30)
+"""A whole hour."""
+
+
+def at(minutes: float) -> str:
+    return (BEGIN + timedelta(minutes=minutes)).isoformat()
+
+
+def between(begin: float, end: float) -> str:
+    return f"from={at(begin)}&to={at(end)}".replace("+00:00", "Z")
+
+
+def request(minutes: float, **members: Any) -> dict[str, Any]:
+    return {"type": "request", "timestamp": at(minutes), "service": "shop", "route": "/a", **members}
+
+
+async def test_steps_of_any_range_and_length_add_up(telemetry: Telemetry) -> None:
+    """Rollups by hour and minute and the rows at both ends, against the requests themselves."""
+    sent = [
+        (minutes + 0.5 / (number + 1), number % 3 == 0, 10.0 * (number + 1))
+        for number, minutes in enumerate([0, 3, 59.9, 60, 61, 119, 120, 300, 301, 1439, 1440, 1500])
+    ]
+    await telemetry.insert(
+        EVENTS,
+        [request(m, status_code=500 if failed else 200, duration_ms=ms) for m, failed, ms in sent],
+    )
+    ranges = [(0, 1800), (0.4, 301.2), (59, 61), (60, 120), (60.2, 60.6), (1438.7, 1500.3), (-60, 1439.99)]
+    for begin, end in ranges:
+        within = [each for each in sent if begin <= each[0] < end]
+        for step in ("", "&step=1h", "&step=4h", "&step=7m", "&step=90s", "&step=2m"):
+            if step in ("&step=90s", "&step=2m") and end - begin > 1000:
+                continue
+            series = await telemetry.read(f"services/shop/series?{between(begin, end)}{step}")
+            found = (series["requests"], series["errors"])
+            assert found == (len(within), sum(failed for _, failed, _ in within)), (begin, end)
+            points = series["points"]
+            assert sum(point["requests"] for point in points) == len(within), (begin, end, step)
+            assert sum(point["errors"] for point in points) == found[1]
+            for point in points:
+                first = (datetime.fromisoformat(point["at"]) - BEGIN) / timedelta(minutes=1)
+                inside = [each for each in within if first <= each[0] < first + series["step_seconds"] / 60]
+                assert point["requests"] == len(inside), (begin, end, step, point)
+            if within:
+                longest = max(ms for _, _, ms in within)
+                assert series["latency"]["p99_ms"] == pytest.approx(longest, rel=0.25)
+    assert (await telemetry.read(f"services/other/series?{between(0, 60)}"))["points"] == []
+
+
+async def test_whole_hours_and_minutes_are_read_from_rollups(
+    telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine reads the rows, without an error, if an expression differs from that of the rollup."""
+    await telemetry.insert(EVENTS, [request(minutes, type="log") for minutes in (1, 2)])
+    await telemetry.insert(EVENTS, [request(minutes, duration_ms=1.0) for minutes in (1, 2)])
+    await telemetry.insert(SPANS, [rows.span(1, SpanKind="Server", Timestamp=at(1))])
+    await telemetry.insert(RECORDS, [rows.record(Body="hello", Timestamp=at(1))])
+    forced = f"{request_rollups.READ_ROLLUPS}, force_optimize_projection = 1"
+    for module in (request_rollups, slowest_calls, log_histogram):
+        monkeypatch.setattr(module, "READ_ROLLUPS", forced)
+    for path in (
+        "services?",
+        "services/shop/series?step=1m&",
+        "routes?",
+        "queries?",
+        "logs/histogram?step=1m&",
+    ):
+        assert await telemetry.read(f"{path}{between(0, 60)}"), path
+
+
+async def test_the_list_has_a_trend_that_adds_up(telemetry: Telemetry) -> None:
+    await telemetry.insert(EVENTS, [request(minutes) for minutes in (1, 2, 100, 1000)])
+    await telemetry.insert(EVENTS, [request(5, service="", status_code=503)])
+    unnamed, shop = await telemetry.read(f"services?{between(0, 1800)}&steps=30")
+    assert [point["requests"] for point in shop["trend"]] == [2, 1, 1]
+    assert [(point["requests"], point["errors"]) for point in unnamed["trend"]] == [(1, 1)]
+    series = await telemetry.read(f"services/-/series?{between(0, 1800)}")
+    assert (series["service"], series["requests"], series["latency"]["p50_ms"]) == (None, 1, None)
+    assert [each["trend"] for each in await telemetry.read(f"services?{between(0, 1800)}")] == [[], []]
+
+
+async def test_calls_are_counted_by_route_and_statement(telemetry: Telemetry) -> None:
+    statement = {"db.system": "postgresql", "db.query.text": "SELECT 1"}
+    await telemetry.insert(
+        EVENTS,
+        [
+            *(request(minutes, duration_ms=100.0) for minutes in (1, 61, 62, 119.5)),
+            request(70, route="/b", duration_ms=1000.0, status_code=500),
+            request(80, type="query", title="SELECT * FROM t", duration_ms=5.0),
+            request(81, type="job", name="Mail", route="", duration_ms=7.0),
+            request(82, type="log", title="no call"),
+        ],
+    )
+    span = {"TraceId": "a" * 32, "ServiceName": "api", "Duration": 3_000_000, "StatusCode": "Unset"}
+    kinds = [
+        ("Server", {}, "GET /c"),
+        ("Client", statement, "x"),
+        ("Client", {"db.system.name": "redis"}, "GET"),
+    ]
+    kinds += [("Client", {}, "GET /elsewhere"), ("Internal", statement, "inside")]
+    await telemetry.insert(
+        SPANS,
+        [
+            {
+                **span,
+                "SpanId": f"{n:016x}",
+                "SpanKind": k,
+                "SpanAttributes": a,
+                "SpanName": name,
+                "Timestamp": at(90),
+            }
+            for n, (k, a, name) in enumerate(kinds)
+        ],
+    )
+
+    async def calls(path: str) -> list[tuple[Any, ...]]:
+        found = await telemetry.read(f"{path}{between(0.5, 119.75)}")
+        return [(each["service"], each["kind"], each["name"], each["calls"]) for each in found["calls"]]
+
+    routes = [("shop", "request", "/b", 1), ("shop", "request", "/a", 4)]
+    routes += [("shop", "job", "Mail", 1), ("api", "request", "GET /c", 1)]
+    assert await calls("routes?") == routes
+    assert await calls("routes?sort=calls&limit=1&") == routes[1:2]
+    assert (await calls("routes?sort=errors&"))[0] == routes[0]
+    assert await calls("routes?service=api&") == routes[3:]
+    assert sorted(await calls("queries?"))[:2] == [
+        ("api", "query", "GET", 1),
+        ("api", "query", "SELECT 1", 1),
+    ]
+    assert len(await calls("queries?")) == 3
+    cut = await telemetry.read(f"routes?limit=1&{between(0, 120)}")
+    assert cut["other_calls"] == 3
+    assert cut["calls"][0]["latency"]["p95_ms"] == pytest.approx(1000, rel=0.02)
+
+
+async def test_log_records_are_counted_by_severity(telemetry: Telemetry) -> None:
+    record = {"ServiceName": "api", "SeverityText": "INFO", "SeverityNumber": 9, "Body": "hello world"}
+    await telemetry.insert(
+        RECORDS,
+        [
+            {**record, "Timestamp": at(m), "SeverityNumber": n}
+            for m, n in ((0.5, 9), (1, 17), (61, 13), (62, 21))
+        ],
+    )
+    await telemetry.insert(
+        EVENTS, [request(61.5, type="log", severity="error", title="hello there", service="shop")]
+    )
+    for filters, expected in {
+        "": [(1, 0, 1, 0), (0, 1, 1, 1)],
+        "&search=hello": [(1, 0, 1, 0), (0, 1, 1, 1)],
+        "&search=there": [(0, 0, 1, 0)],
+        "&severity=error": [(0, 0, 1, 0), (0, 0, 1, 1)],
+        "&service=shop": [(0, 0, 1, 0)],
+        "&search=nothing": [],
+    }.items():
+        found = await telemetry.read(f"logs/histogram?{between(0.25, 70.5)}&step=1h{filters}")
+        points = [(p["info"], p["warning"], p["error"], p["fatal"]) for p in found["points"]]
+        assert points == expected, filters
+        assert found["records"] == sum(p["records"] for p in found["points"]) == sum(map(sum, expected))
+
+
+async def test_the_context_of_a_record_has_both_sides(telemetry: Telemetry) -> None:
+    record = {"ServiceName": "api", "SeverityText": "INFO", "SeverityNumber": 9}
+    await telemetry.insert(
+        RECORDS,
+        [
+            *({**record, "Timestamp": at(m), "Body": str(m)} for m in range(0, 300, 30)),
+            {**record, "Timestamp": at(121), "Body": "elsewhere", "ServiceName": "other"},
+        ],
+    )
+    middle = at(120).replace("+00:00", "Z")
+    found = await telemetry.read(f"logs/context?at={middle}&limit=3&service=api")
+    assert [each["text"] for each in found["before"]] == ["120", "90", "60"]
+    assert [each["text"] for each in found["after"]] == ["150", "180", "210"]
+    found = await telemetry.read(f"logs/context?at={middle}&limit=1")
+    assert [each["text"] for each in found["after"]] == ["elsewhere"]
+
+
+async def test_exceptions_of_a_group_are_counted_over_time(telemetry: Telemetry) -> None:
+    await telemetry.insert(
+        EVENTS,
+        [request(m, type="exception", title="broken") for m in (1, 2, 70)]
+        + [request(3, type="exception", title="other")],
+    )
+    groups = await telemetry.read(f"exceptions?{between(0, 1800)}&steps=30")
+    assert [[point["count"] for point in group["trend"]] for group in groups] == [[2, 1], [1]]
+    series = await telemetry.read(f"exceptions/{groups[0]['id']}/series?{between(1.5, 1800)}&step=1h")
+    assert [point["count"] for point in series["points"]] == [1, 1]
+    assert datetime.fromisoformat(series["points"][0]["at"]) == BEGIN
+
+
+async def test_figures_are_bound_to_their_environment(telemetry: Telemetry) -> None:
+    now = datetime.now(UTC) - timedelta(minutes=5)
+    group = await rows.send_everything(telemetry)
+    other = telemetry.api.platform.acme.environment("shop/staging").public_id
+    moment = now.isoformat().replace("+00:00", "Z")
+    empty: dict[str, Any] = {
+        "services/shop/series": ("points", []),
+        "routes": ("calls", []),
+        "queries": ("calls", []),
+        "logs/histogram": ("points", []),
+        f"logs/context?at={moment}": ("before", []),
+    }
+    for path, (member, nothing) in empty.items():
+        found = await telemetry.api.read(f"/v1/environments/{other}/{path}")
+        assert found[member] == nothing, path
+        if path != "queries":
+            own = await telemetry.read(path)
+            assert own[member] or own.get("after"), path
+    await telemetry.api.expect(
+        (404, "not-found"), "GET", f"/v1/environments/{other}/exceptions/{group}/series"
+    )
+
+
+async def test_each_new_record_is_streamed_once(telemetry: Telemetry) -> None:
+    followed = FollowedRecords(telemetry.environment, 1, LogFilter(least_severity=9))
+    reader = RecordReader(telemetry.api.platform.app.state.report_queue, telemetry.store, followed)
+    now = datetime.now(UTC)
+
+    def record(body: str, ago: float, severity: int = 9) -> dict[str, Any]:
+        moment = (now - timedelta(seconds=ago)).isoformat()
+        return {"ServiceName": "api", "SeverityNumber": severity, "Body": body, "Timestamp": moment}
+
+    async def read() -> list[str]:
+        return [row["text"] for row in await reader.read(now)]
+
+    await telemetry.insert(RECORDS, [record("before", 10)])
+    assert await read() == []
+    await telemetry.insert(RECORDS, [record("late", 20), record("new", 1), record("quiet", 1, 5)])
+    assert await read() == ["late", "new"]
+    assert await read() == []
