@@ -1,0 +1,196 @@
+"""Passwords, second factors and sessions of a person who is signed in, and sign-in links for others."""
+
+import asyncio
+import time
+from typing import Any
+
+from sqlalchemy import update
+
+from control_domain.sign_in.totp import make_totp_code
+from control_domain.tables.accounts import Membership
+from control_domain.tables.sign_in import SecondFactor
+from tests.control_api.management.conftest import Api, check_response
+from tests.support.browsers import OTHER_PASSWORD, PASSWORD, Browser, open_browser
+from tests.support.deploy_platform import Response
+
+SESSION, ME = "/v1/session", "/v1/me"
+COOKIE = "pharos_session"
+
+
+async def call(browser: Browser, method: str, path: str, body: Any = None) -> Response:
+    response = await browser.call(method, path, body)
+    check_response(method, path, response)
+    return response
+
+
+def present_code(secret: str, steps: int = 0) -> str:
+    return make_totp_code(secret, int(time.time() // 30) + steps)
+
+
+async def enable_second_factor(browser: Browser) -> tuple[str, list[str]]:
+    """Return the secret of the authenticator, and the recovery codes."""
+    begun = await call(browser, "POST", f"{ME}/second-factor", {"password": PASSWORD})
+    assert begun.status == 201, begun.body
+    secret = begun.data["secret"]
+    confirmed = await call(browser, "POST", f"{ME}/second-factor/confirm", {"code": present_code(secret, -1)})
+    assert confirmed.status == 200, confirmed.body
+    return secret, confirmed.data["recovery_codes"]
+
+
+async def test_changing_the_password(api: Api) -> None:
+    browser, elsewhere = await open_browser(api.platform), await open_browser(api.platform)
+    path = f"{ME}/password"
+    wrong = await call(browser, "PUT", path, {"password": OTHER_PASSWORD, "current_password": "wrong"})
+    assert (wrong.status, wrong.fields) == (422, ["current_password"])
+    weak = await call(browser, "PUT", path, {"password": "password1234", "current_password": PASSWORD})
+    assert (weak.status, weak.fields) == (422, ["password"])
+    former = browser.copy()
+    changed = await call(browser, "PUT", path, {"password": OTHER_PASSWORD, "current_password": PASSWORD})
+    assert changed.status == 200 and browser.cookies != former.cookies
+    assert [(await each.call("GET", SESSION)).status for each in (browser, former, elsewhere)] == [
+        200,
+        401,
+        401,
+    ]
+    assert (await elsewhere.sign_in("owner@acme.example")).status == 401
+    assert (await elsewhere.sign_in("owner@acme.example", OTHER_PASSWORD)).status == 201
+    # A thief of a session cannot guess the password without end.
+    guesses = [
+        (await call(browser, "PUT", path, {"password": PASSWORD, "current_password": f"wrong {n}"})).status
+        for n in range(7)
+    ]
+    assert guesses[0] == 422 and guesses[-1] == 429
+
+
+async def test_the_second_factor(api: Api) -> None:
+    owner = "owner@acme.example"
+    browser = await open_browser(api.platform)
+    assert (await call(browser, "POST", f"{ME}/second-factor", {"password": "wrong"})).fields == ["password"]
+    early = await call(browser, "POST", f"{ME}/second-factor/confirm", {"code": "123456"})
+    assert early.problem == (409, "conflict")
+    begun = await call(browser, "POST", f"{ME}/second-factor", {"password": PASSWORD})
+    assert begun.data["otpauth_url"].startswith("otpauth://totp/Pharos:owner%40acme.example?secret=")
+    assert begun.data["qr_code"].startswith("<svg ") and "<script" not in begun.data["qr_code"]
+    refused = await call(browser, "POST", f"{ME}/second-factor/confirm", {"code": "abc"})
+    assert (refused.status, refused.fields) == (422, ["code"])
+    # Not asked for before it is confirmed.
+    assert (await Browser(api.platform).sign_in(owner)).status == 201
+    former = browser.copy()
+    secret, codes = await enable_second_factor(browser)
+    assert len(set(codes)) == 10 and secret not in str(await api.platform.contents())
+    assert [(await each.call("GET", SESSION)).status for each in (browser, former)] == [200, 401]
+    assert (await call(browser, "GET", f"{ME}/second-factor")).data == {"second_factor": True}
+    again = await call(browser, "POST", f"{ME}/second-factor", {"password": PASSWORD})
+    assert again.problem == (409, "conflict")
+
+    other = Browser(api.platform)
+    for code in (None, "", " "):
+        asked = await call(other, "POST", SESSION, {"email": owner, "password": PASSWORD, "code": code})
+        assert asked.problem == (401, "second-factor-required")
+    # The one that has confirmed it, a wrong one, and one with the wrong password.
+    for password, code in (
+        (PASSWORD, present_code(secret, -1)),
+        (PASSWORD, "000000x"),
+        ("wrong", present_code(secret)),
+    ):
+        assert (await other.sign_in(owner, password, code)).problem == (401, "sign-in-refused")
+    # Of two requests with one code, one wins; authenticators show it with a space.
+    code = present_code(secret)
+    both = await asyncio.gather(
+        *(Browser(api.platform).sign_in(owner, code=f" {code[:3]} {code[3:]}") for _ in range(2))
+    )
+    assert sorted(each.status for each in both) == [201, 401]
+    # Recovery codes, in any writing, each once.
+    assert (await other.sign_in(owner, code=codes[0].upper().replace("-", " "))).status == 201
+    assert (await other.sign_in(owner, code=codes[0])).status == 401
+    assert (await other.sign_in(owner, code=codes[1])).status == 201
+
+    assert (await call(browser, "POST", f"{ME}/second-factor/remove", {"password": "wrong"})).status == 422
+    removed = await call(browser, "POST", f"{ME}/second-factor/remove", {"password": PASSWORD})
+    assert removed.data == {"second_factor": False}
+    assert (await other.sign_in(owner)).status == 201
+    assert [action for action, _ in await api.audit(20) if action.startswith("second")] == [
+        "second-factor.disable",
+        "second-factor.enable",
+    ]
+
+
+async def test_codes_cannot_be_guessed_without_end(api: Api) -> None:
+    browser = await open_browser(api.platform)
+    await enable_second_factor(browser)
+    results = [
+        (await Browser(api.platform).sign_in("owner@acme.example", code="000000")).status for _ in range(12)
+    ]
+    assert results[-1] == 429 and results.count(401) == 10
+
+
+async def test_a_second_factor_whose_key_is_lost(api: Api) -> None:
+    browser = await open_browser(api.platform)
+    secret, codes = await enable_second_factor(browser)
+    async with api.platform.sessions() as session, session.begin():
+        await session.execute(update(SecondFactor).values(key_id="00000000"))
+    lost = await browser.sign_in("owner@acme.example", code=present_code(secret))
+    assert lost.problem == (409, "conflict")
+    assert (await browser.sign_in("owner@acme.example", code=codes[0])).status == 201
+
+
+async def test_sessions_are_listed_and_ended(api: Api) -> None:
+    browsers = [await open_browser(api.platform) for _ in range(3)]
+    stranger = await open_browser(api.platform, "stranger")
+    first = (await call(browsers[0], "GET", "/v1/sessions")).data
+    assert [each["is_current"] for each in first] == [False, False, True]
+    assert {each["method"] for each in first} == {"password"} and first[0]["address"] == "127.0.0.1"
+    for number in (first[0]["id"], 999_999):
+        foreign = await call(stranger, "DELETE", f"/v1/sessions/{number}")
+        assert foreign.problem == (404, "not-found")
+    assert (await call(browsers[0], "DELETE", f"/v1/sessions/{first[0]['id']}")).data == {"ended": 1}
+    assert [(await each.call("GET", SESSION)).status for each in browsers] == [200, 200, 401]
+    again = await call(browsers[0], "DELETE", f"/v1/sessions/{first[0]['id']}")
+    assert again.problem == (404, "not-found")
+    assert (await call(browsers[0], "DELETE", "/v1/sessions")).data == {"ended": 1}
+    assert [(await each.call("GET", SESSION)).status for each in browsers] == [200, 401, 401]
+    assert (await stranger.call("GET", SESSION)).status == 200
+
+
+async def test_links_for_others(api: Api) -> None:
+    platform, people = api.platform, api.platform.acme.people
+
+    def path(person: str) -> str:
+        return f"/v1/people/{people[person].public_id}/sign-in-link"
+
+    admin, viewer = await open_browser(platform, "admin"), await open_browser(platform, "viewer")
+    assert (await call(viewer, "POST", path("deployer"))).problem == (403, "not-allowed")
+    assert (await call(admin, "POST", path("owner"))).problem == (403, "not-allowed")
+    made = await call(admin, "POST", path("viewer"))
+    link = made.data["link"]
+    assert made.status == 201 and made.data["url"].endswith(f"/sign-in#link={link.removeprefix('phr_lnk_')}")
+    assert link not in str(await platform.contents())
+    # It ends nothing before it is used; the fragment of its URL is as good as the whole secret.
+    assert (await viewer.call("GET", SESSION)).status == 200
+    used = await call(
+        Browser(platform), "POST", f"{SESSION}/link", {"link": link[8:], "password": OTHER_PASSWORD}
+    )
+    assert used.data["person"]["email"] == "viewer@acme.example"
+    assert (await viewer.call("GET", SESSION)).status == 401
+    # A link is good for all accounts of the person, so its creator has to manage the person in each of them.
+    later = (await call(admin, "POST", path("viewer"))).data["link"]
+    async with platform.sessions() as session, session.begin():
+        session.add(
+            Membership(account_id=platform.other.account.id, person_id=people["viewer"].id, role="member")
+        )
+    assert (await call(admin, "POST", path("viewer"))).problem == (409, "conflict")
+    body = {"link": later, "password": PASSWORD}
+    assert (await call(Browser(platform), "POST", f"{SESSION}/link", body)).problem == (404, "not-found")
+
+
+async def test_a_link_of_an_admin_keeps_the_second_factor(api: Api) -> None:
+    people = api.platform.acme.people
+    viewer, admin = await open_browser(api.platform, "viewer"), await open_browser(api.platform, "admin")
+    secret, _ = await enable_second_factor(viewer)
+    made = await call(admin, "POST", f"/v1/people/{people['viewer'].public_id}/sign-in-link")
+    body = {"link": made.data["link"], "password": OTHER_PASSWORD}
+    browser = Browser(api.platform)
+    asked = await call(browser, "POST", f"{SESSION}/link", body)
+    assert asked.problem == (401, "second-factor-required")
+    used = await call(browser, "POST", f"{SESSION}/link", {**body, "code": present_code(secret)})
+    assert used.status == 201 and used.data["second_factor"] is True
