@@ -21,12 +21,14 @@ from control_api.limits.request_limits import RequestLimiter
 from control_api.limits.webhook_bodies import WebhookBodies
 from control_api.live_logs.log_streams import LogStreams
 from control_api.management.all_operations import ROUTERS
+from control_api.oidc.provider import OidcProvider
 from control_api.routes.accounts import router as accounts
 from control_api.routes.configurations import router as configuration
 from control_api.routes.dashboard import router as dashboard
 from control_api.routes.deployments import router as deployments
 from control_api.routes.environments import router as environments
 from control_api.routes.incident_pages import router as incident_pages
+from control_api.routes.oidc import router as oidc_router
 from control_api.routes.projects import router as projects
 from control_api.routes.receipts import router as receipts
 from control_api.routes.recorded_deployments import router as recorded_deployments
@@ -47,6 +49,7 @@ from storage_backends.column_store.interface import ColumnStore
 from storage_backends.key_directory.interface import KeyDirectory
 
 _ROUTERS = (
+    oidc_router,
     accounts,
     receipts,
     recorded_deployments,
@@ -81,6 +84,7 @@ def build_control_app(
     public_url: str | None = None,
     repository_folders: LocalFolders = NO_FOLDERS,
     unavailable_channels: UnavailableTypes = MappingProxyType({}),
+    oidc: OidcProvider | None = None,
 ) -> FastAPI:
     """Return the application on resources that the caller has opened.
 
@@ -123,6 +127,7 @@ def build_control_app(
     app.state.repository_folders = repository_folders
     app.state.unavailable_channels = unavailable_channels
     app.state.incident_links = IncidentLinks(receipt_key, public_url)
+    app.state.oidc = oidc
     app.state.password_hasher = PasswordHasher()
     app.add_middleware(SetCookieMiddleware)
     if request_limiter is not None:

@@ -216,6 +216,17 @@ class Settings:
     public_url: str | None = _setting(
         None, "URL at which people and Git hosts reach Pharos, https://pharos.example, for links"
     )
+    oidc_issuer: str | None = _setting(
+        None, "OpenID Connect provider with which people sign in, https://id.example (docs/sign-in.md)"
+    )
+    oidc_client_id: str | None = _setting(None, "Client ID of this installation at the provider")
+    oidc_client_secret: str | None = _setting(
+        None, "Client secret of this installation at the provider", secret=True
+    )
+    oidc_name: str = _setting("single sign-on", "What the sign-in page calls the provider")
+    oidc_private_addresses: bool = _setting(
+        False, "Let the provider have a private or loopback address: 1 or 0"
+    )
     repository_folders: str | None = _setting(
         None,
         "Folders of the machine that deploys, /srv/git,/home/git, in which repositories can be connected by path "

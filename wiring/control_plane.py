@@ -8,6 +8,8 @@ from fastapi import FastAPI
 from control_api.app import build_control_app
 from control_api.limits.report_queue import report_limits
 from control_api.limits.request_limits import RequestLimiter, RequestLimits
+from control_api.oidc.oidc_settings import read_oidc_settings
+from control_api.oidc.provider import OidcProvider
 from control_domain.database.engine import Sessions
 from control_domain.first_account.owner_email import read_owner_email
 from control_domain.notifications.channel_types import find_unavailable_types
@@ -52,6 +54,7 @@ def assemble_control_plane(
     `data_folder` is that of the embedded platform, whose disk is watched; None: the engines are servers.
     """
     check_settings(settings)
+    oidc = read_oidc_settings(settings)
     links = IncidentLinks(receipt_key, settings.public_url)
     workers = ControlWorkers(settings, sessions, directory, report_store, sealing_keys, links, data_folder)
     app = build_control_app(
@@ -70,6 +73,7 @@ def assemble_control_plane(
         public_url=settings.public_url,
         repository_folders=_read_folders(settings) or default_folders,
         unavailable_channels=find_unavailable_types(settings),
+        oidc=None if oidc is None else OidcProvider(oidc),
     )
     return ControlPlane(app, workers)
 
@@ -81,6 +85,7 @@ def check_settings(settings: Settings) -> None:
     _read_folders(settings)
     read_smtp_settings(settings)
     read_owner_email(settings)
+    read_oidc_settings(settings)
 
 
 def _read_folders(settings: Settings) -> LocalFolders | None:

@@ -11,15 +11,20 @@ from control_api.http.public_address import is_https
 from pipeline_contracts.credentials import parse_bearer
 
 _NAME = "pharos_session"
-_SECURE_NAME = "__Host-pharos_session"
+_SECURE_PREFIX = "__Host-"
 _STATE = "set_cookies"
 
 
 def read_session_cookie(connection: HTTPConnection) -> str | None:
     """Return the secret in the cookie of the request, or None without one."""
+    return read_cookie(connection, _NAME)
+
+
+def read_cookie(connection: HTTPConnection, name: str) -> str | None:
+    """Return the value of a cookie that `set_cookie` has set, or None without one."""
     if "cookie" not in connection.headers:
         return None
-    return connection.cookies.get(_SECURE_NAME if is_https(connection) else _NAME) or None
+    return connection.cookies.get(f"{_SECURE_PREFIX}{name}" if is_https(connection) else name) or None
 
 
 def read_credential(connection: HTTPConnection) -> str | None:
@@ -43,7 +48,7 @@ def set_cookie(
     """Let the response set a cookie that scripts cannot read. Over HTTPS, its name gets the prefix `__Host-`."""
     attributes = [f"Path={path}", f"Max-Age={seconds}", "HttpOnly", f"SameSite={same_site}"]
     if is_https(connection):
-        name = f"__Host-{name}"
+        name = f"{_SECURE_PREFIX}{name}"
         attributes.append("Secure")
     cookies = connection.scope["state"].setdefault(_STATE, {})
     cookies[name] = "; ".join([f"{name}={value}", *attributes])

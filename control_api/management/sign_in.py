@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from control_api.http.client_address import client_address
 from control_api.http.session_cookie import clear_session_cookie, read_session_cookie, set_session_cookie
+from control_api.oidc.provider import OidcProvider
 from control_api.operations.access import At, WithoutToken, at_session, sign_in_page, without_token
 from control_api.operations.bodies import json_body
 from control_api.operations.router import OperationRouter
@@ -96,6 +97,13 @@ class SwitchAccount(Struct, kw_only=True):
 class SignInOptions(TypedDict):
     """How people can sign in to this installation."""
 
+    oidc_name: Annotated[
+        str | None,
+        Meta(
+            description="The name of the OpenID Connect provider at `/api/v1/session/oidc`; null: there is none."
+        ),
+    ]
+
     has_passwords: Annotated[
         bool,
         Meta(description="False: nobody has set a password yet. `pharos sign-in-link` prints a first link."),
@@ -105,7 +113,11 @@ class SignInOptions(TypedDict):
 @operations.get("/v1/session/options")
 async def read_sign_in_options(opened: Annotated[WithoutToken, without_token()]) -> SignInOptions:
     """Read how people can sign in."""
-    return {"has_passwords": await has_any_password(opened.session)}
+    provider: OidcProvider | None = opened.request.app.state.oidc
+    return {
+        "oidc_name": None if provider is None else provider.settings.name,
+        "has_passwords": await has_any_password(opened.session),
+    }
 
 
 @operations.get("/v1/session")

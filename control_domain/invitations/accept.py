@@ -73,7 +73,20 @@ async def join_account(
     """
     if name is not None:
         name = check_name(name)
-    invitation, account = await _use_invitation(session, secret, now)
+    invitation, account = await _find_invitation(session, secret)
+    return await join_by_invitation(session, invitation, account, name, actor, now)
+
+
+async def join_by_invitation(
+    session: AsyncSession,
+    invitation: Invitation,
+    account: Account,
+    name: str | None,
+    actor: Actor,
+    now: datetime,
+) -> Joined:
+    """Add the invited person to the account, after its identity was proved. Raises what `accept_invitation` raises."""
+    await _use_invitation(session, invitation, account, now)
     person, is_new = await _add_person(session, account, invitation, name, now)
     actor = replace(actor, person_id=person.id)
     details = {"role": invitation.role, "invitation": invitation.id}
@@ -114,9 +127,10 @@ async def _find_invitation(session: AsyncSession, secret: str) -> tuple[Invitati
     return row[0], row[1]
 
 
-async def _use_invitation(session: AsyncSession, secret: str, now: datetime) -> tuple[Invitation, Account]:
+async def _use_invitation(
+    session: AsyncSession, invitation: Invitation, account: Account, now: datetime
+) -> None:
     """Lock the account of the invitation, and mark the invitation as accepted. Raises `NotFound`."""
-    invitation, account = await _find_invitation(session, secret)
     # Before the row of the invitation, in the order of everything else that changes invitations.
     await lock_account_row(session, account)
     used = await session.execute(
@@ -133,7 +147,6 @@ async def _use_invitation(session: AsyncSession, secret: str, now: datetime) -> 
     )
     if used.scalar_one_or_none() is None:
         raise NotFound(_UNUSABLE)
-    return invitation, account
 
 
 async def _add_person(

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.cookies import SimpleCookie
-from typing import Any
+from typing import Any, cast
+
+from multidict import CIMultiDictProxy
 
 from control_domain.sign_in.password_hashes import PasswordHasher
 from control_domain.sign_in.passwords import set_password_hash
@@ -35,11 +37,12 @@ class Browser:
         if self.cookies:
             sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         response = await self.platform.call(method, path, body, headers=sent)
-        for name, morsel in SimpleCookie(response.headers.get("Set-Cookie", "")).items():
-            if morsel["max-age"] == "0":
-                self.cookies.pop(name, None)
-            else:
-                self.cookies[name] = morsel.value
+        for header in cast(CIMultiDictProxy[str], response.headers).getall("Set-Cookie", []):
+            for name, morsel in SimpleCookie(header).items():
+                if morsel["max-age"] == "0":
+                    self.cookies.pop(name, None)
+                else:
+                    self.cookies[name] = morsel.value
         return response
 
     async def sign_in(self, email: str, password: str = PASSWORD, code: str | None = None) -> Response:

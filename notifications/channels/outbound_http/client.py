@@ -1,4 +1,4 @@
-"""HTTP requests to receivers: one POST, no redirects, 15 s in total, and at most 64 KiB of the response."""
+"""HTTP requests to receivers: one request, no redirects, 15 s in total, and at most 64 KiB of the response."""
 
 import asyncio
 import functools
@@ -56,7 +56,13 @@ class OutboundHttp:
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str], *, seconds: float = TOTAL_SECONDS
     ) -> Reply:
-        """Post the body once and return the answer, whatever its status.
+        """Post the body once and return the answer, whatever its status. Raises `DeliveryFailed`."""
+        return await self.request("POST", url, body, headers, seconds=seconds)
+
+    async def request(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, seconds: float
+    ) -> Reply:
+        """Send the request once and return the answer, whatever its status.
 
         Raises `DeliveryFailed` without an answer; its text has the host, never the rest of the URL.
         """
@@ -68,10 +74,11 @@ class OutboundHttp:
             self._check_literal(host)
             deadline = asyncio.get_running_loop().time() + seconds
             async with asyncio.timeout_at(deadline):
-                response = await self._session.post(
+                response = await self._session.request(
+                    method,
                     target,
-                    data=body,
-                    headers={"Content-Type": "application/json", **headers},
+                    data=body or None,
+                    headers={"Content-Type": "application/json", **headers} if body else headers,
                     allow_redirects=False,
                 )
             async with response:

@@ -43,9 +43,12 @@ async def test_sign_in_and_out(api: Api) -> None:
     acme, owner = api.platform.acme.account, api.platform.acme.people["owner"]
     browser = Browser(api.platform)
     options = await call(browser, "GET", f"{SESSION}/options")
-    assert options.data == {"has_passwords": False}
+    assert options.data == {"oidc_name": None, "has_passwords": False}
     await add_password(api.platform, owner)
-    assert (await call(browser, "GET", f"{SESSION}/options")).data == {"has_passwords": True}
+    assert (await call(browser, "GET", f"{SESSION}/options")).data == {
+        "oidc_name": None,
+        "has_passwords": True,
+    }
     assert (await call(browser, "GET", SESSION)).problem == (401, "invalid-credential")
 
     signed_in = await call(browser, "POST", SESSION, {"email": " OWNER@acme.example ", "password": PASSWORD})

@@ -1,0 +1,125 @@
+"""Sign-in with an OpenID Connect provider: the way there, and back."""
+
+import base64
+import hashlib
+import hmac
+import logging
+import secrets
+import time
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse
+
+from control_api.authentication import unknown_actor
+from control_api.http.session_cookie import read_cookie, set_cookie
+from control_api.management.sign_in import read_origin, set_cookie_of
+from control_api.oidc.failures import BadIdToken, ProviderFailed
+from control_api.oidc.provider import OidcProvider
+from control_api.request_session import Session, end_transaction
+from control_domain.sealing import CannotOpen, Sealed, SealingKeys
+from control_domain.sign_in.memberships import choose_account
+from control_domain.sign_in.oidc import UnknownPerson, find_oidc_person
+from control_domain.sign_in.sign_in import sign_in
+from pipeline_contracts.errors import UNKNOWN_ADDRESS, NotAllowed, NotFound
+
+logger = logging.getLogger(__name__)
+
+router = APIRouter(prefix="/api", include_in_schema=False)
+
+_COOKIE = "pharos_oidc"
+_SECONDS = 600
+_OWNER = "sign-in with OpenID Connect"
+
+
+@router.get("/v1/session/oidc", response_model=None)
+async def begin(request: Request) -> RedirectResponse:
+    """Send the browser to the provider, and keep what its answer has to match in a sealed cookie."""
+    provider = _find_provider(request)
+    state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+    try:
+        url = await provider.make_authorization_url(state, nonce, challenge)
+    except ProviderFailed as error:
+        logger.warning("the OIDC provider %s failed: %s", provider.settings.issuer, error)
+        return _back("oidc-failed")
+    kept = {
+        "state": state,
+        "nonce": nonce,
+        "verifier": verifier,
+        "next": _read_next(request.query_params.get("next", "/")),
+        "until": str(int(time.time()) + _SECONDS),
+    }
+    keys: SealingKeys = request.app.state.variable_keys
+    sealed = keys.seal(kept, _OWNER)
+    value = f"{sealed.key_id}.{base64.urlsafe_b64encode(sealed.data).decode()}"
+    # Lax: the provider's page leads back here.
+    set_cookie(request, _COOKIE, value, _SECONDS, same_site="Lax")
+    return RedirectResponse(url, 302)
+
+
+@router.get("/v1/session/oidc/callback", response_model=None)
+async def finish(request: Request, session: Session) -> RedirectResponse:
+    """Take the answer of the provider, and sign the person in."""
+    provider = _find_provider(request)
+    kept = _read_kept(request)
+    set_cookie(request, _COOKIE, "", 0, same_site="Lax")
+    query = request.query_params
+    state = query.get("state", "")
+    if kept is None or not hmac.compare_digest(state.encode(), kept["state"].encode()):
+        return _back("oidc-expired")
+    if "code" not in query:
+        logger.warning("the OIDC provider has refused a sign-in: %s", query.get("error", "")[:100])
+        return _back("oidc-refused")
+    try:
+        known = await provider.read_person(query["code"], kept["verifier"], kept["nonce"])
+    except (ProviderFailed, BadIdToken) as error:
+        logger.warning("the OIDC provider %s failed: %s", provider.settings.issuer, error)
+        return _back("oidc-failed")
+    now, actor = datetime.now(UTC), unknown_actor(request)
+    try:
+        person = await find_oidc_person(session, known, actor, now)
+        account = await choose_account(session, person)
+    except UnknownPerson as unknown:
+        await session.rollback()
+        return _back(unknown.reason)
+    except NotAllowed:
+        await session.rollback()
+        return _back("oidc-unknown")
+    secret = await sign_in(session, person, account, "oidc", read_origin(request), actor, now)
+    await end_transaction(session)
+    set_cookie_of(request, secret)
+    return RedirectResponse(kept["next"], 302)
+
+
+def _find_provider(request: Request) -> OidcProvider:
+    """Raises `NotFound` where no provider is configured."""
+    provider: OidcProvider | None = request.app.state.oidc
+    if provider is None:
+        raise NotFound(UNKNOWN_ADDRESS)
+    return provider
+
+
+def _back(problem: str) -> RedirectResponse:
+    """Show the sign-in page, which explains the problem."""
+    return RedirectResponse(f"/sign-in?problem={quote(problem)}", 302)
+
+
+def _read_next(path: str) -> str:
+    """Return the page to open afterwards: an address of this dashboard only."""
+    is_own = (
+        path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and path.isascii()
+    )
+    return path if is_own and len(path) <= 1000 and "\\" not in path else "/"
+
+
+def _read_kept(request: Request) -> dict[str, str] | None:
+    """Return what `begin` has kept, if it is of this browser and not too old."""
+    key_id, _, data = (read_cookie(request, _COOKIE) or "").partition(".")
+    keys: SealingKeys = request.app.state.variable_keys
+    try:
+        kept = keys.open(Sealed(key_id, base64.urlsafe_b64decode(data)), _OWNER)
+    except (CannotOpen, ValueError):
+        return None
+    return kept if int(kept["until"]) > time.time() else None

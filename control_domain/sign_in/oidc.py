@@ -1,0 +1,92 @@
+"""Finds the person whom an OpenID Connect provider has identified. Nobody gets an account by this alone."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.accounts.roles import SCOPES
+from control_domain.audit import Actor
+from control_domain.database.statements import insert_if_absent
+from control_domain.invitations.accept import join_by_invitation
+from control_domain.sign_in.memberships import list_accounts_of
+from control_domain.slugs import is_name
+from control_domain.tables.accounts import Account, Person
+from control_domain.tables.invitations import Invitation
+from control_domain.tables.sign_in import OidcIdentity
+from pipeline_contracts.errors import NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class OidcPerson:
+    """Somebody as the provider knows them."""
+
+    issuer: str
+    subject: str
+    email: str
+    """In lower case; empty: unknown."""
+    is_email_verified: bool
+    name: str
+
+
+class UnknownPerson(Exception):
+    """The provider knows somebody who may not sign in here. `reason` is for the sign-in page."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+async def find_oidc_person(session: AsyncSession, known: OidcPerson, actor: Actor, now: datetime) -> Person:
+    """Return the person of this identity: the one whom it was before, or the one with its verified e-mail address.
+
+    The person is in an account, or has a pending invitation, which is accepted. Raises `UnknownPerson`.
+    """
+    identity = OidcIdentity.issuer == known.issuer, OidcIdentity.subject == known.subject
+    query = select(Person).join(OidcIdentity, OidcIdentity.person_id == Person.id).where(*identity)
+    person = (await session.execute(query)).scalar_one_or_none()
+    if person is not None:
+        return person
+    if not known.is_email_verified or not known.email.isprintable() or not known.email:
+        raise UnknownPerson("oidc-unverified")
+    by_email = select(Person).where(Person.email == known.email)
+    person = (await session.execute(by_email)).scalar_one_or_none()
+    if person is None or not await list_accounts_of(session, person.id):
+        person = await _join(session, known, actor, now)
+    values = {
+        "person_id": person.id,
+        "issuer": known.issuer,
+        "subject": known.subject,
+        "created_at": now,
+    }
+    bound = insert_if_absent(session, OidcIdentity, values).returning(OidcIdentity.id)
+    if (await session.execute(bound)).first() is None:
+        # The address belonged to somebody else at the provider before: an address may be given to another person.
+        raise UnknownPerson("oidc-changed")
+    return person
+
+
+async def _join(session: AsyncSession, known: OidcPerson, actor: Actor, now: datetime) -> Person:
+    """Accept the newest pending invitation to the address. Raises `UnknownPerson`."""
+    # Account scope: the invitation names the account.
+    query = (
+        select(Invitation, Account)
+        .join(Account, Account.id == Invitation.account_id)
+        .where(
+            Invitation.email == known.email,
+            Invitation.accepted_at.is_(None),
+            Invitation.revoked_at.is_(None),
+            Invitation.expires_at > now,
+        )
+        .order_by(Invitation.id.desc())
+    )
+    name = known.name.strip() if is_name(known.name.strip()) else known.email[:100]
+    for invitation, account in (await session.execute(query)).all():
+        # One that was made with fewer scopes gives an API token only.
+        if set(invitation.scopes.split()).issuperset(SCOPES):
+            try:
+                return (await join_by_invitation(session, invitation, account, name, actor, now)).person
+            except NotFound:
+                continue
+    raise UnknownPerson("oidc-unknown")

@@ -1,0 +1,131 @@
+"""Which requests a session cookie is used for, and how the cookie is called."""
+
+from types import SimpleNamespace
+
+import pytest
+from starlette.requests import HTTPConnection
+
+from control_api.http.same_origin import check_same_origin, refuse_other_sites
+from control_api.http.session_cookie import read_credential, read_session_cookie, set_session_cookie
+from pipeline_contracts.client_address import parse_trusted_proxies
+from pipeline_contracts.errors import CrossSiteRequest
+
+PUBLIC = "https://pharos.example"
+
+
+def connect(
+    method: str = "GET",
+    headers: dict[str, str] | None = None,
+    *,
+    public_url: str | None = None,
+    peer: str = "192.0.2.1",
+) -> HTTPConnection:
+    """Return a request over plain HTTP; 10.0.0.0/8 are trusted proxies."""
+    state = SimpleNamespace(public_url=public_url, client_addresses=parse_trusted_proxies("10.0.0.0/8"))
+    named = {"host": "pharos.example", **(headers or {})}
+    scope = {
+        "type": "http",
+        "method": method,
+        "scheme": "http",
+        "path": "/",
+        "query_string": b"",
+        "server": ("pharos.example", 80),
+        "client": (peer, 1),
+        "headers": [(name.encode(), value.encode()) for name, value in named.items()],
+        "app": SimpleNamespace(state=state),
+        "state": {},
+    }
+    return HTTPConnection(scope)
+
+
+def is_allowed(method: str, headers: dict[str, str], **options: str) -> bool:
+    try:
+        check_same_origin(connect(method, headers, **options))
+    except CrossSiteRequest:
+        return False
+    return True
+
+
+def test_which_pages_may_use_the_cookie() -> None:
+    for site, reads, changes in (
+        ("same-origin", True, True),
+        ("none", True, False),
+        ("same-site", False, False),
+        ("cross-site", False, False),
+        ("Same-Origin ", True, True),
+        ("unheard-of", True, False),
+    ):
+        sent = {"sec-fetch-site": site, "origin": "http://pharos.example"}
+        assert is_allowed("GET", sent) is is_allowed("HEAD", sent) is reads, site
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            assert is_allowed(method, sent) is changes, (method, site)
+
+
+@pytest.mark.parametrize(
+    ("origin", "expected"),
+    [
+        ("http://pharos.example", True),
+        ("http://pharos.example:80", True),
+        ("HTTP://Pharos.Example", True),
+        # A proxy that ends TLS, without being trusted.
+        ("https://pharos.example", True),
+        ("http://pharos.example:8000", False),
+        ("http://app.pharos.example", False),
+        ("http://pharos.example.evil.example", False),
+        ("null", False),
+        ("", False),
+    ],
+)
+def test_browsers_without_fetch_metadata(origin: str, expected: bool) -> None:
+    assert is_allowed("POST", {"origin": origin}) is expected
+    assert is_allowed("GET", {"origin": origin})
+    assert not is_allowed("POST", {})
+    assert is_allowed("POST", {"origin": PUBLIC, "host": "10.1.1.1:8000"}, public_url=f"{PUBLIC}/")
+
+
+def test_sign_in_from_other_pages() -> None:
+    """Programs send neither header, and may sign in."""
+    refuse_other_sites(connect("POST"))
+    refuse_other_sites(connect("POST", {"sec-fetch-site": "same-origin"}))
+    for headers in (
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "none"},
+        {"origin": "http://app.pharos.example"},
+    ):
+        with pytest.raises(CrossSiteRequest):
+            refuse_other_sites(connect("POST", headers))
+
+
+@pytest.mark.parametrize(
+    ("headers", "options", "is_secure"),
+    [
+        ({}, {}, False),
+        ({"x-forwarded-proto": "https"}, {}, False),
+        ({"x-forwarded-proto": "https"}, {"peer": "10.0.0.1"}, True),
+        ({}, {"public_url": PUBLIC}, True),
+        ({"host": "pharos.example:443"}, {"public_url": PUBLIC}, True),
+        ({"host": "127.0.0.1:8000"}, {"public_url": PUBLIC}, False),
+        ({}, {"public_url": "http://pharos.example"}, False),
+    ],
+)
+def test_the_name_of_the_cookie(headers: dict[str, str], options: dict[str, str], is_secure: bool) -> None:
+    """Over HTTPS no other host can set it. A cookie of the other name is not read."""
+    name, other = ("__Host-pharos_session", "pharos_session") if is_secure else ("pharos_session", "__Host-x")
+    answered = connect(headers=headers, **options)
+    set_session_cookie(answered, "secret", 60)
+    (cookie,) = answered.scope["state"]["set_cookies"].values()
+    expected = f"{name}=secret; Path=/; Max-Age=60; HttpOnly; SameSite=Strict"
+    assert cookie == (f"{expected}; Secure" if is_secure else expected)
+    sent = connect(headers={**headers, "cookie": f"{other}=tossed; {name}=secret"}, **options)
+    assert read_session_cookie(sent) == read_credential(sent) == "secret"
+
+
+def test_a_token_counts_alone() -> None:
+    sent = connect(headers={"cookie": "pharos_session=secret", "authorization": "Bearer phr_pat_x"})
+    assert read_credential(sent) == "phr_pat_x"
+    assert (
+        read_credential(connect(headers={"cookie": "pharos_session=secret", "authorization": "Basic x"}))
+        == "secret"
+    )
+    assert read_credential(connect()) is None

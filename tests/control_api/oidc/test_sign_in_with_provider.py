@@ -1,0 +1,241 @@
+"""Sign-in with an OpenID Connect provider: a real one in this process, which signs tokens."""
+
+import base64
+import hashlib
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from aiohttp import web
+from joserfc import jwt
+from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
+
+from control_api.oidc import provider as provider_module
+from control_api.oidc.oidc_settings import OidcSettings, read_oidc_settings
+from control_api.oidc.provider import OidcProvider
+from pipeline_contracts.settings import BadSettings, Settings
+from tests.control_api.management.conftest import Api, api, prepared
+from tests.support.browsers import Browser
+
+__all__ = ["api", "prepared"]
+
+CLIENT, SECRET = "pharos client", "se:cret+1"
+BEGIN, CALLBACK = "/v1/session/oidc", "/v1/session/oidc/callback"
+
+
+@dataclass(slots=True)
+class Provider:
+    """The provider: what it says about the person, and what it was asked."""
+
+    url: str = ""
+    keys: list[Any] = field(default_factory=lambda: [ECKey.generate_key("P-256", {"kid": "1"})])
+    claims: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, Any] = field(default_factory=lambda: {"alg": "ES256", "kid": "1"})
+    signing_key: Any = None
+    nonce: str = ""
+    challenge: str = ""
+    status: int = 200
+
+    async def configuration(self, _request: web.Request) -> web.Response:
+        return web.json_response(
+            {
+                "issuer": self.url,
+                "authorization_endpoint": f"{self.url}/authorize?tenant=1",
+                "token_endpoint": f"{self.url}/token",
+                "jwks_uri": f"{self.url}/keys",
+            }
+        )
+
+    async def jwks(self, _request: web.Request) -> web.Response:
+        return web.json_response({"keys": [key.as_dict(private=False) for key in self.keys]})
+
+    async def token(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        pair = base64.b64decode(request.headers["Authorization"].removeprefix("Basic ")).decode()
+        assert pair == "pharos%20client:se%3Acret%2B1"
+        verifier = hashlib.sha256(str(form["code_verifier"]).encode()).digest()
+        assert base64.urlsafe_b64encode(verifier).rstrip(b"=").decode() == self.challenge
+        assert (form["code"], form["grant_type"]) == ("the code", "authorization_code")
+        now = int(time.time())
+        claims = {
+            **{"iss": self.url, "aud": CLIENT, "sub": "ada-1", "exp": now + 60, "iat": now},
+            **{"nonce": self.nonce, "email": "Owner@acme.example", "email_verified": True, "name": "Ada"},
+            **self.claims,
+        }
+        signed = jwt.encode(
+            self.headers, claims, self.signing_key or self.keys[0], algorithms=[self.headers["alg"]]
+        )
+        return web.json_response({"id_token": signed, "access_token": "x"}, status=self.status)
+
+
+@pytest.fixture
+async def provider(api: Api) -> AsyncIterator[Provider]:
+    made = Provider()
+    application = web.Application()
+    application.router.add_get("/.well-known/openid-configuration", made.configuration)
+    application.router.add_get("/keys", made.jwks)
+    application.router.add_post("/token", made.token)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    redirect = f"{api.platform.url}/api{CALLBACK}"
+    settings = OidcSettings(made.url, CLIENT, SECRET, "Acme ID", redirect, allow_private=True)
+    api.platform.app.state.oidc = OidcProvider(settings)
+    yield made
+    await runner.cleanup()
+
+
+async def sign_in(
+    api: Api, provider: Provider, browser: Browser | None = None, **changes: str | None
+) -> tuple[Browser, str]:
+    """Return a browser that went to the provider and back, and the address at which it ended. `changes` are those of
+    the query with which the provider sends it back."""
+    browser = browser or Browser(api.platform)
+    begun = await browser.call("GET", f"{BEGIN}?next=/jobs%3Fa=1", headers={})
+    assert begun.status == 302, begun.body
+    asked = {name: values[0] for name, values in parse_qs(urlsplit(begun.headers["Location"]).query).items()}
+    assert asked["redirect_uri"].endswith(CALLBACK) and asked["tenant"] == "1"
+    provider.nonce, provider.challenge = asked["nonce"], asked["code_challenge"]
+    query = {"state": asked["state"], "code": "the code", **changes}
+    sent = urlencode({name: value for name, value in query.items() if value is not None})
+    back = await browser.call("GET", f"{CALLBACK}?{sent}", headers={"Sec-Fetch-Site": "cross-site"})
+    assert back.status == 302, back.body
+    assert "pharos_oidc" not in browser.cookies
+    return browser, back.headers["Location"]
+
+
+async def test_a_member_signs_in(api: Api, provider: Provider) -> None:
+    assert (await Browser(api.platform).call("GET", "/v1/session/options")).data["oidc_name"] == "Acme ID"
+    browser, location = await sign_in(api, provider)
+    assert location == "/jobs?a=1"
+    session = (await browser.call("GET", "/v1/session")).data
+    assert (session["person"]["email"], session["has_password"]) == ("owner@acme.example", False)
+    assert (await browser.call("GET", "/v1/sessions")).data[0]["method"] == "oidc"
+    # The same identity is the same person, whatever its address is by now.
+    provider.claims = {"email": "ada@elsewhere.example", "email_verified": False}
+    browser, location = await sign_in(api, provider)
+    assert (await browser.call("GET", "/v1/session")).data["person"] == session["person"]
+    # Somebody who got the address later is not this person.
+    provider.claims = {"sub": "ada-2"}
+    assert (await sign_in(api, provider))[1] == "/sign-in?problem=oidc-changed"
+    # Soon after, a first password can be set without another one.
+    changed = await browser.call("PUT", "/v1/me/password", {"password": "violet anchors drift north"})
+    assert changed.status == 200 and changed.data["has_password"] is True
+
+
+async def test_an_invited_person_joins(api: Api, provider: Provider) -> None:
+    provider.claims = {"email": "eve@new.example", "sub": "eve", "name": "Eve"}
+    assert (await sign_in(api, provider))[1] == "/sign-in?problem=oidc-unknown"
+    assert (await api.call("POST", "/v1/invitations", {"email": "eve@new.example"})).status == 201
+    provider.claims["email_verified"] = "true"
+    assert (await sign_in(api, provider))[1] == "/sign-in?problem=oidc-unverified"
+    del provider.claims["email_verified"]
+    browser, location = await sign_in(api, provider)
+    person = (await browser.call("GET", "/v1/session")).data["person"]
+    assert (location, person["name"], person["email"]) == ("/jobs?a=1", "Eve", "eve@new.example")
+
+
+async def test_bad_answers_sign_nobody_in(api: Api, provider: Provider) -> None:
+    now = int(time.time())
+    before = (await api.platform.contents())["sign_in_sessions"]
+    for claims in (
+        {"iss": "https://other.example"},
+        {"aud": "another client"},
+        {"aud": [CLIENT, "another"]},
+        {"azp": "another client"},
+        {"exp": now - 61},
+        {"exp": "never"},
+        {"iat": now + 120},
+        {"nonce": "of another sign-in"},
+        {"nonce": None},
+        {"sub": ""},
+        {"sub": "x" * 256},
+    ):
+        provider.claims = claims
+        assert (await sign_in(api, provider))[1] == "/sign-in?problem=oidc-failed", claims
+    provider.claims = {}
+    public = base64.urlsafe_b64encode(str(provider.keys[0].as_dict(private=False)).encode()).decode()
+    for headers, key in (
+        ({"alg": "ES256", "kid": "1"}, ECKey.generate_key("P-256")),
+        # A signature with what everybody knows as a shared secret.
+        ({"alg": "HS256", "kid": "1"}, OctKey.import_key(public)),
+        ({"alg": "RS256", "kid": "1"}, RSAKey.generate_key(2048)),
+    ):
+        provider.headers, provider.signing_key = headers, key
+        assert (await sign_in(api, provider))[1] == "/sign-in?problem=oidc-failed", headers
+    provider.headers, provider.signing_key, provider.status = {"alg": "ES256", "kid": "1"}, None, 400
+    assert (await sign_in(api, provider))[1] == "/sign-in?problem=oidc-failed"
+    provider.status = 200
+    for changes, problem in (
+        ({"state": "x"}, "expired"),
+        ({"state": None}, "expired"),
+        ({"code": None, "error": "access_denied"}, "refused"),
+    ):
+        assert (await sign_in(api, provider, **changes))[1] == f"/sign-in?problem=oidc-{problem}"
+    # The answer to another browser's sign-in.
+    stranger = await Browser(api.platform).call("GET", f"{CALLBACK}?state=x&code=y", headers={})
+    assert stranger.headers["Location"] == "/sign-in?problem=oidc-expired"
+    assert (await api.platform.contents())["sign_in_sessions"] == before
+
+
+async def test_changed_keys(api: Api, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (await sign_in(api, provider))[1] == "/jobs?a=1"
+    provider.keys = [ECKey.generate_key("P-256", {"kid": "2"})]
+    provider.headers = {"alg": "ES256", "kid": "2"}
+    assert (await sign_in(api, provider))[1] == "/sign-in?problem=oidc-failed"
+    monkeypatch.setattr(provider_module, "_SHORTEST_KEPT_SECONDS", 0.0)
+    assert (await sign_in(api, provider))[1] == "/jobs?a=1"
+    assert KeySet(provider.keys)
+
+
+async def test_only_pages_of_the_dashboard_are_opened_afterwards(api: Api, provider: Provider) -> None:
+    for given in ("//evil.example", "https://evil.example", "/\\evil.example", "/%09/evil.example", "x"):
+        browser = Browser(api.platform)
+        begun = await browser.call("GET", f"{BEGIN}?{urlencode({'next': given})}", headers={})
+        asked = parse_qs(urlsplit(begun.headers["Location"]).query)
+        provider.nonce, provider.challenge = asked["nonce"][0], asked["code_challenge"][0]
+        query = urlencode({"state": asked["state"][0], "code": "the code"})
+        back = await browser.call("GET", f"{CALLBACK}?{query}", headers={})
+        assert back.headers["Location"] in ("/", "/%09/evil.example")
+
+
+async def test_without_a_provider(api: Api) -> None:
+    for path in (BEGIN, CALLBACK):
+        assert (await api.platform.call("GET", path)).problem == (404, "not-found")
+
+
+async def test_a_provider_that_cannot_be_reached(api: Api, provider: Provider) -> None:
+    unreachable = OidcSettings("http://127.0.0.1:9", CLIENT, SECRET, "x", "http://x/", allow_private=True)
+    private = OidcSettings(provider.url, CLIENT, SECRET, "x", "http://x/", allow_private=False)
+    other = OidcSettings(f"{provider.url}/", CLIENT, SECRET, "x", "http://x/", allow_private=True)
+    for settings in (unreachable, private, other):
+        api.platform.app.state.oidc = OidcProvider(settings)
+        begun = await Browser(api.platform).call("GET", BEGIN, headers={})
+        assert begun.headers["Location"] == "/sign-in?problem=oidc-failed", settings
+
+
+def test_settings() -> None:
+    whole = {
+        "oidc_issuer": "https://id.example/realms/acme",
+        "oidc_client_id": "pharos",
+        "oidc_client_secret": "x",
+        "public_url": "https://pharos.example/",
+    }
+    assert read_oidc_settings(Settings()) is None
+    read = read_oidc_settings(Settings(**whole))
+    assert read is not None
+    assert read.redirect_url == "https://pharos.example/api/v1/session/oidc/callback"
+    for name, value in (
+        ("oidc_issuer", "http://id.example"),
+        ("oidc_issuer", "https://id.example/?a"),
+        ("oidc_issuer", "id.example"),
+        ("oidc_client_id", None),
+        ("oidc_client_secret", None),
+        ("public_url", None),
+    ):
+        with pytest.raises(BadSettings, match="PHAROS_OIDC_ISSUER"):
+            read_oidc_settings(Settings(**{**whole, name: value}))
