@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, BrowserContext, Page, Response, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, Response, ViewportSize, async_playwright
 
 from tests.support.axe_core import read_axe
 from tests.support.engines import EngineMissing
 from tests.support.platform_process import PlatformProcess
 
 PASSWORD = "an evening by the harbour"
-_DESKTOP, _PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+_DESKTOP, _PHONE = ViewportSize(width=1280, height=800), ViewportSize(width=390, height=844)
+_TALLEST = 3000
 _TIMEOUT_MS = 60_000
 _SCREENSHOTS = os.environ.get("PHAROS_SCREENSHOTS")
 """A folder: then each checked page is stored in it, light, dark and on a phone."""
@@ -107,7 +108,13 @@ class Person:
         if _SCREENSHOTS:
             path = Path(_SCREENSHOTS) / f"{name}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
-            await self.page.screenshot(path=path, full_page=True)
+            # A full-page picture would leave out parts of what stays in place while the page scrolls.
+            size = self.page.viewport_size or _DESKTOP
+            height = await self.page.evaluate("document.documentElement.scrollHeight")
+            tall = ViewportSize(width=size["width"], height=max(size["height"], min(height, _TALLEST)))
+            await self.page.set_viewport_size(tall)
+            await self.page.screenshot(path=path)
+            await self.page.set_viewport_size(size)
 
     async def request(self, method: str, path: str, body: Any = None) -> Any:
         """Call the API as the page does, with the cookie; return the member `data`."""
@@ -145,7 +152,7 @@ async def running_browser() -> AsyncIterator[Browser]:
 async def visitor(browser: Browser, origin: str, *, watch: Watch | None = None) -> AsyncIterator[Person]:
     """Yield somebody who is not signed in."""
     context = await browser.new_context(
-        viewport={"width": _DESKTOP["width"], "height": _DESKTOP["height"]},
+        viewport=_DESKTOP,
         locale="en-GB",
         timezone_id="Europe/Oslo",
         reduced_motion="reduce",

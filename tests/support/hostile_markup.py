@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 import time
+import urllib.request
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,11 @@ class _Api:
 def send_hostile_markup(platform: PlatformProcess) -> Hostile:
     """Make a project with an environment, monitors and a site, all of it with markup in its texts."""
     api = _Api(platform)
-    project = api.send("POST", "/api/v1/projects", {"name": TEXT[:100], "slug": "hostile"})
+    project = api.send(
+        "POST",
+        "/api/v1/projects",
+        {"name": TEXT[:100], "slug": "hostile"},
+    )
     path = f"/api/v1/projects/{project['id']}"
     environment = api.send(
         "POST", f"{path}/environments", {"name": TEXT[:100], "slug": "hostile", "type": "production"}
@@ -62,10 +67,9 @@ def send_hostile_markup(platform: PlatformProcess) -> Hostile:
     key = api.send("POST", f"{inside}/ingest-keys", {})["key"]
     _send_telemetry(api, key)
     heartbeat = api.send("POST", f"{inside}/heartbeats", {"name": TEXT[:100], "period_seconds": 3600})
-    output = TEXT.encode()
-    api.send(
-        "POST", f"{heartbeat['ping_key']['urls']['failure']}", output, headers={"Content-Type": "text/plain"}
-    )
+    ping = f"http://127.0.0.1:{platform.port}{heartbeat['ping_key']['urls']['failure']}"
+    with urllib.request.urlopen(ping, data=TEXT.encode(), timeout=60) as answer:
+        assert answer.status == 200
     queue = api.send("POST", f"{inside}/queues", {"name": TEXT[:100]})
     site = api.send(
         "POST",
