@@ -11,11 +11,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
+import orjson
 
 from demo.api_client import ApiClient, ApiRefused
 from demo.ledger import Ledger
 from demo.traffic.rhythm import Troubles, expected_rate
+from pipeline_contracts import topics
+from pipeline_contracts.monitors import MonitorMeta, encode_monitor_meta
 from pipeline_contracts.times import format_time
+from storage_backends.event_log.interface import EventLog
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +31,8 @@ _MEAN_RATE = 0.2
 _PAST_STEP_SECONDS = 600
 _PAST_SECONDS = 3 * 86_400
 _CONCURRENT = 4
-_SNAPSHOT_SECONDS = 30.0
+_UPDATE_SECONDS = 60
+_POLL_SECONDS = 0.5
 _NAMESPACE = uuid.UUID("6f6c1f6e-5d0e-4d7a-9c35-0c5b8d2f4a11")
 
 
@@ -85,8 +90,42 @@ async def post_past_snapshots(owner: ApiClient, ledger: Ledger, troubles: Troubl
             posts.create_task(post_rest(pending))
 
 
+async def append_past_updates(
+    owner: ApiClient, log: EventLog, ledger: Ledger, environment_id: str, troubles: Troubles
+) -> None:
+    """Append a day of updates of workers, as the edge would have appended them: it stamps them with the time of their
+    receipt. Only after the workers have reported now, so that the updates are history and change no present state."""
+    last = ledger.get(f"queue {IMAGES}")["id"]
+    while True:
+        if await owner.get(f"/v1/monitors/queues/{last}/workers?limit=1"):
+            break
+        await asyncio.sleep(_POLL_SECONDS)
+    appends = []
+    for name in _WORKERS:
+        queue: int = ledger.get(f"queue {name}")["id"]
+        rng = random.Random(f"workers of {name}")
+        for at_s in range(troubles.began_s - 86_400, troubles.began_s, _UPDATE_SECONDS):
+            meta = encode_monitor_meta(MonitorMeta("worker", queue, environment_id, at_s * 1000))
+            for number in range(_WORKERS[name]):
+                value = orjson.dumps(_make_update(name, number, at_s, rng))
+                appends.append(log.append(topics.QUEUES, f"queue/{queue}".encode(), meta, value))
+    await asyncio.gather(*appends)
+
+
+def _make_update(name: str, number: int, at_s: int, rng: random.Random) -> dict[str, Any]:
+    is_busy = rng.random() < 0.6
+    update = {
+        "worker_id": str(uuid.uuid5(_NAMESPACE, f"worker {name} {number}")),
+        "sequence": at_s,
+        "status": "busy" if is_busy else "idle",
+    }
+    if is_busy:
+        update["job_id"] = str(uuid.UUID(int=rng.getrandbits(128), version=4))
+    return update
+
+
 async def report_queues(client: ApiClient, ledger: Ledger, troubles: Troubles) -> None:
-    """Post snapshots and updates of workers twice a minute, until cancelled. One worker of the queue of images reports
+    """Post snapshots and updates of workers every minute, until cancelled. One worker of the queue of images reports
     no more while that queue is stuck."""
     rng = random.Random()
     failing = False
@@ -99,7 +138,7 @@ async def report_queues(client: ApiClient, ledger: Ledger, troubles: Troubles) -
             if not failing:
                 logger.warning("the demo's queues are not accepted (%s); trying on", type(error).__name__)
             failing = True
-        await asyncio.sleep(_SNAPSHOT_SECONDS)
+        await asyncio.sleep(_UPDATE_SECONDS)
 
 
 async def _report(
@@ -110,14 +149,6 @@ async def _report(
     is_stuck = name == IMAGES and troubles.seconds_of_stuck_images(now) is not None
     for number in range(_WORKERS[name]):
         # It reported once before it got stuck.
-        if is_stuck and number == 0 and now - troubles.began_s > 2 * _SNAPSHOT_SECONDS:
+        if is_stuck and number == 0 and now - troubles.began_s > 90:
             continue
-        is_busy = rng.random() < 0.6
-        update = {
-            "worker_id": str(uuid.uuid5(_NAMESPACE, f"worker {name} {number}")),
-            "sequence": now,
-            "status": "busy" if is_busy else "idle",
-        }
-        if is_busy:
-            update["job_id"] = str(uuid.UUID(int=rng.getrandbits(128), version=4))
-        await client.post(f"{path}/workers", update)
+        await client.post(f"{path}/workers", _make_update(name, number, now, rng))

@@ -19,7 +19,7 @@ from demo.story.notifications import set_up_notifications
 from demo.story.past_deployments import write_past_deployments
 from demo.story.past_incidents import write_past_incidents
 from demo.story.people import add_people
-from demo.story.queues import add_queues, post_past_snapshots, report_queues
+from demo.story.queues import add_queues, append_past_updates, post_past_snapshots, report_queues
 from demo.story.releases import Timeline
 from demo.story.repositories import GitFailed, make_shop_commits
 from demo.story.shop_project import set_up_shop
@@ -132,6 +132,11 @@ class Story:
         if not self._ledger.has("past snapshots"):
             await post_past_snapshots(self._owner, self._ledger, self._troubles)
             self._ledger.note("past snapshots")
+        if not self._ledger.has("past workers"):
+            await append_past_updates(
+                self._owner, self._platform.log, self._ledger, self._production, self._troubles
+            )
+            self._ledger.note("past workers")
 
     async def load_telemetry(self, days: float) -> None:
         """Send the traffic before the first start, the newest first, up to so many days in all."""
