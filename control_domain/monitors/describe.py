@@ -115,7 +115,7 @@ class QueueDocument(TypedDict):
     created_at: str
 
 
-class TrendPoint(TypedDict):
+class QueueTrendPoint(TypedDict):
     """What was reported of a queue in one step of its trend."""
 
     at: Annotated[str, Meta(description="When the step begins.")]
@@ -128,7 +128,7 @@ class ListedQueue(QueueDocument):
     """A queue in a list."""
 
     trend: Annotated[
-        list[TrendPoint] | None,
+        list[QueueTrendPoint] | None,
         Meta(
             description="Up to 31 steps in which something was reported; null without the parameter `trend`, and while "
             "the column store does not answer."
@@ -136,7 +136,7 @@ class ListedQueue(QueueDocument):
     ]
 
 
-class QueuePoint(TrendPoint):
+class QueuePoint(QueueTrendPoint):
     """What was reported of a queue in one step."""
 
     most_pending: int | None
@@ -269,7 +269,7 @@ def describe_queue_series(steps: Sequence[QueueStep], step_ms: int) -> QueueSeri
     return {"step_seconds": step_ms / 1000, "points": points}
 
 
-def _describe_step(step: QueueStep) -> TrendPoint:
+def _describe_step(step: QueueStep) -> QueueTrendPoint:
     return {
         "at": format_time(from_epoch_ms(step.begin_ms)),
         "pending": step.pending,

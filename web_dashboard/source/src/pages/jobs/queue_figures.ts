@@ -1,9 +1,9 @@
 // Figures of queues that a page computes from what the API reports.
-import type { ListedQueue, TrendPoint, WorkerCounts } from '../../../generated/client/types.gen';
+import type { ListedQueue, QueueTrendPoint, WorkerCounts } from '../../../generated/client/types.gen';
 import { formatCount, plural } from '../../format/numbers';
 
 /** The jobs that began in the trend, per minute; undefined if no worker reported any. */
-export function throughput(trend: TrendPoint[] | null, minutes: number): number | undefined {
+export function throughput(trend: QueueTrendPoint[] | null, minutes: number): number | undefined {
   const jobs = (trend ?? []).reduce((sum, point) => sum + point.jobs_started, 0);
   return jobs === 0 ? undefined : jobs / minutes;
 }
