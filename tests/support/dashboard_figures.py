@@ -25,7 +25,7 @@ def write_count(value: int | float | None) -> str:
     """Return a number as `formatCount` writes it."""
     if value is None:
         return "–"
-    return f"{value:,}" if float(value).is_integer() else f"{round(value, 2):,}".rstrip("0").rstrip(".")
+    return f"{value:,.0f}" if float(value).is_integer() else f"{round(value, 2):,}".rstrip("0").rstrip(".")
 
 
 def write_short(value: float) -> str:
@@ -91,6 +91,37 @@ def read_heartbeats(heartbeats: list[Mapping[str, Any]]) -> Expected:
         yield heartbeat["name"], ["–" if median is None else write_duration(median * 1000)]
 
 
+def read_incidents(incidents: list[Mapping[str, Any]]) -> Expected:
+    """Yield what the list of open incidents shows."""
+    for incident in incidents:
+        scope = [each["name"] for each in (incident["project"], incident["environment"]) if each is not None]
+        yield incident["title"], [incident["severity"], *([" / ".join(scope)] if scope else [])]
+
+
+def read_thresholds(thresholds: list[Mapping[str, Any]]) -> Expected:
+    """Yield what the list of thresholds shows."""
+    for threshold in thresholds:
+        kind = threshold["kind"]
+        limit, value = (
+            None if number is None else _write_value(kind, number)
+            for number in (threshold["threshold"], threshold["value"])
+        )
+        yield threshold["name"], [f"{threshold['direction']} {limit}", value or "–", threshold["target"]]
+
+
+def _write_value(kind: str, value: float) -> str:
+    match kind:
+        case "queue.wait":
+            return write_duration(value * 1000)
+        case "service.latency":
+            return write_duration(value)
+        case "queue.size":
+            return f"{write_count(round(value, 2))} jobs"
+        case "service.error_rate":
+            return f"{write_count(round(value, 2))} %"
+    return write_count(round(value, 2))
+
+
 _STORED = {
     "events": "Events",
     "spans": "Spans",
@@ -115,6 +146,8 @@ def read_people(people: list[Mapping[str, Any]]) -> Expected:
 FIGURES = (
     Figures("/jobs/queues", r"/v1/monitors/queues", read_queues),
     Figures("/jobs/heartbeats", r"/v1/monitors/heartbeats", read_heartbeats),
+    Figures("/notifications/incidents?state=firing", r"/v1/incidents", read_incidents),
+    Figures("/notifications/thresholds", r"/v1/thresholds", read_thresholds),
     Figures("/settings/usage", r"/v1/usage", read_usage),
     Figures("/settings/people", r"/v1/people", read_people),
 )
