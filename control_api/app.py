@@ -21,6 +21,7 @@ from control_api.limits.request_limits import RequestLimiter
 from control_api.limits.webhook_bodies import WebhookBodies
 from control_api.live_logs.log_streams import LogStreams
 from control_api.management.all_operations import ROUTERS
+from control_api.management.storage import StorageAccess
 from control_api.oidc.provider import OidcProvider
 from control_api.routes.accounts import router as accounts
 from control_api.routes.configurations import router as configuration
@@ -85,6 +86,7 @@ def build_control_app(
     repository_folders: LocalFolders = NO_FOLDERS,
     unavailable_channels: UnavailableTypes = MappingProxyType({}),
     oidc: OidcProvider | None = None,
+    storage_access: StorageAccess = StorageAccess(),  # noqa: B008  immutable
 ) -> FastAPI:
     """Return the application on resources that the caller has opened.
 
@@ -94,7 +96,7 @@ def build_control_app(
     `request_limiter`, requests are not limited. `process_output` is that of the deployer on this machine, if its folder
     is known. `public_url` begins the URLs of webhooks; without it, the address of the request does. Repositories in
     `repository_folders` may be connected by path. `unavailable_channels` are types of notification channels that the
-    installation cannot use, with the reasons.
+    installation cannot use, with the reasons. `storage_access` is for `/v1/storage`.
     """
     app = FastAPI(
         title="Pharos",
@@ -126,6 +128,7 @@ def build_control_app(
     app.state.public_url = public_url
     app.state.repository_folders = repository_folders
     app.state.unavailable_channels = unavailable_channels
+    app.state.storage_access = storage_access
     app.state.incident_links = IncidentLinks(receipt_key, public_url)
     app.state.oidc = oidc
     app.state.password_hasher = PasswordHasher()

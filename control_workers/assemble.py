@@ -10,6 +10,7 @@ from control_domain.notifications.signed_links import IncidentLinks
 from control_domain.sealing import SealingKeys
 from control_workers.alert_scan.run_periodically import running_alert_scan
 from control_workers.alert_scan.scan import AlertScan
+from control_workers.apply_retention import apply_retention_periodically
 from control_workers.commit_statuses.report_periodically import running_status_reports
 from control_workers.configuration_runs import ConfigurationRunWorker, running_configuration_worker
 from control_workers.forget_idempotency_keys import forget_keys_periodically
@@ -48,11 +49,17 @@ class ControlWorkers:
         self._links = links
         self.publication_age = PublicationAge()
         self.alert_scan = AlertScan(sessions, store, data_folder)
+        self._retention_changed = asyncio.Event()
+        self._data_folder = data_folder
         self._configuration_runs = ConfigurationRunWorker(sessions, directory, sealing_keys)
 
     def wake_configuration_runs(self) -> None:
         """Start a configuration run that was just committed without waiting for the next poll."""
         self._configuration_runs.wake()
+
+    def wake_retention(self) -> None:
+        """Apply a retention that was just committed without waiting for the next poll."""
+        self._retention_changed.set()
 
     @asynccontextmanager
     async def running(self, *, is_alone: bool) -> AsyncIterator[None]:
@@ -73,6 +80,7 @@ class ControlWorkers:
                 ("idempotency keys", forget_keys_periodically(self._sessions, stop)),
                 ("old sessions", forget_sessions_periodically(self._sessions, stop)),
                 ("old workers", forget_workers_periodically(self._sessions, stop)),
+                ("retention", self._apply_retention(stop)),
             ):
                 stack.push_async_callback(end_task, asyncio.create_task(loop, name=name))
             await stack.enter_async_context(
@@ -89,6 +97,16 @@ class ControlWorkers:
             )
             await stack.enter_async_context(running_alert_scan(self.alert_scan, is_alone=is_alone))
             yield
+
+    async def _apply_retention(self, stop: asyncio.Event) -> None:
+        await apply_retention_periodically(
+            self._sessions,
+            self._store,
+            stop,
+            self._retention_changed,
+            cluster=self._settings.clickhouse_cluster,
+            data_folder=self._data_folder,
+        )
 
 
 async def _finish(stop: asyncio.Event, task: "asyncio.Task[None]") -> None:

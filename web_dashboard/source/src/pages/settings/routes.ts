@@ -7,5 +7,6 @@ export const PAGES: PageEntry[] = [
   { pattern: '/settings/keys', load: () => import('./keys/KeysPage.svelte') },
   { pattern: '/settings/opentelemetry', load: () => import('./opentelemetry/OpenTelemetryPage.svelte') },
   { pattern: '/settings/usage', load: () => import('./usage/UsagePage.svelte') },
+  { pattern: '/settings/storage', load: () => import('./storage/StoragePage.svelte') },
   { pattern: '/settings/audit', load: () => import('./audit/AuditPage.svelte') },
 ];

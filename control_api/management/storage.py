@@ -1,0 +1,124 @@
+"""What the installation stores, and for how long: `/v1/storage`."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from analytics_queries.alerts.disk_space import disk_space
+from analytics_queries.storage.stored_partitions import stored_partitions
+from control_api.operations.access import At, at_account
+from control_api.operations.bodies import json_body
+from control_api.operations.router import OperationRouter
+from control_domain.accounts.roles import AccountRight
+from control_domain.storage.database_size import measure_database, measure_event_log
+from control_domain.storage.disk_reserve import release_reserve
+from control_domain.storage.report import DataKind, StorageDocument, describe_storage
+from control_domain.storage.retention import (
+    MAX_DAYS,
+    read_settings,
+    require_installation,
+    save_retention,
+)
+from control_domain.tables.accounts import Account
+from pipeline_contracts.errors import StorageUnavailable, Unavailable
+from storage_backends.column_store.change_retention import drop_expired, read_retention
+
+operations = OperationRouter("Account")
+
+_Read = Annotated[At[Account], at_account("account:read", AccountRight.MANAGE)]
+_Manage = Annotated[At[Account], at_account("account:write", AccountRight.MANAGE)]
+
+
+@dataclass(frozen=True, slots=True)
+class StorageAccess:
+    """What the operations know of the engines. `data_folder` is that of the embedded platform; `cluster` that of the
+    column store's servers. `wake` lets the worker apply a retention at once."""
+
+    data_folder: Path | None = None
+    cluster: str | None = None
+    wake: Callable[[], None] = lambda: None
+
+
+class SetRetention(Struct, kw_only=True):
+    """How long a kind of data is kept."""
+
+    kind: Annotated[DataKind, Meta(description="The kind of data.")]
+    days: Annotated[int, Meta(ge=1, le=MAX_DAYS, description="Data is deleted once it is so many days old.")]
+
+
+@operations.get("/v1/storage")
+async def read_storage(at: _Read) -> StorageDocument:
+    """Read how much the installation stores.
+
+    Of each kind of data of all accounts: its size, its growth, and how long it is kept; the sizes of the databases, and
+    how long the disk lasts. For owners and admins of the first account of the installation. With several servers of the
+    column store, the one that answers counts. 503 if the column store does not answer.
+    """
+    await require_installation(at.session, at.account)
+    return await _read_storage(at)
+
+
+@operations.put("/v1/storage/retention")
+async def set_data_retention(
+    at: _Manage, body: Annotated[SetRetention, json_body(SetRetention)]
+) -> StorageDocument:
+    """Change how long a kind of data is kept.
+
+    For owners and admins of the first account of the installation, and for the data of all accounts. A shorter time
+    deletes what is older at once, which cannot be undone and works on a full disk. The new time is in force within a
+    minute.
+    """
+    await require_installation(at.session, at.account)
+    try:
+        before = (await _read_retention(at)).get(body.kind)
+        if before is None or body.days < before:
+            # Before the database is locked, which is a write: on a full disk this frees the space for it.
+            await _drop_expired(at, body)
+    except StorageUnavailable as error:
+        raise Unavailable("The column store does not answer now; nothing was changed.") from error
+    await at.lock_rights()
+    await save_retention(at.session, at.account, body.kind, body.days, before, at.actor, at.now)
+    await at.end_transaction()
+    _access(at).wake()
+    return await _read_storage(at)
+
+
+async def _drop_expired(at: At[Account], wanted: SetRetention) -> None:
+    """Drop what is older, with the reserve of the disk if it is full. Raises `StorageUnavailable`."""
+    access = _access(at)
+
+    async def drop() -> None:
+        await drop_expired(at.column_store, wanted.kind, wanted.days, at.now.date(), access.cluster)
+
+    try:
+        await drop()
+    except StorageUnavailable:
+        if not await asyncio.to_thread(release_reserve, access.data_folder):
+            raise
+        await drop()
+
+
+def _access(at: At[Account]) -> StorageAccess:
+    access: StorageAccess = at.request.app.state.storage_access
+    return access
+
+
+async def _read_retention(at: At[Account]) -> Mapping[str, int]:
+    """Return for how many days each kind is kept: a new setting counts before the worker has applied it."""
+    return {**await read_retention(at.column_store), **await read_settings(at.session)}
+
+
+async def _read_storage(at: At[Account]) -> StorageDocument:
+    database = await measure_database(at.session)
+    event_log = await asyncio.to_thread(measure_event_log, _access(at).data_folder)
+    try:
+        partitions = await stored_partitions(at.column_store)
+        retention = await _read_retention(at)
+        disks = await disk_space(at.column_store)
+    except StorageUnavailable as error:
+        raise Unavailable("The column store does not answer now.") from error
+    return describe_storage(partitions, retention, disks, database, event_log, at.now)

@@ -1,0 +1,1 @@
+"""How much the installation stores, and for how long."""

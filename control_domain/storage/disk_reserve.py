@@ -1,0 +1,37 @@
+"""A file that keeps some space of the disk, to be released when the disk is full.
+
+Dropping a partition and committing a transaction each write a little before they free anything. On a disk without a
+free byte they succeed only once the reserve is released.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+_NAME = "disk-reserve"
+_BYTES = 16 * 1024 * 1024
+# A small or nearly full disk keeps its space for data.
+_MIN_FREE = 4 * _BYTES
+
+
+def keep_reserve(data_folder: Path) -> None:
+    """Make the reserve if it is missing and the disk has enough free space. Blocks on the file system; raises
+    `OSError`."""
+    reserve = data_folder / _NAME
+    if reserve.exists() or shutil.disk_usage(data_folder).free < _MIN_FREE:
+        return
+    made = reserve.with_suffix(".new")
+    with made.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, _BYTES)
+    made.replace(reserve)
+
+
+def release_reserve(data_folder: Path | None) -> bool:
+    """Give the space of the reserve back; return False if there is none. Blocks on the file system."""
+    if data_folder is None:
+        return False
+    try:
+        (data_folder / _NAME).unlink()
+    except FileNotFoundError:
+        return False
+    return True

@@ -1,0 +1,62 @@
+"""Applies the retention that people have set to the column store, and drops what is older."""
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from control_domain.database.engine import Sessions
+from control_domain.database.run_periodically import run_periodically
+from control_domain.storage.disk_reserve import keep_reserve
+from control_domain.storage.retention import read_settings
+from pipeline_contracts.errors import StorageUnavailable
+from storage_backends.column_store.change_retention import apply_retention
+from storage_backends.column_store.interface import ColumnStore, QueryRefused
+
+logger = logging.getLogger(__name__)
+
+_EVERY_SECONDS = 60.0
+
+
+async def apply_set_retention(
+    sessions: Sessions, store: ColumnStore, now: datetime, cluster: str | None = None
+) -> None:
+    """Apply the settings of the database; kinds that nobody has set stay as they are. Raises `StorageUnavailable`."""
+    async with sessions() as session:
+        settings = await read_settings(session)
+    if not settings:
+        return
+    for change in await apply_retention(store, settings.items(), now.date(), cluster):
+        logger.info("retention: %s", change)
+
+
+async def apply_retention_periodically(
+    sessions: Sessions,
+    store: ColumnStore,
+    stop: asyncio.Event,
+    wake: asyncio.Event,
+    *,
+    cluster: str | None = None,
+    data_folder: Path | None = None,
+    every: float = _EVERY_SECONDS,
+) -> None:
+    """Apply the settings every minute and when `wake` is set, until `stop` is set; keep the reserve of the disk of the
+    embedded platform's `data_folder`."""
+
+    async def apply() -> None:
+        await apply_set_retention(sessions, store, datetime.now(UTC), cluster)
+        if data_folder is not None:
+            await asyncio.to_thread(keep_reserve, data_folder)
+
+    await run_periodically(
+        apply,
+        stop,
+        every=every,
+        logger=logger,
+        outage="the retention cannot be applied now",
+        fault="the retention could not be applied",
+        transient=(StorageUnavailable, QueryRefused, SQLAlchemyError, OSError),
+        wake=wake,
+    )

@@ -1,0 +1,54 @@
+"""What the installation stores, and for how long."""
+
+from datetime import UTC, datetime, timedelta
+
+from control_workers.apply_retention import apply_set_retention
+from storage_backends.column_store.change_retention import read_retention
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore
+from tests.control_api.management.conftest import Api
+
+STORAGE = "/v1/storage"
+RETENTION = "/v1/storage/retention"
+KIND = "dropped_pageviews"
+
+
+async def test_a_retention_is_shown_set_recorded_and_applied(api: Api, column_store: ChdbColumnStore) -> None:
+    now = datetime.now(UTC)
+    old = now - timedelta(days=75)
+    await column_store.command(
+        f"INSERT INTO pharos.{KIND} (site_id, received_at) VALUES (4, '{old:%Y-%m-%d %H:%M:%S}')"
+    )
+
+    async def shown(by: str) -> tuple[int, int]:
+        document = await api.read(STORAGE, by=by)
+        assert document["database_bytes"] > 4096
+        assert document["disks"][0]["total_bytes"] >= document["disks"][0]["free_bytes"] > 0
+        (found,) = [kind for kind in document["kinds"] if kind["kind"] == KIND]
+        assert found["rows"] == sum(part["rows"] for part in found["parts"])
+        return found["rows"], found["retention_days"]
+
+    rows, days = await shown("admin")
+    assert (rows >= 1, days) == (True, 90)
+    for days, problem in ((0, (422, "validation-failed")), (3651, (422, "validation-failed"))):
+        await api.expect(problem, "PUT", RETENTION, {"kind": KIND, "days": days})
+    try:
+        changed = await api.call("PUT", RETENTION, {"kind": KIND, "days": 30})
+        assert changed.status == 200, changed.body
+        # What was older is gone before the answer, and the setting is shown before it is applied.
+        assert (await shown("owner"))[1] == 30
+        assert (await shown("owner"))[0] < rows
+        await apply_set_retention(api.platform.sessions, column_store, now)
+        assert (await read_retention(column_store))[KIND] == 30
+        (entry,) = await api.read("/v1/audit?action=retention.set")
+        assert (entry["subject"], entry["details"]) == (f"data {KIND}", {"days": {"from": 90, "to": 30}})
+    finally:
+        await api.call("PUT", RETENTION, {"kind": KIND, "days": 90})
+        await apply_set_retention(api.platform.sessions, column_store, now)
+    assert (await read_retention(column_store))[KIND] == 90
+
+
+async def test_another_account_and_members_see_nothing_of_the_installation(shared_api: Api) -> None:
+    await shared_api.expect((403, "not-allowed"), "GET", STORAGE, by="maintainer")
+    token = shared_api.platform.other.token("owner")
+    answer = await shared_api.platform.call("GET", STORAGE, token=token)
+    assert answer.problem == (403, "not-allowed")
