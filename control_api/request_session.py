@@ -1,5 +1,6 @@
 """The database session of a request, and the commits of its transaction."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -14,8 +15,10 @@ from control_domain.database.errors import (
     BrokenReference,
     DatabaseUnavailable,
     driver_message,
+    is_disk_full,
     is_schema_outdated,
 )
+from control_domain.storage.disk_reserve import release_reserve
 from pipeline_contracts.errors import NotFound, Unavailable
 
 logger = logging.getLogger(__name__)
@@ -30,6 +33,12 @@ async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
             await session.commit()
     except DatabaseUnavailable as error:
         logger.warning("%s", error)
+        if is_disk_full(error) and await _release_reserve(request):
+            raise Unavailable(
+                "The disk was full, and Pharos has released its reserve. Try again, and free space: delete files, or "
+                "shorten how long data is kept.",
+                retry_after=1,
+            ) from error
         raise Unavailable("The database does not answer now.") from error
     except BrokenReference as error:
         # The parents of all new rows were found by the path or the token: one of them was removed meanwhile.
@@ -45,6 +54,10 @@ async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
             driver_message(error.orig or error),
         )
         raise Unavailable("The database is being brought to this version.") from error
+
+
+async def _release_reserve(request: Request) -> bool:
+    return await asyncio.to_thread(release_reserve, request.app.state.storage_access.data_folder)
 
 
 async def end_transaction(session: AsyncSession) -> None:

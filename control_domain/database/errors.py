@@ -33,6 +33,11 @@ def translate_errors(engine: AsyncEngine) -> None:
     event.listen(engine.sync_engine, "handle_error", _translate)
 
 
+def is_disk_full(error: DatabaseUnavailable) -> bool:
+    """Return True if SQLite found no space on the disk."""
+    return "disk is full" in str(error)
+
+
 def is_schema_outdated(error: ProgrammingError) -> bool:
     """Return True if a table or column is missing in Postgres. (SQLite raises an `OperationalError` for this.)"""
     return getattr(error.orig, "sqlstate", None) in _OUTDATED_STATES
