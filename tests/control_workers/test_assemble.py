@@ -15,7 +15,9 @@ from tests.support.serve_control import VARIABLE_KEYS
 _ALWAYS = {
     "daily rollups",
     "idempotency keys",
+    "old sessions",
     "old workers",
+    "retention",
     "configuration runs",
     "waiting pushes",
     "commit statuses",
