@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from fastapi import FastAPI
 
+from analytics_queries.visit_analysis.recent_rollups import RecentRollups
 from control_api.changes.change_streams import ChangeStreams
 from control_api.http.error_responses import EXCEPTION_HANDLERS
 from control_api.http.middleware import (
@@ -123,6 +124,7 @@ def build_control_app(
     app.state.report_store = report_store or column_store
     app.state.change_streams = ChangeStreams(sessions, app.state.report_store)
     app.state.report_queue = FairQueue(report_limits)
+    app.state.recent_rollups = RecentRollups()
     app.state.request_limiter = request_limiter
     app.state.process_output = process_output
     app.state.public_url = public_url

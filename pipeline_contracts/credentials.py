@@ -31,6 +31,8 @@ class CredentialKind(StrEnum):
     """In the cookie of a browser in which a person is signed in."""
     SIGN_IN_LINK = "phr_lnk_"
     """Sets the password of a person, once."""
+    REPORT_SHARE = "phr_shr_"
+    """Part of a link to the report of one site, which anybody who has the link can read."""
     SITE = "sit_"
     """A site's tracker ID. It is public, and permits only collection from the site's own origins."""
 

@@ -86,5 +86,5 @@ def _parts(rollups: DailyRollups) -> Iterator[list[StaleRollup]]:
 async def remove_superseded(store: ColumnStore, now: datetime) -> None:
     """Remove the rows of superseded runs of all sites. Raises `StorageUnavailable`."""
     before = to_epoch_ms(now - _KEEP_SUPERSEDED) * 1_000_000
-    for table in ("visit_days", "visit_day_lists"):
+    for table in ("visit_days", "visit_day_lists", "visit_day_figures", "visit_day_events"):
         await store.command(_SQL["delete_superseded"], {"table": table, "before": before})

@@ -39,14 +39,15 @@ def report_limits(max_concurrent: int) -> QueueLimits:
 DEFAULT_REPORT_LIMITS = report_limits(2)
 
 
-async def run_queued_report(request: Request, account_id: int, make: Callable[[], Awaitable[T]]) -> T:
-    """Wait for a slot of the account, then return the result of `make`, whose limited queries share one time limit.
+async def run_queued_report(request: Request, owner: int | str, make: Callable[[], Awaitable[T]]) -> T:
+    """Wait for a slot of `owner`, an account or a name, then return the result of `make`, whose limited queries share
+    one time limit.
 
     Raises `TooManyRequests`, `Unavailable`, the exceptions of `make`, and `ClientDisconnect` once the caller has
     disconnected. Then `make` is cancelled, and its slot is freed when `make` has ended: a query that runs in the column
     store cannot be stopped.
     """
-    run = run_in_queue(request.app.state.report_queue, account_id, make)
+    run = run_in_queue(request.app.state.report_queue, owner, make)
     report = asyncio.create_task(run, name="report")
     disconnect = asyncio.create_task(_wait_for_disconnect(request), name="caller of a report")
     try:
@@ -70,10 +71,10 @@ def _discard_report(report: "asyncio.Task[Any]") -> None:
         report.exception()
 
 
-async def run_in_queue(queue: FairQueue, account_id: int, make: Callable[[], Awaitable[T]]) -> T:
-    """Wait for a slot of the account, then return the result of `make`, whose limited queries share one time limit.
-    Raises `TooManyRequests`, `Unavailable` and the exceptions of `make`."""
-    key = f"account {account_id}"
+async def run_in_queue(queue: FairQueue, owner: int | str, make: Callable[[], Awaitable[T]]) -> T:
+    """Wait for a slot of `owner`, an account or a name, then return the result of `make`, whose limited queries share
+    one time limit. Raises `TooManyRequests`, `Unavailable` and the exceptions of `make`."""
+    key = f"account {owner}"
     try:
         await queue.acquire(key)
     except QueueFull as error:

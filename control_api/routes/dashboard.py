@@ -27,6 +27,8 @@ _HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=()",
     # The page of an incident is linked from e-mails, and its address must not reach other hosts.
     "Referrer-Policy": "same-origin",
+    # Also of reports that are shared by a link.
+    "X-Robots-Tag": "noindex",
 }
 
 

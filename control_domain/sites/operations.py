@@ -14,7 +14,7 @@ from control_domain.projects.describe import summarize_project
 from control_domain.sites.limits import check_number_of_goals, check_number_of_sites
 from control_domain.tables.accounts import Account
 from control_domain.tables.projects import Project
-from control_domain.tables.sites import Goal, Site
+from control_domain.tables.sites import Goal, ReportShare, Site
 from pipeline_contracts.credentials import CredentialKind, digest_credential
 from pipeline_contracts.errors import NotFound
 from pipeline_contracts.identifiers import make_identifier
@@ -109,7 +109,8 @@ async def change_timezone(session: AsyncSession, site: Site, timezone: str) -> N
 async def remove_site(
     session: AsyncSession, found: SiteWithProject, actor: Actor, now: datetime
 ) -> Sequence[bytes]:
-    """Delete the site and its goals. Return the digest of its tracker ID, for the edges to drop after the commit.
+    """Delete the site, its goals and the links to its report. Return the digest of its tracker ID, for
+    the edges to drop after the commit.
 
     Its events stay in the column store until their retention ends, but nobody can read them: its ID is never reused.
     Raises `NotFound` if the site was removed meanwhile.
@@ -119,6 +120,8 @@ async def remove_site(
     await session.execute(select(Site.id).where(Site.id == site.id).with_for_update())
     goals = delete(Goal).where(Goal.site_id == site.id).returning(Goal.id)
     count = len((await session.execute(goals.execution_options(synchronize_session=False))).all())
+    shares = delete(ReportShare).where(ReportShare.site_id == site.id)
+    await session.execute(shares.execution_options(synchronize_session=False))
     removed = delete(Site).where(Site.id == site.id).returning(Site.id)
     result = await session.execute(removed.execution_options(synchronize_session=False))
     if result.scalar_one_or_none() is None:

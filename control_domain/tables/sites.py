@@ -1,8 +1,8 @@
-"""Rows of sites and their goals."""
+"""Rows of sites, their goals, and links to their reports."""
 
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, ForeignKey, String, Text, UniqueConstraint
+from sqlalchemy import CheckConstraint, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from control_domain.database.base import Base, UtcDateTime
@@ -41,3 +41,22 @@ class Goal(Base):
     event: Mapped[str | None] = mapped_column(String(255))
     path: Mapped[str | None] = mapped_column(String(2048))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class ReportShare(Base):
+    """A link by which anybody may read the report of a site: the digest of its secret."""
+
+    __tablename__ = "report_shares"
+    __table_args__ = (
+        Index("ix_report_shares_site_id", "site_id", "id"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    site_id: Mapped[int] = mapped_column(ForeignKey("sites.id"))
+    name: Mapped[str] = mapped_column(String(100))
+    digest: Mapped[bytes] = mapped_column(LargeBinary(32), unique=True)
+    created_by_id: Mapped[int] = mapped_column(ForeignKey("people.id"))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from analytics_queries import visits
+from analytics_queries import visit_analysis, visits
 from storage_backends.sql_files import read_statements
 
 _FOLDER = Path(visits.__file__).parent
@@ -44,3 +44,14 @@ def test_every_query_filters_the_same_rows_in_the_same_way(name: str) -> None:
     queries = [_REPORT["filtered_visits"], *(_FOLDER.joinpath(f"{file}.sql").read_text() for file in _FILES)]
     rows = [dict(_CTE.findall(sql))[name].partition("FROM")[2] for sql in queries]
     assert len(set(rows)) == 1
+
+
+def test_every_analysis_chooses_visits_in_the_same_way() -> None:
+    folder = Path(visit_analysis.__file__).parent
+    texts = [path.read_text() for path in sorted(folder.glob("*.sql"))]
+    conditions = [found["visits"] for sql in texts for found in _ctes_of_statements(sql) if "visits" in found]
+    assert len(conditions) == 8 and len(set(conditions)) == 1
+
+
+def _ctes_of_statements(sql: str) -> list[dict[str, str]]:
+    return [dict(_CTE.findall(part)) for part in sql.split("-- name: ")]

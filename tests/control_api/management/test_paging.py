@@ -206,4 +206,5 @@ def _inserts(api: Api) -> dict[str, Insert]:
         ),
         "list_notifications": add(add_one_notification),
         "list_goals": post(f"/v1/analytics/sites/{acme.site.id}/goals", lambda n: {"event": f"g{n}"}),
+        "list_report_shares": post(f"/v1/analytics/sites/{acme.site.id}/shares", lambda n: {"name": f"S{n}"}),
     }

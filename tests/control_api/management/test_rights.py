@@ -32,6 +32,12 @@ OPEN = {
     "sign_in_with_link",
     "sign_in_with_invitation",
     "read_sign_in_options",
+    "open_shared_report",
+    "read_shared_figures",
+    "read_shared_lists",
+    "read_shared_conversions",
+    "read_shared_page_speed",
+    "read_shared_current_visitors",
 }
 """Operations without an API token; each has a secret in its body, or says nothing about an account."""
 

@@ -29,7 +29,7 @@ export function navigate(href: string, options: { replace?: boolean } = {}): voi
   if (isOtherPage) window.scrollTo(0, 0);
 }
 
-/** Return the present address with these members of the query string set; undefined or '' removes one. */
+/** Return the present address, with its `#` part, with these members of the query string set; undefined or '' removes one. */
 export function withQuery(changes: Query, path: string = opened.path): string {
   const params = new URLSearchParams(path === opened.path ? opened.search : '');
   for (const [name, value] of Object.entries(changes)) {
@@ -37,7 +37,8 @@ export function withQuery(changes: Query, path: string = opened.path): string {
     else params.set(name, value);
   }
   const search = params.toString();
-  return search ? `${path}?${search}` : path;
+  const hash = path === opened.path ? opened.hash : '';
+  return `${path}${search ? `?${search}` : ''}${hash}`;
 }
 
 /** Change the query string. `replace` keeps the back button free of each keystroke in a search field. */

@@ -1,0 +1,57 @@
+"""How often did visitors of a site reach its goals, and with what revenue?"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
+from analytics_queries.visit_analysis.request import AnalysisRequest
+from analytics_queries.visit_analysis.stored_days import read_stored_conversions, stored_days
+from analytics_queries.visits.calendar_days import Period
+from analytics_queries.visits.period_figures import Figures
+from analytics_queries.visits.site_report import Conversions
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = read_limited_sql(__file__)
+
+
+@dataclass(frozen=True, slots=True)
+class GoalConversions:
+    """The visitors of a period, and the conversions by event and by path."""
+
+    visitors: int
+    events: Mapping[str, Conversions]
+    paths: Mapping[str, Conversions]
+
+
+async def goal_conversions(
+    store: ColumnStore, request: AnalysisRequest, period: Period, runs: Mapping[date, int]
+) -> GoalConversions:
+    """Return the conversions of the goals of the request. Raises `StorageUnavailable`."""
+    stored: Mapping[date, Figures] = {}
+    rows: list[Sequence[Any]] = []
+    if not request.conditions:
+        stored = await stored_days(store, request, period.days, runs)
+        if stored:
+            rows += await read_stored_conversions(store, request, list(stored), runs)
+    others = {day: run for day, run in runs.items() if day in period.days and day not in stored}
+    if others:
+        rows += (await query_limited(store, _SQL, request.parameters(period, others))).rows
+    visitors = sum(figures.visitors for figures in stored.values())
+    found: dict[str, dict[str, Conversions]] = {"goal_event": {}, "goal_path": {}}
+    for kind, name, people, number, money in rows:
+        if kind == "visitors":
+            visitors += int(people)
+        else:
+            before = found[kind].get(name, Conversions())
+            found[kind][name] = _add(before, Conversions(int(number), int(people), [*map(tuple, money)]))
+    return GoalConversions(visitors, found["goal_event"], found["goal_path"])
+
+
+def _add(one: Conversions, other: Conversions) -> Conversions:
+    revenue = Counter[str]()
+    for currency, amount in [*one.revenue, *other.revenue]:
+        revenue[currency] += amount
+    return Conversions(one.number + other.number, one.visitors + other.visitors, sorted(revenue.items()))

@@ -1,0 +1,29 @@
+"""How many page views, visitors, visits and conversions did a site have on each day of a period?"""
+
+from collections.abc import Mapping
+from datetime import date
+
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
+from analytics_queries.visit_analysis.request import AnalysisRequest
+from analytics_queries.visit_analysis.stored_days import stored_days
+from analytics_queries.visits.calendar_days import Period
+from analytics_queries.visits.period_figures import Figures
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = read_limited_sql(__file__)
+
+
+async def daily_figures(
+    store: ColumnStore, request: AnalysisRequest, period: Period, runs: Mapping[date, int]
+) -> Mapping[date, Figures]:
+    """Return the figures by day; the last day counts up to `period.end`. Days without visits are left out. Raises
+    `StorageUnavailable`."""
+    stored: Mapping[date, Figures] = {}
+    if not request.conditions:
+        # The last day may be cut.
+        stored = await stored_days(store, request, period.days[:-1], runs)
+    others = {day: run for day, run in runs.items() if day in period.days and day not in stored}
+    if not others:
+        return stored
+    rows = (await query_limited(store, _SQL, request.parameters(period, others))).rows
+    return {**stored, **{day: Figures(*(int(value) for value in row)) for day, *row in rows}}

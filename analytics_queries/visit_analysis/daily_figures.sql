@@ -1,0 +1,133 @@
+-- How many page views, visitors, visits and conversions did a site have on each day from `first` to `last`, of the last one
+-- only before `end_ms`? `visitors` of a day are distinct; `judged` are the visits that count for bounce and duration: with a
+-- condition on pages those that entered on such a page.
+WITH
+    stored AS
+    (
+        SELECT *, actions.name AS action_names
+        FROM pharos.visit_days
+        WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
+        UNION ALL
+        SELECT *, actions.name AS action_names
+        FROM pharos.open_visit_days
+        WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
+    ),
+    -- Those that the conditions keep. A condition that is not given costs nothing: the engine drops what is always true.
+    visits AS
+    (
+        SELECT *
+        FROM stored
+        WHERE (empty({source:Array(String)}) OR (source IN {source:Array(String)}) = {source_wanted:Bool})
+            AND (
+                empty({source_part:Array(String)})
+                OR multiSearchAnyCaseInsensitiveUTF8(source, {source_part:Array(String)}) = {source_part_wanted:Bool}
+            )
+            AND (empty({campaign:Array(String)}) OR (campaign IN {campaign:Array(String)}) = {campaign_wanted:Bool})
+            AND (
+                empty({campaign_part:Array(String)})
+                OR multiSearchAnyCaseInsensitiveUTF8(campaign, {campaign_part:Array(String)}) = {campaign_part_wanted:Bool}
+            )
+            AND (empty({country:Array(String)}) OR (country IN {country:Array(String)}) = {country_wanted:Bool})
+            AND (
+                empty({country_part:Array(String)})
+                OR multiSearchAnyCaseInsensitiveUTF8(country, {country_part:Array(String)}) = {country_part_wanted:Bool}
+            )
+            AND (empty({device:Array(String)}) OR (device IN {device:Array(String)}) = {device_wanted:Bool})
+            AND (
+                empty({device_part:Array(String)})
+                OR multiSearchAnyCaseInsensitiveUTF8(device, {device_part:Array(String)}) = {device_part_wanted:Bool}
+            )
+            AND (empty({browser:Array(String)}) OR (browser IN {browser:Array(String)}) = {browser_wanted:Bool})
+            AND (
+                empty({browser_part:Array(String)})
+                OR multiSearchAnyCaseInsensitiveUTF8(browser, {browser_part:Array(String)}) = {browser_part_wanted:Bool}
+            )
+            AND (empty({os:Array(String)}) OR (os IN {os:Array(String)}) = {os_wanted:Bool})
+            AND (
+                empty({os_part:Array(String)})
+                OR multiSearchAnyCaseInsensitiveUTF8(os, {os_part:Array(String)}) = {os_part_wanted:Bool}
+            )
+            AND (empty({entry_page:Array(String)}) OR (entry_page IN {entry_page:Array(String)}) = {entry_page_wanted:Bool})
+            AND (
+                empty({entry_page_part:Array(String)})
+                OR multiSearchAnyCaseInsensitiveUTF8(entry_page, {entry_page_part:Array(String)}) = {entry_page_part_wanted:Bool}
+            )
+            AND (empty({exit_page:Array(String)}) OR (exit_page IN {exit_page:Array(String)}) = {exit_page_wanted:Bool})
+            AND (
+                empty({exit_page_part:Array(String)})
+                OR multiSearchAnyCaseInsensitiveUTF8(exit_page, {exit_page_part:Array(String)}) = {exit_page_part_wanted:Bool}
+            )
+            AND (
+                empty({page:Array(String)})
+                OR (hasAny(pages, {page:Array(String)}) OR hasAny(other_pages, {page:Array(String)})) = {page_wanted:Bool}
+            )
+            AND (
+                empty({page_part:Array(String)})
+                OR arrayExists(
+                    each -> multiSearchAnyCaseInsensitiveUTF8(each, {page_part:Array(String)}), arrayConcat(pages, other_pages)
+                ) = {page_part_wanted:Bool}
+            )
+            AND (empty({event:Array(String)}) OR hasAny(action_names, {event:Array(String)}) = {event_wanted:Bool})
+            AND (
+                empty({event_part:Array(String)})
+                OR arrayExists(each -> multiSearchAnyCaseInsensitiveUTF8(each, {event_part:Array(String)}), action_names)
+                    = {event_part_wanted:Bool}
+            )
+    )
+SELECT
+    day,
+    sum(views) AS pageviews,
+    countIf(is_present AND is_single) + uniqExactIf(visitor, is_present AND NOT is_single) AS visitors,
+    countIf(is_start) AS visits,
+    countIf(is_start AND is_judged AND is_bounce) AS bounces,
+    countIf(is_start AND is_judged) AS judged,
+    sumIf(duration_ms, is_start AND is_judged) AS duration_ms,
+    countIf(is_converted AND is_single) + uniqExactIf(visitor, is_converted AND NOT is_single) AS converted
+FROM
+(
+    SELECT
+        day, visitor, is_single, is_present, is_start, is_bounce, duration_ms, views,
+            (empty({page:Array(String)}) OR (entry_page IN {page:Array(String)}) = {page_wanted:Bool})
+                AND (
+                    empty({page_part:Array(String)})
+                    OR multiSearchAnyCaseInsensitiveUTF8(entry_page, {page_part:Array(String)}) = {page_part_wanted:Bool}
+                ) AS is_judged,
+            (length({goal_paths:Array(String)}) = 1 AND has(pages, {goal_paths:Array(String)}[1]))
+                OR (length({goal_paths:Array(String)}) > 1 AND arrayExists(each -> each IN {goal_paths:Array(String)}, pages))
+                OR (notEmpty({goal_events:Array(String)}) AND hasAny(action_names, {goal_events:Array(String)}))
+                AS is_converted
+    FROM visits
+    WHERE day < {last:Date}
+)
+GROUP BY day
+UNION ALL
+-- The last day: what was before its end.
+SELECT
+    day,
+    sum(views_before),
+    uniqExactIf(visitor, is_present AND toUnixTimestamp64Milli(present_at) < {end_ms:Int64}),
+    countIf(is_start_before),
+    countIf(is_start_before AND is_judged AND is_bounce),
+    countIf(is_start_before AND is_judged),
+    sumIf(duration_ms, is_start_before AND is_judged),
+    uniqExactIf(visitor, is_converted)
+FROM
+(
+    SELECT
+        day, visitor, is_present, present_at, is_bounce, duration_ms,
+        arrayMap(times -> arrayCount(time -> time < {end_ms:Int64}, times), page_times) AS counts,
+        arraySum(counts) AS views_before,
+        is_start AND toUnixTimestamp64Milli(started_at) < {end_ms:Int64} AS is_start_before,
+            (empty({page:Array(String)}) OR (entry_page IN {page:Array(String)}) = {page_wanted:Bool})
+                AND (
+                    empty({page_part:Array(String)})
+                    OR multiSearchAnyCaseInsensitiveUTF8(entry_page, {page_part:Array(String)}) = {page_part_wanted:Bool}
+                ) AS is_judged,
+        arrayExists((each, count) -> count > 0 AND has({goal_paths:Array(String)}, toString(each)), pages, counts)
+            OR arrayExists(
+                action -> action.at < {end_ms:Int64} AND has({goal_events:Array(String)}, toString(action.name)), actions
+            ) AS is_converted
+    FROM visits
+    WHERE day = {last:Date}
+)
+GROUP BY day

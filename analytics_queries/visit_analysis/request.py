@@ -1,0 +1,59 @@
+"""What an analysis of a site's visits is about."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from analytics_queries.visit_analysis.conditions import Condition, condition_parameters
+from analytics_queries.visits.calendar_days import Period, day_of, days_between, start_of_day
+from pipeline_contracts.times import to_epoch_ms
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisRequest:
+    """A site, and the visits that count."""
+
+    site_id: int
+    timezone: str
+    conditions: Sequence[Condition] = ()
+    goal_events: Sequence[str] = ()
+    goal_paths: Sequence[str] = ()
+
+    def parameters(self, period: Period, runs: Mapping[date, int]) -> dict[str, Any]:
+        """Return the SQL parameters for reading the rollups of those days of a period that `runs` has."""
+        days = [day for day in period.days if day in runs]
+        return {
+            **condition_parameters(self.conditions),
+            "site_id": self.site_id,
+            # Also tell the engine where the runs lie, so that it reads no other days.
+            "first": days[0] if days else period.first,
+            "last": period.last,
+            "runs": [runs[day] for day in days],
+            "begin_ms": to_epoch_ms(period.begin),
+            "end_ms": to_epoch_ms(period.end),
+            "goal_events": list(self.goal_events),
+            "goal_paths": list(self.goal_paths),
+        }
+
+
+def make_period(first: date, last: date, timezone: str, now: datetime) -> Period:
+    """Return the period of these days, up to `now` at most. Raises `ValueError` if it lies in the future."""
+    begin = start_of_day(first, timezone)
+    if last < first or begin > now:
+        raise ValueError("the period has no day that has begun")
+    last = min(last, day_of(now, timezone))
+    return Period(days_between(first, last), begin, min(start_of_day(last + _DAY, timezone), now))
+
+
+def shift_period(current: Period, first: date, timezone: str) -> Period:
+    """Return the period of as many days from `first`, to compare with `current`.
+
+    Its last day ends after as much time as has passed of the last day of `current`, at its own end at the latest.
+    """
+    days = days_between(first, first + _DAY * (len(current.days) - 1))
+    elapsed = current.end - start_of_day(current.last, timezone)
+    end = min(start_of_day(days[-1], timezone) + elapsed, start_of_day(days[-1] + _DAY, timezone))
+    return Period(days, start_of_day(first, timezone), end)

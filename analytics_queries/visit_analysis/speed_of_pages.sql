@@ -1,0 +1,102 @@
+-- What were the Web Vitals of the pages of a site with the most samples? `p75` as in `page_speed.sql`: of the last value of
+-- each ID of a metric of a visit on a day (of the site, and of UTC). `read_days` are the days in UTC of the period.
+WITH
+    stored AS
+    (
+        SELECT *, actions.name AS action_names
+        FROM pharos.visit_days
+        WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
+        UNION ALL
+        SELECT *, actions.name AS action_names
+        FROM pharos.open_visit_days
+        WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
+    ),
+    -- Those that the conditions keep. A condition that is not given costs nothing: the engine drops what is always true.
+    visits AS
+    (
+        SELECT *
+        FROM stored
+        WHERE (empty({source:Array(String)}) OR (source IN {source:Array(String)}) = {source_wanted:Bool})
+            AND (
+                empty({source_part:Array(String)})
+                OR multiSearchAnyCaseInsensitiveUTF8(source, {source_part:Array(String)}) = {source_part_wanted:Bool}
+            )
+            AND (empty({campaign:Array(String)}) OR (campaign IN {campaign:Array(String)}) = {campaign_wanted:Bool})
+            AND (
+                empty({campaign_part:Array(String)})
+                OR multiSearchAnyCaseInsensitiveUTF8(campaign, {campaign_part:Array(String)}) = {campaign_part_wanted:Bool}
+            )
+            AND (empty({country:Array(String)}) OR (country IN {country:Array(String)}) = {country_wanted:Bool})
+            AND (
+                empty({country_part:Array(String)})
+                OR multiSearchAnyCaseInsensitiveUTF8(country, {country_part:Array(String)}) = {country_part_wanted:Bool}
+            )
+            AND (empty({device:Array(String)}) OR (device IN {device:Array(String)}) = {device_wanted:Bool})
+            AND (
+                empty({device_part:Array(String)})
+                OR multiSearchAnyCaseInsensitiveUTF8(device, {device_part:Array(String)}) = {device_part_wanted:Bool}
+            )
+            AND (empty({browser:Array(String)}) OR (browser IN {browser:Array(String)}) = {browser_wanted:Bool})
+            AND (
+                empty({browser_part:Array(String)})
+                OR multiSearchAnyCaseInsensitiveUTF8(browser, {browser_part:Array(String)}) = {browser_part_wanted:Bool}
+            )
+            AND (empty({os:Array(String)}) OR (os IN {os:Array(String)}) = {os_wanted:Bool})
+            AND (
+                empty({os_part:Array(String)})
+                OR multiSearchAnyCaseInsensitiveUTF8(os, {os_part:Array(String)}) = {os_part_wanted:Bool}
+            )
+            AND (empty({entry_page:Array(String)}) OR (entry_page IN {entry_page:Array(String)}) = {entry_page_wanted:Bool})
+            AND (
+                empty({entry_page_part:Array(String)})
+                OR multiSearchAnyCaseInsensitiveUTF8(entry_page, {entry_page_part:Array(String)}) = {entry_page_part_wanted:Bool}
+            )
+            AND (empty({exit_page:Array(String)}) OR (exit_page IN {exit_page:Array(String)}) = {exit_page_wanted:Bool})
+            AND (
+                empty({exit_page_part:Array(String)})
+                OR multiSearchAnyCaseInsensitiveUTF8(exit_page, {exit_page_part:Array(String)}) = {exit_page_part_wanted:Bool}
+            )
+            AND (
+                empty({page:Array(String)})
+                OR (hasAny(pages, {page:Array(String)}) OR hasAny(other_pages, {page:Array(String)})) = {page_wanted:Bool}
+            )
+            AND (
+                empty({page_part:Array(String)})
+                OR arrayExists(
+                    each -> multiSearchAnyCaseInsensitiveUTF8(each, {page_part:Array(String)}), arrayConcat(pages, other_pages)
+                ) = {page_part_wanted:Bool}
+            )
+            AND (empty({event:Array(String)}) OR hasAny(action_names, {event:Array(String)}) = {event_wanted:Bool})
+            AND (
+                empty({event_part:Array(String)})
+                OR arrayExists(each -> multiSearchAnyCaseInsensitiveUTF8(each, {event_part:Array(String)}), action_names)
+                    = {event_part_wanted:Bool}
+            )
+    )
+SELECT path, metric, samples, p75
+FROM
+(
+    SELECT
+        path, metric, length(sorted) AS samples, sorted[intDiv(3 * length(sorted) + 3, 4)] AS p75,
+        sum(samples) OVER (PARTITION BY path) AS samples_of_page
+    FROM
+    (
+        SELECT path, metric, arraySort(groupArray(value)) AS sorted
+        FROM
+        (
+            SELECT
+                -- An ID belongs to one load of a page. The times of its values differ.
+                any(pageviews.path) AS path,
+                pageviews.metric AS metric,
+                argMax(pageviews.value, occurred_at) AS value
+            FROM pharos.pageviews
+            WHERE site_id = {site_id:UInt64} AND day IN {read_days:Array(Date)} AND metric != ''
+                AND toUnixTimestamp64Milli(occurred_at) >= {begin_ms:Int64} AND toUnixTimestamp64Milli(occurred_at) < {end_ms:Int64}
+                AND ({is_filtered:Bool} = false OR visit_id IN (SELECT visit_id FROM visits))
+            GROUP BY visit_id, toDate(occurred_at, {timezone:String}), day, metric, vital
+        )
+        GROUP BY path, metric
+    )
+)
+ORDER BY samples_of_page DESC, path, metric
+LIMIT {limit:UInt32}

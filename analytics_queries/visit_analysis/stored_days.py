@@ -1,0 +1,68 @@
+"""Figures of all visits of days that are over: computed once, then read in no time."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from analytics_queries.telemetry.limited_sql import LIMITS, query_limited
+from analytics_queries.visit_analysis.request import AnalysisRequest
+from analytics_queries.visits.period_figures import Figures
+from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_statements
+
+_SQL = read_statements(__file__)
+
+
+async def stored_days(
+    store: ColumnStore, request: AnalysisRequest, days: Sequence[date], runs: Mapping[date, int]
+) -> Mapping[date, Figures]:
+    """Return the figures of those of the days that are over and have a run. Computes and stores missing ones.
+
+    Raises `StorageUnavailable`.
+    """
+    chosen = [day for day in days if day in runs]
+    if not chosen:
+        return {}
+    found = await _read(store, request, chosen, runs)
+    missing = [day for day in chosen if day not in found]
+    if not missing:
+        return found
+    parameters = _parameters(request, missing, runs)
+    # Another process may do the same at once. The figures come last: they say that the events are complete.
+    await store.command(_SQL["insert_events"], parameters)
+    await store.command(_SQL["insert_figures"], parameters)
+    return await _read(store, request, chosen, runs)
+
+
+async def read_stored_conversions(
+    store: ColumnStore, request: AnalysisRequest, days: Sequence[date], runs: Mapping[date, int]
+) -> Sequence[Sequence[Any]]:
+    """Return rows of conversions as `conversions.sql` has them, of days that `stored_days` has returned. Raises
+    `StorageUnavailable`."""
+    sql = _SQL["read_conversions"] + LIMITS
+    return (await query_limited(store, sql, _parameters(request, days, runs))).rows
+
+
+async def _read(
+    store: ColumnStore, request: AnalysisRequest, days: Sequence[date], runs: Mapping[date, int]
+) -> Mapping[date, Figures]:
+    rows = (await query_limited(store, _SQL["read_figures"] + LIMITS, _parameters(request, days, runs))).rows
+    return {day: Figures(*(int(value) for value in row)) for day, *row in rows}
+
+
+def _parameters(request: AnalysisRequest, days: Sequence[date], runs: Mapping[date, int]) -> dict[str, Any]:
+    return {
+        "site_id": request.site_id,
+        "days": list(days),
+        "runs": [runs[day] for day in days],
+        "goals": _digest_goals(request),
+        "goal_events": list(request.goal_events),
+        "goal_paths": list(request.goal_paths),
+    }
+
+
+def _digest_goals(request: AnalysisRequest) -> int:
+    text = json.dumps([sorted(request.goal_events), sorted(request.goal_paths)])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
