@@ -5,6 +5,10 @@
 -- quantilesDD: percentiles with a relative error of at most 1 %, the same for any order of merges. Queries must have the same
 -- expressions, and the setting `optimize_functions_to_subcolumns = 0`, or the engine reads the rows instead.
 
+-- The rollups by hour have what these had. Dropped first: a later statement would wait until the new ones are built.
+ALTER TABLE pharos.telemetry_events DROP PROJECTION IF EXISTS latency_by_hour;
+ALTER TABLE pharos.otel_traces DROP PROJECTION IF EXISTS latency_by_hour;
+
 -- Requests of each service and minute, for charts of hours; log records by severity.
 ALTER TABLE pharos.telemetry_events ADD PROJECTION IF NOT EXISTS requests_by_minute
 (
@@ -113,7 +117,3 @@ ALTER TABLE pharos.otel_logs ADD PROJECTION IF NOT EXISTS records_by_minute
 );
 ALTER TABLE pharos.otel_logs MODIFY SETTING lightweight_mutation_projection_mode = 'rebuild';
 ALTER TABLE pharos.otel_logs MATERIALIZE PROJECTION records_by_minute;
-
--- The rollups by hour have what these had.
-ALTER TABLE pharos.telemetry_events DROP PROJECTION IF EXISTS latency_by_hour;
-ALTER TABLE pharos.otel_traces DROP PROJECTION IF EXISTS latency_by_hour;
