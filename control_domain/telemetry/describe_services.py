@@ -26,7 +26,7 @@ class LatencyDocument(TypedDict):
     p99_ms: float | None
 
 
-class TrendPoint(TypedDict):
+class RequestTrendPoint(TypedDict):
     """The requests of one step."""
 
     at: Annotated[str, Meta(description="When the step begins.")]
@@ -45,7 +45,8 @@ class ServiceDocument(TypedDict):
     error_rate: _ErrorRate
     latency: LatencyDocument
     trend: Annotated[
-        list[TrendPoint], Meta(description="Empty without `steps`; steps without requests are left out.")
+        list[RequestTrendPoint],
+        Meta(description="Empty without `steps`; steps without requests are left out."),
     ]
 
 

@@ -54,3 +54,14 @@ export function alignPoints<P extends { at: string }, V>(times: number[], points
   const found = new Map(points.map((point) => [Date.parse(point.at) / 1000, value(point)]));
   return times.map((time) => found.get(time) ?? missing);
 }
+
+/**
+ * Return the start of every step of a list's `trend` of about `steps` steps. Lists of what was seen look ten minutes
+ * ahead if they end now: `isAhead`.
+ */
+export function trendTimes(range: TimeRange, steps: number, isAhead: boolean): number[] {
+  const ahead = isAhead && range.name !== undefined ? 600 : 0;
+  const seconds = Math.ceil(((range.end - range.begin) / 1000 + ahead) / steps);
+  const unit = seconds < 3600 ? 60 : 3600;
+  return stepTimes(range.begin, range.end, Math.ceil(seconds / unit) * unit);
+}
