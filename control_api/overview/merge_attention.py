@@ -79,15 +79,15 @@ def _describe_incident(found: FoundIncident) -> Found:
 
 
 def merge_attention(sections: Mapping[str, Section]) -> Attention:
-    """Return all items in one list. What is the subject of an open incident is left out beside the incident."""
-    of_incidents: set[Subject] = set()
-    if "incidents" in sections:
-        of_incidents = {subject for each in sections["incidents"].found for subject in each.subjects}
+    """Return all items in one list. What an open incident is about is left out beside the incident; but of what waits
+    for approval, the incident is left out: people decide on the deployment."""
+    of_waiting = _subjects(sections, "waiting")
+    of_incidents = _subjects(sections, "incidents") - of_waiting
     items = [
         each.item
         for name, section in sections.items()
         for each in section.found
-        if name == "incidents" or of_incidents.isdisjoint(each.subjects)
+        if (of_waiting if name == "incidents" else of_incidents).isdisjoint(each.subjects)
     ]
     items.sort(key=lambda item: item["at"], reverse=True)
     items.sort(key=lambda item: -SEVERITIES.index(item["severity"]))
@@ -102,6 +102,12 @@ def merge_attention(sections: Mapping[str, Section]) -> Attention:
         "services": _total(sections, "services"),
     }
     return {"items": items[:_MAX_ITEMS], "totals": totals}
+
+
+def _subjects(sections: Mapping[str, Section], name: str) -> set[Subject]:
+    return (
+        {subject for each in sections[name].found for subject in each.subjects} if name in sections else set()
+    )
 
 
 def _total(sections: Mapping[str, Section], name: str) -> int | None:

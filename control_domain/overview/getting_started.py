@@ -38,7 +38,7 @@ _MAX_ENVIRONMENTS = 50
 _MAX_KEYS = 20
 
 
-class StepDocument(TypedDict):
+class FirstStepDocument(TypedDict):
     """One step, and whether it is done."""
 
     name: Annotated[
@@ -78,7 +78,7 @@ class GettingStartedDocument(TypedDict):
     """The first steps, and what their snippets need."""
 
     base_url: Annotated[str, Meta(description="The address of this installation.")]
-    steps: list[StepDocument]
+    steps: list[FirstStepDocument]
     environments: Annotated[
         list[SnippetEnvironment], Meta(description="Up to 50: production environments first.")
     ]
@@ -157,7 +157,7 @@ async def read_stored_steps(store: ColumnStore, visible: Visible) -> dict[StepNa
     return found
 
 
-def describe_steps(done: Mapping[StepName, datetime | None]) -> list[StepDocument]:
+def describe_steps(done: Mapping[StepName, datetime | None]) -> list[FirstStepDocument]:
     """Return the steps in their order."""
     order: tuple[StepName, ...] = (
         "repository",

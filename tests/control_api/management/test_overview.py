@@ -179,14 +179,19 @@ async def test_overview_lists_what_needs_attention(watched: Watched) -> None:
     # An incident of the same heartbeat is the one item of it, and a decision ends the item of a group.
     async with watched.api.platform.sessions() as session, session.begin():
         await add_incident(session, acme, now, subject=str(acme.heartbeat.id))
+        await add_incident(
+            session, acme, now, subject=f"approval {waiting.id}", kind="deployment.awaiting_approval",
+            environment_id=acme.environment("shop/staging").id, severity="info", facts="{}",
+        )  # fmt: skip
         session.add(
             ExceptionStatus(
                 environment_id=production, group_id=by_kind["exception.spike"]["target"]["id"],
                 status="ignored", changed_at=now,
             )
         )  # fmt: skip
-    kinds = {item["kind"] for item in (await watched.api.read("/v1/overview"))["attention"]["items"]}
-    assert "incident" in kinds and kinds.isdisjoint({"heartbeat.down", "exception.spike"})
+    kinds = [item["kind"] for item in (await watched.api.read("/v1/overview"))["attention"]["items"]]
+    assert kinds.count("incident") == 1 and "deployment.waiting" in kinds
+    assert {*kinds}.isdisjoint({"heartbeat.down", "exception.spike"})
 
 
 async def test_overview_shows_what_the_caller_may_read(watched: Watched) -> None:

@@ -16,26 +16,59 @@ export type Topic =
   | 'events'
   | 'pageviews';
 
-type Listener = { topics: ReadonlySet<string>; run: () => void };
+interface Listener {
+  topics: ReadonlySet<string>;
+  run: () => void;
+  everyMs: number;
+  ranAt: number;
+  timer: number | undefined;
+}
 
+/** What tabs say to each other: a topic that has changed, which stored topics a tab shows, and a question for these. */
+type Message = { changed: string } | { wanted: string[] } | { ask: true };
+
+const BASE: Topic[] = [
+  'deployments',
+  'approvals',
+  'environments',
+  'previews',
+  'configuration',
+  'webhooks',
+  'heartbeats',
+  'queues',
+  'incidents',
+  'notifications',
+];
+// The server looks for changes of these only if somebody shows them: each look costs a query of the column store.
+const STORED: Topic[] = ['exceptions', 'events', 'pageviews'];
 const LOCK = 'pharos-changes';
 // A burst of changes refreshes a page once.
 const SETTLE_MS = 150;
+// Some topics change every second: a page loads again at most this often.
+const EVERY_MS = 2000;
 const RETRY_MS = 5000;
 
 const listeners = new Set<Listener>();
-const waiting = new Map<Listener, number>();
+const wanted = new Set<string>();
 let channel: BroadcastChannel | undefined;
 let stop: AbortController | undefined;
+let reopen: (() => void) | undefined;
 
-/** Call `run` when one of the topics changes on the server. Returns a function that ends it. */
-export function onChange(topics: readonly Topic[], run: () => void): () => void {
-  const listener = { topics: new Set<string>(topics), run };
+/**
+ * Call `run` when one of the topics changes on the server, at most every `everyMs`; in a hidden tab, once it is shown.
+ * Returns a function that ends it.
+ */
+export function onChange(topics: readonly Topic[], run: () => void, everyMs: number = EVERY_MS): () => void {
+  const listener: Listener = { topics: new Set<string>(topics), run, everyMs, ranAt: -Infinity, timer: undefined };
   listeners.add(listener);
+  const stored = topics.filter((topic) => STORED.includes(topic));
+  if (stored.length) {
+    channel?.postMessage({ wanted: stored } satisfies Message);
+    want(stored);
+  }
   return () => {
     listeners.delete(listener);
-    clearTimeout(waiting.get(listener));
-    waiting.delete(listener);
+    clearTimeout(listener.timer);
   };
 }
 
@@ -44,13 +77,31 @@ export function startChanges(): () => void {
   stop = new AbortController();
   const { signal } = stop;
   channel = new BroadcastChannel(LOCK);
-  channel.onmessage = (event: MessageEvent<string>) => deliver(event.data);
+  channel.onmessage = (event: MessageEvent<Message>) => hear(event.data);
+  document.addEventListener('visibilitychange', runWaiting, { signal });
   void holdStream(signal);
   return () => {
     stop?.abort();
     channel?.close();
     channel = undefined;
   };
+}
+
+function hear(message: Message): void {
+  if ('changed' in message) deliver(message.changed);
+  else if ('wanted' in message) want(message.wanted);
+  else if (channel) channel.postMessage({ wanted: ownStored() } satisfies Message);
+}
+
+function ownStored(): string[] {
+  return STORED.filter((topic) => [...listeners].some((listener) => listener.topics.has(topic)));
+}
+
+/** Note stored topics that a tab shows. The tab that holds the stream opens it again if it does not follow them yet. */
+function want(topics: string[]): void {
+  const known = wanted.size;
+  for (const topic of topics) wanted.add(topic);
+  if (wanted.size > known) reopen?.();
 }
 
 /** Wait until this tab is the one that holds the stream, then hold it until the tab closes. */
@@ -72,26 +123,37 @@ function receive(signal: AbortSignal): Promise<void> {
     let source: EventSource | undefined;
     let retry: ReturnType<typeof setTimeout> | undefined;
     const open = () => {
-      source = new EventSource('/api/v1/changes');
-      source.addEventListener('change', (event) => {
+      clearTimeout(retry);
+      source?.close();
+      const mine = new EventSource(`/api/v1/changes?topics=${[...BASE, ...wanted].join(',')}`);
+      source = mine;
+      // What changed while there was no stream is not known: everything is loaded again.
+      mine.onopen = () => [...BASE, ...wanted].forEach(tell);
+      mine.addEventListener('change', (event) => {
         const topic = readTopic((event as MessageEvent<string>).data);
-        if (topic === undefined) return;
-        deliver(topic);
-        channel?.postMessage(topic);
+        if (topic !== undefined) tell(topic);
       });
-      source.onerror = () => {
+      mine.onerror = () => {
         // The browser reconnects by itself unless the server refused; then it waits here.
-        if (source?.readyState !== EventSource.CLOSED) return;
-        retry = setTimeout(open, RETRY_MS);
+        if (source === mine && mine.readyState === EventSource.CLOSED) retry = setTimeout(open, RETRY_MS);
       };
     };
+    for (const topic of ownStored()) wanted.add(topic);
     open();
+    reopen = open;
+    channel?.postMessage({ ask: true } satisfies Message);
     signal.addEventListener('abort', () => {
+      reopen = undefined;
       clearTimeout(retry);
       source?.close();
       resolve();
     });
   });
+}
+
+function tell(topic: string): void {
+  deliver(topic);
+  channel?.postMessage({ changed: topic } satisfies Message);
 }
 
 function readTopic(data: string): string | undefined {
@@ -104,12 +166,26 @@ function readTopic(data: string): string | undefined {
 }
 
 function deliver(topic: string): void {
-  for (const listener of listeners) {
-    if (!listener.topics.has(topic) || waiting.has(listener)) continue;
-    const timer = window.setTimeout(() => {
-      waiting.delete(listener);
-      listener.run();
-    }, SETTLE_MS);
-    waiting.set(listener, timer);
-  }
+  for (const listener of listeners) if (listener.topics.has(topic)) plan(listener);
+}
+
+function plan(listener: Listener): void {
+  if (listener.timer !== undefined) return;
+  const wait = Math.max(SETTLE_MS, listener.ranAt + listener.everyMs - performance.now());
+  listener.timer = window.setTimeout(() => {
+    // A hidden tab loads once it is shown.
+    if (!document.hidden) run(listener);
+  }, wait);
+}
+
+function run(listener: Listener): void {
+  clearTimeout(listener.timer);
+  listener.timer = undefined;
+  listener.ranAt = performance.now();
+  listener.run();
+}
+
+function runWaiting(): void {
+  if (document.hidden) return;
+  for (const listener of listeners) if (listener.timer !== undefined) run(listener);
 }

@@ -1,3 +1,3 @@
 import type { PageEntry } from '../page_entry';
 
-export const PAGES: PageEntry[] = [];
+export const PAGES: PageEntry[] = [{ pattern: '/start', load: () => import('./GettingStarted.svelte') }];
