@@ -30,9 +30,9 @@ export function chartOptions(request: Request): uPlot.Options {
     height: request.height,
     legend: { show: false },
     padding: [8, hasRight ? 0 : 8, 0, 0],
-    scales: { x: { time: true }, left: { range: fromZero }, ...(hasRight ? { right: { range: fromZero } } : {}) },
+    scales: { x: { time: true, range: withRoomForBars(request.series) }, left: { range: fromZero }, ...(hasRight ? { right: { range: fromZero } } : {}) },
     axes: [
-      { ...axis, grid: { show: false }, space: 70 },
+      { ...axis, grid: { show: false }, space: 70, size: 28, values: (_chart, ticks, _axis, _space, step) => formatTicks(ticks, step) },
       { ...axis, scale: 'left', size: 52, space: 34, values: (_, ticks) => ticks.map(request.formatAxis) },
       ...(hasRight
         ? [{ ...axis, scale: 'right', side: 1 as const, size: 52, space: 34, grid: { show: false }, values: (_: uPlot, ticks: number[]) => ticks.map(request.formatAxis) }]
@@ -58,6 +58,31 @@ export function chartOptions(request: Request): uPlot.Options {
       ],
       draw: [(chart) => drawMarkers(chart, request.markers, color)],
     },
+  };
+}
+
+const DAY_SECONDS = 86_400;
+const DAY = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
+const CLOCK = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
+const SECONDS = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+
+/** Return the texts of the time axis: days, or times of day with the day at its beginning. */
+function formatTicks(ticks: number[], step: number): string[] {
+  return ticks.map((tick) => {
+    const time = new Date(tick * 1000);
+    const isMidnight = time.getHours() === 0 && time.getMinutes() === 0 && time.getSeconds() === 0;
+    if (step >= DAY_SECONDS || isMidnight) return DAY.format(time);
+    return (step < 60 ? SECONDS : CLOCK).format(time);
+  });
+}
+
+/** Bars are drawn around their time: half a step of room at both ends shows the first and the last one whole. */
+function withRoomForBars(series: ChartSeries[]): uPlot.Range.Function {
+  const hasBars = series.some((each) => each.kind === 'bars');
+  return (chart, min, max) => {
+    const times = chart.data[0];
+    const room = hasBars && times.length > 1 ? ((times[1] ?? 0) - (times[0] ?? 0)) / 2 : 0;
+    return [min - room, max + room];
   };
 }
 
