@@ -51,7 +51,8 @@ ALTER TABLE pharos.telemetry_events ADD PROJECTION IF NOT EXISTS calls_by_hour
 ALTER TABLE pharos.telemetry_events
     MATERIALIZE PROJECTION requests_by_minute,
     MATERIALIZE PROJECTION requests_by_hour,
-    MATERIALIZE PROJECTION calls_by_hour;
+    MATERIALIZE PROJECTION calls_by_hour
+    SETTINGS mutations_sync = 0;
 
 ALTER TABLE pharos.otel_traces ADD PROJECTION IF NOT EXISTS requests_by_minute
 (
@@ -107,7 +108,8 @@ ALTER TABLE pharos.otel_traces ADD PROJECTION IF NOT EXISTS calls_by_hour
 ALTER TABLE pharos.otel_traces
     MATERIALIZE PROJECTION requests_by_minute,
     MATERIALIZE PROJECTION requests_by_hour,
-    MATERIALIZE PROJECTION calls_by_hour;
+    MATERIALIZE PROJECTION calls_by_hour
+    SETTINGS mutations_sync = 0;
 
 -- Log records of each service, severity and minute.
 ALTER TABLE pharos.otel_logs ADD PROJECTION IF NOT EXISTS records_by_minute
@@ -116,4 +118,4 @@ ALTER TABLE pharos.otel_logs ADD PROJECTION IF NOT EXISTS records_by_minute
     GROUP BY EnvironmentId, toStartOfMinute(Timestamp), ServiceName, SeverityNumber
 );
 ALTER TABLE pharos.otel_logs MODIFY SETTING lightweight_mutation_projection_mode = 'rebuild';
-ALTER TABLE pharos.otel_logs MATERIALIZE PROJECTION records_by_minute;
+ALTER TABLE pharos.otel_logs MATERIALIZE PROJECTION records_by_minute SETTINGS mutations_sync = 0;
