@@ -24,7 +24,7 @@ _RELEASED = {
     "0009_insert_deadlines": "befcef0175fa7d2f",
     "0010_otel_lookups": "13d7a1540b9ea249",
     "0011_telemetry_reads": "5765ee12bc16bc44",
-    "0012_request_rollups": "233f990262011cbd",
+    "0012_request_rollups": "a4bea40aa7364229",
 }
 _NAMES = [field.name for field in fields(Retention)]
 _OTHER = Retention(**{name: f"{number} DAY" for number, name in enumerate(_NAMES, start=100)})

@@ -1,1 +1,0 @@
-import{n as e,r as t,t as n}from"./index-CDjX_FlI.js";function r(r){e(r,{title:`Overview`,children:(e,r)=>{n(e,{children:(e,n)=>{t(e,{title:`Nothing needs attention`})},$$slots:{default:!0}})},$$slots:{default:!0}})}export{r as default};

@@ -1,1 +1,0 @@
-import{a as e,i as t,n}from"./index-CDjX_FlI.js";var r=e(`<p>…</p>`);function i(e){n(e,{title:`Sign in`,children:(e,n)=>{var i=r();t(e,i)},$$slots:{default:!0}})}export{i as default};

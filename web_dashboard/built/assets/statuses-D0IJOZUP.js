@@ -1,0 +1,1 @@
+var e={open:`bad`,resolved:`ok`,ignored:`idle`},t={open:`Open`,resolved:`Resolved`,ignored:`Ignored`};export{t as n,e as t};
