@@ -36,7 +36,8 @@ KINDS: Mapping[str, tuple[StoredTable, ...]] = {
     "exceptions": (_received("exceptions", "day"),),
     "pageviews": (_received("pageviews", "month"),),
     "daily_rollups": tuple(
-        StoredTable(name, "year", "day") for name in ("visit_days", "visit_day_lists", "told_days")
+        StoredTable(name, "year", "day")
+        for name in ("visit_days", "visit_day_lists", "visit_day_figures", "visit_day_events", "told_days")
     ),
     "dropped_pageviews": (_received("dropped_pageviews", "month"),),
     "queue_history": (_received("queue_snapshots", "week"), _received("queue_worker_updates", "week")),
