@@ -195,9 +195,8 @@ def _describe_parameters(operation: Operation, schemas: _Schemas) -> list[dict[s
             {"name": name, "in": "path", "required": True, "description": text, "schema": schema}
         )
     for field in msgspec.structs.fields(operation.query):
-        of_field: dict[str, Any] = dict(schemas.of(field.type))
+        of_field = _without_null(dict(schemas.of(field.type)))
         text = of_field.pop("description", "")
-        of_field = _without_null(of_field)
         if not field.required and field.default not in (None, msgspec.UNSET, msgspec.NODEFAULT):
             of_field["default"] = msgspec.to_builtins(field.default)
         parameters.append(
@@ -217,7 +216,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     if not options:
         return schema
     rest = {key: value for key, value in schema.items() if key != "anyOf"}
-    return {**rest, **options[0]} if len(options) == 1 else {**rest, "anyOf": options}
+    return {**options[0], **rest} if len(options) == 1 else {**rest, "anyOf": options}
 
 
 def _describe_responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
