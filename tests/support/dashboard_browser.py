@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, Page, Response, ViewportSize, async_playwright
+from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from tests.support.axe_core import read_axe
 from tests.support.engines import EngineMissing
@@ -79,7 +80,11 @@ class Person:
 
     async def wait_until_quiet(self) -> None:
         """Wait until no part of the page is loading."""
-        await self.page.wait_for_function(_IS_QUIET)
+        try:
+            await self.page.wait_for_function(_IS_QUIET)
+        except PlaywrightTimeout as error:
+            shown = await self.page.inner_text("body")
+            raise AssertionError(f"{self.page.url} is still loading and shows: {shown[:2000]}") from error
 
     async def check_page(self, path: str, name: str | None = None) -> None:
         """Open the page; it has no fault, no violation of accessibility in light and dark, and fits on a phone."""
