@@ -27,7 +27,7 @@ from control_domain.sites.operations import (
 )
 from control_domain.tables.accounts import Account
 from control_domain.tables.projects import Project
-from control_domain.tables.sites import Goal, Site
+from control_domain.tables.sites import Goal, ReportShare, Site
 from pipeline_contracts.credentials import CredentialKind, digest_credential
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
@@ -144,7 +144,7 @@ def test_every_table_that_refers_to_a_site_is_known() -> None:
     referring = {
         table.name for table in tables if any(key.column.table.name == "sites" for key in table.foreign_keys)
     }
-    assert referring == {Goal.__tablename__}
+    assert referring == {Goal.__tablename__, ReportShare.__tablename__}
 
 
 @pytest.mark.both_databases
