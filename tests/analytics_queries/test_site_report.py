@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
 from dataclasses import asdict
 from itertools import combinations
 from typing import Any
@@ -18,6 +19,7 @@ from tests.analytics_queries.oracle.report import report as oracle_report
 from tests.analytics_queries.oracle.sent import Filters, Goal, Site
 from tests.analytics_queries.oracle.traffic import ZONES, moments, random_traffic
 from tests.support.site_traffic import make_records, store_records
+from tests.support.tables_without_ttl import tables_without_ttl
 
 # A seed takes 3 s of CPU, nearly all of it ClickHouse's planning of ten large queries. `make test` has these, chosen by
 # the faults that they notice: of 32 faults planted in the oracle (limits off by a millisecond, wrong order, wrong cut,
@@ -45,11 +47,10 @@ _CHOICES = [(), *combinations(_VALUES, 1), *combinations(_VALUES, 2)]
 
 
 @pytest.fixture(scope="module")
-async def store_without_ttl(column_store: ChdbColumnStore) -> ChdbColumnStore:
+async def store_without_ttl(column_store: ChdbColumnStore) -> AsyncIterator[ChdbColumnStore]:
     """The column store without TTLs: the traffic lies years back, to include leap days and clock changes."""
-    for table in ("pageviews", "visit_days", "visit_day_lists", "told_days"):
-        await column_store.command(f"ALTER TABLE pharos.{table} REMOVE TTL")
-    return column_store
+    async with tables_without_ttl(column_store, ("pageviews", "visit_days", "visit_day_lists", "told_days")):
+        yield column_store
 
 
 @pytest.mark.parametrize("seed", _SEEDS)

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -26,6 +27,7 @@ from tests.analytics_queries.oracle.sent import Filters, Goal, Sent, Site
 from tests.analytics_queries.oracle.traffic import ZONES, moments, random_traffic
 from tests.support.site_traffic import make_records, store_records
 from tests.support.stored_visits import sent_event, store_visits
+from tests.support.tables_without_ttl import tables_without_ttl
 
 _GOALS = (
     Goal(1, "Purchase", "purchase", None),
@@ -51,11 +53,10 @@ def _as_report(entry: dict[str, Any], unit: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-async def store_without_ttl(column_store: ChdbColumnStore) -> ChdbColumnStore:
+async def store_without_ttl(column_store: ChdbColumnStore) -> AsyncIterator[ChdbColumnStore]:
     """The column store without TTLs: the traffic lies years back."""
-    for table in _TABLES:
-        await column_store.command(f"ALTER TABLE pharos.{table} REMOVE TTL")
-    return column_store
+    async with tables_without_ttl(column_store, _TABLES):
+        yield column_store
 
 
 @pytest.mark.parametrize("seed", [1, 40])
