@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import delete, select, update
 
 from control_domain.monitors.operations import HeartbeatSettings, create_heartbeat
 from control_domain.repositories.operations import connect_repository
@@ -34,7 +34,7 @@ def _ago(**since: float) -> datetime:
 
 @dataclass(slots=True)
 class Watched:
-    """A platform whose `shop/production` has an ID of its own: all tests share the column store."""
+    """A platform whose environments have IDs of their own: all tests share the column store."""
 
     api: Api
     store: ChdbColumnStore
@@ -67,8 +67,10 @@ async def watched(monitored: Api, column_store: ChdbColumnStore) -> AsyncIterato
     public_id = f"env_{uuid.uuid4().hex[:26]}"
     assert acme.site is not None
     async with monitored.platform.sessions() as session, session.begin():
-        number = acme.environment("shop/production").id
-        await session.execute(update(Environment).where(Environment.id == number).values(public_id=public_id))
+        production = acme.environment("shop/production").id
+        for number in (await session.execute(select(Environment.id))).scalars().all():
+            own = public_id if number == production else f"env_{uuid.uuid4().hex[:26]}"
+            await session.execute(update(Environment).where(Environment.id == number).values(public_id=own))
         # Not that of other tests.
         await session.execute(update(Site).where(Site.id == acme.site.id).values(name="Shop"))
         await session.execute(delete(AlertIncident))
@@ -237,7 +239,8 @@ def _are_of_one_scope(name: str, series: str) -> bool:
 async def test_timeline_counts_in_buckets(watched: Watched) -> None:
     """A day in buckets of an hour: each thing is in the bucket of its time, and what lies outside is in none."""
     acme = watched.api.platform.acme
-    end = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    # Long before the deployments of the platform, which was made up to an hour ago.
+    end = _ago(hours=12).replace(minute=0, second=0, microsecond=0)
     begin = end - timedelta(hours=6)
 
     def at(hours: float) -> datetime:
