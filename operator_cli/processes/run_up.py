@@ -81,11 +81,22 @@ def _report_early_stop(number: signal.Signals) -> int:
     return 128 + number if number == signal.SIGINT else 0
 
 
+def _refuse_demo_in_use(data: Path) -> None:
+    """Raise `CommandFailed` for a folder that was started without the demo: its story replaces variables, deploys to
+    production and adds people."""
+    if (data / "credentials.json").exists() and not (data / "demo.json").exists():
+        raise CommandFailed(
+            f"{data} has an installation without the demo, which would change it. Start the demo in another folder: "
+            "--demo --data ./.pharos-demo"
+        )
+
+
 async def _run_until_stopped(
     arguments: argparse.Namespace, settings: Settings, ready: asyncio.Event, stop: asyncio.Event
 ) -> None:
     data: Path = arguments.data
     if arguments.demo:
+        _refuse_demo_in_use(data)
         # The channel of the demo ends at its shop, on this machine.
         settings = dataclasses.replace(settings, notification_private_addresses=True)
     async with run_platform(

@@ -25,12 +25,24 @@ _OUTAGE_SECONDS = 1.5
 _NOT_TWICE = "the release steps may have run in part and are not run twice"
 
 
+async def _lock(connection: sqlite3.Connection) -> None:
+    """Take the lock of writers. SQLite may refuse it at once, in spite of the timeout, while another process opens the
+    file."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError:
+                await asyncio.sleep(0.02)
+
+
 @asynccontextmanager
 async def _away(url: str) -> AsyncIterator[None]:
     """Make the database unavailable: lock SQLite; end all connections to Postgres, and refuse new ones."""
     if url.startswith("sqlite"):
         connection = sqlite3.connect(url.partition("///")[2], isolation_level=None, timeout=30)
-        connection.execute("BEGIN IMMEDIATE")
+        await _lock(connection)
         try:
             yield
         finally:

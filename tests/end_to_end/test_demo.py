@@ -117,11 +117,15 @@ def _count_objects(platform: PlatformProcess) -> dict[str, int]:
     return counts
 
 
-def test_the_demo_requires_the_first_site(tmp_path: Path) -> None:
+def test_the_demo_requires_a_folder_of_its_own_and_the_first_site(tmp_path: Path) -> None:
     platform = PlatformProcess(tmp_path / "demo")
     platform.start()
     assert platform.run("site", "remove", "1", "--yes").returncode == 0
     assert platform.stop() == 0
+    done = platform.run("up", "--demo", "--port", "0")
+    assert done.returncode == 1
+    assert "has an installation without the demo, which would change it" in done.stderr
+    (platform.data / "demo.json").write_text("{}")
     done = platform.run("up", "--demo", "--port", "0")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
