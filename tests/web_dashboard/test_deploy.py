@@ -82,8 +82,11 @@ async def _deploy(person: Person, place: str) -> int:
 
 async def _wait_until_succeeded(person: Person) -> int:
     await person.page.wait_for_url("**/deployments/*")
-    await person.page.get_by_text("Succeeded", exact=True).wait_for()
-    return int(person.page.url.rsplit("/", 1)[1])
+    number = int(person.page.url.rsplit("/", 1)[1])
+    # The address changes before the page does, and the page before lists other deployments.
+    await person.page.get_by_role("heading", name=f"Deployment #{number}").wait_for()
+    await person.page.locator(".status").get_by_text("Succeeded", exact=True).wait_for()
+    return number
 
 
 async def _check_against_api(person: Person, number: int) -> None:
