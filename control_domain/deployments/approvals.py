@@ -11,6 +11,7 @@ from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import Right, is_allowed, sees_all_projects
 from control_domain.deployments.details import DeploymentDetails, list_details
 from control_domain.deployments.inputs import Changed, DeploymentInputs, list_changes
+from control_domain.deployments.new_commits import NewCommits, read_new_commits
 from control_domain.deployments.waiting_inputs import (
     VersionDocument,
     WorkflowInput,
@@ -21,7 +22,7 @@ from control_domain.deployments.waiting_inputs import (
 )
 from control_domain.projects.find import DeployTarget, is_callers_role
 from control_domain.sealing import SealingKeys
-from control_domain.tables.deployments import Deployment
+from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from control_domain.tables.repositories import Repository
 from control_domain.tables.variables import VariableChange
@@ -35,6 +36,9 @@ class WaitingDeployment(TypedDict):
     deployment: DeploymentDetails
     repository_url: str
     commit_fault: Annotated[str | None, Meta(description="Why the commit could not be looked up.")]
+    new_commits: Annotated[
+        NewCommits | None, Meta(description="Null: nothing is live, or they are not known yet.")
+    ]
     variables: Annotated[VersionDocument | None, Meta(description="Null: none.")]
     workflow: Annotated[WorkflowInput | None, Meta(description="Null: the `pharos.yaml` of the commit.")]
     digest: Annotated[
@@ -104,9 +108,11 @@ async def _list_deployments(
     session: AsyncSession, caller: Caller, limit: int, before: int | None
 ) -> list[tuple[str, ApprovalDocument]]:
     query = (
-        select(Deployment, ProjectRole.role, Repository.url)
+        select(Deployment, ProjectRole.role, Repository.url, Release.revision)
         .join(Project, Project.id == Deployment.project_id)
         .join(Repository, Repository.id == Deployment.repository_id)
+        .outerjoin(LiveRelease, LiveRelease.environment_id == Deployment.environment_id)
+        .outerjoin(Release, Release.id == LiveRelease.release_id)
         .outerjoin(ProjectRole, is_callers_role(caller))
         .where(
             Deployment.account_id == caller.account.id,
@@ -141,6 +147,7 @@ async def _list_deployments(
                     deployment,
                     documents[deployment.id],
                     url,
+                    read_new_commits(deployment, live_revision),
                     inputs[deployment.id],
                     variables.get(inputs[deployment.id].variables_id),
                     workflows.get(inputs[deployment.id].workflow_id)
@@ -149,7 +156,7 @@ async def _list_deployments(
                 "variable_change": None,
             },
         )
-        for deployment, role, url in rows
+        for deployment, role, url, live_revision in rows
         # One that was decided between two of these queries is no longer known.
         if deployment.id in documents and deployment.id in inputs
     ]
@@ -159,6 +166,7 @@ def _describe_waiting(
     deployment: Deployment,
     document: DeploymentDetails,
     url: str,
+    new_commits: NewCommits | None,
     inputs: DeploymentInputs,
     variables: VersionDocument | None,
     workflow: WorkflowInput | None,
@@ -168,6 +176,7 @@ def _describe_waiting(
         "deployment": document,
         "repository_url": url,
         "commit_fault": deployment.commit_fault,
+        "new_commits": new_commits,
         "variables": variables,
         "workflow": workflow,
         "digest": None if inputs.revision is None else inputs.digest(),

@@ -107,6 +107,10 @@ class Deployment(Base):
     """Why the last attempt to resolve the commit failed; null: it did not."""
     progress: Mapped[str | None] = mapped_column(Text)
     """JSON of when each step began: `{"check_out": "2026-11-20T12:00:00.000Z"}`. Null before the first."""
+    new_commits: Mapped[str | None] = mapped_column(Text)
+    """JSON of the `NewCommits`, for the person who approves it; JSON null without a live release; null: not yet."""
+    new_commits_since: Mapped[str | None] = mapped_column(String(64))
+    """The commit of the live release that they were compared with; null: none, or the comparison failed."""
 
 
 class DeploymentLine(Base):

@@ -88,7 +88,7 @@ def parse_commit(data: bytes) -> tuple[str, str]:
     encoding = named if _ENCODING.fullmatch(named) else "utf-8"
     paragraph = re.split(rb"\n[ \t\r\f\v]*\n", message.lstrip(), maxsplit=1)[0]
     author = headers.get(b"author", b"").partition(b"<")[0]
-    return _clean(_decode(paragraph, encoding)), _clean(_decode(author, encoding))
+    return show_on_one_line(_decode(paragraph, encoding)), show_on_one_line(_decode(author, encoding))
 
 
 def _split_header(line: bytes) -> tuple[bytes, bytes]:
@@ -109,6 +109,7 @@ def _too_large(size: str) -> CheckOutFailed:
     )
 
 
-def _clean(text: str) -> str:
+def show_on_one_line(text: str) -> str:
+    """Return a text of a commit as one line of at most 200 characters without control characters."""
     one_line = " ".join(remove_controls(text).split())
     return "".join(c for c in one_line if c.isprintable())[:_MAX_CHARACTERS]

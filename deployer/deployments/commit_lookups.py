@@ -1,4 +1,5 @@
-"""Looks up the commits of deployments that await approval: the revision, and its subject and author."""
+"""Looks up the commits of deployments that await approval: the revision, its subject and author, and how it differs
+from the live release."""
 
 import asyncio
 import logging
@@ -7,15 +8,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from sqlalchemy import ColumnElement, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, ScalarSelect, and_, func, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.database.clock import database_now
 from control_domain.database.engine import Sessions
+from control_domain.deployments.new_commits import describe_fault, encode_new_commits
 from control_domain.repositories.operations import choose_ref
-from control_domain.tables.deployments import Deployment
+from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment
 from control_domain.tables.repositories import Repository
+from deployer.checkout.compare_commits import compare_commits
 from deployer.checkout.failures import CheckOutFailed
 from deployer.checkout.read_commit import read_commit
 from deployer.checkout.resolve_ref import resolve_ref
@@ -48,6 +51,10 @@ class CommitLookup:
     url: str
     ref: str
     revision: str | None
+    is_described: bool = False
+    """True if its subject and author are known."""
+    live_revision: str | None = None
+    """The commit of the live release of the environment; None: nothing is live."""
     tried_at: datetime | None = None
     """When it was last looked up; None: never."""
 
@@ -141,6 +148,8 @@ class CommitLookups:
                 Environment.branch,
                 Repository.branch,
                 Deployment.revision,
+                Deployment.commit_subject.is_not(None),
+                _live_revision(),
                 Deployment.commit_looked_up_at,
             )
             .join(due, due.c.id == Deployment.id)
@@ -158,8 +167,8 @@ class CommitLookups:
         async with self._sessions() as session:
             rows = (await session.execute(query)).all()
         return [
-            CommitLookup(number, account_id, url, choose_ref(ref, own, branch), revision, tried_at)
-            for number, account_id, url, ref, own, branch, revision, tried_at in rows
+            CommitLookup(number, account_id, url, choose_ref(ref, own, branch), revision, *others)
+            for number, account_id, url, ref, own, branch, revision, *others in rows
         ]
 
     @shielded
@@ -214,10 +223,13 @@ class CommitLookups:
                     timeout_seconds=_TIMEOUT_SECONDS,
                     most_bytes=MAX_BYTES,
                 )
-            subject, author = await read_commit(
-                lookup.url, revision, mark=mark, timeout_seconds=_TIMEOUT_SECONDS, most_bytes=MAX_BYTES
-            )
-            values = {"commit_subject": subject, "commit_author": author, "commit_fault": None}
+            values = {"commit_fault": None}
+            if lookup.revision is None or not lookup.is_described:
+                subject, author = await read_commit(
+                    lookup.url, revision, mark=mark, timeout_seconds=_TIMEOUT_SECONDS, most_bytes=MAX_BYTES
+                )
+                values |= {"commit_subject": subject, "commit_author": author}
+            values |= await _compare_with_live(lookup, revision, mark)
         except CheckOutFailed as error:
             values = {"commit_fault": remove_controls(str(error))[:_LONGEST_FAULT]}
         except Exception:
@@ -266,13 +278,45 @@ class CommitLookups:
             )
 
 
+async def _compare_with_live(lookup: CommitLookup, revision: str, mark: str) -> dict[str, str | None]:
+    """Return the columns of the new commits. A failed comparison delays no approval, and is tried again later."""
+    since = lookup.live_revision
+    if since is None:
+        return {"new_commits": encode_new_commits(None), "new_commits_since": None}
+    try:
+        found = await compare_commits(
+            lookup.url, revision, since, mark=mark, timeout_seconds=_TIMEOUT_SECONDS, most_bytes=MAX_BYTES
+        )
+    except CheckOutFailed as error:
+        found = describe_fault(since, remove_controls(str(error))[:_LONGEST_FAULT])
+    return {
+        "new_commits": encode_new_commits(found),
+        "new_commits_since": since if found["fault"] is None else None,
+    }
+
+
+def _live_revision() -> ScalarSelect[str | None]:
+    return (
+        select(Release.revision)
+        .join(LiveRelease, LiveRelease.release_id == Release.id)
+        .where(LiveRelease.environment_id == Deployment.environment_id)
+        .correlate(Deployment)
+        .scalar_subquery()
+    )
+
+
 def _due() -> tuple[ColumnElement[bool], ...]:
     began = Deployment.commit_looked_up_at
     return (
         Deployment.status == DeploymentStatus.AWAITING_APPROVAL,
         # The branch of the environment determines the commit.
         Deployment.environment_id.is_not(None),
-        or_(Deployment.revision.is_(None), Deployment.commit_subject.is_(None)),
+        or_(
+            Deployment.revision.is_(None),
+            Deployment.commit_subject.is_(None),
+            Deployment.new_commits.is_(None),
+            Deployment.new_commits_since.is_distinct_from(_live_revision()),
+        ),
         or_(
             began.is_(None),
             # Roughly a quarter of the deployment's age: no column counts the attempts.

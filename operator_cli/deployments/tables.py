@@ -105,7 +105,7 @@ def _show_waiting_deployments(arguments: argparse.Namespace, waiting: Sequence[d
     for each in waiting:
         console.print(f"\nDeployment {each['deployment']['id']} would run")
         for name, value in list_approval_inputs(each):
-            console.print(Text(f"  {name}: ").append(make_cell(value, max_length=300)))
+            console.print(Text(f"  {name}: " if name else "    ").append(make_cell(value, max_length=300)))
 
 
 def _show_waiting_changes(arguments: argparse.Namespace, changes: Sequence[dict[str, Any]]) -> None:
@@ -138,6 +138,7 @@ def list_approval_inputs(waiting: dict[str, Any]) -> list[tuple[str, str]]:
     inputs = [
         ("repository", waiting["repository_url"]),
         ("commit", _describe_commit(deployment, waiting["commit_fault"])),
+        *_list_new_commits(waiting["new_commits"]),
         ("variables", _describe_version(waiting["variables"], "none")),
         ("workflow", _describe_workflow(waiting["workflow"], deployment["project"]["slug"])),
     ]
@@ -157,6 +158,20 @@ def _describe_commit(deployment: dict[str, Any], fault: str | None) -> str:
     if subject is not None:
         return f"{revision} {subject!r} by {deployment['commit_author']}"
     return str(revision) if fault is None else f"{revision} ({fault})"
+
+
+def _list_new_commits(found: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """Return how many commits would go live or be lost, and the newest ones."""
+    if found is None:
+        return []
+    since = found["since"][:12]
+    if found["fault"] is not None:
+        return [("commits", f"not compared with {since}, which is live: {found['fault']}")]
+    counts = f"{found['added']} that {since}, which is live, does not have"
+    if found["missing"]:
+        counts += f"; {found['missing']} of the live ones would be gone"
+    newest = [("", f"{each['revision'][:12]} {each['subject']}") for each in found["newest"]]
+    return [("commits", counts), *newest]
 
 
 def _describe_workflow(workflow: dict[str, Any] | None, project: str) -> str:

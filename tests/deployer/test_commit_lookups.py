@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
-from control_domain.tables.deployments import Deployment
+from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.repositories import Repository
 from deployer.checkout import bounded_fetch, run_git
 from deployer.checkout.failures import CheckOutFailed
@@ -53,13 +53,18 @@ def repository(tmp_path: Path) -> Path:
     return path
 
 
-def _head(repository: Path) -> str:
-    command = ["git", "-C", str(repository), "rev-parse", "HEAD"]
+def _head(repository: Path, branch: str = "HEAD") -> str:
+    command = ["git", "-C", str(repository), "rev-parse", branch]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 async def _read(repository: Path, revision: str, most_bytes: int = 2**20) -> tuple[str, str]:
     return await read_commit(f"file://{repository}", revision, timeout_seconds=60, most_bytes=most_bytes)
+
+
+def _commit(repository: Path, subject: str) -> None:
+    git = ("git", "-C", str(repository), "-c", "user.name=Eve", "-c", "user.email=e@e.example")
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", subject], check=True)
 
 
 def _add_release_branch(repository: Path) -> None:
@@ -129,6 +134,48 @@ async def test_the_newest_commit_of_the_deployed_branch_is_looked_up(
     _add_release_branch(repository)
     found = await _look_up(platform, await _add_awaiting_deployment(platform, str(repository), ref, branch))
     assert found.commit_subject == subject
+
+
+async def test_the_commits_that_would_go_live_are_compared_with_the_live_release(
+    platform: Platform, repository: Path
+) -> None:
+    first = _head(repository)
+    _add_release_branch(repository)
+    for subject in ("Of \x1b[31mmain", "Last of main " + "x" * 300):
+        _commit(repository, subject)
+    number = await _add_awaiting_deployment(platform, str(repository))
+    environment = platform.acme.environment(NAME).id
+    async with platform.sessions() as session, session.begin():
+        [release_id] = await session.scalars(select(Release.id).limit(1))
+        session.add(LiveRelease(environment_id=environment, release_id=release_id, since=datetime.now(UTC)))
+    newest = [("Last of main " + "x" * 187, "Eve"), ("Of main", "Eve")]
+    cases: tuple[tuple[str, tuple[int | None, int | None], list[tuple[str, str]]], ...] = (
+        (first, (2, 0), newest),
+        (_head(repository, "release"), (2, 1), newest),
+        (_head(repository), (0, 0), []),
+        # Removed at the host, such as by a forced push.
+        ("f" * 40, (None, None), []),
+    )
+    for live, counts, listed in cases:
+        async with platform.sessions() as session, session.begin():
+            await session.execute(update(Release).values(revision=live))
+            # Due although nothing but the live release has changed.
+            await session.execute(update(Deployment).values(commit_looked_up_at=None))
+        assert (await _look_up(platform, number)).commit_subject == newest[0][0]
+        [waiting] = (await platform.call("GET", "/v1/approvals")).data
+        found = waiting["deployment"]["new_commits"]
+        assert (found["since"], found["added"], found["missing"]) == (live, *counts)
+        assert [(each["subject"], each["author"]) for each in found["newest"]] == listed
+        assert bool(found["fault"]) == (counts[0] is None)
+        lookups = CommitLookups(platform.sessions, "test", _accept)
+        async with platform.sessions() as session, session.begin():
+            await session.execute(update(Deployment).values(commit_looked_up_at=None))
+        # Only a failed comparison is repeated.
+        assert bool(await lookups._find_due(0)) == (counts[0] is None)
+    async with platform.sessions() as session, session.begin():
+        await session.execute(update(Release).values(revision=first))
+    [waiting] = (await platform.call("GET", "/v1/approvals")).data
+    assert waiting["deployment"]["new_commits"] is None
 
 
 async def test_the_reason_of_a_failed_look_up_is_stored_and_the_look_up_is_retried_later(

@@ -69,6 +69,7 @@ async def test_everything_that_an_approval_covers(api: Api) -> None:
     assert {name: shown[name] for name in shown if name != "deployment"} == {
         "repository_url": "https://git.acme.example/shop.git",
         "commit_fault": None,
+        "new_commits": None,
         "variables": {"version": 1, "set_at": shown["variables"]["set_at"], "set_by": person},
         "workflow": {
             "version": 1,

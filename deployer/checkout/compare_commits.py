@@ -1,0 +1,80 @@
+"""Compares two commits: lists those that one has and the other lacks."""
+
+import asyncio
+
+from control_domain.deployments.new_commits import MAX_LISTED, CommitSummary, NewCommits, describe_found
+from deployer.checkout.bounded_fetch import fetch_within, temporary_folder
+from deployer.checkout.failures import CheckOutFailed
+from deployer.checkout.read_commit import show_on_one_line
+from deployer.checkout.resolve_ref import check_url, object_format_option
+from deployer.checkout.run_git import Git, open_git, time_limit
+
+MAX_DEPTH = 250
+"""How many commits behind each of the two are fetched."""
+
+# Of a field that git prints: some more than are shown.
+_MAX_CHARACTERS = 250
+
+
+async def compare_commits(
+    url: str,
+    revision: str,
+    since: str,
+    *,
+    timeout_seconds: float,
+    most_bytes: int,
+    mark: str | None = None,
+) -> NewCommits:
+    """Return the commits that `revision` adds to `since`, and the number of those that it lacks.
+
+    Fetches the commits, without files, into a temporary folder. `mark`: see `open_git`. Raises `CheckOutFailed`, also
+    if the last `MAX_DEPTH` commits of the two have none in common.
+    """
+    if revision == since:
+        return describe_found(since, 0, 0, [])
+    deadline = asyncio.get_running_loop().time() + timeout_seconds
+    async with (
+        temporary_folder("pharos-compare-") as folder,
+        time_limit(deadline, f"The commits could not be fetched within {timeout_seconds:g} seconds."),
+    ):
+        git = await open_git(url := check_url(url), folder / "git", mark, is_limited=True)
+        await git.run_checked("init", "--quiet", "--bare", "--template=", object_format_option(len(revision)))
+        await git.run_checked("config", "remote.origin.url", url)
+        fetch = git.run_checked(
+            "-c",
+            "fetch.unpackLimit=1",
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            f"--depth={MAX_DEPTH + 1}",
+            "--filter=tree:0",
+            "origin",
+            revision,
+            since,
+        )
+        await fetch_within(fetch, folder, most_bytes)
+        return await _compare(git.offline(), revision, since)
+
+
+async def _compare(git: Git, revision: str, since: str) -> NewCommits:
+    common = await git.run("merge-base", revision, since)
+    if not common.succeeded:
+        raise CheckOutFailed(f"The last {MAX_DEPTH} commits of the two have none in common.")
+    counts = await git.run_checked("rev-list", "--left-right", "--count", f"{revision}...{since}")
+    added, missing = (int(count) for count in counts.split())
+    log = await git.run_checked(
+        "log",
+        f"--max-count={MAX_LISTED}",
+        "--no-show-signature",
+        f"--format=%H%x00%<({_MAX_CHARACTERS},trunc)%s%x00%<({_MAX_CHARACTERS},trunc)%an",
+        f"{since}..{revision}",
+    )
+    # A commit's own text may hold any character but NUL; git puts no line break into these fields.
+    return describe_found(since, added, missing, [_read_line(line) for line in log.split("\n") if line])
+
+
+def _read_line(line: str) -> CommitSummary:
+    revision, subject, author = line.split("\0")
+    return CommitSummary(
+        revision=revision, subject=show_on_one_line(subject), author=show_on_one_line(author)
+    )
