@@ -1,13 +1,14 @@
 """What happened when, and deployments as marks on charts."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from datetime import timedelta
+from typing import Annotated, Any
 
 from msgspec import Meta
 
 from analytics_queries.overview.timeline import Steps, VisitCounts, count_exceptions, count_visits
 from analytics_queries.telemetry.time_range import from_nanoseconds
-from control_api.management.telemetry_pages import DAY, RangeQuery, read_store
+from control_api.management.telemetry_pages import DAY, Duration, RangeQuery, read_store
 from control_api.operations.access import At, at, at_account
 from control_api.operations.queries import query
 from control_api.operations.router import OperationRouter
@@ -18,12 +19,17 @@ from control_domain.overview.timeline import MAX_BUCKETS, TimelineDocument
 from control_domain.overview.visible import Visible, only_environment, read_visible
 from control_domain.projects.find import DeployTarget, find_environment, find_project
 from control_domain.tables.accounts import Account
+from control_domain.tables.projects import Project
 from pipeline_contracts.errors import DeployNotAllowed, NotFound
 
 operations = OperationRouter("Overview")
 
 _Account = Annotated[At[Account], at_account("account:read")]
+_ReadProject = Annotated[At[Project], at(find_project, "project", "deploy:read", Right.READ)]
 _ReadEnvironment = Annotated[At[DeployTarget], at(find_environment, "environment", "deploy:read", Right.READ)]
+
+# Unlike telemetry, deployments are kept, and reports on sites go back for years.
+_LONGEST_MARKED = timedelta(days=5 * 366)
 
 
 class TimelineQuery(RangeQuery, kw_only=True):
@@ -33,6 +39,17 @@ class TimelineQuery(RangeQuery, kw_only=True):
         int, Meta(ge=1, le=MAX_BUCKETS, description="How many buckets the range is divided into at most.")
     ] = 60
     project: Annotated[str | None, Meta(description="Only of the project with this ID or number.")] = None
+
+
+class MarkerQuery(RangeQuery, kw_only=True):
+    """The time range of deployments, up to five years."""
+
+    since: Annotated[
+        Duration | None,
+        Meta(
+            description="The last so many seconds, minutes, hours, days or weeks, instead of `from` and `to`."
+        ),
+    ] = None
 
 
 @operations.get("/v1/overview/timeline", problems=[NotFound, DeployNotAllowed])
@@ -93,15 +110,29 @@ async def _count_stored(
 
 @operations.get("/v1/environments/{environment}/deployment-markers")
 async def list_deployment_markers(
-    at: _ReadEnvironment, asked: Annotated[RangeQuery, query(RangeQuery)]
+    at: _ReadEnvironment, asked: Annotated[MarkerQuery, query(MarkerQuery)]
 ) -> list[DeploymentMarker]:
     """List deployments as marks on charts.
 
     What went live or failed in the time range, by default the last day, in ascending order: deployments of Pharos, and
     those that were reported with `POST /v1/deployments`. Up to 500, the newest ones.
     """
-    within = asked.read(DAY, at.now)
     environment, project = at.found
-    visible = only_environment(environment, project)
+    return await _list_markers(at, only_environment(environment, project), asked)
+
+
+@operations.get("/v1/projects/{project}/deployment-markers")
+async def list_deployment_markers_of_project(
+    at: _ReadProject, asked: Annotated[MarkerQuery, query(MarkerQuery)]
+) -> list[DeploymentMarker]:
+    """List the deployments of all environments of a project as marks on charts.
+
+    As `GET /v1/environments/{environment}/deployment-markers`.
+    """
+    return await _list_markers(at, await read_visible(at.session, at.caller, at.found.id), asked)
+
+
+async def _list_markers(at: At[Any], visible: Visible, asked: MarkerQuery) -> list[DeploymentMarker]:
+    within = asked.read(DAY, at.now, longest=_LONGEST_MARKED)
     begin, end = from_nanoseconds(within.start), from_nanoseconds(within.end)
-    return [*await list_markers(at.session, at.account.id, visible, [environment.id], begin, end)]
+    return [*await list_markers(at.session, at.account.id, visible, [*visible.environments], begin, end)]

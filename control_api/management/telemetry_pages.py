@@ -74,10 +74,17 @@ class RangeQuery(msgspec.Struct, kw_only=True):
     from_: From = msgspec.field(default=None, name="from")
     to: To = None
 
-    def read(self, default: timedelta, now: datetime, *, ahead: timedelta = timedelta(0)) -> TimeRange:
+    def read(
+        self,
+        default: timedelta,
+        now: datetime,
+        *,
+        ahead: timedelta = timedelta(0),
+        longest: timedelta = MAX_RANGE,
+    ) -> TimeRange:
         """Return the range; without any parameter, the last `default`. One that ends now is `ahead` longer. Raises
         `InvalidInput`."""
-        return read_range(self.since, self.from_, self.to, default, now, ahead=ahead)
+        return read_range(self.since, self.from_, self.to, default, now, ahead=ahead, longest=longest)
 
 
 class RangePageQuery(PageQuery, kw_only=True):

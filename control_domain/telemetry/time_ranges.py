@@ -18,7 +18,6 @@ DURATION = "[1-9][0-9]{0,5}[smhdw]"
 _DURATION = re.compile("([1-9][0-9]{0,5})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DETAIL = "Correct the query parameters below and send the request again."
-_TOO_LONG = f"makes a range of more than {MAX_RANGE.days} days"
 # Steps that people read off a clock. A series has at most so many of them if the caller names none.
 _STEP_SECONDS = (10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 _DEFAULT_STEPS = 120
@@ -38,31 +37,33 @@ def read_range(
     now: datetime,
     *,
     ahead: timedelta = timedelta(0),
+    longest: timedelta = MAX_RANGE,
 ) -> TimeRange:
     """Return the range of a read: the last `since`, or from `start` (`from`) up to `end` (`to`).
 
     `end` is now, and `start` is `default` before `end`, unless they are given. A range that ends now is `ahead` longer.
     Raises `InvalidInput`.
     """
+    too_long = f"makes a range of more than {longest.days} days"
     if since is not None:
         if start is not None or end is not None:
             raise _invalid("since", "must be given without from and to")
         length = read_duration(since)
         if length is None:
             raise _invalid("since", "must be a duration like 15m, 1h or 7d; for times, use from and to")
-        if length > MAX_RANGE:
-            raise _invalid("since", _TOO_LONG)
+        if length > longest:
+            raise _invalid("since", too_long)
         return _range(now - length, now + ahead)
     for field, moment in (("from", start), ("to", end)):
-        if moment is not None and not _EARLIEST <= moment <= now + MAX_RANGE:
+        if moment is not None and not _EARLIEST <= moment <= now + longest:
             raise _invalid(field, "is too far from now")
     past_end = end or now + ahead
     end = end or now
     start = start or max(end - default, _EARLIEST)
     if start >= end:
         raise _invalid("from", "must be before to, which is now unless it is given")
-    if end - start > MAX_RANGE:
-        raise _invalid("from", _TOO_LONG)
+    if end - start > longest:
+        raise _invalid("from", too_long)
     return _range(start, past_end)
 
 

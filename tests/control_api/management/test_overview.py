@@ -299,6 +299,12 @@ async def test_timeline_counts_in_buckets(watched: Watched) -> None:
     assert marks == [(live.id, (live.revision or "")[:12], None), (None, "v7", "api")]
     marker_path = f"/v1/environments/{watched.environment}/deployment-markers"
     assert await watched.api.read(f"{marker_path}?{query.rpartition('&')[0]}") == timeline["deployments"]
+    marker_path = f"/v1/projects/{acme.projects['shop'].public_id}/deployment-markers"
+    assert await watched.api.read(f"{marker_path}?{query.rpartition('&')[0]}") == timeline["deployments"]
+    # Deployments are kept for longer than telemetry.
+    assert len(await watched.api.read(f"{marker_path}?since=1000d")) > len(timeline["deployments"])
+    refused = await watched.api.call("GET", f"{marker_path}?since=2000d")
+    assert (refused.status, refused.fields) == (422, ["since"])
     blog = await watched.api.read(f"/v1/overview/timeline?{query}&project={acme.projects['blog'].public_id}")
     assert not blog["deployments"] and not any(blog["exceptions"] + blog["heartbeat_failures"])
 

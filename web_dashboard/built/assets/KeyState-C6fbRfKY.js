@@ -1,1 +1,0 @@
-import{Bi as e,Si as t}from"./sdk.gen-BLj0B7_u.js";import{t as n}from"./Status-mbL9KVbb.js";function r(r,i){{let a=e(()=>i.state===`live`?`ok`:`idle`);n(r,{get tone(){return t(a)},get text(){return i.state}})}}export{r as t};

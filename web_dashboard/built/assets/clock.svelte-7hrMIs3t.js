@@ -1,1 +1,0 @@
-import{Fi as e,Li as t,Si as n,zi as r}from"./sdk.gen-BLj0B7_u.js";var i=r(e(Date.now())),a={get now(){return n(i)}},o=()=>{document.hidden||t(i,Date.now(),!0)};setInterval(o,1e4),document.addEventListener(`visibilitychange`,o);export{a as t};
