@@ -14,7 +14,8 @@ from control_domain.accounts.describe import (
 )
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import SCOPES, AccountRole, Scope
-from control_domain.sign_in.memberships import list_accounts_of
+from control_domain.projects.members import RoleName
+from control_domain.sign_in.memberships import list_accounts_of, list_project_roles_of
 from control_domain.sign_in.passwords import read_password_hash
 from control_domain.sign_in.second_factor import has_second_factor
 from control_domain.sign_in.sessions import SignInMethod
@@ -34,6 +35,13 @@ class CurrentSession(TypedDict):
     person: PersonSummary
     account: AccountSummary
     role: Annotated[AccountRole, Meta(description="The person's role in the account.")]
+    project_roles: Annotated[
+        dict[str, RoleName],
+        Meta(
+            description="The person's roles in the projects of the account, by project ID. Owners and admins, who have "
+            "all rights in all projects, need none."
+        ),
+    ]
     accounts: Annotated[list[OwnAccount], Meta(description="All accounts in which the person is a member.")]
     scopes: Annotated[list[Scope], Meta(description="All of them: the role decides what the person may do.")]
     has_password: bool
@@ -110,6 +118,7 @@ async def describe_current_session(
         "person": summarize_person(person),
         "account": summarize_account(caller.account),
         "role": cast(Any, caller.role),
+        "project_roles": cast(Any, await list_project_roles_of(session, caller)),
         "accounts": [{**summarize_account(each.account), "role": cast(Any, each.role)} for each in accounts],
         "scopes": [*SCOPES],
         "has_password": await read_password_hash(session, person.id) is not None,

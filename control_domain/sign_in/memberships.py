@@ -6,7 +6,10 @@ from typing import NamedTuple
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain.accounts.operations import Caller
+from control_domain.projects.find import is_callers_role
 from control_domain.tables.accounts import Account, Membership, Person
+from control_domain.tables.projects import Project, ProjectRole
 from control_domain.tables.sign_in import SignInSession
 from pipeline_contracts.errors import NotAllowed
 
@@ -28,6 +31,18 @@ async def list_accounts_of(session: AsyncSession, person_id: int) -> Sequence[Ac
         .order_by(Account.id)
     )
     return [AccountOfPerson(*row) for row in await session.execute(query)]
+
+
+async def list_project_roles_of(session: AsyncSession, caller: Caller) -> dict[str, str]:
+    """Return the caller's roles in the projects of the account, by the projects' string IDs."""
+    query = (
+        select(Project.public_id, ProjectRole.role)
+        .select_from(Project)
+        .join(ProjectRole, is_callers_role(caller))
+        .where(Project.account_id == caller.account.id)
+        .order_by(Project.id)
+    )
+    return dict((await session.execute(query)).all())
 
 
 async def choose_account(session: AsyncSession, person: Person) -> Account:

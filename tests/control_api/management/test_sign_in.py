@@ -66,6 +66,7 @@ async def test_sign_in_and_out(api: Api) -> None:
         "person": {"id": owner.public_id, "name": owner.name, "email": owner.email},
         "account": summary,
         "role": "owner",
+        "project_roles": {},
         "accounts": [{**summary, "role": "owner"}],
         "scopes": signed_in.data["scopes"],
         "has_password": True,
@@ -270,6 +271,11 @@ async def test_an_invitation_opens_no_other_account(api: Api) -> None:
     joined = await call(browser, "POST", f"{SESSION}/invitation", {**body, "password": OTHER_PASSWORD})
     assert joined.status == 201
     assert [each["slug"] for each in joined.data["accounts"]] == ["acme", "other"]
+    # The person's role in a project of the other account is not one here.
+    assert joined.data["project_roles"] == {}
+    switched = await call(browser, "PATCH", SESSION, {"account": "other"})
+    [role] = switched.data["project_roles"].values()
+    assert role == "viewer"
     assert joined.data["person"]["name"] == other.name
 
 

@@ -15,6 +15,17 @@ interface Request {
 
 const FONT = '12px system-ui, sans-serif';
 
+const LABEL_GAP = 10;
+
+/** Return the width of an axis that its labels need. */
+function labelWidth(chart: uPlot, labels: string[] | null): number {
+  chart.ctx.save();
+  chart.ctx.font = FONT;
+  const widest = Math.max(0, ...(labels ?? []).map((label) => chart.ctx.measureText(label).width));
+  chart.ctx.restore();
+  return Math.max(36, Math.ceil(widest) + LABEL_GAP);
+}
+
 export function chartOptions(request: Request): uPlot.Options {
   const styles = getComputedStyle(document.documentElement);
   const color = (name: string) => styles.getPropertyValue(`--${name}`).trim();
@@ -33,9 +44,9 @@ export function chartOptions(request: Request): uPlot.Options {
     scales: { x: { time: true, range: withRoomForBars(request.series) }, left: { range: fromZero }, ...(hasRight ? { right: { range: fromZero } } : {}) },
     axes: [
       { ...axis, grid: { show: false }, space: 70, size: 28, values: (_chart, ticks, _axis, _space, step) => formatTicks(ticks, step) },
-      { ...axis, scale: 'left', size: 52, space: 34, values: (_, ticks) => ticks.map(request.formatAxis) },
+      { ...axis, scale: 'left', size: labelWidth, space: 34, values: (_, ticks) => ticks.map(request.formatAxis) },
       ...(hasRight
-        ? [{ ...axis, scale: 'right', side: 1 as const, size: 52, space: 34, grid: { show: false }, values: (_: uPlot, ticks: number[]) => ticks.map(request.formatAxis) }]
+        ? [{ ...axis, scale: 'right', side: 1 as const, size: labelWidth, space: 34, grid: { show: false }, values: (_: uPlot, ticks: number[]) => ticks.map(request.formatAxis) }]
         : []),
     ],
     series: [{}, ...request.series.map((each, i) => seriesOptions(each, color(`chart-${each.color ?? (i % 5) + 1}`)))],

@@ -1,46 +1,57 @@
-// What the person may do in a project. The server decides anyway; the pages hide or explain what it would refuse.
-import { listMembers } from '../../generated/client/sdk.gen';
-import { callPage } from '../api/call';
-import { resource } from './resource.svelte';
+// What the person may do in projects. The server decides anyway; the pages hide or explain what it would refuse.
 import { session } from './session.svelte';
 
 export interface ProjectRole {
-  /** Deploy, roll back, scale, lock, set variables. */
+  /** Deploy, roll back, scale, lock, set variables; change monitors and sites; silence and acknowledge. */
   readonly canDeploy: boolean;
-  /** Approve and reject; change the settings of the project and its environments. */
+  /** Approve and reject; change the project, its environments, rules and thresholds. */
   readonly canManage: boolean;
-  /** Why not, or undefined while the role is not known. */
+  /** Why not, or undefined while the project is not known. */
   readonly reason: string | undefined;
 }
 
-/** Return the role in the project that `project` returns. Call it while a component is created. */
+/** Return the role in the project that `project` returns; without one, nothing is allowed. */
 export function projectRole(project: () => string | undefined): ProjectRole {
-  const found = resource((signal) => {
-    const id = project();
-    if (id === undefined || session.isAdmin) return undefined;
-    return readRole(id, signal);
-  });
-  const role = $derived(session.isAdmin ? 'maintainer' : found.data);
   return {
     get canDeploy() {
-      return role === 'deployer' || role === 'maintainer';
+      return canDeployIn(project());
     },
     get canManage() {
-      return role === 'maintainer';
+      return canManageIn(project());
     },
     get reason() {
-      return role === undefined ? undefined : `Your role in this project is ${role}. Ask a maintainer for another one.`;
+      const id = project();
+      return id === undefined ? undefined : `Your role in this project is ${roleIn(id) ?? 'none'}. Ask a maintainer for another one.`;
     },
   };
 }
 
-async function readRole(project: string, signal: AbortSignal): Promise<string | undefined> {
-  let cursor: string | undefined;
-  for (;;) {
-    const page = await callPage(listMembers({ path: { project }, query: { limit: 100, cursor }, signal }));
-    const mine = page.data.find((member) => member.person.id === session.present?.person.id);
-    if (mine?.role) return mine.role;
-    if (!page.next_cursor) return undefined;
-    cursor = page.next_cursor;
-  }
+/** True if the person may deploy in the project. Null: in the account as a whole, as owners and admins may. */
+export function canDeployIn(project: string | null | undefined): boolean {
+  const role = roleIn(project);
+  return role === 'deployer' || role === 'maintainer';
+}
+
+/** True if the person may manage the project. Null: the account as a whole, as owners and admins may. */
+export function canManageIn(project: string | null | undefined): boolean {
+  return roleIn(project) === 'maintainer';
+}
+
+/** True if there is a project in which the person may deploy. */
+export function canDeploySomewhere(): boolean {
+  return session.isAdmin || roles().some((role) => role !== 'viewer');
+}
+
+/** True if there is a project that the person may manage. */
+export function canManageSomewhere(): boolean {
+  return session.isAdmin || roles().includes('maintainer');
+}
+
+function roleIn(project: string | null | undefined): string | undefined {
+  if (session.isAdmin) return project === undefined ? undefined : 'maintainer';
+  return project ? session.present?.project_roles[project] : undefined;
+}
+
+function roles(): string[] {
+  return Object.values(session.present?.project_roles ?? {});
 }

@@ -5,6 +5,8 @@ export interface Session {
   person: { id: string; name: string; email: string };
   account: { id: string; name: string };
   role: 'owner' | 'admin' | 'member';
+  /** The roles in projects by project ID; owners and admins need none. */
+  project_roles: Record<string, 'viewer' | 'deployer' | 'maintainer'>;
   accounts: { id: string; name: string; role: string }[];
   second_factor: boolean;
   has_password: boolean;
