@@ -17,6 +17,7 @@ from control_api.operations.access import At, at, at_account
 from control_api.operations.queries import query
 from control_api.operations.router import OperationRouter
 from control_domain.accounts.roles import Right
+from control_domain.projects.find import in_visible_projects
 from control_domain.sites.analysis import VisitAnalysis
 from control_domain.sites.analysis_query import (
     MAX_DAYS,
@@ -244,7 +245,10 @@ async def read_site_activity(at: _ReadAccount) -> AccountActivity:
     For each site of the account the visitors with an event in the last 5 minutes, and the page views of the last 30
     days in UTC.
     """
-    sites = [found.site.id for found in await list_account_sites(at.session, at.account)]
+    sites = [
+        found.site.id
+        for found in await list_account_sites(at.session, at.account, *in_visible_projects(at.caller))
+    ]
     today, store = at.now.date(), at.column_store
     days = days_between(today - timedelta(days=_ACTIVITY_DAYS - 1), today)
 

@@ -8,8 +8,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.accounts.operations import Caller
 from control_domain.deployments.details import DeploymentDetails, list_details
 from control_domain.overview.attention_items import MAX_ITEMS, Found, Section, Subject, make_item
-from control_domain.overview.visible import in_visible_projects
 from control_domain.projects.describe import summarize_environment, summarize_project
+from control_domain.projects.find import in_visible_projects
 from control_domain.tables.configuration import ConfigurationRun
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project

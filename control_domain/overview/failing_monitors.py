@@ -6,8 +6,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.accounts.operations import Caller
 from control_domain.overview.attention_items import MAX_ITEMS, Found, Section, make_item
 from control_domain.overview.deployments_and_changes import count_rows
-from control_domain.overview.visible import in_visible_projects
 from control_domain.projects.describe import summarize_environment, summarize_project
+from control_domain.projects.find import in_visible_projects
 from control_domain.tables.monitors import IS_FAILING, Heartbeat, HeartbeatState, Queue, QueueState
 from control_domain.tables.notifications import AlertThreshold
 from control_domain.tables.projects import Environment, Project

@@ -11,8 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from analytics_queries.overview.first_rows import find_received
 from control_domain.accounts.operations import Caller
 from control_domain.keys import is_live
-from control_domain.overview.visible import Visible, in_visible_projects
+from control_domain.overview.visible import Visible
 from control_domain.projects.describe import EnvironmentSummary, ProjectSummary
+from control_domain.projects.find import in_visible_projects
 from control_domain.tables.accounts import Membership, Person
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.monitors import Heartbeat, HeartbeatState

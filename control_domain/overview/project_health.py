@@ -12,8 +12,9 @@ from control_domain.accounts.operations import Caller
 from control_domain.deployments.details import Status, list_details
 from control_domain.overview.deployments_and_changes import newest_deployments
 from control_domain.overview.stored_attention import StoredFigures
-from control_domain.overview.visible import Visible, in_visible_projects
+from control_domain.overview.visible import Visible
 from control_domain.projects.describe import EnvironmentSummary, ProjectSummary
+from control_domain.projects.find import in_visible_projects
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.monitors import IS_FAILING, Heartbeat, HeartbeatState
 from control_domain.tables.notifications import AlertIncident

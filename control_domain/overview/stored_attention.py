@@ -24,7 +24,8 @@ from analytics_queries.overview.attention import (
 from analytics_queries.telemetry.time_range import from_nanoseconds, to_nanoseconds
 from control_domain.accounts.operations import Caller
 from control_domain.overview.attention_items import MAX_ITEMS, AttentionKind, Found, Section, make_item
-from control_domain.overview.visible import Visible, in_visible_projects
+from control_domain.overview.visible import Visible
+from control_domain.projects.find import in_visible_projects
 from control_domain.tables.exceptions import ExceptionStatus
 from control_domain.tables.projects import Environment, Project
 from control_domain.telemetry.exceptions import format_group

@@ -14,7 +14,7 @@ from control_domain.accounts.operations import Caller
 from control_domain.notifications.kinds import TEST_KIND
 from control_domain.notifications.visibility import in_projects_of
 from control_domain.overview.markers import DeploymentMarker
-from control_domain.overview.visible import in_visible_projects
+from control_domain.projects.find import in_visible_projects
 from control_domain.tables.monitors import IS_FAILED_RUN, Heartbeat, HeartbeatRun
 from control_domain.tables.notifications import AlertIncident
 from control_domain.tables.projects import Environment, Project
@@ -98,7 +98,7 @@ def fill_visits(steps: Steps, counts: Mapping[int, VisitCounts]) -> tuple[list[i
 async def count_incidents(
     session: AsyncSession, caller: Caller, steps: Steps, project_id: int | None
 ) -> tuple[list[int], list[int]]:
-    """Return how many incidents started and how many ended in each step."""
+    """Return how many incidents started and how many ended in each step; events without an end are none."""
     begin, end = _at(steps.begin_s), _at(steps.end_s)
     counted: list[list[int]] = []
     for time in (AlertIncident.started_at, AlertIncident.resolved_at):
@@ -109,6 +109,7 @@ async def count_incidents(
                 time >= begin,
                 time < end,
                 AlertIncident.kind != TEST_KIND,
+                AlertIncident.state != "info",
                 *in_projects_of(caller, AlertIncident.project_id),
             )
             .order_by(time.desc())

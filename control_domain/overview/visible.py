@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import Caller
-from control_domain.accounts.roles import sees_all_projects
 from control_domain.projects.describe import EnvironmentSummary, ProjectSummary
-from control_domain.tables.projects import Environment, Project, ProjectRole
+from control_domain.projects.find import in_visible_projects
+from control_domain.tables.projects import Environment, Project
 from control_domain.tables.sites import Site
 
 MAX_ENVIRONMENTS = 2000
@@ -73,22 +73,14 @@ class Visible:
         return self.projects[environment.project_id]
 
 
-def in_visible_projects(caller: Caller) -> Sequence[ColumnElement[bool]]:
-    """Return the conditions that the `Project` of a query may be read by the caller."""
-    conditions: list[ColumnElement[bool]] = [Project.account_id == caller.account.id]
-    if not sees_all_projects(caller.role):
-        # Account scope: the queries that this is a part of are bound to the account.
-        own = select(ProjectRole.project_id).where(ProjectRole.person_id == caller.person.id)
-        conditions.append(Project.id.in_(own))
-    return conditions
-
-
 async def read_visible(session: AsyncSession, caller: Caller, project_id: int | None = None) -> Visible:
     """Return what the caller may read; of one project only, if its number is given."""
     conditions = [*in_visible_projects(caller)]
     if project_id is not None:
         conditions.append(Project.id == project_id)
+    # Account scope: `in_visible_projects` is bound to the account.
     projects = select(Project.id, Project.public_id, Project.name, Project.slug).where(*conditions)
+    # Account scope: `in_visible_projects` is bound to the account.
     environments = (
         select(
             Environment.id,
@@ -103,6 +95,7 @@ async def read_visible(session: AsyncSession, caller: Caller, project_id: int | 
         .order_by(Environment.id.desc())
         .limit(MAX_ENVIRONMENTS)
     )
+    # Account scope: `in_visible_projects` is bound to the account.
     sites = (
         select(Site.id, Site.name, Site.project_id)
         .join(Project, Project.id == Site.project_id)

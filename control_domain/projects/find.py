@@ -1,6 +1,6 @@
 """Finds projects and environments for a caller: in the account of the caller, by ID, with the required right."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, cast
 
@@ -8,13 +8,13 @@ from sqlalchemy import ColumnElement, Row, Select, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import Caller
-from control_domain.accounts.roles import Right, is_allowed
+from control_domain.accounts.roles import Right, is_allowed, sees_all_projects
 from control_domain.database.public_ids import parse_id
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from pipeline_contracts.errors import DeployNotAllowed, NotFound
 
 _CAN = {
-    Right.READ: "use Deploy",
+    Right.READ: "look at anything",
     Right.DEPLOY: "deploy",
     Right.DECIDE: "decide",
     Right.MANAGE: "change settings",
@@ -28,6 +28,16 @@ IS_ROLE_OF_PERSON = (ProjectRole.project_id == Project.id) & (ProjectRole.person
 def is_callers_role(caller: Caller) -> ColumnElement[bool]:
     """Return the condition that a row of `ProjectRole` is the caller's role in the project of the query."""
     return (ProjectRole.project_id == Project.id) & (ProjectRole.person_id == caller.person.id)
+
+
+def in_visible_projects(caller: Caller) -> Sequence[ColumnElement[bool]]:
+    """Return the conditions that the `Project` of a query may be read by the caller."""
+    conditions: list[ColumnElement[bool]] = [Project.account_id == caller.account.id]
+    if not sees_all_projects(caller.role):
+        # Account scope: the queries that this is a part of are bound to the account.
+        own = select(ProjectRole.project_id).where(ProjectRole.person_id == caller.person.id)
+        conditions.append(Project.id.in_(own))
+    return conditions
 
 
 def require_right(caller: Caller, project_role: str | None, right: Right) -> None:

@@ -133,7 +133,7 @@ async def use_link(
     person enters a code. Commits before the password is hashed. Raises `NotFound` for a link that cannot be used,
     `InvalidInput`, and what `check_code` and `choose_account` raise.
     """
-    link, person = await _find_link(session, secret, now)
+    link, person = await find_link(session, secret, now)
     normalized = check_password(password, person.email, person.name)
     by_operator = link.created_by_id is None
     if not by_operator:
@@ -163,7 +163,7 @@ async def use_link(
     return await sign_in(session, person, account, "link", origin, actor, now)
 
 
-async def _find_link(session: AsyncSession, secret: str, now: datetime) -> tuple[SignInLink, Person]:
+async def find_link(session: AsyncSession, secret: str, now: datetime) -> tuple[SignInLink, Person]:
     """Return the link with this secret and its person. Raises `NotFound`."""
     if not secret.startswith(CredentialKind.SIGN_IN_LINK):
         secret = f"{CredentialKind.SIGN_IN_LINK.value}{secret}"

@@ -80,9 +80,7 @@ def check_password(password: str, email: str, name: str, field: str = "password"
     if not SHORTEST <= len(normalized) <= LONGEST:
         raise _invalid(field, f"must have {SHORTEST} to {LONGEST} characters")
     if _is_guessable(normalized.casefold()):
-        raise _invalid(
-            field, "must not be one of the passwords that are guessed first: choose several unrelated words"
-        )
+        raise _invalid(field, "is too common: choose several unrelated words")
     if _contains_person(normalized.casefold(), email.casefold(), name.casefold()):
         raise _invalid(field, "must not consist of your name or your e-mail address")
     return normalized

@@ -61,14 +61,18 @@ async def create_site(
     return site
 
 
-async def list_account_sites(session: AsyncSession, account: Account) -> Sequence[SiteWithProject]:
-    """Return the account's sites, ordered by ID."""
-    return await _read_sites(session, Project.account_id == account.id)
+async def list_account_sites(
+    session: AsyncSession, account: Account, *conditions: ColumnElement[bool]
+) -> Sequence[SiteWithProject]:
+    """Return the account's sites that meet the conditions, ordered by ID."""
+    return await _read_sites(session, Project.account_id == account.id, *conditions)
 
 
-async def find_account_site(session: AsyncSession, account: Account, site_id: int) -> SiteWithProject | None:
-    """Return the site of this ID; None if the account has none."""
-    found = await _read_sites(session, Project.account_id == account.id, Site.id == site_id)
+async def find_account_site(
+    session: AsyncSession, account: Account, site_id: int, *conditions: ColumnElement[bool]
+) -> SiteWithProject | None:
+    """Return the site of this ID if it meets the conditions; None if the account has none."""
+    found = await _read_sites(session, Project.account_id == account.id, Site.id == site_id, *conditions)
     return found[0] if found else None
 
 

@@ -51,7 +51,8 @@ class Story:
         self, platform: Platform, client: ApiClient, ledger: Ledger, data: Path, origin: str
     ) -> None:
         self._platform, self._ledger = platform, ledger
-        self._data, self._origin = data, origin
+        # Git runs in another folder.
+        self._data, self._origin = data.absolute(), origin
         credentials = platform.credentials
         self._owner = client.with_token(credentials["api_token"])
         self._ingest = client.with_token(credentials["ingest_key"])

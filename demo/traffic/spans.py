@@ -178,7 +178,7 @@ class _Request:
             return f"{call.name} failed: {self._fault.kind}", _ERROR
         if failed:
             return f"{call.name} answered 500 in {took_ms:.0f} ms: an upstream request failed", _ERROR
-        if self._slow > 1:
+        if self._slow > 1 and took_ms > 300:
             return f"{call.name} took {took_ms:.0f} ms, over the budget of 300 ms", _WARNING
         return _DETAILS.get(call.name, _plain)(self._rng, call.name, took_ms)
 

@@ -32,6 +32,8 @@ OPEN = {
     "sign_in_with_link",
     "sign_in_with_invitation",
     "read_sign_in_options",
+    "read_link_owner",
+    "read_invitation_details",
     "open_shared_report",
     "read_shared_figures",
     "read_shared_lists",

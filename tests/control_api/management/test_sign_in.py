@@ -141,6 +141,8 @@ async def test_a_link_sets_the_password_once(api: Api) -> None:
     owner = api.platform.acme.people["owner"]
     elsewhere = await open_browser(api.platform)
     link = await add_link(api)
+    named = await call(elsewhere, "POST", f"{SESSION}/link/owner", {"link": link})
+    assert (named.status, named.data["person"]["id"]) == (200, api.platform.acme.people["owner"].public_id)
     body = {"link": link, "password": "short"}
     browser = Browser(api.platform)
     weak = await call(browser, "POST", f"{SESSION}/link", body)
@@ -156,6 +158,8 @@ async def test_a_link_sets_the_password_once(api: Api) -> None:
     assert (await browser.sign_in(owner.email)).status == 401
     assert (await browser.sign_in(owner.email, OTHER_PASSWORD)).status == 201
     for secret in (link, make_credential(CredentialKind.SIGN_IN_LINK), "x", browser.cookies[COOKIE]):
+        named = await call(browser, "POST", f"{SESSION}/link/owner", {"link": secret})
+        assert named.problem == (404, "not-found")
         used = await call(browser, "POST", f"{SESSION}/link", {"link": secret, "password": OTHER_PASSWORD})
         assert used.problem == (404, "not-found")
     expired = await add_link(api, expires_at=datetime.now(UTC))
@@ -247,12 +251,24 @@ async def test_joining_by_invitation(api: Api) -> None:
     invited = await api.call("POST", "/v1/invitations", {"email": "eve@new.example"})
     body = {"invitation": invited.data["secret"], "password": PASSWORD, "name": "Eve"}
     browser = Browser(api.platform)
+    details = {"invitation": body["invitation"]}
+    shown = await call(browser, "POST", f"{SESSION}/invitation/details", details)
+    assert shown.data == {
+        "account": {"id": api.platform.acme.account.public_id, "name": "Acme", "slug": "acme"},
+        "email": "eve@new.example",
+        "role": "member",
+        "invited_by": invited.data["invited_by"],
+        "has_password": False,
+        "expires_at": invited.data["expires_at"],
+    }
     nameless = await call(browser, "POST", f"{SESSION}/invitation", {**body, "name": None})
     assert nameless.fields == ["name"]
     joined = await call(browser, "POST", f"{SESSION}/invitation", body)
     assert (joined.status, joined.data["person"]["name"], joined.data["role"]) == (201, "Eve", "member")
     tokens = await browser.call("GET", "/v1/tokens")
     assert tokens.data == []
+    used = await call(browser, "POST", f"{SESSION}/invitation/details", details)
+    assert used.problem == (404, "not-found")
     again = await call(browser, "POST", f"{SESSION}/invitation", body)
     assert again.problem == (404, "not-found")
     assert (await browser.sign_in("eve@new.example")).status == 201

@@ -18,7 +18,7 @@ GOOD = [
 ]
 BAD = {
     "12 to 200 characters": ["", "elevenchars", "y7&" * 67],
-    "guessed first": [
+    "too common": [
         *("aaaaaaaaaaaa", "abababababab", "123456789012", "qwertyuiopas", "1qaz2wsx3edc", "password1234"),
         *(
             "Password2026!",

@@ -11,11 +11,24 @@ interface Request {
   syncKey: string | undefined;
   onCursor: (index: number | null) => void;
   onselect: ((from: number, to: number) => void) | undefined;
+  /** How long a unit of a duration is, in seconds; undefined: the values are no durations. */
+  durationUnit: number | undefined;
 }
 
 const FONT = '12px system-ui, sans-serif';
 
 const LABEL_GAP = 10;
+const DECIMALS = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
+const DURATION_STEPS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800];
+
+/** Return the steps of an axis: whole ones for counts, round ones for durations. */
+function stepsOf(request: Request, scale: 'left' | 'right'): { incrs?: number[] } {
+  const unit = request.durationUnit;
+  if (unit !== undefined) return { incrs: [...DECIMALS.map((step) => step / 1000).filter((step) => step < 60), ...DURATION_STEPS].map((step) => step / unit) };
+  const shown = request.series.filter((each) => (each.axis ?? 'left') === scale);
+  const isWhole = shown.every((each) => each.values.every((value) => value === null || value === undefined || Number.isInteger(value)));
+  return isWhole ? { incrs: DECIMALS } : {};
+}
 
 /** Return the width of an axis that its labels need. */
 function labelWidth(chart: uPlot, labels: string[] | null): number {
@@ -44,9 +57,9 @@ export function chartOptions(request: Request): uPlot.Options {
     scales: { x: { time: true, range: withRoomForBars(request.series) }, left: { range: fromZero }, ...(hasRight ? { right: { range: fromZero } } : {}) },
     axes: [
       { ...axis, grid: { show: false }, space: 70, size: 28, values: (_chart, ticks, _axis, _space, step) => formatTicks(ticks, step) },
-      { ...axis, scale: 'left', size: labelWidth, space: 34, values: (_, ticks) => ticks.map(request.formatAxis) },
+      { ...axis, scale: 'left', ...stepsOf(request, 'left'), size: labelWidth, space: 34, values: (_, ticks) => ticks.map(request.formatAxis) },
       ...(hasRight
-        ? [{ ...axis, scale: 'right', side: 1 as const, size: labelWidth, space: 34, grid: { show: false }, values: (_: uPlot, ticks: number[]) => ticks.map(request.formatAxis) }]
+        ? [{ ...axis, scale: 'right', ...stepsOf(request, 'right'), side: 1 as const, size: labelWidth, space: 34, grid: { show: false }, values: (_: uPlot, ticks: number[]) => ticks.map(request.formatAxis) }]
         : []),
     ],
     series: [{}, ...request.series.map((each, i) => seriesOptions(each, color(`chart-${each.color ?? (i % 5) + 1}`)))],

@@ -37,6 +37,11 @@ export function canManageIn(project: string | null | undefined): boolean {
   return roleIn(project) === 'maintainer';
 }
 
+/** True if there is a project that the person may look at. */
+export function canReadSomewhere(): boolean {
+  return session.isAdmin || roles().length > 0;
+}
+
 /** True if there is a project in which the person may deploy. */
 export function canDeploySomewhere(): boolean {
   return session.isAdmin || roles().some((role) => role !== 'viewer');

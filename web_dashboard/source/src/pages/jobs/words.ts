@@ -21,8 +21,14 @@ export function describeState(state: Heartbeat['state']): { label: string; tone:
 
 /** `every 5 min`, or the cron expression with what it means where that is plain. */
 export function describeSchedule(heartbeat: Pick<Heartbeat, 'cron' | 'period_seconds' | 'timezone'>): string {
-  if (heartbeat.period_seconds !== null) return `every ${formatDuration(heartbeat.period_seconds * 1000)}`;
+  if (heartbeat.period_seconds !== null) return describePeriod(heartbeat.period_seconds);
   return describeCron(heartbeat.cron ?? '') ?? heartbeat.cron ?? '';
+}
+
+/** `every day`, `every hour`, `every 90 min`. */
+function describePeriod(seconds: number): string {
+  const whole: Record<number, string> = { 60: 'every minute', 3600: 'every hour', 86_400: 'every day', 604_800: 'every week' };
+  return whole[seconds] ?? `every ${formatDuration(seconds * 1000)}`;
 }
 
 const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday', 'Sunday'];

@@ -12,7 +12,9 @@ export interface NamedEnvironment {
   project: string;
 }
 
-/** Return the environments, previews last. Throws `ApiProblem`. */
+const rank = (type: string) => (type === 'production' ? 0 : type === 'preview' ? 2 : 1);
+
+/** Return the environments: production first, previews last. Throws `ApiProblem`. */
 export async function loadEnvironments(signal: AbortSignal): Promise<NamedEnvironment[]> {
   const projects: Project[] = [];
   let cursor: string | undefined;
@@ -23,7 +25,7 @@ export async function loadEnvironments(signal: AbortSignal): Promise<NamedEnviro
   } while (cursor !== undefined && projects.length < 1000);
   const all = projects.flatMap((project) => project.environments.map((environment) => ({ project, environment })));
   return all
-    .sort((a, b) => Number(a.environment.type === 'preview') - Number(b.environment.type === 'preview'))
+    .sort((a, b) => rank(a.environment.type) - rank(b.environment.type))
     .map(({ project, environment }) => ({
       id: environment.id,
       label: `${project.name} / ${environment.name}`,

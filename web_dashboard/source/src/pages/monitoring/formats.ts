@@ -1,10 +1,9 @@
 // How figures of telemetry are written.
 import { formatDuration } from '../../format/numbers';
 
-/** `0.42 /s`, `12.5 /s`, `1,204 /s`; small rates a minute: `3 /min`. */
-export function formatRate(perSecond: number): string {
-  if (perSecond === 0) return '0 /s';
-  if (perSecond < 0.1) return `${trim(perSecond * 60)} /min`;
+/** `12.5 /s`, `1,204 /s`; small rates a minute: `3 /min`. `perMinute`: what a column of several rates uses. */
+export function formatRate(perSecond: number, perMinute: boolean = perSecond > 0 && perSecond < 0.1): string {
+  if (perMinute) return `${trim(perSecond * 60)} /min`;
   return `${trim(perSecond)} /s`;
 }
 

@@ -24,3 +24,11 @@ export function formatMeasured(value: number, unit: string | null, aggregation: 
   }
 }
 
+
+/** Return ` · bytes` for `By`, ` · connections` for `{connection}`; nothing for a plain number. */
+export function nameUnit(unit: string | null): string {
+  if (!unit || unit === '1') return '';
+  const names: Record<string, string> = { By: 'bytes', ms: 'milliseconds', s: 'seconds', us: 'microseconds', ns: 'nanoseconds' };
+  const curly = /^\{(.*)\}$/.exec(unit)?.[1];
+  return ` · ${names[unit] ?? (curly === undefined ? unit : `${curly}${curly.endsWith('s') ? '' : 's'}`)}`;
+}

@@ -1,1 +1,0 @@
-import{Hi as e,wi as t}from"./sdk.gen-Bh174USv.js";import{t as n}from"./Status-lhZ7q1sT.js";function r(r,i){{let a=e(()=>i.state===`live`?`ok`:`idle`);n(r,{get tone(){return t(a)},get text(){return i.state}})}}export{r as t};

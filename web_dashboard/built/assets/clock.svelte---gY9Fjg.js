@@ -1,1 +1,0 @@
-import{Li as e,Vi as t,wi as n,zi as r}from"./sdk.gen-Bh174USv.js";var i=t(e(Date.now())),a={get now(){return n(i)}},o=()=>{document.hidden||r(i,Date.now(),!0)};setInterval(o,1e4),document.addEventListener(`visibilitychange`,o);export{a as t};
