@@ -36,7 +36,13 @@ _OVERFLOW = """() => {
     .filter((element) => element.getBoundingClientRect().right > width + 1)
     .slice(0, 5).map((element) => element.outerHTML.slice(0, 200))
 }"""
-_IS_QUIET = """() => !document.querySelector('[aria-busy="true"]') && document.querySelector('h1')"""
+# Between two answers a page may seem to be done for a moment.
+_IS_QUIET = """() => {
+  const now = performance.now()
+  if (document.querySelector('[aria-busy="true"]') || !document.querySelector('h1')) window.quietSince = undefined
+  else window.quietSince ??= now
+  return window.quietSince !== undefined && now - window.quietSince > 100
+}"""
 
 
 @dataclass(slots=True)
