@@ -28,7 +28,8 @@ _AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-pract
 _RUN_AXE = f"""async () => (await axe.run(document, {{
   runOnly: {{type: 'tag', values: {_AXE_TAGS!r}}}, resultTypes: ['violations'],
 }})).violations.map((found) =>
-  `${{found.id}}: ${{found.help}} ${{found.nodes.map((node) => node.html).join(' ').slice(0, 400)}}`)"""
+  `${{found.id}}: ${{found.help}} ${{found.nodes.map((node) => node.html + (node.any[0]?.data?.fgColor
+    ? ` (${{node.any[0].data.fgColor}} on ${{node.any[0].data.bgColor}})` : '')).join(' ').slice(0, 600)}}`)"""
 _OVERFLOW = """() => {
   const width = document.documentElement.clientWidth
   if (document.documentElement.scrollWidth <= width) return []
@@ -36,6 +37,8 @@ _OVERFLOW = """() => {
     .filter((element) => element.getBoundingClientRect().right > width + 1)
     .slice(0, 5).map((element) => element.outerHTML.slice(0, 200))
 }"""
+# Inherited colours and the layout follow a change of the medium with the next frame.
+_DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 # Between two answers a page may seem to be done for a moment.
 _IS_QUIET = """() => {
   const now = performance.now()
@@ -99,10 +102,12 @@ class Person:
         name = name or re.sub("[^a-z0-9]+", "-", path.lower()).strip("-") or "overview"
         await self._shoot(f"{name}-light")
         await self.page.emulate_media(color_scheme="dark")
+        await self.page.evaluate(_DRAWN)
         faults += [f"dark: {fault}" for fault in await self._run_axe()]
         await self._shoot(f"{name}-dark")
         await self.page.emulate_media(color_scheme="light")
         await self.page.set_viewport_size(_PHONE)
+        await self.page.evaluate(_DRAWN)
         faults += [f"wider than a phone: {each}" for each in await self.page.evaluate(_OVERFLOW)]
         await self._shoot(f"{name}-phone")
         await self.page.set_viewport_size(_DESKTOP)
