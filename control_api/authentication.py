@@ -34,6 +34,7 @@ from pipeline_contracts.credentials import (
 from pipeline_contracts.errors import InvalidCredential, MissingScope, SessionRequired
 
 _UNKNOWN_TOKEN = "This token is not known, has expired, or was revoked."
+_KEPT = "keeps_credential"
 _UNKNOWN_SESSION = "This session has ended. Sign in again."
 
 
@@ -99,9 +100,14 @@ async def _find_session(request: Request, session: Session, secret: str) -> Sess
         _forget_owner(request, digest)
         raise InvalidCredential(_UNKNOWN_SESSION)
     _remember_owner(request, digest, f"account {found.caller.account.id}")
-    if has_use_to_record(found.session, digest, now):
+    if not getattr(request.state, _KEPT, False) and has_use_to_record(found.session, digest, now):
         await _record_use(request, session, found, digest, now)
     return found
+
+
+def keep_credential(request: Request) -> None:
+    """Let later checks of this request leave the secret of its session as it is."""
+    setattr(request.state, _KEPT, True)
 
 
 async def _record_use(

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import delete, or_
 
+from control_domain.accounts.second_person import DOUBT
 from control_domain.database.engine import Sessions
 from control_domain.database.run_periodically import run_periodically
 from control_domain.sign_in.attempt_limits import forget_attempts
@@ -19,11 +20,11 @@ _EVERY_SECONDS = 3600.0
 
 
 async def forget_old_sessions(sessions: Sessions, now: datetime) -> None:
-    """Delete what sign-in needs no more."""
+    """Delete what sign-in needs no more. A used link counts for a while: see `check_second_person`."""
     async with sessions() as session, session.begin():
         is_old = or_(SignInSession.expires_at < now - RETENTION, SignInSession.revoked_at < now - RETENTION)
         await session.execute(delete(SignInSession).where(is_old))
-        await session.execute(delete(SignInLink).where(SignInLink.expires_at < now))
+        await session.execute(delete(SignInLink).where(SignInLink.expires_at < now - DOUBT))
         await forget_attempts(session, now)
 
 

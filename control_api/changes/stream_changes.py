@@ -1,28 +1,22 @@
 """Streams the topics that have changed as server-sent events, while the caller may read them."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
-from typing import Any
 
 import orjson
-from anyio import CancelScope
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from control_api.changes.account_watch import Follower
 from control_api.changes.change_streams import ChangeStreams
+from control_api.operations.reader_check import ReaderCheck
 from control_domain.changes.topics import Topic
-from control_domain.database.engine import Sessions
-from pipeline_contracts.errors import Problem
 from pipeline_contracts.times import format_time
 
-# How often the caller is checked again. Proxies close connections that are silent for longer.
-CHECK_SECONDS = 15.0
 # A browser reconnects by itself, perhaps to another process.
 _MAX_STREAM_SECONDS = 3600.0
 # A reader that does not read for this long is disconnected.
@@ -30,15 +24,12 @@ _SEND_TIMEOUT_SECONDS = 30.0
 _OPENING = b"retry: 2000\n\n"
 _KEEPALIVE = b": nothing new\n\n"
 
-CheckCaller = Callable[[Request, Any], Awaitable[Any]]
-"""Authenticates the caller of the request with a session. Raises a `Problem` if the caller may not read any more."""
-
 
 class ChangeStreamResponse(Response):
     """Takes one of the streams of `ChangeStreams` before it sends the headers, and returns it however the response
     ends. The headers are sent after the first sweep: what changes from then on is told."""
 
-    def __init__(self, request: Request, check: CheckCaller, follower: Follower) -> None:
+    def __init__(self, request: Request, check: ReaderCheck, follower: Follower) -> None:
         super().__init__()
         self._request = request
         self._check = check
@@ -64,33 +55,18 @@ class ChangeStreamResponse(Response):
     async def _events(self, streams: ChangeStreams, follower: Follower) -> AsyncGenerator[bytes]:
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + _MAX_STREAM_SECONDS
-        check_at = loop.time() + CHECK_SECONDS
-        await _wait(follower, check_at)
+        await _wait(follower, self._check.due_at)
         yield _OPENING
         while not streams.is_stopping and loop.time() < ends_at:
-            if loop.time() >= check_at:
-                if not await self._may_read():
+            if self._check.is_due:
+                if not await self._check.may_read():
                     return
-                check_at = loop.time() + CHECK_SECONDS
+                # Proxies close connections that are silent for longer.
                 yield _KEEPALIVE
             changed, follower.changed = follower.changed, set()
             if changed:
                 yield b"".join(map(_event, sorted(changed)))
-            await _wait(follower, check_at)
-
-    async def _may_read(self) -> bool:
-        sessions: Sessions = self._request.app.state.sessions
-        try:
-            # Shielded from the cancellation when the reader leaves: it would leak a database connection that is just
-            # being opened.
-            with CancelScope(shield=True):
-                async with sessions() as session:
-                    await self._check(self._request, session)
-                    await session.commit()
-        except (Problem, SQLAlchemyError):
-            # The reader reconnects, and gets the reason.
-            return False
-        return True
+            await _wait(follower, self._check.due_at)
 
 
 async def _wait(follower: Follower, until: float) -> None:

@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from control_api.live_logs.log_streams import Follower, LogPosition, LogStreams
+from control_api.operations.reader_check import ReaderCheck
 from control_domain.database.engine import Sessions
 from control_domain.deployments.describe import describe_line
 from control_domain.deployments.operations import LOG_LINE_COLUMNS, LOG_LINES, LogLine, tail_log
@@ -26,7 +27,7 @@ from pipeline_contracts.deploy_states import FINAL_STATUSES
 
 # Proxies close connections that are silent for long.
 _KEEPALIVE_SECONDS = 15.0
-# A browser reconnects by itself, and its token is checked again.
+# A browser reconnects by itself.
 _MAX_STREAM_SECONDS = 900.0
 # A reader that does not read for this long is disconnected.
 _SEND_TIMEOUT_SECONDS = 30.0
@@ -39,13 +40,14 @@ def accepts_event_stream(request: Request) -> bool:
     return "text/event-stream" in accepted and "application/json" not in accepted
 
 
-def stream_log(request: Request, deployment: Deployment) -> Response:
+def stream_log(request: Request, check: ReaderCheck, deployment: Deployment) -> Response:
     """Return a response with all lines after `Last-Event-ID`, or the last 1,000, and then each new line; 503 if too
     many streams are open."""
     last_event_id = request.headers.get("last-event-id", "")
     return _LogStreamResponse(
         request.app.state.sessions,
         request.app.state.log_streams,
+        check,
         deployment,
         int(last_event_id) if _EVENT_ID.fullmatch(last_event_id) else None,
     )
@@ -56,11 +58,17 @@ class _LogStreamResponse(Response):
     ends."""
 
     def __init__(
-        self, sessions: Sessions, streams: LogStreams, deployment: Deployment, after: int | None
+        self,
+        sessions: Sessions,
+        streams: LogStreams,
+        check: ReaderCheck,
+        deployment: Deployment,
+        after: int | None,
     ) -> None:
         super().__init__()
         self._sessions = sessions
         self._streams = streams
+        self._check = check
         self._deployment_id, self._account_id = deployment.id, deployment.account_id
         self._after = after
 
@@ -74,7 +82,8 @@ class _LogStreamResponse(Response):
                 await send(message)
 
         with self._streams.following(self._deployment_id, self._account_id) as follower:
-            async with aclosing(_events(self._sessions, self._streams, follower, self._after)) as events:
+            events = _events(self._sessions, self._check, self._streams, follower, self._after)
+            async with aclosing(events):
                 response = StreamingResponse(events, media_type="text/event-stream", headers=headers)
                 # A reader may disconnect or stop reading at any time.
                 with suppress(ConnectionError, TimeoutError, ClientDisconnect):
@@ -82,13 +91,13 @@ class _LogStreamResponse(Response):
 
 
 async def _events(
-    sessions: Sessions, streams: LogStreams, follower: Follower, after: int | None
+    sessions: Sessions, check: ReaderCheck, streams: LogStreams, follower: Follower, after: int | None
 ) -> AsyncGenerator[bytes]:
     deployment_id = follower.deployment_id
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + _MAX_STREAM_SECONDS
     sent_status = ""
-    while loop.time() < ends_at and not streams.is_stopping:
+    while loop.time() < ends_at and not streams.is_stopping and await check.may_read():
         try:
             # Shielded from the cancellation when the reader leaves: it would leak a database connection that is
             # just being opened.
@@ -107,17 +116,19 @@ async def _events(
             continue
         if status in FINAL_STATUSES:
             return
-        await _wait_for_change(streams, follower, (status, after))
+        await _wait_for_change(streams, follower, (status, after), check.due_at)
 
 
-async def _wait_for_change(streams: LogStreams, follower: Follower, position: LogPosition) -> None:
-    """Wait until the log differs from `position`, the process stops, or a keepalive is due."""
+async def _wait_for_change(
+    streams: LogStreams, follower: Follower, position: LogPosition, check_at: float
+) -> None:
+    """Wait until the log differs from `position`, the process stops, or a keepalive or a check of the reader is due."""
     follower.position = position
     follower.changed.clear()
     if streams.is_stopping:
         return
     try:
-        async with asyncio.timeout(_KEEPALIVE_SECONDS):
+        async with asyncio.timeout_at(min(asyncio.get_running_loop().time() + _KEEPALIVE_SECONDS, check_at)):
             await follower.changed.wait()
     except TimeoutError:
         return

@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from control_api.live_logs.log_streams import LogStreams, OpenStream
+from control_api.operations.reader_check import ReaderCheck
 from control_domain.database.engine import Sessions
 from control_domain.deployments.read_output import (
     OutputFilter,
@@ -38,7 +39,6 @@ _POLL_SECONDS = 0.5
 _LIST_SECONDS = 2.0
 # Proxies close connections that are silent for long.
 _KEEPALIVE_SECONDS = 15.0
-# The reader connects again, and its token is checked again.
 _MAX_STREAM_SECONDS = 900.0
 # A reader that does not read for this long is disconnected.
 _SEND_TIMEOUT_SECONDS = 30.0
@@ -68,12 +68,12 @@ def read_position(request: Request) -> Mapping[str, int] | None:
     return {match[1]: int(match[2]) for match in found if match is not None}
 
 
-def stream_output(request: Request, followed: FollowedOutput) -> Response:
+def stream_output(request: Request, check: ReaderCheck, followed: FollowedOutput) -> Response:
     """Return a response with the output after `Last-Event-ID`, or the last lines, and then each new line; 503 if too
     many streams are open. The caller has checked that the output can be read."""
     state = request.app.state
     return _OutputStreamResponse(
-        state.sessions, state.log_streams, state.process_output, followed, read_position(request)
+        state.sessions, state.log_streams, check, state.process_output, followed, read_position(request)
     )
 
 
@@ -85,6 +85,7 @@ class _OutputStreamResponse(Response):
         self,
         sessions: Sessions,
         streams: LogStreams,
+        check: ReaderCheck,
         output: ProcessOutput,
         followed: FollowedOutput,
         offsets: Mapping[str, int] | None,
@@ -92,6 +93,7 @@ class _OutputStreamResponse(Response):
         super().__init__()
         self._sessions = sessions
         self._streams = streams
+        self._check = check
         self._output = output
         self._followed = followed
         self._offsets = offsets
@@ -107,7 +109,7 @@ class _OutputStreamResponse(Response):
 
         with self._streams.occupying(self._followed.account_id) as stream:
             reader = _OutputReader(self._sessions, self._output, self._followed, self._offsets)
-            async with aclosing(_events(reader, self._streams, stream)) as events:
+            async with aclosing(_events(reader, self._check, self._streams, stream)) as events:
                 response = StreamingResponse(events, media_type="text/event-stream", headers=headers)
                 # A reader may disconnect or stop reading at any time.
                 with suppress(ConnectionError, TimeoutError, ClientDisconnect):
@@ -180,11 +182,13 @@ def _list_outputs(offsets: Mapping[str, int]) -> Running:
     return listed
 
 
-async def _events(reader: _OutputReader, streams: LogStreams, stream: OpenStream) -> AsyncGenerator[bytes]:
+async def _events(
+    reader: _OutputReader, check: ReaderCheck, streams: LogStreams, stream: OpenStream
+) -> AsyncGenerator[bytes]:
     loop = asyncio.get_running_loop()
     sent_at = loop.time()
     ends_at = sent_at + _MAX_STREAM_SECONDS
-    while loop.time() < ends_at and not streams.is_stopping:
+    while loop.time() < ends_at and not streams.is_stopping and await check.may_read():
         try:
             # Shielded from the cancellation when the reader leaves: it would leak a database connection that is
             # just being opened.

@@ -22,6 +22,7 @@ from analytics_queries.telemetry.time_range import TimeRange, to_nanoseconds
 from control_api.limits.fair_queue import FairQueue
 from control_api.limits.report_queue import run_in_queue
 from control_api.live_logs.log_streams import LogStreams, OpenStream
+from control_api.operations.reader_check import ReaderCheck
 from control_domain.telemetry.describe_events import describe_log
 from control_domain.telemetry.time_ranges import CLOCK_AHEAD
 from pipeline_contracts.errors import StorageUnavailable, TooManyRequests, Unavailable
@@ -33,7 +34,6 @@ _LOOK_BACK = timedelta(minutes=2)
 _MAX_RECORDS = 500
 # Proxies close connections that are silent for long.
 _KEEPALIVE_SECONDS = 15.0
-# The reader connects again, and its token is checked again.
 _MAX_STREAM_SECONDS = 900.0
 # A reader that does not read for this long is disconnected.
 _SEND_TIMEOUT_SECONDS = 30.0
@@ -51,10 +51,12 @@ class FollowedRecords:
     filters: LogFilter
 
 
-def stream_records(request: Request, store: ColumnStore, followed: FollowedRecords) -> Response:
+def stream_records(
+    request: Request, check: ReaderCheck, store: ColumnStore, followed: FollowedRecords
+) -> Response:
     """Return a response with each record that is stored from now on; 503 if too many streams are open."""
     state = request.app.state
-    return _RecordStreamResponse(state.log_streams, state.report_queue, store, followed)
+    return _RecordStreamResponse(state.log_streams, check, state.report_queue, store, followed)
 
 
 class _RecordStreamResponse(Response):
@@ -62,10 +64,16 @@ class _RecordStreamResponse(Response):
     ends."""
 
     def __init__(
-        self, streams: LogStreams, queue: FairQueue, store: ColumnStore, followed: FollowedRecords
+        self,
+        streams: LogStreams,
+        check: ReaderCheck,
+        queue: FairQueue,
+        store: ColumnStore,
+        followed: FollowedRecords,
     ) -> None:
         super().__init__()
         self._streams = streams
+        self._check = check
         self._queue = queue
         self._store = store
         self._followed = followed
@@ -81,7 +89,7 @@ class _RecordStreamResponse(Response):
 
         with self._streams.occupying(self._followed.account_id) as stream:
             reader = RecordReader(self._queue, self._store, self._followed)
-            async with aclosing(_events(reader, self._streams, stream)) as events:
+            async with aclosing(_events(reader, self._check, self._streams, stream)) as events:
                 response = StreamingResponse(events, media_type="text/event-stream", headers=headers)
                 # A reader may disconnect or stop reading at any time.
                 with suppress(ConnectionError, TimeoutError, ClientDisconnect):
@@ -123,12 +131,14 @@ def _key(row: dict[str, Any]) -> _Key:
     return row["time_ns"], row["offset"], row["log_id"], row["content"]
 
 
-async def _events(reader: RecordReader, streams: LogStreams, stream: OpenStream) -> AsyncGenerator[bytes]:
+async def _events(
+    reader: RecordReader, check: ReaderCheck, streams: LogStreams, stream: OpenStream
+) -> AsyncGenerator[bytes]:
     loop = asyncio.get_running_loop()
     sent_at = loop.time()
     ends_at = sent_at + _MAX_STREAM_SECONDS
     yield b": following\n\n"
-    while loop.time() < ends_at and not streams.is_stopping:
+    while loop.time() < ends_at and not streams.is_stopping and await check.may_read():
         try:
             rows = await reader.read(datetime.now(UTC))
         except (StorageUnavailable, TooManyRequests, Unavailable):

@@ -63,7 +63,7 @@ async def follow_changes(
     streams: ChangeStreams = at.request.app.state.change_streams
     streams.check_capacity(at.account.id, at.caller.person.id)
     follower = Follower(at.account.id, at.caller.person.id, topics)
-    return ChangeStreamResponse(at.request, at.find_again, follower)
+    return ChangeStreamResponse(at.request, at.make_reader_check(), follower)
 
 
 def _read_topics(text: str, caller: Caller) -> frozenset[Topic]:

@@ -62,9 +62,7 @@ class CreateInvitation(Struct, kw_only=True):
     role: Annotated[AccountRole, Meta(description="The role in the account.")] = "member"
     project_roles: Annotated[
         list[ProjectRoleOfInvitation],
-        Meta(
-            max_length=50, description="Roles in projects. The calling token needs `projects:write` for them."
-        ),
+        Meta(max_length=50, description="Roles in projects."),
     ] = []
     expires_at: (
         Annotated[
@@ -127,8 +125,8 @@ async def create_invitation(
 
     The answer has the secret of the invitation, which is not shown again: pass it on to the person, who accepts the
     invitation with it. Pharos does not e-mail it, and anybody who has the secret can join under this address. Only
-    owners invite owners. The first API token of the person has the scopes of the calling token, and no others. 409 if
-    the person is in the account or invited already.
+    owners invite owners. An API token needs all scopes for this, because the person can sign in, and a session has all
+    of them. 409 if the person is in the account or invited already.
     """
     await at.lock_rights()
     now = at.now
@@ -161,7 +159,7 @@ async def revoke_invitation(at: _Revoke) -> InvitationDocument:
     return document
 
 
-@operations.post("/v1/invitations/accept", status=201, problems=[NotFound])
+@operations.post("/v1/invitations/accept", status=201, problems=[Conflict, NotFound])
 async def accept_invitation(
     opened: Annotated[WithoutToken, without_token()],
     body: Annotated[AcceptInvitation, json_body(AcceptInvitation)],
@@ -169,8 +167,9 @@ async def accept_invitation(
     """Accept an invitation.
 
     Needs no API token: the secret of the invitation opens the account, once. The person joins the account and gets a
-    first API token, which is not shown again. 404 for a secret that is unknown, expired, revoked or used. If the answer
-    is lost, ask to be removed from the account and invited again.
+    first API token, which is not shown again. 404 for a secret that is unknown, expired, revoked or used; 409 for an
+    invitation that was made with fewer scopes than there are. If the answer is lost, ask to be removed from the account
+    and invited again.
     """
     return await accept.accept_invitation(
         opened.session, body.invitation, body.name, opened.actor, opened.now

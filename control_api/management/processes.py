@@ -86,5 +86,5 @@ async def read_process_output(
     parts = await read_output(output, at.found, holder, running, {}, wanted)
     if accepts_event_stream(at.request):
         followed = FollowedOutput(at.found, at.account.id, wanted, filters.tail)
-        return stream_output(at.request, followed)
+        return stream_output(at.request, at.make_reader_check(), followed)
     return describe_output(at.found, parts, filters.tail)

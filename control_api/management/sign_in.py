@@ -20,9 +20,13 @@ from control_domain.sign_in.sessions import (
     LIFETIME,
     SignInOrigin,
     find_session_caller,
-    revoke_session_of_secret,
 )
-from control_domain.sign_in.sign_in import end_session, sign_in_with_password, switch_account
+from control_domain.sign_in.sign_in import (
+    end_former_session,
+    end_session,
+    sign_in_with_password,
+    switch_account,
+)
 from control_domain.tables.sign_in import SignInSession
 from pipeline_contracts.client_address import network_of
 from pipeline_contracts.credentials import digest_credential
@@ -175,7 +179,7 @@ async def sign_in_with_invitation(
     """Join an account by an invitation, and sign in.
 
     A new person sets a password; a person who has one enters it. No API token is made. 404 for an invitation that is
-    unknown, expired, revoked or used; 409 for one that was made with an API token without all scopes.
+    unknown, expired, revoked or used; 409 for one that was made with fewer scopes than there are.
     """
     secret = await join.join_with_password(
         opened.session,
@@ -200,7 +204,7 @@ async def switch_session_account(
 
     The next requests are about this account, in all tabs. 422 unless the person is a member of it.
     """
-    secret = await switch_account(at.session, at.caller, body.account, at.now)
+    secret = await switch_account(at.session, at.caller, body.account, at.actor, at.now)
     await at.end_transaction()
     return await _set_cookie_and_describe(WithoutToken(at.request, at.session, at.actor, at.now), secret)
 
@@ -233,7 +237,7 @@ async def _open_session(opened: WithoutToken, secret: str) -> CurrentSession:
     """End the session that the browser has had, commit, and set the cookie of the new one."""
     present = read_session_cookie(opened.request)
     if present is not None:
-        await revoke_session_of_secret(opened.session, digest_credential(present), opened.now)
+        await end_former_session(opened.session, digest_credential(present), opened.actor, opened.now)
     await end_transaction(opened.session)
     return await _set_cookie_and_describe(opened, secret)
 

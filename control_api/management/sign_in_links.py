@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from control_api.http.public_address import public_address
+from control_api.management.confirmed_body import WithOwnPassword, confirmed_body
 from control_api.operations.access import At, at_account_object
 from control_api.operations.router import OperationRouter
 from control_domain.accounts.describe import summarize_person
@@ -16,19 +17,20 @@ from pipeline_contracts.times import format_time
 
 operations = OperationRouter("Sign-in")
 
-_Manage = Annotated[
-    At[Member], at_account_object(find_person, "person", "account:write", AccountRight.MANAGE)
-]
+_manage = at_account_object(find_person, "person", "account:write", AccountRight.MANAGE)
+_Manage = Annotated[At[Member], _manage]
+_Body = Annotated[WithOwnPassword, confirmed_body(_manage, WithOwnPassword, is_optional=True)]
 
 
 @operations.post("/v1/people/{person}/sign-in-link", status=201, problems=[Conflict], secret=True)
-async def create_sign_in_link(at: _Manage) -> SignInLinkDocument:
+async def create_sign_in_link(at: _Manage, body: _Body) -> SignInLinkDocument:
     """Create a sign-in link for a person.
 
     With the link, the person sets a first password, or another one in place of a forgotten one: once, within 24 hours.
     Pharos does not e-mail it: pass it on to the person alone, because whoever has it can act as the person. It replaces
-    the person's former link; sessions end only when it is used. Only owners make links for owners. An API token needs
-    all scopes for this. 409 for a person who is in an account that the caller does not manage.
+    the person's former link; sessions end only when it is used. Only owners make links for owners. For 7 days after its
+    use, you and the person do not count as two people where a second person has to decide. An API token needs all
+    scopes for this. 409 for yourself, and for a person who is in an account that the caller does not manage.
     """
     await at.lock_rights()
     link = await create_link_for_member(at.session, at.caller, at.found, at.actor, at.now)

@@ -9,7 +9,6 @@ from control_api.management.sign_in import read_origin, set_cookie_of
 from control_api.operations.access import At, at_session
 from control_api.operations.bodies import json_body
 from control_api.operations.router import OperationRouter
-from control_domain.audit import record_audit_entry
 from control_domain.sign_in.attempt_limits import count_attempt, find_code_limits, take_back_attempt
 from control_domain.sign_in.change_password import change_password, confirm_password
 from control_domain.sign_in.describe import (
@@ -19,6 +18,7 @@ from control_domain.sign_in.describe import (
     SecondFactorState,
     describe_current_session,
 )
+from control_domain.sign_in.record import record_of_person
 from control_domain.sign_in.second_factor import (
     begin_second_factor,
     confirm_second_factor,
@@ -46,6 +46,9 @@ class ChangePassword(Struct, kw_only=True):
 
     password: Annotated[str, Meta(max_length=1000, description="The new password, 12 to 200 characters.")]
     current_password: _PresentPassword = None
+    revoke_tokens: Annotated[
+        bool, Meta(description="True: your API tokens end as well, in all of your accounts.")
+    ] = False
 
 
 class WithPassword(Struct, kw_only=True):
@@ -66,7 +69,8 @@ async def change_own_password(
 ) -> CurrentSession:
     """Change your password.
 
-    Ends all of your other sessions. A person who has none sets a first one within 10 minutes after signing in.
+    Ends all of your other sessions; your API tokens keep working unless `revoke_tokens` is true. A person who has none
+    sets a first one within 10 minutes after signing in.
     """
     secret = await change_password(
         at.session,
@@ -77,6 +81,7 @@ async def change_own_password(
         read_origin(at.request).network,
         at.actor,
         at.now,
+        revokes_tokens=body.revoke_tokens,
     )
     await at.end_transaction()
     set_cookie_of(at.request, secret)
@@ -138,8 +143,7 @@ async def _confirm_password(at: At[SignInSession], body: WithPassword) -> None:
 
 async def _finish_change(at: At[SignInSession], action: str) -> None:
     """Record the change, commit it, and give the session another secret."""
-    subject = f"person {at.caller.person.public_id}"
-    record_audit_entry(at.session, at.actor, at.account.id, action, subject, at.now)
+    await record_of_person(at.session, at.actor, at.caller.person, action, at.now)
     secret = await renew_secret(at.session, at.found.id, at.now)
     await at.end_transaction()
     set_cookie_of(at.request, secret)

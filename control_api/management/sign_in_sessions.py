@@ -4,8 +4,8 @@ from typing import Annotated
 
 from control_api.operations.access import At, at_session
 from control_api.operations.router import OperationRouter
-from control_domain.audit import record_audit_entry
 from control_domain.sign_in.describe import EndedSessions, SessionDocument, describe_session
+from control_domain.sign_in.record import record_of_person
 from control_domain.sign_in.sessions import list_sessions, revoke_sessions
 from control_domain.sign_in.sign_in import end_session
 from control_domain.tables.sign_in import SignInSession
@@ -46,8 +46,7 @@ async def end_other_sessions(at: _Session) -> EndedSessions:
     ended = await revoke_sessions(at.session, at.caller.person.id, at.now, but=at.found.id)
     if ended:
         details = {"person": at.caller.person.public_id, "ended_sessions": ended}
-        subject = f"person {at.caller.person.public_id}"
-        record_audit_entry(
-            at.session, at.actor, at.account.id, "session.revoke-others", subject, at.now, details
+        await record_of_person(
+            at.session, at.actor, at.caller.person, "session.revoke-others", at.now, details
         )
     return {"ended": ended}

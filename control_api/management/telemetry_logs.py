@@ -109,7 +109,8 @@ async def list_logs(at: _Read, page: Annotated[LogQuery, query(LogQuery)]) -> Pa
     store, environment = at.column_store, at.found.environment.public_id
     if accepts_event_stream(at.request):
         await at.end_transaction()
-        return stream_records(at.request, store, FollowedRecords(environment, at.account.id, filters))
+        followed = FollowedRecords(environment, at.account.id, filters)
+        return stream_records(at.request, at.make_reader_check(), store, followed)
     pages = read_range_pages(at, page, f"logs of {environment}", _LOG_KEY, HOUR)
     after = None if pages.after is None else LogKey(*map(int, pages.after))
     rows, last = await read_store(

@@ -3,10 +3,10 @@
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
+from control_api.management.confirmed_body import WithOwnPassword, confirmed_body
 from control_api.operations.access import At, at_account, at_account_object
-from control_api.operations.bodies import json_body
 from control_api.operations.pages import PageOf, PageQuery, read_pages
 from control_api.operations.queries import query
 from control_api.operations.router import OperationRouter
@@ -25,7 +25,8 @@ from pipeline_contracts.errors import Conflict
 operations = OperationRouter("Account")
 
 _List = Annotated[At[Account], at_account("account:read")]
-_Create = Annotated[At[Account], at_account("account:write")]
+_create = at_account("account:write")
+_Create = Annotated[At[Account], _create]
 _Read = Annotated[At[TokenWithPerson], at_account_object(find_token, "token", "account:read")]
 _Revoke = Annotated[At[TokenWithPerson], at_account_object(find_token, "token", "account:write")]
 
@@ -39,7 +40,7 @@ class TokensQuery(PageQuery, kw_only=True):
     ] = None
 
 
-class CreateToken(Struct, kw_only=True):
+class CreateToken(WithOwnPassword, kw_only=True):
     """A new API token. Without `expires_at` and `expires_in`, it expires when the calling token does, if ever."""
 
     name: Annotated[str, Meta(min_length=1, max_length=100, description="1 to 100 printable characters.")]
@@ -79,11 +80,14 @@ async def list_tokens(at: _List, params: Annotated[TokensQuery, query(TokensQuer
 
 
 @operations.post("/v1/tokens", status=201, problems=[Conflict], secret=True)
-async def create_token(at: _Create, body: Annotated[CreateToken, json_body(CreateToken)]) -> CreatedApiToken:
+async def create_token(
+    at: _Create, body: Annotated[CreateToken, confirmed_body(_create, CreateToken)]
+) -> CreatedApiToken:
     """Create an API token.
 
     The token is yours, in this account. It has no scope that the calling token lacks (403), and does not outlive it.
-    The answer has the secret, which is not shown again. 409 if you have 1,000 live tokens.
+    With a session, the body has your password, because the token outlives the session. The answer has the secret, which
+    is not shown again. 409 if you have 1,000 live tokens.
     """
     await at.lock_rights()
     lifetime = None if body.expires_in is None else timedelta(seconds=body.expires_in)

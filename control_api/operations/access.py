@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.authentication import actor_of, session_caller, signed_in, unknown_actor
 from control_api.http.same_origin import refuse_other_sites
+from control_api.operations.reader_check import ReaderCheck
 from control_api.operations.versions import check_if_match
 from control_api.request_session import Session, end_transaction
 from control_api.requests.json_body import check_after_body
@@ -83,6 +84,14 @@ class At(Generic[T]):
         """The column store for reads that people wait for."""
         store: ColumnStore = self.request.app.state.report_store
         return store
+
+    def make_reader_check(self) -> ReaderCheck:
+        """Return the checks of a stream that answers this request."""
+
+        async def find_caller(request: Request, session: AsyncSession) -> Caller:
+            return (await self.find_again(request, session)).caller
+
+        return ReaderCheck(self.request, self.account.id, find_caller)
 
     def cursors(self, name: str) -> Cursors:
         """Return the cursors of the list `name`, which only this account can use."""

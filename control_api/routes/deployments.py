@@ -4,12 +4,14 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.authentication import actor_of, signed_in
 from control_api.http.json_response import json_response
 from control_api.idempotency import RouteResponse, respond_idempotently
 from control_api.live_logs.stream_log import accepts_event_stream, stream_log
 from control_api.operations.access import At, at
+from control_api.operations.reader_check import FindCaller, ReaderCheck
 from control_api.request_session import Session, end_transaction
 from control_api.requests.deploy_bodies import read_promote
 from control_domain.accounts.operations import Caller
@@ -23,7 +25,8 @@ from control_domain.paging import DEFAULT_LIMIT, Cursors, Page, read_page
 
 router = APIRouter(prefix="/api", tags=["Deploy"])
 
-_Reader = Annotated[Caller, Depends(signed_in("deploy:read"))]
+_authenticate_reader = signed_in("deploy:read")
+_Reader = Annotated[Caller, Depends(_authenticate_reader)]
 _Writer = Annotated[Caller, Depends(signed_in("deploy:write"))]
 _Deploy = Annotated[At[FoundDeployment], at(find_deployment_of_caller, "build", "deploy:write", Right.DEPLOY)]
 
@@ -57,9 +60,19 @@ async def read_log(build: str, request: Request, caller: _Reader, session: Sessi
     (deployment, _), _ = await operations.find_deployment(session, caller, parse_number(build), Right.READ)
     if accepts_event_stream(request):
         await end_transaction(session)
-        return stream_log(request, deployment)
+        check = ReaderCheck(request, caller.account.id, _check_reader(parse_number(build)))
+        return stream_log(request, check, deployment)
     lines, is_truncated = await operations.tail_log(session, deployment.id)
     return json_response({"data": describe_log(deployment, lines, is_truncated)})
+
+
+def _check_reader(number: int | None) -> FindCaller:
+    async def find_caller(request: Request, session: AsyncSession) -> Caller:
+        caller = await _authenticate_reader(request, session)
+        await operations.find_deployment(session, caller, number, Right.READ)
+        return caller
+
+    return find_caller
 
 
 @router.post("/v1/deployments/{build}/rollback", status_code=202)

@@ -191,6 +191,27 @@ async def revoke_token(
     return found
 
 
+async def revoke_tokens_of(session: AsyncSession, person: Person, actor: Actor, now: datetime) -> int:
+    """Revoke all live tokens of a person, in all accounts. Return their number."""
+    # Account scope: the person ends all access of their own.
+    revoked = await session.execute(
+        update(ApiToken)
+        .where(
+            ApiToken.person_id == person.id,
+            ApiToken.revoked_at.is_(None),
+            or_(ApiToken.expires_at.is_(None), ApiToken.expires_at > now),
+        )
+        .values(revoked_at=now)
+        .returning(ApiToken.id, ApiToken.account_id, ApiToken.name)
+        .execution_options(synchronize_session=False)
+    )
+    rows = revoked.all()
+    for number, account_id, name in rows:
+        details = {"person": person.public_id, "name": name}
+        record_audit_entry(session, actor, account_id, "token.revoke", f"token {number}", now, details)
+    return len(rows)
+
+
 def _choose_scopes(caller: Caller, scopes: Collection[Scope]) -> list[Scope]:
     """Return the scopes, each once and in the order of `SCOPES`. Raises `MissingScope`."""
     chosen = [scope for scope in SCOPES if scope in scopes]

@@ -1,6 +1,7 @@
 """What waits for a second person in an account: deployments with all that they would run, and changes of variables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Literal, NamedTuple, TypedDict
 
 from msgspec import Meta
@@ -9,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import Right, is_allowed, sees_all_projects
+from control_domain.accounts.second_person import PossibleActors, find_possible_actors
 from control_domain.deployments.details import DeploymentDetails, list_details
 from control_domain.deployments.inputs import Changed, DeploymentInputs, list_changes
 from control_domain.deployments.new_commits import NewCommits, read_new_commits
@@ -100,8 +102,18 @@ def _in_own_projects(caller: Caller) -> Sequence[ColumnElement[bool]]:
     return [] if sees_all_projects(caller.role) else [ProjectRole.role.is_not(None)]
 
 
-def _can_decide(caller: Caller, project_role: str | None, asked_by_id: int | None) -> bool:
-    return is_allowed(caller.role, project_role, Right.DECIDE) and asked_by_id != caller.person.id
+def _can_decide(
+    caller: Caller, project_role: str | None, asked_by_id: int | None, actors: PossibleActors
+) -> bool:
+    return is_allowed(caller.role, project_role, Right.DECIDE) and actors.are_two(
+        asked_by_id, caller.person.id
+    )
+
+
+async def _find_actors(
+    session: AsyncSession, caller: Caller, asked_by: Iterable[int | None]
+) -> PossibleActors:
+    return await find_possible_actors(session, {caller.person.id, *asked_by}, datetime.now(UTC))
 
 
 async def _list_deployments(
@@ -137,12 +149,13 @@ async def _list_deployments(
     variables = await read_versions(session, inputs.values())
     workflows = await read_workflows(session, inputs.values())
     releases = await read_workflows_of_releases(session, caller, inputs.values())
+    actors = await _find_actors(session, caller, (each.asked_by_id for each in deployments))
     return [
         (
             f"{_DEPLOYMENTS}:{deployment.id}",
             {
                 "kind": "deployment",
-                "can_decide": _can_decide(caller, role, deployment.asked_by_id),
+                "can_decide": _can_decide(caller, role, deployment.asked_by_id, actors),
                 "deployment": _describe_waiting(
                     deployment,
                     documents[deployment.id],
@@ -206,12 +219,13 @@ async def _list_changes(
     rows = (await session.execute(query)).all()
     changes = [(change, DeployTarget(environment, project)) for change, environment, project, _ in rows]
     documents = await describe_changes(session, keys, changes)
+    actors = await _find_actors(session, caller, (change.asked_by_id for change, _ in changes))
     return [
         (
             f"{_CHANGES}:{row[0].id}",
             {
                 "kind": "variable_change",
-                "can_decide": _can_decide(caller, row[3], row[0].asked_by_id),
+                "can_decide": _can_decide(caller, row[3], row[0].asked_by_id, actors),
                 "deployment": None,
                 "variable_change": document,
             },

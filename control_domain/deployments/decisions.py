@@ -7,7 +7,11 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.accounts.second_person import check_second_person
+from control_domain.accounts.second_person import (
+    check_second_person,
+    describe_doubt,
+    find_possible_actors,
+)
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.deployments.inputs import (
     DeploymentInputs,
@@ -49,7 +53,7 @@ async def approve_deployment(
     """
     # First: the other reasons are of no use for a deployment that is finished.
     check_transition(DeploymentStatus(deployment.status), DeploymentStatus.QUEUED)
-    check_second_person(deployment.asked_by_id, person)
+    await check_second_person(session, deployment.asked_by_id, person, now)
     if deployment.revision is None and revision is None:
         raise CommitUnknown(_explain_unknown_commit(deployment))
     if deployment.revision is not None and revision not in (None, deployment.revision):
@@ -62,7 +66,7 @@ async def approve_deployment(
             "more: cancel the deployment, and deploy from the connected repository."
         )
     check_reviewed_inputs(deployment, inputs, reviewed_digest)
-    await check_input_authors(session, deployment, inputs, person)
+    await check_input_authors(session, deployment, inputs, person, now)
     approved = {
         **input_columns(inputs, now),
         "revision": inputs.revision,
@@ -94,7 +98,11 @@ def _explain_unknown_commit(deployment: Deployment) -> str:
 
 
 async def check_input_authors(
-    session: AsyncSession, deployment: Deployment, inputs: DeploymentInputs, person: Person
+    session: AsyncSession,
+    deployment: Deployment,
+    inputs: DeploymentInputs,
+    person: Person,
+    now: datetime,
 ) -> None:
     """Raise `SecondPersonRequired` if the approver, or somebody unknown, changed the variables or the workflow.
 
@@ -104,6 +112,7 @@ async def check_input_authors(
         "variables": await _find_authors_of_variables(session, deployment, inputs),
         "workflow": await _find_author_of_workflow(session, deployment, inputs),
     }
+    actors = await find_possible_actors(session, {person.id}.union(*authors.values()), now)
     for name, changed_by in authors.items():
         changed = f"the {name} since deployment {deployment.id} was asked for"
         if None in changed_by:
@@ -115,6 +124,8 @@ async def check_input_authors(
             raise SecondPersonRequired(
                 f"{person.name} has changed {changed}: somebody else has to approve it."
             )
+        if not all(actors.are_two(author, person.id) for author in changed_by):
+            raise SecondPersonRequired(describe_doubt(person))
 
 
 async def _find_authors_of_variables(
@@ -167,7 +178,7 @@ async def reject_deployment(
 ) -> None:
     """Reject a deployment that waits for approval. Raises `SecondPersonRequired` and `ForbiddenTransition`."""
     check_transition(DeploymentStatus(deployment.status), DeploymentStatus.REJECTED)
-    check_second_person(deployment.asked_by_id, person)
+    await check_second_person(session, deployment.asked_by_id, person, now)
     decided = {"decided_by_id": person.id, "decided_at": now}
     await transition_deployment(session, deployment, DeploymentStatus.REJECTED, now, **decided)
     add_log_line(session, deployment.id, f"Rejected by {person.name}: {reason}.", now)

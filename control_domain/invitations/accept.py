@@ -14,6 +14,7 @@ from control_domain.accounts.operations import (
     create_person,
     lock_account_row,
 )
+from control_domain.accounts.roles import SCOPES
 from control_domain.accounts.tokens import record_token_creation
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.errors import BrokenReference
@@ -29,7 +30,7 @@ from control_domain.tables.accounts import Account, Membership, Person
 from control_domain.tables.invitations import Invitation
 from control_domain.tables.projects import Project
 from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed
-from pipeline_contracts.errors import NotFound, invalid_field
+from pipeline_contracts.errors import Conflict, NotFound, invalid_field
 
 # One text for all causes: it must not tell a guesser which secrets were valid.
 _UNUSABLE = (
@@ -54,7 +55,8 @@ async def accept_invitation(
     """Add the invited person to the account and create the person's first API token. The secret works once.
 
     A person whom another account knows keeps the name from there. `actor` says where the request came from. Raises
-    `NotFound` for a secret that cannot be used, whatever the cause, and `InvalidInput` for a new person without a name.
+    `NotFound` for a secret that cannot be used, whatever the cause, `Conflict` for an invitation with fewer scopes than
+    there are, and `InvalidInput` for a new person without a name.
     """
     invitation, account, person, _ = await join_account(session, secret, name, actor, now)
     actor = replace(actor, person_id=person.id)
@@ -86,6 +88,7 @@ async def join_by_invitation(
     now: datetime,
 ) -> Joined:
     """Add the invited person to the account, after its identity was proved. Raises what `accept_invitation` raises."""
+    check_scopes(invitation)
     await _use_invitation(session, invitation, account, now)
     person, is_new = await _add_person(session, account, invitation, name, now)
     actor = replace(actor, person_id=person.id)
@@ -100,6 +103,18 @@ async def join_by_invitation(
         .execution_options(synchronize_session=False)
     )
     return Joined(invitation, account, person, is_new)
+
+
+def check_scopes(invitation: Invitation) -> None:
+    """Raise `Conflict` unless the invitation gives all scopes: a member can sign in, and a session has all of them.
+
+    Earlier versions made invitations with fewer.
+    """
+    if not set(invitation.scopes.split()).issuperset(SCOPES):
+        raise Conflict(
+            "This invitation was made with an API token that does not have all scopes, and is good for nothing any "
+            "more. Ask for another one."
+        )
 
 
 async def find_usable_invitation(

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.email_addresses import check_email
 from control_domain.accounts.operations import Caller
-from control_domain.accounts.rights import require_account_right
+from control_domain.accounts.rights import require_account_right, require_all_scopes
 from control_domain.accounts.roles import SCOPES, AccountRight, AccountRole
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.database.public_ids import matches_id, parse_number
@@ -24,7 +24,6 @@ from pipeline_contracts.credentials import CredentialKind, digest_credential, ma
 from pipeline_contracts.errors import (
     Conflict,
     FieldError,
-    MissingScope,
     NotFound,
     collect_errors,
     invalid_fields,
@@ -33,7 +32,6 @@ from pipeline_contracts.times import format_time
 
 MAX_PENDING = 1000
 """Pending invitations of one account."""
-_PROJECT_SCOPE = "projects:write"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +50,13 @@ async def invite(
 ) -> tuple[Invitation, str]:
     """Create an invitation to the caller's account, which is locked. Return it with its secret, which is not stored.
 
-    The caller is an owner or admin. Raises `NotAllowed` for an owner unless the caller is one, `MissingScope` for roles
-    in projects without `projects:write`, `InvalidInput`, and `Conflict` for a person who is a member or is invited
+    The caller is an owner or admin. Raises `NotAllowed` for an owner unless the caller is one, `MissingScope`
+    unless the caller's token has all scopes, `InvalidInput`, and `Conflict` for a person who is a member or is invited
     already.
     """
     if request.role == "owner":
         require_account_right(caller, AccountRight.OWN)
-    if request.project_roles and _PROJECT_SCOPE not in caller.scopes:
-        raise MissingScope(f"The token lacks the scope {_PROJECT_SCOPE}, which roles in projects need.")
+    require_all_scopes(caller, "whoever joins can sign in, and a session has all scopes")
     errors: list[FieldError] = []
     email = ""
     with collect_errors(errors):
@@ -74,7 +71,6 @@ async def invite(
         email=email,
         role=request.role,
         project_roles=json.dumps({str(project.id): role for project, role in roles}),
-        # No token gives more than it has, also not through an invitation.
         scopes=" ".join(scope for scope in SCOPES if scope in caller.scopes),
         digest=digest_credential(secret),
         invited_by_id=caller.person.id,

@@ -5,12 +5,14 @@ from datetime import datetime, timedelta
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import Caller
-from control_domain.audit import Actor, record_audit_entry
+from control_domain.accounts.tokens import revoke_tokens_of
+from control_domain.audit import Actor
 from control_domain.sign_in.attempt_limits import count_attempt, find_limits, take_back_attempt
 from control_domain.sign_in.links import revoke_links
 from control_domain.sign_in.password_hashes import PasswordHasher
 from control_domain.sign_in.password_rules import check_password
 from control_domain.sign_in.passwords import read_password_hash, replace_password_hash
+from control_domain.sign_in.record import record_of_person
 from control_domain.sign_in.sessions import renew_secret, revoke_sessions
 from control_domain.tables.sign_in import SignInSession
 from pipeline_contracts.errors import Conflict, invalid_field
@@ -64,8 +66,12 @@ async def change_password(
     network: str,
     actor: Actor,
     now: datetime,
+    *,
+    revokes_tokens: bool = False,
 ) -> str:
     """Change the caller's password and end the person's other sessions. Return the new secret of this session.
+
+    With `revokes_tokens`, the person's API tokens end too, in all accounts.
 
     Commits before passwords are hashed. Raises what `confirm_password` raises, `InvalidInput` for the new password, and
     `Conflict` if the password was changed meanwhile.
@@ -79,7 +85,11 @@ async def change_password(
         raise Conflict("The password was changed by another request meanwhile.")
     await revoke_links(session, person.id)
     ended = await revoke_sessions(session, person.id, now, but=caller.session_id)
-    details = {"by": "password" if stored is not None else "recent sign-in", "ended_sessions": ended}
-    subject = f"person {person.public_id}"
-    record_audit_entry(session, actor, caller.account.id, "password.set", subject, now, details)
+    revoked = await revoke_tokens_of(session, person, actor, now) if revokes_tokens else 0
+    details = {
+        "by": "password" if stored is not None else "recent sign-in",
+        "ended_sessions": ended,
+        "revoked_tokens": revoked,
+    }
+    await record_of_person(session, actor, person, "password.set", now, details)
     return await renew_secret(session, caller.session_id, now)

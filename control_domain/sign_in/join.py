@@ -6,9 +6,8 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.accounts.roles import SCOPES
 from control_domain.audit import Actor, record_audit_entry
-from control_domain.invitations.accept import find_usable_invitation, join_account
+from control_domain.invitations.accept import check_scopes, find_usable_invitation, join_account
 from control_domain.sealing import SealingKeys
 from control_domain.sign_in.check_credentials import Credentials, check_credentials
 from control_domain.sign_in.memberships import list_accounts_of
@@ -18,7 +17,6 @@ from control_domain.sign_in.passwords import read_password_hash, replace_passwor
 from control_domain.sign_in.sessions import SignInOrigin
 from control_domain.sign_in.sign_in import sign_in
 from control_domain.tables.accounts import Person
-from control_domain.tables.invitations import Invitation
 from pipeline_contracts.errors import Conflict
 
 
@@ -42,7 +40,7 @@ async def join_with_password(
     and what `check_credentials` raises.
     """
     found, _ = await find_usable_invitation(session, invitation, now)
-    _check_scopes(found)
+    check_scopes(found)
     known = await _find_person(session, found.email)
     hash = None
     if known is not None and await read_password_hash(session, known.id) is not None:
@@ -67,15 +65,6 @@ async def join_with_password(
 
 async def _find_person(session: AsyncSession, email: str) -> Person | None:
     return (await session.execute(select(Person).where(Person.email == email))).scalar_one_or_none()
-
-
-def _check_scopes(invitation: Invitation) -> None:
-    """Raise `Conflict` unless the invitation gives all scopes, as a session has them."""
-    if not set(invitation.scopes.split()).issuperset(SCOPES):
-        raise Conflict(
-            "This invitation was made with an API token that does not have all scopes, so it gives an API token only. "
-            "Ask for one that was made by somebody who is signed in."
-        )
 
 
 async def _check_first_password(session: AsyncSession, known: Person | None) -> None:

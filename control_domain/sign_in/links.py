@@ -8,8 +8,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.members import Member
 from control_domain.accounts.operations import Caller
-from control_domain.accounts.rights import require_account_right
-from control_domain.accounts.roles import SCOPES, AccountRight, has_account_right
+from control_domain.accounts.rights import require_account_right, require_all_scopes
+from control_domain.accounts.roles import AccountRight, has_account_right
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.sealing import SealingKeys
 from control_domain.sign_in.check_credentials import check_code
@@ -17,13 +17,14 @@ from control_domain.sign_in.memberships import choose_account, list_accounts_of
 from control_domain.sign_in.password_hashes import PasswordHasher
 from control_domain.sign_in.password_rules import check_password
 from control_domain.sign_in.passwords import set_password_hash
+from control_domain.sign_in.record import record_of_person
 from control_domain.sign_in.second_factor import remove_second_factor
 from control_domain.sign_in.sessions import SignInOrigin, revoke_sessions
 from control_domain.sign_in.sign_in import sign_in
 from control_domain.tables.accounts import Person
 from control_domain.tables.sign_in import SignInLink
 from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed, make_credential
-from pipeline_contracts.errors import Conflict, MissingScope, NotFound
+from pipeline_contracts.errors import Conflict, NotFound
 from pipeline_contracts.times import format_time
 
 LINK_LIFETIME = timedelta(hours=24)
@@ -71,10 +72,18 @@ async def create_link_for_member(
     """Create a link of a member of the caller's account, which is locked. Who has the link can act as the person.
 
     Raises `NotAllowed` for a member and for an admin who asks for an owner's, `MissingScope` if the caller's token does
-    not have all scopes, and `Conflict` if the person is a member of an account where the caller may not do the same.
+    not have all scopes, and `Conflict` for the caller's own person, and if the person is a member of an account where
+    the caller may not do the same.
     """
+    if member.person.id == caller.person.id:
+        # It would replace the password without the present one.
+        raise Conflict(
+            "Nobody makes a sign-in link for themselves: change your password in the dashboard, under Settings, Your "
+            "sign-in. If you have forgotten it, another owner or admin makes the link, or an operator of the "
+            "installation."
+        )
     require_account_right(caller, AccountRight.OWN if member.role == "owner" else AccountRight.MANAGE)
-    _check_scopes(caller)
+    require_all_scopes(caller, "whoever signs in with the link has all of them")
     if not await _may_act_for(session, caller.person.id, member.person.id):
         raise Conflict(
             f"{member.person.email} is in other accounts as well, for which the link would also be good. Ask an "
@@ -85,15 +94,6 @@ async def create_link_for_member(
     subject = f"person {member.person.public_id}"
     record_audit_entry(session, actor, member.account.id, "sign-in-link.create", subject, now, details)
     return link
-
-
-def _check_scopes(caller: Caller) -> None:
-    lacking = [scope for scope in SCOPES if scope not in caller.scopes]
-    if lacking:
-        raise MissingScope(
-            f"The token lacks the scope {lacking[0]}: whoever signs in with a link has all scopes, so its creator "
-            "needs all of them."
-        )
 
 
 async def _may_act_for(session: AsyncSession, creator_id: int, person_id: int) -> bool:
@@ -157,10 +157,20 @@ async def use_link(
     await set_password_hash(session, person.id, hash, now)
     ended = await revoke_sessions(session, person.id, now)
     actor = replace(actor, person_id=person.id)
-    details = {"by": "link", "ended_sessions": ended, "removed_second_factor": removed}
-    subject = f"person {person.public_id}"
-    record_audit_entry(session, actor, account.id, "password.set", subject, now, details)
+    details = {
+        "by": "link",
+        "link_made_by": await _find_maker(session, link),
+        "ended_sessions": ended,
+        "removed_second_factor": removed,
+    }
+    await record_of_person(session, actor, person, "password.set", now, details)
     return await sign_in(session, person, account, "link", origin, actor, now)
+
+
+async def _find_maker(session: AsyncSession, link: SignInLink) -> str | None:
+    """Return the ID of the person who has made the link; None: an operator of the machine."""
+    maker = None if link.created_by_id is None else await session.get(Person, link.created_by_id)
+    return None if maker is None else maker.public_id
 
 
 async def find_link(session: AsyncSession, secret: str, now: datetime) -> tuple[SignInLink, Person]:

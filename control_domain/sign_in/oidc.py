@@ -6,7 +6,6 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.accounts.roles import SCOPES
 from control_domain.audit import Actor
 from control_domain.database.statements import insert_if_absent
 from control_domain.invitations.accept import join_by_invitation
@@ -15,7 +14,7 @@ from control_domain.slugs import is_name
 from control_domain.tables.accounts import Account, Person
 from control_domain.tables.invitations import Invitation
 from control_domain.tables.sign_in import OidcIdentity
-from pipeline_contracts.errors import NotFound
+from pipeline_contracts.errors import Conflict, NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +82,8 @@ async def _join(session: AsyncSession, known: OidcPerson, actor: Actor, now: dat
     )
     name = known.name.strip() if is_name(known.name.strip()) else known.email[:100]
     for invitation, account in (await session.execute(query)).all():
-        # One that was made with fewer scopes gives an API token only.
-        if set(invitation.scopes.split()).issuperset(SCOPES):
-            try:
-                return (await join_by_invitation(session, invitation, account, name, actor, now)).person
-            except NotFound:
-                continue
+        try:
+            return (await join_by_invitation(session, invitation, account, name, actor, now)).person
+        except (Conflict, NotFound):
+            continue
     raise UnknownPerson("oidc-unknown")

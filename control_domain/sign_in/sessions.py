@@ -40,6 +40,14 @@ class SignInOrigin:
     user_agent: str
 
 
+class EndedSession(NamedTuple):
+    """A session that was revoked: its number, its person, and the account that it was about."""
+
+    id: int
+    person_id: int
+    account_id: int
+
+
 class SessionCaller(NamedTuple):
     """The caller of a request with a session's secret, and the session."""
 
@@ -54,8 +62,9 @@ async def start_session(
     method: SignInMethod,
     origin: SignInOrigin,
     now: datetime,
-) -> tuple[SignInSession, str]:
-    """Start a session and return it with its secret, which is not stored. The oldest of too many are revoked."""
+) -> tuple[SignInSession, str, Sequence[EndedSession]]:
+    """Start a session and return it with its secret, which is not stored. The oldest of too many are revoked, and
+    returned."""
     secret = make_credential(CredentialKind.SESSION)
     started = SignInSession(
         person_id=person.id,
@@ -73,9 +82,9 @@ async def start_session(
     session.add(started)
     await session.flush()
     live = await list_sessions(session, person.id, now)
-    for old in live[_MAX_LIVE:]:
-        await _revoke(session, now, SignInSession.id == old.id)
-    return started, secret
+    too_many = [old.id for old in live[_MAX_LIVE:]]
+    ended = await _revoke(session, now, SignInSession.id.in_(too_many)) if too_many else []
+    return started, secret, ended
 
 
 # Built once: every request of a browser runs this query.
@@ -184,35 +193,40 @@ async def revoke_sessions(
     conditions = [SignInSession.person_id == person_id]
     if but is not None:
         conditions.append(SignInSession.id != but)
-    return await _revoke(session, now, *conditions)
+    return len(await _revoke(session, now, *conditions))
 
 
-async def revoke_session(session: AsyncSession, person_id: int, session_id: int, now: datetime) -> bool:
-    """Revoke a session of a person. Return True if it was not revoked before."""
-    conditions = (SignInSession.person_id == person_id, SignInSession.id == session_id)
-    return bool(await _revoke(session, now, *conditions))
+async def revoke_session(
+    session: AsyncSession, person_id: int, session_id: int, now: datetime
+) -> Sequence[EndedSession]:
+    """Revoke a session of a person. Return it unless it was revoked before."""
+    return await _revoke(session, now, SignInSession.person_id == person_id, SignInSession.id == session_id)
 
 
-async def revoke_session_of_secret(session: AsyncSession, digest: bytes, now: datetime) -> None:
-    """Revoke the session with this secret, if there is one: the browser gets another one."""
+async def revoke_session_of_secret(
+    session: AsyncSession, digest: bytes, now: datetime
+) -> Sequence[EndedSession]:
+    """Revoke the session with this secret, if there is one: the browser gets another one. Return what was revoked."""
     is_this = or_(SignInSession.digest == digest, SignInSession.previous_digest == digest)
-    await _revoke(session, now, is_this)
+    return await _revoke(session, now, is_this)
 
 
-async def _revoke(session: AsyncSession, now: datetime, *conditions: ColumnElement[bool]) -> int:
+async def _revoke(
+    session: AsyncSession, now: datetime, *conditions: ColumnElement[bool]
+) -> Sequence[EndedSession]:
     return await _update(session, {"revoked_at": now}, SignInSession.revoked_at.is_(None), *conditions)
 
 
 async def _update(
     session: AsyncSession, values: Mapping[str, object], *conditions: ColumnElement[bool]
-) -> int:
-    """Update the sessions that meet the conditions, and return their number."""
+) -> Sequence[EndedSession]:
+    """Update the sessions that meet the conditions, and return them."""
     # Account scope: a session belongs to a person, who may switch its account.
     changed = await session.execute(
         update(SignInSession)
         .where(*conditions)
         .values(values)
-        .returning(SignInSession.id)
+        .returning(SignInSession.id, SignInSession.person_id, SignInSession.account_id)
         .execution_options(synchronize_session=False)
     )
-    return len(changed.all())
+    return [EndedSession(*row) for row in changed]

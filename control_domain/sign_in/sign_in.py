@@ -13,11 +13,13 @@ from control_domain.sealing import SealingKeys
 from control_domain.sign_in.check_credentials import Credentials, check_credentials
 from control_domain.sign_in.memberships import choose_account, list_accounts_of
 from control_domain.sign_in.password_hashes import PasswordHasher
+from control_domain.sign_in.record import record_ended
 from control_domain.sign_in.sessions import (
     SignInMethod,
     SignInOrigin,
     renew_secret,
     revoke_session,
+    revoke_session_of_secret,
     start_session,
 )
 from control_domain.tables.accounts import Account, Person
@@ -53,10 +55,11 @@ async def sign_in(
     now: datetime,
 ) -> str:
     """Start a session of a person whose identity is proved, with the audit entry. Return its secret."""
-    started, secret = await start_session(session, person, account.id, method, origin, now)
+    started, secret, too_many = await start_session(session, person, account.id, method, origin, now)
     details = {"person": person.public_id, "method": method, "user_agent": started.user_agent}
     actor = replace(actor, person_id=person.id)
     record_audit_entry(session, actor, account.id, "session.create", f"session {started.id}", now, details)
+    record_ended(session, actor, person, too_many, now, "too many sessions")
     return secret
 
 
@@ -64,18 +67,25 @@ async def end_session(
     session: AsyncSession, caller: Caller, session_id: int, actor: Actor, now: datetime
 ) -> bool:
     """Revoke a session of the caller. Return True if it was not revoked before."""
-    if not await revoke_session(session, caller.person.id, session_id, now):
-        return False
-    details = {"person": caller.person.public_id}
-    subject = f"session {session_id}"
-    record_audit_entry(session, actor, caller.account.id, "session.revoke", subject, now, details)
-    return True
+    ended = await revoke_session(session, caller.person.id, session_id, now)
+    record_ended(session, actor, caller.person, ended, now, "the person")
+    return bool(ended)
 
 
-async def switch_account(session: AsyncSession, caller: Caller, account: str, now: datetime) -> str:
+async def end_former_session(session: AsyncSession, digest: bytes, actor: Actor, now: datetime) -> None:
+    """Revoke the session that a browser has had before another sign-in, if there is one."""
+    for each in await revoke_session_of_secret(session, digest, now):
+        person = await session.get_one(Person, each.person_id)
+        record_ended(session, actor, person, [each], now, "another sign-in in the browser")
+
+
+async def switch_account(
+    session: AsyncSession, caller: Caller, account: str, actor: Actor, now: datetime
+) -> str:
     """Let the caller's session be about another account of the person, by number, ID or slug.
 
-    Returns the new secret of the session. Raises `InvalidInput` unless the person is a member of the account.
+    Both accounts get an audit entry. Returns the new secret of the session. Raises `InvalidInput` unless the person is
+    a member of the account.
     """
     assert caller.session_id is not None
     wanted = parse_id(account)
@@ -87,5 +97,8 @@ async def switch_account(session: AsyncSession, caller: Caller, account: str, no
                 .values(account_id=found.id)
                 .execution_options(synchronize_session=False)
             )
+            subject, details = f"session {caller.session_id}", {"person": caller.person.public_id}
+            for each in {caller.account.id, found.id}:
+                record_audit_entry(session, actor, each, "session.switch", subject, now, details)
             return await renew_secret(session, caller.session_id, now)
     raise invalid_field("account", "must be an account in which you are a member")

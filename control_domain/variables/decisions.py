@@ -107,7 +107,7 @@ async def decide_variable_change(
     # Lock the change: a key rotation must not seal it under another key meanwhile.
     await session.refresh(change, with_for_update=True)
     if to is ChangeState.APPLIED:
-        check_second_person(change.asked_by_id, person)
+        await check_second_person(session, change.asked_by_id, person, now)
     check_transition(change.current_state, to)
     if to is ChangeState.APPLIED:
         await _apply(session, change, target, person, actor, now, keys)

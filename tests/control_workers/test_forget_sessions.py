@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import select
 
 from control_domain.accounts.operations import create_account, create_person
+from control_domain.accounts.second_person import DOUBT
 from control_domain.database.engine import Sessions
 from control_domain.tables.sign_in import SignInLimit, SignInLink, SignInSession
 from control_workers.forget_sessions import RETENTION, forget_old_sessions
@@ -40,7 +41,7 @@ async def test_what_is_old_is_deleted(sessions: Sessions) -> None:
         add_session(2, expires_at=NOW - RETENTION + SECOND, revoked_at=NOW - RETENTION + SECOND)
         add_session(3, expires_at=NOW - RETENTION - SECOND)
         add_session(4, revoked_at=NOW - RETENTION - SECOND)
-        for number, expires_at in ((1, NOW + SECOND), (2, NOW - SECOND)):
+        for number, expires_at in ((1, NOW - DOUBT + SECOND), (2, NOW - DOUBT - SECOND)):
             link = {"id": number, "person_id": person.id, "digest": bytes([number]) * 32, "created_at": NOW}
             session.add(SignInLink(**link, expires_at=expires_at))
         session.add_all(

@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from playwright.async_api import Browser, BrowserContext, Page, Response, ViewportSize, async_playwright
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
+from operator_cli.local.operator_socket import post_to_socket
+from pipeline_contracts.operator_requests import CreateSignInLink, OperatorCall
 from tests.support.axe_core import read_axe
 from tests.support.engines import EngineMissing
 from tests.support.platform_process import PlatformProcess
@@ -184,17 +187,13 @@ async def visitor(browser: Browser, origin: str, *, watch: Watch | None = None) 
 
 
 async def sign_in(person: Person, platform: PlatformProcess, email: str) -> None:
-    """Sign a person of the account in: set a password through a one-time link."""
-    token = platform.credentials["api_token"]
-    headers = {"Authorization": f"Bearer {token}"}
-    people = platform.request("GET", "/api/v1/people", headers=headers).json["data"]
-    (found,) = (each for each in people if each["email"] == email)
-    path = f"/api/v1/people/{found['id']}/sign-in-link"
-    link = platform.request("POST", path, headers=headers)
-    assert link.status == 201, link.json
+    """Sign a person of the account in: set a password through a one-time link of the operator."""
+    asked = msgspec.json.encode(OperatorCall(operator="tests", request=CreateSignInLink(email=email)))
+    status, link = post_to_socket(platform.data, "/calls", asked)
+    assert status == 200, link
     person.watch.expected.add(401)
     await person.page.goto(f"{person.origin}/sign-in")
-    body = {"link": link.json["data"]["link"], "password": PASSWORD}
+    body = {"link": json.loads(link)["data"]["link"], "password": PASSWORD}
     await person.request("POST", "/v1/session/link", body)
     person.watch.expected.discard(401)
     person.watch.take()

@@ -7,6 +7,7 @@ sections 3.2 and 6.3; RFC 9110, section 7.6).
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from deployer.traffic.proxy.dashboard_cookies import drop_dashboard_cookies, sets_dashboard_cookie
 from deployer.traffic.proxy.origin_claims import claims_origin, is_disguised_claim
 from deployer.traffic.proxy.refusals import BadRequest, ExpectationFailed, HeadTooLarge, NotImplementedHere
 
@@ -97,6 +98,9 @@ def write_request_head(
             codings.append(value.lower())
         elif low == b"expect":
             expect = value.lower()
+        elif low == b"cookie":
+            if left := drop_dashboard_cookies(value):
+                lines.append(name + b": " + left)
         elif low in _HOP_BY_HOP or (is_disguised_claim(low) if keeps_forwarded else claims_origin(low)):
             continue
         else:
@@ -135,6 +139,8 @@ def write_response_head(
         low = name.lower()
         if low == b"connection":
             options += b"," + value.lower()
+        elif low == b"set-cookie" and sets_dashboard_cookie(value):
+            continue
         elif low != b"content-length" and low not in _HOP_BY_HOP:
             lines.append(name + b": " + value)
     lines = _remove_headers(lines, _named_options(options))

@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import delete, insert, update
 
 from control_api.live_logs import log_streams, stream_log
+from control_api.operations.reader_check import ReaderCheck
 from control_api.request_session import end_transaction
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from pipeline_contracts.deploy_states import FINAL_STATUSES
@@ -24,6 +25,13 @@ NOW = datetime(2026, 11, 20, 12, 0, 0, 123_000, tzinfo=UTC)
 # A test that hangs ends here; nothing is measured.
 _PATIENCE = 60.0
 EVENTS = {"Accept": "text/event-stream"}
+
+
+class _LetsIn(ReaderCheck):
+    """The check of a reader who may always read on."""
+
+    def __init__(self) -> None:
+        self.due_at = float("inf")
 
 
 @dataclass(slots=True)
@@ -333,7 +341,7 @@ async def test_reader_that_stops_reading_is_disconnected(
         if message["type"] == "http.response.body":
             await asyncio.Event().wait()
 
-    live = stream_log._LogStreamResponse(platform.sessions, streams, deployment, None)
+    live = stream_log._LogStreamResponse(platform.sessions, streams, _LetsIn(), deployment, None)
     scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
     async with asyncio.timeout(_PATIENCE):
         await live(scope, asyncio.Queue().get, take_nothing)

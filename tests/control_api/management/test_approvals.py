@@ -1,13 +1,15 @@
 """What waits for a second person in an account."""
 
 import hashlib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import update
 
 from control_domain.sealing import SealingKeys
+from control_domain.sign_in.links import create_link
 from control_domain.tables.deployments import Deployment, Release
+from control_domain.tables.sign_in import SignInLink
 from tests.control_api.management.conftest import Api
 from tests.support.deploy_platform import add_deployment
 
@@ -166,3 +168,43 @@ async def test_changes_that_cannot_be_opened(api: Api) -> None:
     api.platform.app.state.variable_keys = SealingKeys([b"x" * 32])
     [waiting] = await api.read("/v1/approvals")
     assert (waiting["variable_change"]["id"], waiting["variable_change"]["names"]) == (change, None)
+
+
+async def test_the_maker_of_a_sign_in_link_is_no_second_person(api: Api) -> None:
+    """Whoever makes a link can act as its person: neither decides on what the other has asked for."""
+    people = api.platform.acme.people
+
+    async def use_link(person: str, maker: str | None, used_at: datetime) -> None:
+        by = None if maker is None else people[maker].id
+        async with api.platform.sessions() as session, session.begin():
+            await create_link(session, people[person], by, NOW)
+            unused = update(SignInLink).where(SignInLink.used_at.is_(None))
+            await session.execute(unused.values(used_at=used_at))
+
+    async def decide(number: int, change: int, by: str) -> list[tuple[int, str]]:
+        body = {"revision": COMMIT}
+        answers = [
+            await api.call("POST", f"/v1/deployments/{number}/approve", body, by=by),
+            await api.call("POST", f"/v1/variable-changes/{change}/approve", by=by),
+        ]
+        waiting = await api.read("/v1/approvals", by=by)
+        assert [each["can_decide"] for each in waiting] == [each.status == 200 for each in answers]
+        return [(each.status, each.problem[1]) for each in answers]
+
+    refused = [(409, "second-person-required")] * 2
+    number, change = await _deploy(api, by="admin", revision=COMMIT), await _propose(api, by="admin")
+    hour = timedelta(hours=1)
+    await use_link("maintainer", "admin", NOW - 5 * hour)
+    assert await decide(number, change, "maintainer") == refused
+    # Through somebody else, and the other way round.
+    await use_link("owner", "maintainer", NOW - 4 * hour)
+    assert await decide(number, change, "owner") == refused
+    mine = await _propose(api, by="maintainer", name="shop/staging")
+    approve = f"/v1/variable-changes/{mine}/approve"
+    await api.expect(refused[0], "POST", approve, by="admin")
+    # Somebody else's link, or one of an operator, or time, end the doubt.
+    await use_link("maintainer", None, NOW - 3 * hour)
+    assert (await api.call("POST", approve, by="admin")).status == 200
+    assert all(each["can_decide"] for each in await api.read("/v1/approvals", by="owner"))
+    await use_link("owner", "admin", NOW - timedelta(days=7))
+    assert all(each["can_decide"] for each in await api.read("/v1/approvals", by="owner"))

@@ -4,19 +4,23 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
-from control_api.changes import account_watch, change_streams, stream_changes
+from control_api.changes import account_watch, change_streams
+from control_api.live_logs import stream_log, stream_records
+from control_api.operations import reader_check
 from control_domain.changes.topics import SCOPE_OF_TOPIC, STORED_TOPICS, TOPICS
-from control_domain.tables.accounts import ApiToken
+from control_domain.tables.accounts import ApiToken, Membership
+from control_domain.tables.sign_in import SignInSession
 from pipeline_contracts.credentials import digest_credential
 from tests.control_api.management.conftest import Api
+from tests.support.browsers import open_browser
 from tests.support.deploy_platform import ALL_SCOPES, add_deployment, add_token
 
 # A test that hangs ends here; nothing is measured.
@@ -112,22 +116,69 @@ async def test_changes_of_another_account_are_not_told(api: Api) -> None:
         assert ours.status == 200
 
 
-async def test_stream_ends_with_the_token(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_changes, "CHECK_SECONDS", 0.02)
+async def test_streams_end_with_the_token(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that live longer than a request: changes, records, and the log of a deployment."""
+    monkeypatch.setattr(reader_check, "CHECK_SECONDS", 0.02)
+    monkeypatch.setattr(stream_log, "_KEEPALIVE_SECONDS", 0.02)
+    monkeypatch.setattr(stream_records, "_KEEPALIVE_SECONDS", 0.02)
+    monkeypatch.setattr(stream_records, "_POLL_SECONDS", 0.02)
     platform = api.platform
     async with platform.sessions() as session, session.begin():
         token = await add_token(session, platform.acme, platform.acme.people["viewer"], ALL_SCOPES)
-    async with _follow(api, token=token) as response:
-        assert response.status == 200
+        running = await add_deployment(
+            session, platform.acme, "shop/staging", datetime.now(UTC), status="deploying"
+        )
+    headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}
+    paths = (
+        "changes?topics=heartbeats",
+        f"environments/{platform.acme.environment('shop/staging').public_id}/logs",
+        f"deployments/{running.id}/log",
+    )
+    async with contextlib.AsyncExitStack() as opened:
+        responses = [
+            await opened.enter_async_context(
+                platform.http.get(f"{platform.url}/api/v1/{path}", headers=headers)
+            )
+            for path in paths
+        ]
         async with asyncio.timeout(_PATIENCE):
+            for response in responses:
+                assert response.status == 200
+                while b": nothing new" not in await response.content.readline():
+                    pass
+            async with platform.sessions() as session, session.begin():
+                own = ApiToken.digest == digest_credential(token)
+                await session.execute(update(ApiToken).where(own).values(revoked_at=datetime.now(UTC)))
+            for response in responses:
+                await response.content.read()
+    for path in paths:
+        assert (await platform.call("GET", f"/v1/{path}", headers=headers)).status == 401
+
+
+async def test_a_stream_neither_rotates_a_session_nor_follows_it_to_another_account(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its headers are sent by then: a new secret would not reach the browser, which would be signed out."""
+    monkeypatch.setattr(reader_check, "CHECK_SECONDS", 0.02)
+    platform, other = api.platform, api.platform.other.account
+    browser = await open_browser(platform)
+    async with platform.sessions() as session, session.begin():
+        owner = platform.acme.people["owner"].id
+        session.add(Membership(account_id=other.id, person_id=owner, role="owner"))
+    headers = {"Cookie": f"pharos_session={browser.cookies['pharos_session']}", "Accept": "text/event-stream"}
+    url = f"{platform.url}/api/v1/changes?topics=heartbeats"
+    async with platform.http.get(url, headers=headers) as response, asyncio.timeout(_PATIENCE):
+        old = datetime.now(UTC) - timedelta(hours=25)
+        async with platform.sessions() as session, session.begin():
+            await session.execute(update(SignInSession).values(rotated_at=old))
+        for _ in range(3):
             while b": nothing new" not in await response.content.readline():
                 pass
         async with platform.sessions() as session, session.begin():
-            own = ApiToken.digest == digest_credential(token)
-            await session.execute(update(ApiToken).where(own).values(revoked_at=datetime.now(UTC)))
-        assert await _next(response) is None
-    async with _follow(api, token=token) as response:
-        assert response.status == 401
+            rows = (await session.execute(select(SignInSession.rotated_at))).scalars().all()
+            assert rows == [old]
+            await session.execute(update(SignInSession).values(account_id=other.id))
+        await response.content.read()
 
 
 async def test_streams_are_limited(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ from sqlalchemy import delete, select, update
 from control_domain.sign_in import sessions as session_rules
 from control_domain.sign_in.links import create_link
 from control_domain.tables.accounts import Membership
+from control_domain.tables.audit import AuditEntry
+from control_domain.tables.invitations import Invitation
 from control_domain.tables.sign_in import SignInLink, SignInSession
 from pipeline_contracts.credentials import CredentialKind, is_well_formed, make_credential
 from tests.control_api.management.conftest import Api, check_response
@@ -135,6 +137,7 @@ async def test_signing_in_again_ends_the_former_session_of_the_browser(api: Api)
     await browser.sign_in("owner@acme.example")
     assert (await former.call("GET", SESSION)).status == 401
     assert (await browser.call("GET", SESSION)).status == 200
+    assert [action for action, _ in await api.audit(2)] == ["session.revoke", "session.create"]
 
 
 async def test_a_link_sets_the_password_once(api: Api) -> None:
@@ -238,6 +241,10 @@ async def test_switching_the_account(api: Api) -> None:
         switched = await call(browser, "PATCH", SESSION, {"account": name})
         assert (switched.status, switched.data["account"]["slug"]) == (200, "other")
     assert [each["role"] for each in switched.data["accounts"]] == ["owner", "member"]
+    # The owners of both accounts see that the session has entered the other one.
+    async with api.platform.sessions() as session:
+        switches = select(AuditEntry.account_id).where(AuditEntry.action == "session.switch")
+        assert set(await session.scalars(switches)) == {api.platform.acme.account.id, other.id}
     assert (await browser.call("GET", "/v1/account")).data["id"] == other.public_id
     # The next sign-in continues there, unless the membership ended.
     assert (await browser.sign_in(owner.email)).data["account"]["slug"] == "other"
@@ -295,24 +302,32 @@ async def test_an_invitation_opens_no_other_account(api: Api) -> None:
     assert joined.data["person"]["name"] == other.name
 
 
-async def test_an_invitation_gives_no_more_than_its_token_has(api: Api) -> None:
+async def test_a_narrow_token_lets_nobody_in(api: Api) -> None:
     scopes = frozenset({"account:read", "account:write"})
     shared = api.platform.acme
     async with api.platform.sessions() as session, session.begin():
         token = await add_token(session, shared, shared.people["owner"], scopes)
-    invited = await api.platform.call("POST", "/v1/invitations", {"email": "eve@new.example"}, token=token)
+    link = f"/v1/people/{shared.people['viewer'].public_id}/sign-in-link"
+    for path, sent in (("/v1/invitations", {"email": "eve@new.example"}), (link, {})):
+        refused = await api.platform.call("POST", path, sent, token=token)
+        assert refused.problem == (403, "missing-scope")
+    # An invitation of an earlier version, which such a token could make.
+    invited = await api.call("POST", "/v1/invitations", {"email": "eve@new.example"})
+    async with api.platform.sessions() as session, session.begin():
+        await session.execute(update(Invitation).values(scopes=" ".join(sorted(scopes))))
     body = {"invitation": invited.data["secret"], "password": PASSWORD, "name": "Eve"}
     refused = await call(Browser(api.platform), "POST", f"{SESSION}/invitation", body)
     assert refused.problem == (409, "conflict")
-    link = await api.platform.call(
-        "POST", f"/v1/people/{shared.people['viewer'].public_id}/sign-in-link", {}, token=token
-    )
-    assert link.problem == (403, "missing-scope")
 
 
 async def test_everybody_signs_in_to_their_role(api: Api) -> None:
     for person, (role, _) in PEOPLE.items():
         browser = await open_browser(api.platform, person)
         assert (await call(browser, "GET", SESSION)).data["role"] == role
-        mine = await browser.call("POST", "/v1/tokens", {"name": "mine", "scopes": ["deploy:read"]})
+        # A token outlives the session, so whoever finds an unlocked computer must not make one.
+        body = {"name": "mine", "scopes": ["deploy:read"]}
+        for password in (None, "wrong"):
+            refused = await call(browser, "POST", "/v1/tokens", {**body, "password": password})
+            assert (refused.status, refused.fields) == (422, ["password"])
+        mine = await call(browser, "POST", "/v1/tokens", {**body, "password": PASSWORD})
         assert mine.status == 201 and mine.data["expires_at"] is None and mine.data["is_current"] is False

@@ -4,10 +4,11 @@ import asyncio
 import time
 from typing import Any
 
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from control_domain.sign_in.totp import make_totp_code
 from control_domain.tables.accounts import Membership
+from control_domain.tables.audit import AuditEntry
 from control_domain.tables.sign_in import SecondFactor
 from tests.control_api.management.conftest import Api, check_response
 from tests.support.browsers import OTHER_PASSWORD, PASSWORD, Browser, open_browser
@@ -54,9 +55,24 @@ async def test_changing_the_password(api: Api) -> None:
     ]
     assert (await elsewhere.sign_in("owner@acme.example")).status == 401
     assert (await elsewhere.sign_in("owner@acme.example", OTHER_PASSWORD)).status == 201
+    # API tokens outlive the password unless they are revoked with it, in all accounts; each account has an entry.
+    platform = api.platform
+    assert (await api.call("GET", "/v1/me")).status == 200
+    async with platform.sessions() as session, session.begin():
+        owner = platform.acme.people["owner"].id
+        session.add(Membership(account_id=platform.other.account.id, person_id=owner, role="member"))
+    body = {"password": PASSWORD, "current_password": OTHER_PASSWORD, "revoke_tokens": True}
+    assert (await call(browser, "PUT", path, body)).status == 200
+    assert (await api.call("GET", "/v1/me")).problem == (401, "invalid-credential")
+    async with platform.sessions() as session:
+        query = select(AuditEntry.account_id).where(AuditEntry.action == "password.set")
+        entries = (await session.scalars(query.order_by(AuditEntry.id.desc()))).all()
+    assert set(entries[:2]) == {platform.acme.account.id, platform.other.account.id}
     # A thief of a session cannot guess the password without end.
     guesses = [
-        (await call(browser, "PUT", path, {"password": PASSWORD, "current_password": f"wrong {n}"})).status
+        (
+            await call(browser, "PUT", path, {"password": OTHER_PASSWORD, "current_password": f"wrong {n}"})
+        ).status
         for n in range(7)
     ]
     assert guesses[0] == 422 and guesses[-1] == 429
@@ -160,8 +176,16 @@ async def test_links_for_others(api: Api) -> None:
 
     admin, viewer = await open_browser(platform, "admin"), await open_browser(platform, "viewer")
     assert (await call(viewer, "POST", path("deployer"))).problem == (403, "not-allowed")
-    assert (await call(admin, "POST", path("owner"))).problem == (403, "not-allowed")
-    made = await call(admin, "POST", path("viewer"))
+    of_owner = await call(admin, "POST", path("owner"), {"password": PASSWORD})
+    assert of_owner.problem == (403, "not-allowed")
+    # An unlocked computer is not enough, and nobody replaces their own password so, not even with a token.
+    for body in (None, {"password": "wrong"}):
+        unlocked = await call(admin, "POST", path("viewer"), body)
+        assert (unlocked.status, unlocked.fields) == (422, ["password"])
+    own = await call(admin, "POST", path("admin"), {"password": PASSWORD})
+    assert own.problem == (409, "conflict") and "Settings" in own.json()["detail"]
+    await api.expect((409, "conflict"), "POST", path("owner"))
+    made = await call(admin, "POST", path("viewer"), {"password": PASSWORD})
     link = made.data["link"]
     assert made.status == 201 and made.data["url"].endswith(f"/sign-in#link={link.removeprefix('phr_lnk_')}")
     assert link not in str(await platform.contents())
@@ -173,12 +197,13 @@ async def test_links_for_others(api: Api) -> None:
     assert used.data["person"]["email"] == "viewer@acme.example"
     assert (await viewer.call("GET", SESSION)).status == 401
     # A link is good for all accounts of the person, so its creator has to manage the person in each of them.
-    later = (await call(admin, "POST", path("viewer"))).data["link"]
+    later = (await call(admin, "POST", path("viewer"), {"password": PASSWORD})).data["link"]
     async with platform.sessions() as session, session.begin():
         session.add(
             Membership(account_id=platform.other.account.id, person_id=people["viewer"].id, role="member")
         )
-    assert (await call(admin, "POST", path("viewer"))).problem == (409, "conflict")
+    again = await call(admin, "POST", path("viewer"), {"password": PASSWORD})
+    assert again.problem == (409, "conflict")
     body = {"link": later, "password": PASSWORD}
     assert (await call(Browser(platform), "POST", f"{SESSION}/link", body)).problem == (404, "not-found")
 
@@ -187,7 +212,8 @@ async def test_a_link_of_an_admin_keeps_the_second_factor(api: Api) -> None:
     people = api.platform.acme.people
     viewer, admin = await open_browser(api.platform, "viewer"), await open_browser(api.platform, "admin")
     secret, _ = await enable_second_factor(viewer)
-    made = await call(admin, "POST", f"/v1/people/{people['viewer'].public_id}/sign-in-link")
+    path = f"/v1/people/{people['viewer'].public_id}/sign-in-link"
+    made = await call(admin, "POST", path, {"password": PASSWORD})
     body = {"link": made.data["link"], "password": OTHER_PASSWORD}
     browser = Browser(api.platform)
     asked = await call(browser, "POST", f"{SESSION}/link", body)

@@ -76,7 +76,7 @@ async def test_the_exact_request_head_for_an_instance(proxy: Carrier, recorder: 
         b"X-Forwarded-For: 1.2.3.4\r\nX_Forwarded_For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\nX-Real-IP: 1.2.3.4\r\n"
         b"X-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\nConnection: close, X-Two, Host, Content-Length\r\n"
         b"X-Two: 2\r\nTE: trailers\r\nTrailer: X\r\nProxy-Authorization: x\r\nUpgrade: h2c\r\n"
-        b"Cookie: \xe9=\xff\r\nContent-Length: 003\r\n\r\nabc",
+        b"Cookie: \xe9=\xff; pharos_session=s\r\nContent-Length: 003\r\n\r\nabc",
     )
     assert await recorder.whole() == (
         b"POST /a%2Fb?c=%20 HTTP/1.1\r\nHost: A.localhost:80\r\nX-One: 1\r\nX-One: 2\r\nCookie: \xe9=\xff\r\n"
@@ -100,6 +100,25 @@ async def test_origin_claims_of_callers_reach_no_instance(proxy: Carrier, record
         assert b"claimed" not in got and b"X-Mine: 1\r\n" in got
 
 
+async def test_cookies_of_the_dashboard_reach_no_instance(proxy: Carrier, recorder: Recorder) -> None:
+    """Browsers send them to every port of its host: whoever deploys would get the sessions of those who look."""
+    sent = (
+        (b"pharos_session=SECRET", b""),
+        (b"a=1;__Host-pharos_session=SECRET ; b=2", b"Cookie: a=1; b=2\r\n"),
+        (b'a="; __Host-pharos_oidc=SECRET; b="; pharos_session', b'Cookie: a="; b="\r\n'),
+        (b"my_pharos_session=1; pharos_sessions=2;", b"Cookie: my_pharos_session=1; pharos_sessions=2\r\n"),
+    )
+    for cookie, _ in sent:
+        end = b"Cookie: " + cookie + b"\r\nConnection: close\r\n\r\n"
+        await exchange_raw(proxy.port, GET + end)
+    await recorder.whole()
+    for (_, expected), got in zip(sent, recorder.got, strict=True):
+        assert b"SECRET" not in got
+        assert (
+            b"".join(line + b"\r\n" for line in got.split(b"\r\n") if line.startswith(b"Cookie")) == expected
+        )
+
+
 async def test_forwarded_headers_of_a_trusted_gateway_are_kept() -> None:
     recording = Recorder()
     async with proxy_carrier(trusts=lambda peer: True) as proxy, raw_server(recording.serve) as target:
@@ -115,7 +134,7 @@ async def test_forwarded_headers_of_a_trusted_gateway_are_kept() -> None:
 async def test_the_exact_response_head_for_a_caller(proxy: Carrier, recorder: Recorder) -> None:
     recorder.answer = (
         b"HTTP/1.1 201 Made Here\r\nServer: mine\r\nConnection: close, X-Two\r\nX-Two: 2\r\nKeep-Alive: 5\r\n"
-        b"Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nContent-Length: 002\r\n\r\nok"
+        b"Set-Cookie: a=1\r\nset-cookie:  pharos_oidc =x; Path=/\r\nSet-Cookie: b=2\r\nContent-Length: 002\r\n\r\nok"
     )
     got = await exchange_raw(proxy.port, b"GET / HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
     assert got == (
