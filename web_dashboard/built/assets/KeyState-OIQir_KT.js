@@ -1,1 +1,0 @@
-import{Ki as e,Oi as t}from"./sdk.gen-CzdK02NP.js";import{t as n}from"./Status-DTd5rCiZ.js";function r(r,i){{let a=e(()=>i.state===`live`?`ok`:`idle`);n(r,{get tone(){return t(a)},get text(){return i.state}})}}export{r as t};

@@ -1,1 +1,0 @@
-import{Ki as e,Oi as t}from"./sdk.gen-CzdK02NP.js";import{t as n}from"./Status-DTd5rCiZ.js";function r(r,i){let a={pending:`idle`,running:`accent`,succeeded:`ok`,failed:`bad`,canceled:`idle`,open:`accent`,applied:`ok`,expired:`idle`};{let o=e(()=>i.status===`running`);n(r,{get tone(){return a[i.status]},get text(){return i.status},get busy(){return t(o)}})}}export{r as t};

@@ -1,1 +1,0 @@
-import{Hr as e,Vr as t}from"./sdk.gen-CzdK02NP.js";import{t as n}from"./Icon-BY8mhF85.js";var r=new Set([`$$slots`,`$$events`,`$$legacy`]);function i(i,a){let o=t(a,r),s={name:`chevron-right`,size:24,node:[[`path`,{d:`m9 18 6-6-6-6`}]]};n(i,e(()=>o,{get icon(){return s}}))}export{i as t};

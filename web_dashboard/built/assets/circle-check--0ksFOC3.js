@@ -1,1 +1,0 @@
-import{Hr as e,Vr as t}from"./sdk.gen-CzdK02NP.js";import{t as n}from"./Icon-BY8mhF85.js";var r=new Set([`$$slots`,`$$events`,`$$legacy`]);function i(i,a){let o=t(a,r),s={name:`circle-check`,size:24,node:[[`circle`,{cx:`12`,cy:`12`,r:`10`}],[`path`,{d:`m16 9-5.5 5.5L8 12`}]],aliases:[`check-circle-2`]};n(i,e(()=>o,{get icon(){return s}}))}export{i as t};

@@ -1,1 +1,0 @@
-import{Gi as e,Oi as t,Ui as n,Vi as r}from"./sdk.gen-CzdK02NP.js";var i=e(r(Date.now())),a={get now(){return t(i)}},o=()=>{document.hidden||n(i,Date.now(),!0)};setInterval(o,1e4),document.addEventListener(`visibilitychange`,o);export{a as t};
