@@ -320,3 +320,14 @@ class Settings:
     chunk_bytes: int = _setting(32 * 2**20, "Maximum bytes of events in one insert", minimum=1024)
     chunk_seconds: float = _setting(0.5, "Longest wait for a chunk to fill", minimum=0.01)
     drain_seconds: float = _setting(20.0, "Time for a shutdown to process accepted records", minimum=0.0)
+
+    # Backups of `pharos up`
+    backup_folder: str | None = _setting(
+        None, "Folder for backups of `pharos up`, better on another disk (`backups` in the data folder)"
+    )
+    backup_hours: float = _setting(
+        0.0, "Hours between scheduled backups of `pharos up`; 0: none, 24: daily", minimum=0.0
+    )
+    backup_keep: int = _setting(
+        7, "Scheduled backups that are kept; those of `pharos backup create` stay until deleted", minimum=1
+    )

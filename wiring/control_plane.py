@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from control_api.app import build_control_app
 from control_api.limits.report_queue import report_limits
 from control_api.limits.request_limits import RequestLimiter, RequestLimits
-from control_api.management.storage import StorageAccess
+from control_api.management.storage import BackupSettings, StorageAccess
 from control_api.oidc.oidc_settings import read_oidc_settings
 from control_api.oidc.provider import OidcProvider
 from control_domain.database.engine import Sessions
@@ -75,7 +75,16 @@ def assemble_control_plane(
         repository_folders=_read_folders(settings) or default_folders,
         unavailable_channels=find_unavailable_types(settings),
         oidc=None if oidc is None else OidcProvider(oidc),
-        storage_access=StorageAccess(data_folder, settings.clickhouse_cluster, workers.wake_retention),
+        storage_access=StorageAccess(
+            data_folder,
+            settings.clickhouse_cluster,
+            workers.wake_retention,
+            BackupSettings(
+                Path(settings.backup_folder) if settings.backup_folder else None,
+                settings.backup_hours,
+                settings.backup_keep,
+            ),
+        ),
     )
     return ControlPlane(app, workers)
 

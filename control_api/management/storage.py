@@ -14,6 +14,7 @@ from control_api.operations.access import At, at_account
 from control_api.operations.bodies import json_body
 from control_api.operations.router import OperationRouter
 from control_domain.accounts.roles import AccountRight
+from control_domain.storage.backups import BackupsDocument, describe_backups
 from control_domain.storage.database_size import measure_database, measure_event_log
 from control_domain.storage.disk_reserve import release_reserve
 from control_domain.storage.report import DataKind, StorageDocument, describe_storage
@@ -34,6 +35,15 @@ _Manage = Annotated[At[Account], at_account("account:write", AccountRight.MANAGE
 
 
 @dataclass(frozen=True, slots=True)
+class BackupSettings:
+    """Where and how often the embedded platform makes backups."""
+
+    folder: Path | None = None
+    every_hours: float = 0.0
+    keep: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class StorageAccess:
     """What the operations know of the engines. `data_folder` is that of the embedded platform; `cluster` that of the
     column store's servers. `wake` lets the worker apply a retention at once."""
@@ -41,6 +51,7 @@ class StorageAccess:
     data_folder: Path | None = None
     cluster: str | None = None
     wake: Callable[[], None] = lambda: None
+    backups: BackupSettings = BackupSettings()
 
 
 class SetRetention(Struct, kw_only=True):
@@ -60,6 +71,22 @@ async def read_storage(at: _Read) -> StorageDocument:
     """
     await require_installation(at.session, at.account)
     return await _read_storage(at)
+
+
+@operations.get("/v1/storage/backups")
+async def read_backups(at: _Read) -> BackupsDocument:
+    """Read the backups of the installation.
+
+    The last attempt to make one, those in the folder of the settings with their sizes and restore tests, and the
+    schedule. For owners and admins of the first account of the installation. Backups are made and restored by an
+    operator of the machine, on its command line.
+    """
+    await require_installation(at.session, at.account)
+    access = _access(at)
+    backups = access.backups
+    return await asyncio.to_thread(
+        describe_backups, access.data_folder, backups.folder, backups.every_hours, backups.keep
+    )
 
 
 @operations.put("/v1/storage/retention")

@@ -123,6 +123,9 @@ COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
         "deployer": Command("processes.services", "run deployments on this machine"),
         "migrate": Command("processes.migrate", "bring Kafka, ClickHouse and the database to this version"),
         "sign-in-link": Command("local.sign_in_link", "print a link with which a person sets a password"),
+        "backup": Command(
+            "local.backup", "make, list, test and restore backups of `pharos up`", is_noun=True
+        ),
         "query": Command("telemetry.query", "query the column store in SQL"),
         "dead-letters": Command(
             "ingest.dead_letters", "list or replay records that could not be stored", is_noun=True

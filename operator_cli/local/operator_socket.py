@@ -1,13 +1,19 @@
 """Requests to the operator socket of a running `pharos up`."""
 
+import json
 import socket
+from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from operator_cli.errors import CommandFailed, InstallationUnreachable
 
 _TIMEOUT_SECONDS: Final = 300.0
+
+
+class NothingRuns(InstallationUnreachable):
+    """No `pharos up` runs on the data folder."""
 
 
 def post_to_socket(data: Path, path: str, body: bytes) -> tuple[int, bytes]:
@@ -44,6 +50,33 @@ def post_to_socket(data: Path, path: str, body: bytes) -> tuple[int, bytes]:
     return response.status, content
 
 
+def stream_from_socket(data: Path, path: str, body: bytes) -> Iterator[dict[str, Any]]:
+    """Send a request and yield the JSON lines of its response as they arrive. Closing the iterator disconnects.
+
+    Raises `NothingRuns`, `InstallationUnreachable`, and `CommandFailed` for a refusal.
+    """
+    from operator_cli.api.http_connection import import_http_client
+
+    client = import_http_client(with_tls=False)
+    connection = client.HTTPConnection("operator", timeout=_TIMEOUT_SECONDS)
+    connection.sock = _connect(data, data / "operator.sock")
+    try:
+        connection.request("POST", path, body=body)
+        response = connection.getresponse()
+        if response.status == HTTPStatus.NOT_FOUND:
+            raise CommandFailed(
+                f"The `pharos up` on {data} is of another version than this command: restart it."
+            )
+        if response.status != HTTPStatus.OK:
+            raise CommandFailed(response.read().decode(errors="replace"))
+        while line := response.readline():
+            yield json.loads(line)
+    except (client.HTTPException, OSError, ValueError):
+        raise InstallationUnreachable(f"The `pharos up` on {data} ended before it answered.") from None
+    finally:
+        connection.close()
+
+
 def _connect(data: Path, file: Path) -> socket.socket:
     connected = socket.socket(socket.AF_UNIX)
     try:
@@ -56,7 +89,7 @@ def _connect(data: Path, file: Path) -> socket.socket:
         ) from None
     except OSError:
         connected.close()
-        raise InstallationUnreachable(
+        raise NothingRuns(
             f"Nothing runs on {data}. Start `pharos up --data {data}`, or name another --data."
         ) from None
     return connected

@@ -8,7 +8,8 @@ for reports. The engine releases the GIL while it works.
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -92,6 +93,28 @@ class ChdbColumnStore:
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         await self._handles.command(sql, parameters)
+
+    @contextlib.asynccontextmanager
+    async def paused_inserts(self) -> AsyncIterator[None]:
+        """Hold back inserts: one that runs is completed first, others wait. Raises `StorageUnavailable`."""
+        is_paused, resume = asyncio.Event(), threading.Event()
+        loop = asyncio.get_running_loop()
+
+        def hold() -> None:
+            loop.call_soon_threadsafe(is_paused.set)
+            resume.wait()
+
+        holding = asyncio.ensure_future(self._run_in(self._writing, hold))
+        waiting = asyncio.ensure_future(is_paused.wait())
+        try:
+            await asyncio.wait({holding, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            if holding.done():
+                await holding
+            yield
+        finally:
+            resume.set()
+            waiting.cancel()
+            await asyncio.wait({holding})
 
     async def close(self) -> None:
         if self._closed:

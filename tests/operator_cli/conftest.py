@@ -31,6 +31,7 @@ from tests.support.redis_server import running_redis
 _ON_A_SHARED_PLATFORM = frozenset(
     f"test_{name}"
     for name in (
+        "backup_commands",
         "config_commands",
         "config_apply",
         "deploy_commands",

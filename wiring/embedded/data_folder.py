@@ -17,6 +17,8 @@ from control_domain.database.errors import driver_message
 from control_domain.first_account.account import ensure_secret
 from pipeline_contracts.errors import StorageUnavailable
 
+RESTORING = "restore.partial"
+"""An entry of a data folder into which a backup is being restored."""
 _MIN_SECRET_CHARACTERS = 32
 # With less free space the column store refuses inserts, those of its schema too.
 _MIN_FREE_BYTES = 64 * 2**20
@@ -58,6 +60,11 @@ def lock_data_folder(data: Path) -> Iterator[None]:
             _check_path_length(data)
             data.mkdir(parents=True, exist_ok=True, mode=0o700)
             _check_owner(data)
+            if (data / RESTORING).exists():
+                raise DataFolderUnusable(
+                    f"A restore into {data} is in progress, or was interrupted. If none runs, delete the folder and "
+                    "restore the backup again."
+                )
             lock = stack.enter_context(open(data / "lock", "w"))
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

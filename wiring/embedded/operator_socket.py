@@ -20,8 +20,8 @@ from wiring.operator_door import OperatorEngines, answer_operator_call
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def build_operator_app(store: ChdbColumnStore, engines: OperatorEngines) -> web.Application:
-    """Return the application of the socket."""
+def build_operator_app(store: ChdbColumnStore, engines: OperatorEngines, back_up: Handler) -> web.Application:
+    """Return the application of the socket. `back_up` makes a backup."""
 
     async def query(request: web.Request) -> web.StreamResponse:
         lines = await store.query_json_lines(await request.text())
@@ -45,6 +45,7 @@ def build_operator_app(store: ChdbColumnStore, engines: OperatorEngines) -> web.
     app = web.Application(middlewares=[explain_errors])
     app.router.add_post("/query", query)
     app.router.add_post("/calls", answer_call)
+    app.router.add_post("/backups", back_up)
     return app
 
 

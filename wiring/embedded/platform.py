@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,9 @@ from storage_backends.rate_counter.in_process import InProcessRateCounter
 from storage_backends.salts.in_file import FileSalts
 from wiring.control_plane import assemble_control_plane, check_settings
 from wiring.embedded.asgi_bridge import asgi_handler
+from wiring.embedded.backups.schedule import running_schedule
+from wiring.embedded.backups.serve import serve_backup
+from wiring.embedded.backups.snapshot import Engines
 from wiring.embedded.consumers import start_consumers
 from wiring.embedded.data_folder import explain_file_errors, lock_data_folder, read_secret
 from wiring.embedded.listeners import bound_listeners, listen
@@ -168,9 +172,10 @@ async def run_platform(
         with explain_file_errors(data / "operator.sock"):
             address = (settings.public_url or base_url.removesuffix("/api")).rstrip("/")
             engines = OperatorEngines(storage.sessions, directory, storage.sealing_keys, address)
-            await serve_operator_socket(
-                stack, build_operator_app(storage.store, engines), data / "operator.sock"
-            )
+            copied = Engines(data, storage.log, storage.store)
+            app = build_operator_app(storage.store, engines, partial(serve_backup, copied, settings))
+            await serve_operator_socket(stack, app, data / "operator.sock")
+            await stack.enter_async_context(running_schedule(copied, settings))
         # Started after everything else: the platform is complete when it reports ready.
         await _serve(stack, edge, listeners.main, readiness, ServerLimits.from_settings(settings))
         # Called before the server stops: an open stream would delay it.

@@ -52,3 +52,13 @@ async def test_another_account_and_members_see_nothing_of_the_installation(share
     token = shared_api.platform.other.token("owner")
     answer = await shared_api.platform.call("GET", STORAGE, token=token)
     assert answer.problem == (403, "not-allowed")
+
+
+async def test_backups_are_for_admins_of_the_first_account(shared_api: Api) -> None:
+    """Without a data folder the engines are servers, which have backups of their own."""
+    document = await shared_api.read("/v1/storage/backups", by="admin")
+    assert (document["is_supported"], document["folder"], document["backups"]) == (False, None, [])
+    await shared_api.expect((403, "not-allowed"), "GET", "/v1/storage/backups", by="maintainer")
+    token = shared_api.platform.other.token("owner")
+    answer = await shared_api.platform.call("GET", "/v1/storage/backups", token=token)
+    assert answer.problem == (403, "not-allowed")

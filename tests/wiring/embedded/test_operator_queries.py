@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from analytics_queries.visits.report_request import Goals, ReportRequest, VisitFilters
@@ -96,11 +97,15 @@ async def _report(store: ChdbColumnStore) -> dict[str, Any]:
     )
 
 
+async def _no_backup(_request: web.Request) -> web.Response:
+    return web.Response(status=503)
+
+
 async def test_operator_queries_affect_no_reports_or_inserts(
     column_store: ChdbColumnStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = tmp_path / "written"
-    client = TestClient(TestServer(build_operator_app(column_store, cast(OperatorEngines, None))))
+    client = TestClient(TestServer(build_operator_app(column_store, cast(OperatorEngines, None), _no_backup)))
     views = 0
 
     async def check_platform(after: str) -> None:

@@ -1,0 +1,74 @@
+"""One moment of a SQLite file, which is read and copied while others write."""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pipeline_contracts.errors import StorageUnavailable
+
+_PAGES = 512
+
+
+class SqliteSnapshot:
+    """A read transaction: it sees the file as it was when this was made. In the mode of all files of Pharos (WAL)
+    writers do not wait for it, but the write-ahead log grows until it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin. Raises `StorageUnavailable`."""
+        self._path = path
+        uri = f"{path.absolute().as_uri()}?mode=rw"
+        try:
+            self._connection = sqlite3.connect(
+                uri, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0
+            )
+        except sqlite3.Error as error:
+            raise StorageUnavailable(f"{path} cannot be opened: {error}") from error
+        try:
+            self.rows("BEGIN")
+            # A read transaction begins with the first read.
+            self.rows("SELECT count(*) FROM sqlite_schema")
+        except BaseException:
+            self.close()
+            raise
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement. Raises `StorageUnavailable`."""
+        try:
+            return self._connection.execute(sql).fetchall()
+        except sqlite3.Error as error:
+            raise StorageUnavailable(f"{self._path} cannot be read: {error}") from error
+
+    def bytes(self) -> int:
+        """Return the size of a copy."""
+        return int(self.rows("PRAGMA page_count")[0][0]) * int(self.rows("PRAGMA page_size")[0][0])
+
+    def copy(self, target: Path, on_copied: Callable[[int], None]) -> None:
+        """Copy the file to `target`, a new file of mode 0600, and sync it; `on_copied` receives the bytes of each step.
+        Raises `StorageUnavailable`, `OSError`, and what `on_copied` raises."""
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        page_bytes = int(self.rows("PRAGMA page_size")[0][0])
+        before = 0
+
+        def count(_status: int, remaining: int, total: int) -> None:
+            nonlocal before
+            copied = total - remaining
+            on_copied((copied - before) * page_bytes)
+            before = copied
+
+        try:
+            with contextlib.closing(sqlite3.connect(target, isolation_level=None)) as copy:
+                self._connection.backup(copy, pages=_PAGES, progress=count)
+        except sqlite3.Error as error:
+            raise StorageUnavailable(f"{self._path} cannot be copied: {error}") from error
+        descriptor = os.open(target, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """End the transaction."""
+        self._connection.close()
