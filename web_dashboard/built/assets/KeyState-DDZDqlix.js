@@ -1,1 +1,0 @@
-import{ki as e,qi as t}from"./sdk.gen-CimUtDe_.js";import{t as n}from"./Status-CeKwyHOa.js";function r(r,i){{let a=t(()=>i.state===`live`?`ok`:`idle`);n(r,{get tone(){return e(a)},get text(){return i.state}})}}export{r as t};

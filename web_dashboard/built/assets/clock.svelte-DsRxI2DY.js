@@ -1,1 +1,0 @@
-import{Hi as e,Ki as t,Wi as n,ki as r}from"./sdk.gen-CimUtDe_.js";var i=t(e(Date.now())),a={get now(){return r(i)}},o=()=>{document.hidden||n(i,Date.now(),!0)};setInterval(o,1e4),document.addEventListener(`visibilitychange`,o);export{a as t};
