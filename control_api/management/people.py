@@ -13,6 +13,7 @@ from control_domain.accounts import people
 from control_domain.accounts.members import Member
 from control_domain.accounts.people import PersonDocument, RemovedPerson, describe_person, find_person
 from control_domain.accounts.roles import AccountRight, AccountRole
+from control_domain.sites.shares import count_or_revoke_shares_of
 from control_domain.tables.accounts import Account
 from pipeline_contracts.errors import LastOwner
 
@@ -43,6 +44,14 @@ class UpdatePerson(Struct, kw_only=True):
 
 def _settings(document: PersonDocument) -> dict[str, str]:
     return {"role": document["role"]}
+
+
+class RemovePersonQuery(Struct, kw_only=True):
+    """What ends with the membership."""
+
+    revoke_report_links: Annotated[
+        bool, Meta(description="True: the links to reports that the person has made are revoked.")
+    ] = False
 
 
 @operations.get("/v1/people")
@@ -84,13 +93,28 @@ async def update_person(
 
 
 @operations.delete("/v1/people/{person}", problems=[LastOwner], checks_if_match=True)
-async def remove_person(at: _Remove) -> RemovedPerson:
+async def remove_person(
+    at: _Remove, params: Annotated[RemovePersonQuery, query(RemovePersonQuery)]
+) -> RemovedPerson:
     """Remove a person from the account.
 
     Removes the person's roles in projects, and revokes the person's API tokens and pending invitations. Notification
-    rules no longer name the person, and notifications that were not sent yet are canceled. Owners and admins remove
+    rules no longer name the person, and notifications that were not sent yet are canceled. Links to reports that the
+    person has made go on working unless `revoke_report_links` is true. Owners and admins remove
     others, only owners remove owners, and everybody may remove themselves. The last owner stays: 409.
     """
     await at.lock_rights()
     at.check_if_match(_settings(describe_person(at.found)))
-    return await people.remove_person(at.session, at.caller, at.found, at.actor, at.now)
+    revokes = params.revoke_report_links
+    links = await count_or_revoke_shares_of(
+        at.session, at.account, at.found.person, revokes=revokes, actor=at.actor, now=at.now
+    )
+    return await people.remove_person(
+        at.session,
+        at.caller,
+        at.found,
+        at.actor,
+        at.now,
+        report_links=links,
+        revoked_report_links=revokes,
+    )

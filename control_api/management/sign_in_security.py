@@ -10,7 +10,7 @@ from control_api.operations.access import At, at_session
 from control_api.operations.bodies import json_body
 from control_api.operations.router import OperationRouter
 from control_domain.sign_in.attempt_limits import count_attempt, find_code_limits, take_back_attempt
-from control_domain.sign_in.change_password import change_password, confirm_password
+from control_domain.sign_in.change_password import change_password, confirm_identity, confirm_password
 from control_domain.sign_in.describe import (
     BegunSecondFactor,
     ConfirmedSecondFactor,
@@ -41,11 +41,18 @@ _PresentPassword = Annotated[
 ]
 
 
+_CodeWithoutPassword = Annotated[
+    Annotated[str, Meta(max_length=100)] | None,
+    Meta(description="A code of the second factor. For a person who has one, and no password."),
+]
+
+
 class ChangePassword(Struct, kw_only=True):
     """The present password, and a new one."""
 
     password: Annotated[str, Meta(max_length=1000, description="The new password, 12 to 200 characters.")]
     current_password: _PresentPassword = None
+    code: _CodeWithoutPassword = None
     revoke_tokens: Annotated[
         bool, Meta(description="True: your API tokens end as well, in all of your accounts.")
     ] = False
@@ -55,6 +62,12 @@ class WithPassword(Struct, kw_only=True):
     """The present password, so that nobody who finds an unlocked computer changes how the person signs in."""
 
     password: _PresentPassword = None
+
+
+class RemoveSecondFactor(WithPassword, kw_only=True):
+    """The present password; for a person without one, a code."""
+
+    code: _CodeWithoutPassword = None
 
 
 class ConfirmSecondFactor(Struct, kw_only=True):
@@ -75,8 +88,10 @@ async def change_own_password(
     secret = await change_password(
         at.session,
         at.request.app.state.password_hasher,
+        at.sealing_keys,
         at.caller,
         body.current_password,
+        body.code,
         body.password,
         read_origin(at.request).network,
         at.actor,
@@ -127,10 +142,13 @@ async def confirm_own_second_factor(
 
 @operations.post("/v1/me/second-factor/remove", idempotency=False, problems=[Conflict])
 async def remove_own_second_factor(
-    at: _Session, body: Annotated[WithPassword, json_body(WithPassword)]
+    at: _Session, body: Annotated[RemoveSecondFactor, json_body(RemoveSecondFactor)]
 ) -> SecondFactorState:
     """Remove the second factor, with its recovery codes."""
-    await _confirm_password(at, body)
+    hasher, network = at.request.app.state.password_hasher, read_origin(at.request).network
+    await confirm_identity(
+        at.session, hasher, at.sealing_keys, at.caller, body.password, body.code, network, at.now
+    )
     if await remove_second_factor(at.session, at.caller.person.id):
         await _finish_change(at, "second-factor.disable")
     return {"second_factor": False}

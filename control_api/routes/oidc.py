@@ -11,9 +11,10 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.authentication import unknown_actor
-from control_api.http.session_cookie import read_cookie, set_cookie
+from control_api.http.session_cookie import read_cookie, read_session_cookie, set_cookie
 from control_api.management.sign_in import read_origin, set_cookie_of
 from control_api.oidc.failures import BadIdToken, ProviderFailed
 from control_api.oidc.provider import OidcProvider
@@ -21,7 +22,10 @@ from control_api.request_session import Session, end_transaction
 from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.sign_in.memberships import choose_account
 from control_domain.sign_in.oidc import UnknownPerson, find_oidc_person
-from control_domain.sign_in.sign_in import sign_in
+from control_domain.sign_in.sessions import SessionCaller, find_session_caller, is_live
+from control_domain.sign_in.sign_in import end_former_session, sign_in
+from control_domain.tables.sign_in import SignInSession
+from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.errors import UNKNOWN_ADDRESS, NotAllowed, NotFound
 
 logger = logging.getLogger(__name__)
@@ -34,8 +38,11 @@ _OWNER = "sign-in with OpenID Connect"
 
 
 @router.get("/v1/session/oidc", response_model=None)
-async def begin(request: Request) -> RedirectResponse:
-    """Send the browser to the provider, and keep what its answer has to match in a sealed cookie."""
+async def begin(request: Request, session: Session) -> RedirectResponse:
+    """Send the browser to the provider, and keep what its answer has to match in a sealed cookie.
+
+    Also the session that the browser has: its cookie is not sent on the way back, which another site begins.
+    """
     provider = _find_provider(request)
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
@@ -44,7 +51,9 @@ async def begin(request: Request) -> RedirectResponse:
     except ProviderFailed as error:
         logger.warning("the OIDC provider %s failed: %s", provider.settings.issuer, error)
         return _back("oidc-failed")
+    present = await _find_session(request, session)
     kept = {
+        "session": "" if present is None else str(present.session.id),
         "state": state,
         "nonce": nonce,
         "verifier": verifier,
@@ -78,8 +87,10 @@ async def finish(request: Request, session: Session) -> RedirectResponse:
         logger.warning("the OIDC provider %s failed: %s", provider.settings.issuer, error)
         return _back("oidc-failed")
     now, actor = datetime.now(UTC), unknown_actor(request)
+    former = await _find_kept_session(session, kept.get("session", ""), now)
     try:
-        person = await find_oidc_person(session, known, actor, now)
+        signed_in = None if former is None else former.person_id
+        person = await find_oidc_person(session, known, signed_in, actor, now)
         account = await choose_account(session, person)
     except UnknownPerson as unknown:
         await session.rollback()
@@ -87,10 +98,30 @@ async def finish(request: Request, session: Session) -> RedirectResponse:
     except NotAllowed:
         await session.rollback()
         return _back("oidc-unknown")
+    if former is not None:
+        await end_former_session(session, former.digest, actor, now)
     secret = await sign_in(session, person, account, "oidc", read_origin(request), actor, now)
     await end_transaction(session)
     set_cookie_of(request, secret)
     return RedirectResponse(kept["next"], 302)
+
+
+async def _find_session(request: Request, session: AsyncSession) -> SessionCaller | None:
+    """Return the session that the browser has, if it lives."""
+    secret = read_session_cookie(request)
+    if secret is None:
+        return None
+    found = await find_session_caller(session, digest_credential(secret), datetime.now(UTC))
+    # The provider may be slow.
+    await end_transaction(session)
+    return found
+
+
+async def _find_kept_session(session: AsyncSession, number: str, now: datetime) -> SignInSession | None:
+    """Return the session that the browser had when it went to the provider, if it still lives."""
+    # Account scope: the number is from a cookie that only this installation can seal.
+    found = await session.get(SignInSession, int(number)) if number else None
+    return found if found is not None and is_live(found, now) else None
 
 
 def _find_provider(request: Request) -> OidcProvider:

@@ -33,6 +33,13 @@ class RemovedPerson(PersonDocument):
 
     project_roles: Annotated[int, Meta(description="The number of roles in projects.")]
     tokens: Annotated[int, Meta(description="The number of API tokens that were valid until then.")]
+    report_links: Annotated[
+        int,
+        Meta(
+            description="The number of live links to reports of sites that the person has made. With "
+            "`revoke_report_links` they are revoked; otherwise they go on working."
+        ),
+    ]
 
 
 def describe_person(member: Member) -> PersonDocument:
@@ -84,10 +91,18 @@ async def change_person_role(
 
 
 async def remove_person(
-    session: AsyncSession, caller: Caller, member: Member, actor: Actor, now: datetime
+    session: AsyncSession,
+    caller: Caller,
+    member: Member,
+    actor: Actor,
+    now: datetime,
+    *,
+    report_links: int,
+    revoked_report_links: bool,
 ) -> RemovedPerson:
     """Remove a member of the account, which is locked, with the roles in projects and the API tokens, also from
-    notification rules, and cancel the notifications that are yet to be sent to the person.
+    notification rules, and cancel the notifications that are yet to be sent to the person. `report_links`: how many
+    live links to reports the person has made, which were revoked or not.
 
     Raises `NotAllowed` and `LastOwner`.
     """
@@ -98,10 +113,17 @@ async def remove_person(
     await cancel_messages(session, account, "person", number, "The person was removed from the account.")
     removed = await remove_member(session, member, now)
     subject = f"person {member.person.public_id}"
-    details = {"role": member.role, "project_roles": removed.project_roles, "tokens": removed.tokens}
+    details = {
+        "role": member.role,
+        "project_roles": removed.project_roles,
+        "tokens": removed.tokens,
+        "report_links": report_links,
+        "revoked_report_links": revoked_report_links,
+    }
     record_audit_entry(session, actor, member.account.id, "person.remove", subject, now, details)
     return {
         **describe_person(member),
         "project_roles": removed.project_roles,
         "tokens": removed.tokens,
+        "report_links": report_links,
     }

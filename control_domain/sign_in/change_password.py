@@ -7,7 +7,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.tokens import revoke_tokens_of
 from control_domain.audit import Actor
+from control_domain.sealing import SealingKeys
 from control_domain.sign_in.attempt_limits import count_attempt, find_limits, take_back_attempt
+from control_domain.sign_in.check_credentials import check_code
 from control_domain.sign_in.links import revoke_links
 from control_domain.sign_in.password_hashes import PasswordHasher
 from control_domain.sign_in.password_rules import check_password
@@ -15,7 +17,7 @@ from control_domain.sign_in.passwords import read_password_hash, replace_passwor
 from control_domain.sign_in.record import record_of_person
 from control_domain.sign_in.sessions import renew_secret, revoke_sessions
 from control_domain.tables.sign_in import SignInSession
-from pipeline_contracts.errors import Conflict, invalid_field
+from pipeline_contracts.errors import Conflict, SecondFactorRequired, SignInRefused, invalid_field
 
 _RECENTLY = timedelta(minutes=10)
 
@@ -31,7 +33,7 @@ async def confirm_password(
 ) -> str | None:
     """Check that the caller still knows the password, and return its hash. None: the person has none.
 
-    A person without a password has signed in with another service, and has to have done so within 10 minutes. Commits.
+    A person without a password has signed in with a provider, and has to have done so within 10 minutes. Commits.
     Raises `InvalidInput` for a wrong password, `Conflict` for a sign-in that is too old, and `TooManyRequests`.
     """
     person = caller.person
@@ -49,6 +51,35 @@ async def confirm_password(
     return stored
 
 
+async def confirm_identity(
+    session: AsyncSession,
+    hasher: PasswordHasher,
+    keys: SealingKeys,
+    caller: Caller,
+    password: str | None,
+    code: str | None,
+    network: str,
+    now: datetime,
+    field: str = "password",
+) -> str | None:
+    """Do what `confirm_password` does; a person without a password who has a second factor also enters a code.
+
+    For what changes how the person signs in: whoever has the person's account at a provider for a while does not have
+    the second factor. Raises what `confirm_password` raises, and `InvalidInput` for a wrong code.
+    """
+    stored = await confirm_password(session, hasher, caller, password, network, now, field)
+    if stored is None:
+        try:
+            await check_code(session, keys, caller.person, code, network, now)
+        except (SecondFactorRequired, SignInRefused) as error:
+            # Not 401: the session goes on.
+            raise invalid_field(
+                "code", "must be the present code of your authenticator, or a recovery code"
+            ) from error
+        await session.commit()
+    return stored
+
+
 async def _check_recent_sign_in(session: AsyncSession, caller: Caller, now: datetime) -> None:
     found = await session.get(SignInSession, caller.session_id)
     if found is None or found.created_at + _RECENTLY < now:
@@ -60,8 +91,10 @@ async def _check_recent_sign_in(session: AsyncSession, caller: Caller, now: date
 async def change_password(
     session: AsyncSession,
     hasher: PasswordHasher,
+    keys: SealingKeys,
     caller: Caller,
     present: str | None,
+    code: str | None,
     password: str,
     network: str,
     actor: Actor,
@@ -73,13 +106,15 @@ async def change_password(
 
     With `revokes_tokens`, the person's API tokens end too, in all accounts.
 
-    Commits before passwords are hashed. Raises what `confirm_password` raises, `InvalidInput` for the new password, and
+    Commits before passwords are hashed. Raises what `confirm_identity` raises, `InvalidInput` for the new password, and
     `Conflict` if the password was changed meanwhile.
     """
     assert caller.session_id is not None
     person = caller.person
     normalized = check_password(password, person.email, person.name)
-    stored = await confirm_password(session, hasher, caller, present, network, now, "current_password")
+    stored = await confirm_identity(
+        session, hasher, keys, caller, present, code, network, now, "current_password"
+    )
     hash = await hasher.hash(normalized)
     if not await replace_password_hash(session, person.id, stored, hash, now):
         raise Conflict("The password was changed by another request meanwhile.")

@@ -13,6 +13,7 @@ from control_domain.accounts.roles import AccountRight, has_account_right
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.sealing import SealingKeys
 from control_domain.sign_in.check_credentials import check_code
+from control_domain.sign_in.identities import remove_identities
 from control_domain.sign_in.memberships import choose_account, list_accounts_of
 from control_domain.sign_in.password_hashes import PasswordHasher
 from control_domain.sign_in.password_rules import check_password
@@ -129,9 +130,9 @@ async def use_link(
 ) -> str:
     """Set the password of the person of a link, end the person's other sessions, and return the secret of a new one.
 
-    The link works once. One that an operator of the machine has made also removes the second factor; for any other, the
-    person enters a code. Commits before the password is hashed. Raises `NotFound` for a link that cannot be used,
-    `InvalidInput`, and what `check_code` and `choose_account` raise.
+    The link works once. One that an operator of the machine has made also removes the second factor and the identities
+    at providers; for any other, the person enters a code. Commits before the password is hashed. Raises `NotFound` for
+    a link that cannot be used, `InvalidInput`, and what `check_code` and `choose_account` raise.
     """
     link, person = await find_link(session, secret, now)
     normalized = check_password(password, person.email, person.name)
@@ -154,6 +155,7 @@ async def use_link(
         raise NotFound(_UNUSABLE)
     account = await choose_account(session, person)
     removed = by_operator and await remove_second_factor(session, person.id)
+    removed_identities = await remove_identities(session, person.id) if by_operator else 0
     await set_password_hash(session, person.id, hash, now)
     ended = await revoke_sessions(session, person.id, now)
     actor = replace(actor, person_id=person.id)
@@ -162,6 +164,7 @@ async def use_link(
         "link_made_by": await _find_maker(session, link),
         "ended_sessions": ended,
         "removed_second_factor": removed,
+        "removed_identities": removed_identities,
     }
     await record_of_person(session, actor, person, "password.set", now, details)
     return await sign_in(session, person, account, "link", origin, actor, now)

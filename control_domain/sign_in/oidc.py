@@ -1,15 +1,16 @@
 """Finds the person whom an OpenID Connect provider has identified. Nobody gets an account by this alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor
-from control_domain.database.statements import insert_if_absent
 from control_domain.invitations.accept import join_by_invitation
+from control_domain.sign_in.identities import bind_identity
 from control_domain.sign_in.memberships import list_accounts_of
+from control_domain.sign_in.second_factor import has_second_factor
 from control_domain.slugs import is_name
 from control_domain.tables.accounts import Account, Person
 from control_domain.tables.invitations import Invitation
@@ -37,30 +38,35 @@ class UnknownPerson(Exception):
         self.reason = reason
 
 
-async def find_oidc_person(session: AsyncSession, known: OidcPerson, actor: Actor, now: datetime) -> Person:
+async def find_oidc_person(
+    session: AsyncSession, known: OidcPerson, signed_in: int | None, actor: Actor, now: datetime
+) -> Person:
     """Return the person of this identity: the one whom it was before, or the one with its verified e-mail address.
 
-    The person is in an account, or has a pending invitation, which is accepted. Raises `UnknownPerson`.
+    The person is in an account, or has a pending invitation, which is accepted. `signed_in`: who is signed in already
+    in this browser; a person with a second factor has to be for the first sign-in with the provider. Raises
+    `UnknownPerson`.
     """
     identity = OidcIdentity.issuer == known.issuer, OidcIdentity.subject == known.subject
     query = select(Person).join(OidcIdentity, OidcIdentity.person_id == Person.id).where(*identity)
     person = (await session.execute(query)).scalar_one_or_none()
     if person is not None:
+        if not await list_accounts_of(session, person.id):
+            # Removed, and perhaps invited again: under the address that is still this person's at the provider.
+            if not known.is_email_verified or known.email != person.email:
+                raise UnknownPerson("oidc-unknown")
+            await _join(session, known, actor, now)
         return person
     if not known.is_email_verified or not known.email.isprintable() or not known.email:
         raise UnknownPerson("oidc-unverified")
     by_email = select(Person).where(Person.email == known.email)
     person = (await session.execute(by_email)).scalar_one_or_none()
+    if person is not None and person.id != signed_in and await has_second_factor(session, person.id):
+        raise UnknownPerson("oidc-second-factor")
     if person is None or not await list_accounts_of(session, person.id):
         person = await _join(session, known, actor, now)
-    values = {
-        "person_id": person.id,
-        "issuer": known.issuer,
-        "subject": known.subject,
-        "created_at": now,
-    }
-    bound = insert_if_absent(session, OidcIdentity, values).returning(OidcIdentity.id)
-    if (await session.execute(bound)).first() is None:
+    own = replace(actor, person_id=person.id)
+    if not await bind_identity(session, person, known.issuer, known.subject, own, now):
         # The address belonged to somebody else at the provider before: an address may be given to another person.
         raise UnknownPerson("oidc-changed")
     return person

@@ -150,6 +150,31 @@ async def revoke_share(
     return ShareWithPerson(share, person)
 
 
+async def count_or_revoke_shares_of(
+    session: AsyncSession, account: Account, person: Person, *, revokes: bool, actor: Actor, now: datetime
+) -> int:
+    """Return the number of live links that a person has made in the account; with `revokes`, revoke them."""
+    query = (
+        select(ReportShare, Site, Project)
+        .join(Site, Site.id == ReportShare.site_id)
+        .join(Project, Project.id == Site.project_id)
+        .where(
+            Project.account_id == account.id,
+            ReportShare.created_by_id == person.id,
+            ReportShare.revoked_at.is_(None),
+            or_(ReportShare.expires_at.is_(None), ReportShare.expires_at > now),
+        )
+        .order_by(ReportShare.id)
+    )
+    rows = (await session.execute(query)).all()
+    for share, site, project in rows if revokes else ():
+        share.revoked_at = now
+        details = {"share": share.id, "name": share.name}
+        _record(session, SiteWithProject(site, project), "site.unshare", actor, now, details)
+    await session.flush()
+    return len(rows)
+
+
 async def open_share(session: AsyncSession, secret: str, now: datetime) -> OpenedShare:
     """Return the site whose report the secret opens. Raises `NotFound`, whatever the cause."""
     if not is_well_formed(secret, CredentialKind.REPORT_SHARE):

@@ -16,7 +16,8 @@ def register_sign_in_link(commands: "argparse._SubParsersAction[argparse.Argumen
         help="print a link with which a person sets a password",
         description="Print a link with which a person sets a password in the dashboard: a first one, or another one in "
         "place of a forgotten one. It works once, within 24 hours, and replaces the person's former link. Using it "
-        f"ends all sessions of the person and removes the second factor. {WHICH_INSTALLATION}",
+        "ends all sessions of the person and removes the second factor and the connected identities of providers. "
+        f"{WHICH_INSTALLATION}",
     )
     parser.add_argument("email", nargs="?", metavar="EMAIL", help="the person's address (the only owner's)")
     add_data_argument(parser)

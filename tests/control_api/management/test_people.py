@@ -105,12 +105,19 @@ async def test_removal_ends_all_access(api: Api) -> None:
         "role": "member",
         "project_roles": 1,
         "tokens": len([name for name, _ in platform.acme.tokens if name == "maintainer"]),
+        "report_links": 0,
     }
     for path in (f"/v1/projects/{platform.acme.projects['shop'].public_id}", "/v1/account"):
         assert (await api.call("GET", path, by="maintainer")).problem == (401, "invalid-credential")
     (entry,) = await api.read("/v1/audit?limit=1")
     assert (entry["action"], entry["subject"]) == ("person.remove", f"person {person.public_id}")
-    assert entry["details"] == {"role": "member", "project_roles": 1, "tokens": removed.data["tokens"]}
+    assert entry["details"] == {
+        "role": "member",
+        "project_roles": 1,
+        "tokens": removed.data["tokens"],
+        "report_links": 0,
+        "revoked_report_links": False,
+    }
     await api.expect((404, "not-found"), "DELETE", path_of(api, "maintainer"))
     # Those of others stay.
     assert await api.read(f"/v1/projects/{platform.acme.projects['shop'].public_id}", by="viewer")
@@ -190,6 +197,22 @@ async def test_removal_cancels_notifications(api: Api) -> None:
         assert set(await session.scalars(select(NotificationMember.group_id))) == {
             group for group, _ in groups
         }
+
+
+async def test_links_to_reports_outlive_their_maker_unless_they_are_revoked(api: Api) -> None:
+    """Somebody about to leave may make a link without end: the removal says so, and can revoke it."""
+    assert api.platform.acme.site is not None
+    shares = f"/v1/analytics/sites/{api.platform.acme.site.id}/shares"
+    made = [
+        (await api.call("POST", shares, {"name": "x"}, by=person)).data for person in ("deployer", "admin")
+    ]
+    states = []
+    for person, query in (("deployer", ""), ("admin", "?revoke_report_links=true")):
+        removed = await api.call("DELETE", f"{path_of(api, person)}{query}")
+        assert (removed.status, removed.data["report_links"]) == (200, 1)
+        states.append({each["id"]: each["state"] for each in await api.read(shares)})
+    first, second = (each["id"] for each in made)
+    assert states == [{first: "live", second: "live"}, {first: "live", second: "revoked"}]
 
 
 async def test_access_to_other_accounts_stays(api: Api) -> None:

@@ -5,6 +5,7 @@ import hashlib
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -12,17 +13,22 @@ import pytest
 from aiohttp import web
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
+from sqlalchemy import delete
 
 from control_api.oidc import provider as provider_module
 from control_api.oidc.oidc_settings import OidcSettings, read_oidc_settings
 from control_api.oidc.provider import OidcProvider
+from control_domain.sign_in.links import create_link
+from control_domain.tables.sign_in import Password
 from pipeline_contracts.settings import BadSettings, Settings
-from tests.control_api.management.conftest import Api, api, prepared
-from tests.support.browsers import Browser
+from tests.control_api.management.conftest import Api, api, check_response, prepared
+from tests.control_api.management.test_sign_in_security import enable_second_factor
+from tests.support.browsers import PASSWORD, Browser, open_browser
 
 __all__ = ["api", "prepared"]
 
 CLIENT, SECRET = "pharos client", "se:cret+1"
+IDENTITIES = "/v1/me/identities"
 BEGIN, CALLBACK = "/v1/session/oidc", "/v1/session/oidc/callback"
 
 
@@ -137,6 +143,79 @@ async def test_an_invited_person_joins(api: Api, provider: Provider) -> None:
     browser, location = await sign_in(api, provider)
     person = (await browser.call("GET", "/v1/session")).data["person"]
     assert (location, person["name"], person["email"]) == ("/jobs?a=1", "Eve", "eve@new.example")
+
+
+async def test_an_invited_person_joins_again_after_a_removal(api: Api, provider: Provider) -> None:
+    viewer = api.platform.acme.people["viewer"]
+    provider.claims = {"email": viewer.email, "sub": "viewer"}
+    assert (await sign_in(api, provider))[1] == "/jobs?a=1"
+    assert (await api.call("DELETE", f"/v1/people/{viewer.public_id}")).status == 200
+    assert (await sign_in(api, provider))[1] == "/sign-in?problem=oidc-unknown"
+    assert (await api.call("POST", "/v1/invitations", {"email": viewer.email})).status == 201
+    # The invitation is for the address, which may be somebody else's at the provider by now.
+    provider.claims["email"] = "viewer@elsewhere.example"
+    assert (await sign_in(api, provider))[1] == "/sign-in?problem=oidc-unknown"
+    provider.claims["email"] = viewer.email
+    browser, location = await sign_in(api, provider)
+    person = (await browser.call("GET", "/v1/session")).data["person"]
+    assert (location, person["id"]) == ("/jobs?a=1", viewer.public_id)
+
+
+async def test_a_second_factor_is_not_passed_by_the_provider(api: Api, provider: Provider) -> None:
+    """Whoever has the person's address at the provider for a while binds no identity, and gets no other way in."""
+    browser = await open_browser(api.platform)
+    secret, codes = await enable_second_factor(browser)
+    former = browser.copy()
+    assert (await sign_in(api, provider))[1] == "/sign-in?problem=oidc-second-factor"
+    # Somebody else who is signed in changes nothing.
+    admin = await open_browser(api.platform, "admin")
+    assert (await sign_in(api, provider, admin))[1] == "/sign-in?problem=oidc-second-factor"
+    # The person, after password and code, connects the identity. The browser's former session ends.
+    assert (await sign_in(api, provider, browser))[1] == "/jobs?a=1"
+    assert (await former.call("GET", "/v1/session")).status == 401
+    actions = [action for action, _ in await api.audit(3)]
+    assert actions == ["session.create", "session.revoke", "oidc.bind"]
+
+    # Without a password, a code is needed where the password would be.
+    async with api.platform.sessions() as session, session.begin():
+        await session.execute(delete(Password))
+    new = {"password": "seven quiet lanterns hum"}
+    for path, method, body in (
+        ("/v1/me/password", "PUT", new),
+        ("/v1/me/password", "PUT", {**new, "code": "000000"}),
+        ("/v1/me/second-factor/remove", "POST", {}),
+        ("/v1/me/second-factor/remove", "POST", {"code": "x"}),
+    ):
+        refused = await browser.call(method, path, body)
+        assert (refused.status, refused.fields) == (422, ["code"]), body
+    changed = await browser.call("PUT", "/v1/me/password", {**new, "code": codes[0]})
+    assert changed.status == 200 and changed.data["second_factor"] is True
+
+
+async def test_identities_are_listed_and_removed(api: Api, provider: Provider) -> None:
+    browser, _ = await sign_in(api, provider)
+    (identity,) = (await browser.call("GET", IDENTITIES)).data
+    assert (identity["issuer"], identity["subject"]) == (provider.url, "ada-1")
+    stranger = await open_browser(api.platform, "stranger")
+    own = f"{IDENTITIES}/{identity['id']}"
+    assert (await stranger.call("GET", IDENTITIES)).data == []
+    assert (await stranger.call("DELETE", own)).problem == (404, "not-found")
+    # The person could not sign in any more.
+    assert (await browser.call("DELETE", own)).problem == (409, "conflict")
+    assert (await browser.call("PUT", "/v1/me/password", {"password": PASSWORD})).status == 200
+    removed = await browser.call("DELETE", own)
+    check_response("DELETE", own, removed)
+    assert (removed.status, removed.data) == (200, identity)
+    assert (await api.audit(1))[0][0] == "oidc.unbind"
+    # An operator's link removes what somebody else may have bound.
+    provider.claims = {"sub": "mallory"}
+    assert (await sign_in(api, provider))[1] == "/jobs?a=1"
+    async with api.platform.sessions() as session, session.begin():
+        owner = api.platform.acme.people["owner"]
+        link = await create_link(session, owner, None, datetime.now(UTC))
+    body = {"link": link.secret, "password": "seven quiet lanterns hum"}
+    assert (await browser.call("POST", "/v1/session/link", body)).status == 201
+    assert (await browser.call("GET", IDENTITIES)).data == []
 
 
 async def test_bad_answers_sign_nobody_in(api: Api, provider: Provider) -> None:

@@ -54,7 +54,7 @@ export function nextPage(): string {
   const next = route.query.next ?? '/';
   try {
     const url = new URL(next, location.origin);
-    if (next.startsWith('/') && url.origin === location.origin && !url.pathname.startsWith('/sign-in')) return url.pathname + url.search;
+    if (next.startsWith('/') && url.origin === location.origin && !url.pathname.startsWith('//') && !url.pathname.startsWith('/sign-in')) return url.pathname + url.search;
   } catch {
     // No address.
   }
