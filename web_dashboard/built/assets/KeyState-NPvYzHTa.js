@@ -1,1 +1,0 @@
-import{Ai as e,Ji as t}from"./sdk.gen-Cl3NJPLX.js";import{t as n}from"./Status-BtHAJher.js";function r(r,i){{let a=t(()=>i.state===`live`?`ok`:`idle`);n(r,{get tone(){return e(a)},get text(){return i.state}})}}export{r as t};
