@@ -64,6 +64,7 @@ _KINDS = (
     AlertKind("platform.consumer_lag", "Stored records wait too long to be processed", "critical"),
     AlertKind("platform.dead_letters", "Records could not be processed", "warning", "on", False),
     AlertKind("platform.disk", "The disk is nearly full", "critical"),
+    AlertKind("platform.backup", "A scheduled backup failed", "warning"),
     AlertKind("platform.commit_statuses", "A Git host refuses commit statuses", "warning", "on", False),
     AlertKind("platform.blind", "Monitoring was blind for a while", "warning", "on", False),
     AlertKind("test.message", "A test of a channel", "info", "off", False),

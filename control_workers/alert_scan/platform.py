@@ -1,4 +1,4 @@
-"""Conditions of Pharos itself: the consumers' lag, dead letters, and disks. They are events of the oldest
+"""Conditions of Pharos itself: the consumers' lag, dead letters, disks, and backups. They are events of the oldest
 account, which runs the installation."""
 
 import asyncio
@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import func, select
 
 from analytics_queries.alerts.disk_space import DiskSpace, disk_space
 from analytics_queries.alerts.stored_receipts_lag import ReceiptsLag, receipts_lag
 from control_domain.database.engine import Sessions
+from control_domain.storage.backups import LAST_ATTEMPT, read_document
 from control_domain.tables.accounts import Account
 from control_domain.tables.monitors import MonitorProgress
 from control_workers.alert_scan.conditions import Observed, Reading, Scope
@@ -31,6 +33,7 @@ logger = logging.getLogger(__name__)
 LAG_PREFIX = "platform lag"
 DEAD_PREFIX = "platform dead letters"
 DISK_PREFIX = "platform disk "
+BACKUP_PREFIX = "platform backup"
 LAG = Limits(120.0, 30.0, pending=timedelta(seconds=60))
 """Seconds that a record waits until it is stored. After a start, the consumers catch up within the pending time."""
 DISK = Limits(90.0, 85.0)
@@ -129,6 +132,9 @@ class PlatformScan:
             ),
             await self._read_disks(operator, is_readable=is_readable),
         ]
+        if self._data_folder is not None:
+            attempt = await asyncio.to_thread(read_document, self._data_folder / LAST_ATTEMPT)
+            readings.append(Reading(BACKUP_PREFIX, [_observe_backup(operator, attempt)]))
         return readings, lag
 
     async def _read_receipts(self) -> ReceiptsLag | None:
@@ -185,6 +191,14 @@ def _observe_disk(operator: Scope, disk: DiskSpace) -> Observed:
     used = round(100 * (disk.total - disk.free) / disk.total, 1)
     facts = {"disk": disk.name, "free_bytes": disk.free, "total_bytes": disk.total, "unit": "%"}
     return _observe(operator, f"{DISK_PREFIX}{disk.name}", "platform.disk", DISK, used, facts)
+
+
+def _observe_backup(operator: Scope, attempt: Mapping[str, Any] | None) -> Observed:
+    """A failure of `pharos backup create` is seen by who runs it, and tells nothing about the schedule."""
+    error, source = (None, None) if attempt is None else (attempt.get("error"), attempt.get("source"))
+    value = 0.0 if error is None else 1.0 if source == "schedule" else None
+    facts = {} if error is None or attempt is None else {"error": error, "folder": attempt.get("folder")}
+    return _observe(operator, BACKUP_PREFIX, "platform.backup", _ANY, value, facts)
 
 
 def _observe(

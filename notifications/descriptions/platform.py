@@ -69,6 +69,16 @@ def _describe_disk(facts: Mapping[str, Any], is_resolved: bool) -> _Parts:
     return f"Disk of Pharos ({disk}) is nearly full{share}", details, figures, None
 
 
+def _describe_backup(facts: Mapping[str, Any], is_resolved: bool) -> _Parts:
+    command = "pharos backup list"
+    if is_resolved:
+        return "A backup was made again", [], [], command
+    error = read_text(facts, "error", 300)
+    details = [] if error is None else [error]
+    details.append("It is tried again after an hour, or earlier if backups are more frequent.")
+    return "A scheduled backup failed", details, [], command
+
+
 def _describe_blind(facts: Mapping[str, Any], is_resolved: bool) -> _Parts:
     begin, end = read_time(facts, "from_ms"), read_time(facts, "to_ms")
     title = "Monitoring was blind" + (f" from {begin} to {end}" if begin and end else " for a while")
@@ -106,5 +116,6 @@ _KINDS = {
     "platform.consumer_lag": _describe_lag,
     "platform.dead_letters": _describe_dead_letters,
     "platform.disk": _describe_disk,
+    "platform.backup": _describe_backup,
     "platform.blind": _describe_blind,
 }

@@ -112,6 +112,30 @@ async def test_disks(scan: ScanUnderTest, tmp_path: Path, monkeypatch: pytest.Mo
     ]
 
 
+async def test_failed_scheduled_backups(scan: ScanUnderTest, tmp_path: Path) -> None:
+    scan.scan = AlertScan(scan.sessions, scan.store, tmp_path, clock=lambda: scan.now)
+    seen = []
+    attempts = (
+        ("schedule", None),
+        ("command", "full"),
+        ("schedule", "full"),
+        ("command", "full"),
+        ("command", None),
+    )
+    for source, error in attempts:
+        (tmp_path / "last-backup.json").write_text(
+            json.dumps({"source": source, "error": error, "folder": "/b"})
+        )
+        seen.append([event for event in await scan.run(30) if event[0] == "platform.backup"])
+    assert seen == [
+        [],
+        [],
+        [("platform.backup", "backup", "firing")],
+        [],
+        [("platform.backup", "backup", "resolved")],
+    ]
+
+
 async def test_dead_letters_of_telemetry(scan: ScanUnderTest) -> None:
     def receipt(outcome: str) -> dict[str, object]:
         return {

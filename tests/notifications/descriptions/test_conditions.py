@@ -309,6 +309,18 @@ CASES: list[Case] = [
         None,
     ),
     (
+        "platform.backup",
+        "firing",
+        {"value": 1.0, "error": "/mnt/backups has 12 MiB free.", "folder": "/mnt/backups"},
+        "A scheduled backup failed",
+        [
+            "/mnt/backups has 12 MiB free.",
+            "It is tried again after an hour, or earlier if backups are more frequent.",
+        ],
+        "pharos backup list",
+    ),
+    ("platform.backup", "resolved", {"value": 0.0}, "A backup was made again", [], "pharos backup list"),
+    (
         "platform.blind",
         "info",
         BLIND,

@@ -131,6 +131,9 @@ async def _create(engines: Engines, request: Request, name: str, started: float)
                 while not copying.done():
                     with contextlib.suppress(asyncio.CancelledError):
                         await asyncio.wait({copying})
+                if not copying.cancelled():
+                    # Read, so that it is not logged as an error that nobody has seen.
+                    copying.exception()
                 await asyncio.to_thread(shutil.rmtree, partial, True)
                 raise
         manifest["seconds"] = round(time.monotonic() - started, 3)
