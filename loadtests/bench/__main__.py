@@ -13,6 +13,7 @@ from rich.console import Console
 from loadtests.bench.child_process import ChildFailed
 from loadtests.bench.collect import measure_collect_consumer, measure_collect_edge
 from loadtests.bench.consumer import measure_clickhouse, measure_consumer
+from loadtests.bench.dashboard_reads import measure_dashboard_reads
 from loadtests.bench.deploy_reads import measure_deploy_reads
 from loadtests.bench.edge import measure_edge
 from loadtests.bench.figures import Figure
@@ -38,6 +39,7 @@ _PARTS: dict[str, Callable[[Progress, RunLength], Awaitable[list[Figure]]]] = {
     "heartbeats": measure_heartbeats,
     "deploy-reads": measure_deploy_reads,
     "telemetry-reads": measure_telemetry_reads,
+    "dashboard-reads": measure_dashboard_reads,
     "whole": measure_whole,
 }
 

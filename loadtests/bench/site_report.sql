@@ -6,7 +6,7 @@ INSERT INTO pharos.pageviews
     source, campaign, device, browser, os, country, visible_ms, metric, value, vital, log, log_offset
 )
 SELECT
-    1, toDate(at), visit, at, at, reinterpretAsUUID(sipHash128(number)), is_event,
+    {site:UInt64}, toDate(at), visit, at, at, reinterpretAsUUID(sipHash128(number)), is_event,
     multiIf(is_vital, 'Web Vital', is_event, 'Engagement', '') AS name,
     concat(['/', '/products/', '/blog/', '/docs/'][1 + least(3, bitShiftRight(cityHash64(number, 'p'), 3) % 5)],
         if(cityHash64(number, 'p') % 5 = 0, '', toString(toUInt32(pow(400, (cityHash64(number, 'q') % 10000) / 10000))))) AS path,

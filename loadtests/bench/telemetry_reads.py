@@ -42,7 +42,7 @@ async def measure_telemetry_reads(progress: Progress, length: RunLength) -> list
             "environment": environment,
             "events": length.telemetry_events,
         }
-        samples = await _fill(progress, arguments)
+        samples = await fill_telemetry(progress, arguments)
         # The next start writes it again, with its own address.
         (folder / "credentials.json").unlink()
         filled_at = datetime.now(UTC)
@@ -55,7 +55,7 @@ async def measure_telemetry_reads(progress: Progress, length: RunLength) -> list
             return figures
 
 
-async def _fill(progress: Progress, arguments: dict[str, object]) -> dict[str, str]:
+async def fill_telemetry(progress: Progress, arguments: dict[str, object]) -> dict[str, str]:
     """Fill the column store; return the IDs of a trace and of a group of exceptions."""
     async with running_child("telemetry_rows", arguments) as child:
         with progress.step(f"{arguments['events']:,} events", STATEMENTS) as report_progress:
