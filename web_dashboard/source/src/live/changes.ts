@@ -47,6 +47,10 @@ const SETTLE_MS = 150;
 // Some topics change every second: a page loads again at most this often.
 const EVERY_MS = 2000;
 const RETRY_MS = 5000;
+// A page loads while its stream opens. What changed in between is loaded this much later, not at once: else each page
+// would load twice.
+const CATCH_UP_MS = 10_000;
+const WAITED_MS = 1000;
 
 const listeners = new Set<Listener>();
 const wanted = new Set<string>();
@@ -108,44 +112,65 @@ function want(topics: string[]): void {
 async function holdStream(signal: AbortSignal): Promise<void> {
   if (!('locks' in navigator)) {
     // An address without TLS that is not of this machine has no Web Locks: each tab has a stream of its own.
-    await receive(signal);
+    await receive(signal, false);
     return;
   }
+  const since = performance.now();
   try {
-    await navigator.locks.request(LOCK, { signal }, () => receive(signal));
+    // Who had to wait takes over from a tab that was closed.
+    await navigator.locks.request(LOCK, { signal }, () => receive(signal, performance.now() - since > WAITED_MS));
   } catch {
     // Aborted: signed out.
   }
 }
 
-function receive(signal: AbortSignal): Promise<void> {
+function receive(signal: AbortSignal, isTakenOver: boolean): Promise<void> {
   return new Promise((resolve) => {
     let source: EventSource | undefined;
+    // In the order in which they were opened. An older one tells changes until a newer one does.
+    const held = new Set<EventSource>();
     let retry: ReturnType<typeof setTimeout> | undefined;
-    const open = () => {
+    let catchUp: ReturnType<typeof setTimeout> | undefined;
+    const open = (isLost = false) => {
       clearTimeout(retry);
-      source?.close();
-      const mine = new EventSource(`/api/v1/changes?topics=${[...BASE, ...wanted].join(',')}`);
+      const topics = [...BASE, ...wanted];
+      const mine = new EventSource(`/api/v1/changes?topics=${topics.join(',')}`);
       source = mine;
-      // What changed while there was no stream is not known: everything is loaded again.
-      mine.onopen = () => [...BASE, ...wanted].forEach(tell);
+      held.add(mine);
+      let wasLost = isLost;
+      mine.onopen = () => {
+        for (const older of held) {
+          if (older === mine) break;
+          older.close();
+          held.delete(older);
+        }
+        // What changed while there was no stream is not known: everything is loaded again.
+        if (wasLost) topics.forEach(tell);
+        else {
+          clearTimeout(catchUp);
+          catchUp = setTimeout(() => topics.forEach(tell), CATCH_UP_MS);
+        }
+        wasLost = true;
+      };
       mine.addEventListener('change', (event) => {
         const topic = readTopic((event as MessageEvent<string>).data);
         if (topic !== undefined) tell(topic);
       });
       mine.onerror = () => {
         // The browser reconnects by itself unless the server refused; then it waits here.
-        if (source === mine && mine.readyState === EventSource.CLOSED) retry = setTimeout(open, RETRY_MS);
+        if (mine.readyState === EventSource.CLOSED) held.delete(mine);
+        if (source === mine && mine.readyState === EventSource.CLOSED) retry = setTimeout(() => open(true), RETRY_MS);
       };
     };
     for (const topic of ownStored()) wanted.add(topic);
-    open();
-    reopen = open;
+    open(isTakenOver);
+    reopen = () => open();
     channel?.postMessage({ ask: true } satisfies Message);
     signal.addEventListener('abort', () => {
       reopen = undefined;
       clearTimeout(retry);
-      source?.close();
+      clearTimeout(catchUp);
+      held.forEach((each) => each.close());
       resolve();
     });
   });
