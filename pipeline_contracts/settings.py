@@ -209,7 +209,9 @@ class Settings:
         minimum=1,
     )
     max_reports_at_once: int = _setting(
-        2, "Reports in progress at once in a control plane; one account gets half of them", minimum=1
+        3,
+        "Reports in progress at once in a control plane; one account gets half of them, rounded up",
+        minimum=1,
     )
 
     # Git hosts

@@ -26,17 +26,17 @@ _QUERY_SECONDS = 25.0
 
 def report_limits(max_concurrent: int) -> QueueLimits:
     """Return the queue limits of a process that runs `max_concurrent` reports at a time. One account gets half of the
-    slots, so that a report of another account waits for one report at most."""
+    slots, rounded up: a page asks for several at once, and a report of another account waits for one report at most."""
     return QueueLimits(
         max_concurrent,
-        max(1, max_concurrent // 2),
+        (max_concurrent + 1) // 2,
         _MAX_WAITING,
         _MAX_WAITING_PER_ACCOUNT,
         _MAX_WAIT_SECONDS,
     )
 
 
-DEFAULT_REPORT_LIMITS = report_limits(2)
+DEFAULT_REPORT_LIMITS = report_limits(3)
 
 
 async def run_queued_report(request: Request, owner: int | str, make: Callable[[], Awaitable[T]]) -> T:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from analytics_queries.overview.timeline import Steps, VisitCounts, count_exceptions, count_visits
+from analytics_queries.telemetry.limited_sql import run_together
 from analytics_queries.telemetry.time_range import from_nanoseconds
 from control_api.management.telemetry_pages import DAY, Duration, RangeQuery, read_store
 from control_api.operations.access import At, at, at_account
@@ -97,12 +98,21 @@ async def _count_stored(
     """Return exceptions and visits by step, as far as the scopes allow."""
     store, scopes = at.column_store, at.caller.scopes
 
-    async def read() -> tuple[Mapping[int, int] | None, Mapping[int, VisitCounts] | None]:
-        exceptions = visits = None
+    exceptions: Mapping[int, int] | None = None
+    visits: Mapping[int, VisitCounts] | None = None
+
+    async def read_exceptions() -> None:
+        nonlocal exceptions
         if "telemetry:read" in scopes:
             exceptions = await count_exceptions(store, visible.environment_ids, steps)
+
+    async def read_visits() -> None:
+        nonlocal visits
         if "analytics:read" in scopes:
             visits = await count_visits(store, [site.id for site in visible.sites], steps)
+
+    async def read() -> tuple[Mapping[int, int] | None, Mapping[int, VisitCounts] | None]:
+        await run_together(read_exceptions(), read_visits())
         return exceptions, visits
 
     return await read_store(at, read)

@@ -21,6 +21,7 @@ from analytics_queries.overview.attention import (
     site_visits,
     usual_services,
 )
+from analytics_queries.telemetry.limited_sql import run_together
 from analytics_queries.telemetry.time_range import from_nanoseconds, to_nanoseconds
 from control_domain.accounts.operations import Caller
 from control_domain.overview.attention_items import MAX_ITEMS, AttentionKind, Found, Section, make_item
@@ -47,7 +48,7 @@ DecidedGroups = Collection[tuple[str, str]]
 """Public IDs of environments, and IDs of groups, that somebody resolved or ignored."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StoredFigures:
     """What the column store knows about the visible environments and sites."""
 
@@ -67,15 +68,30 @@ async def read_stored_figures(
 ) -> StoredFigures:
     """Return the figures that the caller may read. Raises `StorageUnavailable`."""
     environments = visible.environment_ids if has_telemetry else []
-    exceptions = await seen_exceptions(store, environments, now)
-    return StoredFigures(
-        exceptions,
-        await first_seen(store, exceptions),
-        await exceptions_of_environments(store, environments, now),
-        await recent_services(store, environments, now),
-        await usual_services(store, environments, now),
-        await site_visits(store, [site.id for site in visible.sites] if has_sites else [], now),
+    figures = StoredFigures()
+
+    async def read_exceptions() -> None:
+        figures.exceptions = await seen_exceptions(store, environments, now)
+        figures.first_us = await first_seen(store, figures.exceptions)
+
+    async def count_exceptions() -> None:
+        figures.exceptions_of = await exceptions_of_environments(store, environments, now)
+
+    async def read_services() -> None:
+        figures.services = await recent_services(store, environments, now)
+
+    async def read_usual_services() -> None:
+        figures.usual = await usual_services(store, environments, now)
+
+    async def read_visits() -> None:
+        figures.visits = await site_visits(
+            store, [site.id for site in visible.sites] if has_sites else [], now
+        )
+
+    await run_together(
+        read_exceptions(), read_services(), read_usual_services(), count_exceptions(), read_visits()
     )
+    return figures
 
 
 async def read_decided_groups(session: AsyncSession, caller: Caller) -> DecidedGroups:

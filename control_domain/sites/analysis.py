@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from analytics_queries.telemetry.limited_sql import run_together
 from analytics_queries.visit_analysis.conditions import Condition
 from analytics_queries.visit_analysis.conversions import goal_conversions
 from analytics_queries.visit_analysis.daily_figures import daily_figures
@@ -74,12 +75,10 @@ class VisitAnalysis:
         chosen = read_interval(period, interval)
         days = sorted({*period.days, *(before.days if before else ())})
         checked = await self.rollups.check(self.store, self.site.id, timezone, days, self.now)
-        current, series = await self._read_figures(period, chosen, checked.runs)
-        previous, previous_series = (
-            (None, list[FiguresOfInterval]())
-            if before is None
-            else await self._read_figures(before, chosen, checked.runs)
-        )
+        periods = [period] if before is None else [period, before]
+        found = await run_together(*(self._read_figures(each, chosen, checked.runs) for each in periods))
+        current, series = found[0]
+        previous, previous_series = found[1] if before is not None else (None, list[FiguresOfInterval]())
         return {
             "period": describe_period(period),
             "comparison": None if before is None else describe_period(before),
@@ -105,14 +104,12 @@ class VisitAnalysis:
         """Return up to `limit` entries of each list. Raises `InvalidInput` and `StorageUnavailable`."""
         period, runs = await self._read_rollups()
         request = self._request
+        found = await run_together(
+            *(entries_of_list(self.store, request, period, runs, name, search, limit) for name in names)
+        )
         return {
             "period": describe_period(period),
-            "lists": {
-                name: describe_list(
-                    name, await entries_of_list(self.store, request, period, runs, name, search, limit)
-                )
-                for name in names
-            },
+            "lists": {name: describe_list(name, each) for name, each in zip(names, found, strict=True)},
         }
 
     async def conversions(self) -> ConversionsDocument:

@@ -19,6 +19,7 @@ from analytics_queries.telemetry.exception_groups import (
     seen_groups,
 )
 from analytics_queries.telemetry.exception_trends import exception_trends
+from analytics_queries.telemetry.limited_sql import run_together
 from analytics_queries.telemetry.time_range import TimeRange, from_nanoseconds, to_nanoseconds
 from control_domain.telemetry.describe_exceptions import (
     ExceptionGroupDetails,
@@ -113,11 +114,23 @@ async def list_groups(
     groups = [row["group_id"] for row in page]
     if filters.status is None:
         regressed = await _find_regressions(store, decisions, map(format_group, groups))
-    times = await group_times(store, decisions.environment_id, groups)
-    samples = await newest_samples(
-        store, decisions.environment_id, {row["group_id"]: row["last_seen_ns"] for row in page}
-    )
-    counts = await exception_trends(store, decisions.environment_id, within, groups if step_s else [], step_s)
+    times: dict[int, GroupTimes] = {}
+    samples: dict[int, dict[str, Any]] = {}
+    counts: dict[int, Sequence[tuple[int, int]]] = {}
+
+    async def read_trends() -> None:
+        counts.update(
+            await exception_trends(store, decisions.environment_id, within, groups if step_s else [], step_s)
+        )
+
+    async def read_times() -> None:
+        times.update(await group_times(store, decisions.environment_id, groups))
+
+    async def read_samples() -> None:
+        last_seen = {row["group_id"]: row["last_seen_ns"] for row in page}
+        samples.update(await newest_samples(store, decisions.environment_id, last_seen))
+
+    await run_together(read_trends(), read_times(), read_samples())
     trends = {group: describe_trend(trend, step_s) for group, trend in counts.items()}
     documents = await asyncio.to_thread(_describe_page, decisions, page, times, samples, regressed, trends)
     if len(rows) <= limit:

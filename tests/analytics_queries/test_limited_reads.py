@@ -1,5 +1,6 @@
 """What one read of telemetry may cost: how many queries it runs, for how long together, and how large its answer is."""
 
+import asyncio
 import json
 import math
 import random
@@ -12,7 +13,7 @@ import pytest
 
 from analytics_queries.telemetry import limited_sql, trace_spans
 from analytics_queries.telemetry import metric_series as metric_series_module
-from analytics_queries.telemetry.limited_sql import LIMITS, query_limited, share_time
+from analytics_queries.telemetry.limited_sql import LIMITS, query_limited, run_together, share_time
 from analytics_queries.telemetry.metric_names import metric_names
 from analytics_queries.telemetry.metric_series import Aggregation, SeriesRequest, metric_series
 from analytics_queries.telemetry.time_range import TimeRange, to_nanoseconds
@@ -266,3 +267,27 @@ async def test_long_values_are_groups_by_their_beginnings(column_store: ChdbColu
         series, all_groups = await metric_series(column_store, environment, metric, request)
         assert ([each.group for each in series], all_groups) == (["a" * 255, "b"], 2)
         assert [each.points[0][1] for each in series] == points
+
+
+async def test_independent_reads_run_two_at_a_time_and_end_together() -> None:
+    running: list[int] = []
+    most = 0
+
+    async def read(number: int) -> int:
+        nonlocal most
+        running.append(number)
+        most = max(most, len(running))
+        try:
+            await asyncio.sleep(0)
+            if number == 9:
+                raise StorageUnavailable("no answer")
+            await asyncio.sleep(60 if number == 8 else 0)
+            return number
+        finally:
+            running.remove(number)
+
+    assert await run_together(*map(read, range(5))) == [0, 1, 2, 3, 4]
+    assert most == 2
+    with pytest.raises(StorageUnavailable):
+        await run_together(*map(read, (9, 8, 1, 2)))
+    assert running == []

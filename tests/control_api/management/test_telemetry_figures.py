@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from analytics_queries.telemetry import log_histogram, request_rollups, slowest_calls
+from analytics_queries.telemetry import log_histogram, request_rollups, rows_by_day, slowest_calls
 from analytics_queries.telemetry.logs import LogFilter
 from control_api.live_logs.stream_records import FollowedRecords, RecordReader
 from tests.control_api.management import test_telemetry as rows
@@ -36,17 +36,22 @@ async def test_steps_of_any_range_and_length_add_up(telemetry: Telemetry) -> Non
     """Rollups by hour and minute and the rows at both ends, against the requests themselves."""
     sent = [
         (minutes + 0.5 / (number + 1), number % 3 == 0, 10.0 * (number + 1))
-        for number, minutes in enumerate([0, 3, 59.9, 60, 61, 119, 120, 300, 301, 1439, 1440, 1500])
+        for number, minutes in enumerate(
+            [-4500, -2000, -1, 0, 3, 59.9, 60, 61, 119, 120, 300, 301, 1439, 1440, 1500]
+        )
     ]
     await telemetry.insert(
         EVENTS,
         [request(m, status_code=500 if failed else 200, duration_ms=ms) for m, failed, ms in sent],
     )
     ranges = [(0, 1800), (0.4, 301.2), (59, 61), (60, 120), (60.2, 60.6), (1438.7, 1500.3), (-60, 1439.99)]
+    ranges += [(-5760, 1800), (-5000.4, 1439.5)]
     for begin, end in ranges:
         within = [each for each in sent if begin <= each[0] < end]
-        for step in ("", "&step=1h", "&step=4h", "&step=7m", "&step=90s", "&step=2m"):
-            if step in ("&step=90s", "&step=2m") and end - begin > 1000:
+        for step in ("", "&step=1d", "&step=1h", "&step=4h", "&step=7m", "&step=90s", "&step=2m"):
+            if step in ("&step=90s", "&step=2m", "&step=7m") and end - begin > (
+                7000 if "7" in step else 1000
+            ):
                 continue
             series = await telemetry.read(f"services/shop/series?{between(begin, end)}{step}")
             found = (series["requests"], series["errors"])
@@ -83,6 +88,13 @@ async def test_whole_hours_and_minutes_are_read_from_rollups(
         "logs/histogram?step=1m&",
     ):
         assert await telemetry.read(f"{path}{between(0, 60)}"), path
+    monkeypatch.setattr(rows_by_day, "_SQL", f"{rows_by_day._SQL}{forced}")
+    found = await rows_by_day.rows_by_day(telemetry.store, [telemetry.environment], BEGIN.date())
+    assert sorted((each.kind, stored) for each, stored in found.items()) == [
+        ("events", 4),
+        ("log_records", 1),
+        ("spans", 1),
+    ]
 
 
 async def test_the_list_has_a_trend_that_adds_up(telemetry: Telemetry) -> None:
