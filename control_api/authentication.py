@@ -9,7 +9,7 @@ from fastapi import Request
 
 from control_api.http.client_address import client_address
 from control_api.http.same_origin import check_same_origin
-from control_api.http.session_cookie import read_session_cookie, set_session_cookie
+from control_api.http.session_cookie import clear_session_cookie, read_session_cookie, set_session_cookie
 from control_api.limits.request_limits import RequestLimiter
 from control_api.request_session import Session, end_transaction
 from control_domain.accounts.operations import Caller, find_caller, record_token_use
@@ -108,6 +108,17 @@ async def _find_session(request: Request, session: Session, secret: str) -> Sess
 def keep_credential(request: Request) -> None:
     """Let later checks of this request leave the secret of its session as it is."""
     setattr(request.state, _KEPT, True)
+
+
+def forget_session_cookie(request: Request) -> None:
+    """Let the response remove the cookie of a session that the request is to end, also if it cannot be ended: nobody
+    goes on with it on a shared computer. Raises `CrossSiteRequest`."""
+    if read_session_cookie(request) is None or parse_bearer(request.headers.get("authorization")) is not None:
+        return
+    check_same_origin(request)
+    # A rotation would set the cookie again.
+    keep_credential(request)
+    clear_session_cookie(request)
 
 
 async def _record_use(

@@ -6,7 +6,7 @@ from fastapi import Request
 from msgspec import Meta, Struct
 
 from control_api.http.client_address import client_address
-from control_api.http.session_cookie import clear_session_cookie, read_session_cookie, set_session_cookie
+from control_api.http.session_cookie import read_session_cookie, set_session_cookie
 from control_api.oidc.provider import OidcProvider
 from control_api.operations.access import At, WithoutToken, at_session, sign_in_page, without_token
 from control_api.operations.bodies import json_body
@@ -210,14 +210,12 @@ async def switch_session_account(
 
 
 @operations.delete("/v1/session")
-async def sign_out(at: _Session) -> EndedSessions:
+async def sign_out(at: Annotated[At[SignInSession], at_session(ends=True)]) -> EndedSessions:
     """Sign out.
 
-    Ends the session, and removes the cookie.
+    Ends the session, and removes the cookie. A 503 removes it as well, though the session could not be ended.
     """
     ended = await end_session(at.session, at.caller, at.found.id, at.actor, at.now)
-    await at.end_transaction()
-    clear_session_cookie(at.request)
     return {"ended": int(ended)}
 
 

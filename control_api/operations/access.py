@@ -17,7 +17,13 @@ from typing import Any, Generic, TypeVar
 from fastapi import Depends, Request
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.authentication import actor_of, session_caller, signed_in, unknown_actor
+from control_api.authentication import (
+    actor_of,
+    forget_session_cookie,
+    session_caller,
+    signed_in,
+    unknown_actor,
+)
 from control_api.http.same_origin import refuse_other_sites
 from control_api.operations.reader_check import ReaderCheck
 from control_api.operations.versions import check_if_match
@@ -220,14 +226,19 @@ def _yield_at(
     return Depends(yield_at)
 
 
-def at_session() -> Any:
-    """Return the dependency that yields `At` the session of the request: 401 without one, 403 for an API token."""
+def at_session(*, ends: bool = False) -> Any:
+    """Return the dependency that yields `At` the session of the request: 401 without one, 403 for an API token.
+
+    `ends`: the operation ends the session. The response removes its cookie, also a refusal.
+    """
 
     async def find_at(request: Request, session: AsyncSession) -> At[SignInSession]:
         caller, found = await session_caller(request, session)
         return At(request, session, caller, found, datetime.now(UTC), find_at)
 
     async def yield_at(request: Request, session: Session) -> At[SignInSession]:
+        if ends:
+            forget_session_cookie(request)
         found = await find_at(request, session)
         check_after_body(request, found.check_again)
         return found

@@ -137,10 +137,11 @@ async def use_link(
     link, person = await find_link(session, secret, now)
     normalized = check_password(password, person.email, person.name)
     by_operator = link.created_by_id is None
+    await session.commit()
+    # Before the code is checked: a code works once, and is used up in the transaction that uses the link up.
+    hash = await hasher.hash(normalized)
     if not by_operator:
         await check_code(session, keys, person, code, origin.network, now)
-    await session.commit()
-    hash = await hasher.hash(normalized)
     used = await session.execute(
         update(SignInLink)
         .where(SignInLink.id == link.id, SignInLink.used_at.is_(None), SignInLink.expires_at > now)

@@ -7,6 +7,7 @@ from datetime import datetime
 from sqlalchemy import delete, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain.database.statements import insert_if_absent
 from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.sign_in.totp import DIGITS, find_totp_step, make_totp_secret
 from control_domain.tables.accounts import Person
@@ -37,15 +38,20 @@ async def has_second_factor(session: AsyncSession, person_id: int) -> bool:
 async def begin_second_factor(session: AsyncSession, keys: SealingKeys, person: Person, now: datetime) -> str:
     """Store a new secret for an authenticator, which `confirm_second_factor` turns on, and return it.
 
-    Raises `Conflict` if the person has a second factor already.
+    Raises `Conflict` if the person has a second factor already, or begins with one in another tab at this moment.
     """
-    if await has_second_factor(session, person.id):
-        raise Conflict("You have a second factor already: remove it first.")
     secret = make_totp_secret()
     sealed = keys.seal({"secret": secret}, second_factor_owner(person.id))
-    await session.execute(delete(SecondFactor).where(SecondFactor.person_id == person.id))
-    session.add(SecondFactor(person_id=person.id, key_id=sealed.key_id, sealed=sealed.data, created_at=now))
-    await session.flush()
+    # One that another tab turns on at this moment stays.
+    await session.execute(
+        delete(SecondFactor).where(SecondFactor.person_id == person.id, SecondFactor.confirmed_at.is_(None))
+    )
+    values = {"person_id": person.id, "key_id": sealed.key_id, "sealed": sealed.data, "created_at": now}
+    begun = insert_if_absent(session, SecondFactor, values).returning(SecondFactor.person_id)
+    if (await session.execute(begun)).first() is None:
+        if await has_second_factor(session, person.id):
+            raise Conflict("You have a second factor already: remove it first.")
+        raise Conflict("Another page has just begun with a second factor. Send the same request again.")
     return secret
 
 

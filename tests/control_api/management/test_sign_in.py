@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select, update
 
+from control_api import authentication
+from control_api.management import sign_in as sign_in_routes
+from control_domain.database.errors import DatabaseUnavailable
 from control_domain.sign_in import sessions as session_rules
 from control_domain.sign_in.links import create_link
 from control_domain.tables.accounts import Membership
@@ -15,7 +18,14 @@ from control_domain.tables.invitations import Invitation
 from control_domain.tables.sign_in import SignInLink, SignInSession
 from pipeline_contracts.credentials import CredentialKind, is_well_formed, make_credential
 from tests.control_api.management.conftest import Api, check_response
-from tests.support.browsers import OTHER_PASSWORD, PASSWORD, Browser, add_password, open_browser
+from tests.support.browsers import (
+    OTHER_PASSWORD,
+    PASSWORD,
+    SAME_ORIGIN,
+    Browser,
+    add_password,
+    open_browser,
+)
 from tests.support.deploy_platform import ALL_SCOPES, PEOPLE, Response, add_token
 
 SESSION = "/v1/session"
@@ -87,6 +97,30 @@ async def test_sign_in_and_out(api: Api) -> None:
     assert (await call(thief, "GET", SESSION)).problem == (401, "invalid-credential")
     actions = [action for action, _ in await api.audit(2)]
     assert actions == ["session.revoke", "session.create"]
+
+
+async def test_signing_out_always_removes_the_cookie(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while the database is away, and when the secret would be rotated."""
+
+    async def fail(*_: Any, **__: Any) -> Any:
+        raise DatabaseUnavailable("away")
+
+    browser = await open_browser(api.platform)
+    async with api.platform.sessions() as session, session.begin():
+        await session.execute(
+            update(SignInSession).values(rotated_at=datetime.now(UTC) - timedelta(hours=25))
+        )
+    elsewhere = await browser.copy().call("DELETE", SESSION, headers={"Sec-Fetch-Site": "same-site"})
+    assert elsewhere.status == 403 and "Set-Cookie" not in elsewhere.headers
+    for module, function in ((sign_in_routes, "end_session"), (authentication, "find_session_caller")):
+        sent = {**SAME_ORIGIN, "Cookie": f"{COOKIE}={browser.cookies[COOKIE]}"}
+        with monkeypatch.context() as away:
+            away.setattr(module, function, fail)
+            async with api.platform.http.delete(f"{api.platform.url}/api{SESSION}", headers=sent) as refused:
+                assert refused.status == 503, function
+        [cookie] = refused.headers.getall("Set-Cookie")
+        assert cookie.startswith(f"{COOKIE}=; Path=/; Max-Age=0;"), function
+    assert (await call(browser, "DELETE", SESSION)).data == {"ended": 1}
 
 
 async def test_refusals_are_alike(api: Api) -> None:

@@ -1,13 +1,23 @@
-"""The sealed secret of a second factor, when the key that seals it is replaced."""
+"""The sealed secret of a second factor, when the key that seals it is replaced; and two tabs that turn one on."""
 
 from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import Delete
 
 from control_domain.accounts.operations import create_account, create_person
 from control_domain.database.engine import Sessions
 from control_domain.key_rotation import Resealed, reseal
 from control_domain.sealing import SealingKeys
-from control_domain.sign_in.second_factor import begin_second_factor, confirm_second_factor, use_code
+from control_domain.sign_in.second_factor import (
+    begin_second_factor,
+    confirm_second_factor,
+    has_second_factor,
+    use_code,
+)
 from control_domain.sign_in.totp import make_totp_code
+from pipeline_contracts.errors import Conflict
 from pipeline_contracts.rate_limits import RateLimit
 from tests.support.control_fixtures import sessions
 
@@ -29,3 +39,28 @@ async def test_a_rotated_key_opens_the_secret(sessions: Sessions) -> None:
         assert await reseal(session, SealingKeys.read(f"{NEW},{OLD}"), 10) == Resealed(done=1, left=0)
     async with sessions() as session, session.begin():
         await use_code(session, SealingKeys.read(NEW), person, make_totp_code(secret, step), NOW)
+
+
+async def test_a_tab_that_begins_leaves_what_another_has_just_turned_on(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys, step = SealingKeys.read(NEW), int(NOW.timestamp()) // 30
+    async with sessions() as session, session.begin():
+        account = await create_account(session, "Acme", "acme", RateLimit(1, 1), NOW)
+        person = await create_person(session, account, "Olga", "olga@example.com", "owner", NOW)
+        secret = await begin_second_factor(session, keys, person, NOW)
+    async with sessions() as session:
+        execute = session.execute
+
+        async def confirm_before(statement: Any, *args: Any, **options: Any) -> Any:
+            if isinstance(statement, Delete):
+                async with sessions() as other, other.begin():
+                    await confirm_second_factor(other, keys, person, make_totp_code(secret, step), NOW)
+            return await execute(statement, *args, **options)
+
+        monkeypatch.setattr(session, "execute", confirm_before)
+        with pytest.raises(Conflict, match="already"):
+            await begin_second_factor(session, keys, person, NOW)
+            await session.commit()
+    async with sessions() as session:
+        assert await has_second_factor(session, person.id)
