@@ -9,9 +9,17 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser
 
-from tests.support.dashboard_browser import Person, running_browser, sign_in, visitor
+from tests.support.dashboard_browser import Person, running_browser, visitor
 from tests.support.dashboard_figures import FIGURES, Figures, find_wrong_figures
 from tests.support.dashboard_pages import DemoObjects, Pattern, list_patterns
+from tests.support.dashboard_walk import (
+    apply_configuration,
+    create_heartbeat,
+    filter_report,
+    follow_exception,
+    sign_in_by_printed_link,
+    watch_heartbeat_go_down,
+)
 from tests.support.engines import skip_if_missing
 from tests.support.hostile_markup import MARK, send_hostile_markup
 from tests.support.platform_process import PlatformProcess
@@ -52,9 +60,11 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture(scope="module")
 async def owner(platform: PlatformProcess, browser: Browser) -> AsyncIterator[Person]:
-    """The owner of the account, signed in."""
+    """The owner of the account, signed in through the link that the command line prints."""
+    printed = platform.run("sign-in-link", "--quiet", "owner@localhost")
+    assert printed.returncode == 0, printed.stderr
     async with visitor(browser, f"http://127.0.0.1:{platform.port}") as person:
-        await sign_in(person, platform, "owner@localhost")
+        await sign_in_by_printed_link(person, printed.stdout.strip())
         yield person
 
 
@@ -112,6 +122,31 @@ async def test_areas_are_reached_with_the_keyboard_alone(owner: Person) -> None:
 @pytest.mark.parametrize("figures", FIGURES, ids=[figures.page for figures in FIGURES])
 async def test_figures_on_a_page_are_those_of_the_api(owner: Person, figures: Figures) -> None:
     assert await find_wrong_figures(owner, figures) == []
+
+
+async def test_a_newcomer_filters_the_report(owner: Person, values: dict[str, Any]) -> None:
+    await filter_report(owner, values["site"])
+    assert owner.watch.take() == []
+
+
+async def test_an_exception_leads_to_its_trace_and_its_log_lines(
+    owner: Person, values: dict[str, Any]
+) -> None:
+    await follow_exception(owner, values["environment"])
+    assert owner.watch.take() == []
+
+
+async def test_a_new_heartbeat_goes_down_and_opens_an_incident(owner: Person) -> None:
+    await create_heartbeat(owner, "lamp-oil")
+    await watch_heartbeat_go_down(owner, "lamp-oil")
+    assert owner.watch.take() == []
+
+
+async def test_a_configuration_is_edited_planned_and_applied(
+    owner: Person, platform: PlatformProcess
+) -> None:
+    await apply_configuration(owner, DemoObjects(platform).fill_in_configuration()["project"])
+    assert owner.watch.take() == []
 
 
 async def test_markup_of_strangers_shows_as_text(
