@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -10,7 +10,7 @@ from anyio import CancelScope
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
-from analytics_queries.overview.newest_receipts import newest_receipts
+from analytics_queries.overview.count_receipts import count_receipts
 from analytics_queries.telemetry.limited_sql import share_time
 from control_domain.changes.sweep import Marks, changed_topics, read_marks
 from control_domain.changes.topics import STORED_TOPICS, Topic
@@ -25,8 +25,11 @@ logger = logging.getLogger(__name__)
 SWEEP_SECONDS = 1.0
 STORE_SWEEP_SECONDS = 5.0
 _STORE_QUERY_SECONDS = 3.0
+_NEVER = datetime.min.replace(tzinfo=UTC)
 # Consumers store rows some seconds after their receipt; they are late by more only after an outage.
 _STORE_WINDOW = timedelta(minutes=2)
+# How far the first sweep looks back, and the first one after an outage: a query of more would read too much.
+_MAX_STORE_WINDOW = timedelta(minutes=10)
 # The text of a query has a limit. An account with more environments is told of changes of the newest ones.
 _STORE_SCOPE = 5000
 
@@ -57,7 +60,9 @@ class AccountWatch:
         self._stopping = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._marks: Marks = {}
-        self._receipts: dict[str, int] = {}
+        self._receipts: Mapping[str, int] = {}
+        """The rows of each topic that were received since `_counted_since`."""
+        self._counted_since = _NEVER
         self._is_failing = False
 
     def add(self, follower: Follower) -> None:
@@ -68,7 +73,7 @@ class AccountWatch:
             self._marks = {}
             self._start("sweep", SWEEP_SECONDS, self._sweep)
         if follower.topics & STORED_TOPICS and not self._runs("store"):
-            self._receipts = {}
+            self._counted_since = _NEVER
             self._start("store", STORE_SWEEP_SECONDS, self._sweep_store)
 
     @property
@@ -104,6 +109,9 @@ class AccountWatch:
                 if not self._is_failing:
                     logger.warning("changes of an account cannot be read: %s", type(error).__name__)
                 self._is_failing = True
+            except Exception:
+                # One bad row, or a limit of the store, must not end the changes of a page that stays open.
+                logger.exception("a sweep for changes of an account has failed")
             try:
                 async with asyncio.timeout(seconds):
                     await self._stopping.wait()
@@ -126,18 +134,21 @@ class AccountWatch:
         if not topics:
             return
         environments, sites = await self._read_scope()
+        now = datetime.now(UTC)
+        if self._counted_since < now - _MAX_STORE_WINDOW:
+            self._counted_since, self._receipts = now - _MAX_STORE_WINDOW, {}
+        since = now - _STORE_WINDOW
         with share_time(_STORE_QUERY_SECONDS):
-            since = datetime.now(UTC) - _STORE_WINDOW
-            newest = await newest_receipts(self._store, topics, environments, sites, since)
-        self._notify(
-            frozenset(
-                topic
-                for topic in topics
-                # Pages have read what was there before the first sweep.
-                if newest[topic] > self._receipts.get(topic, newest[topic])
+            counts = await count_receipts(
+                self._store, topics, environments, sites, self._counted_since, since
             )
+        # Counts, not the last receipt: consumers store rows in any order. Where nothing was counted before, recent rows
+        # are told: they may have come after the pages were loaded.
+        self._notify(
+            frozenset(topic for topic in topics if counts[topic].since_former != self._receipts.get(topic, 0))
         )
-        self._receipts.update(newest)
+        self._receipts = {topic: count.since_later for topic, count in counts.items()}
+        self._counted_since = since
 
     async def _read_scope(self) -> tuple[list[str], list[int]]:
         """Return the IDs of the environments and of the sites of the account."""

@@ -8,6 +8,7 @@ is found in the audit log, so the other sources are only about what Pharos itsel
 import operator
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache, reduce
 from typing import Any, Final
 
@@ -44,11 +45,13 @@ from control_domain.tables.projects import Environment, Project
 from control_domain.tables.repositories import Repository
 from control_domain.tables.runtime import Instance
 from control_domain.tables.webhooks import WebhookDelivery
+from pipeline_contracts.times import to_epoch_ms
 
 Marks = Mapping[str, frozenset[tuple[int, str]]]
 """The marks of each source."""
 
 _ACCOUNT = bindparam("account", type_=Integer)
+_NOW_MS = bindparam("now_ms", type_=BigInteger)
 _AUDITED = "audit"
 # More than an account changes between two sweeps.
 _NEWEST = 25
@@ -151,13 +154,19 @@ def _deliveries() -> Select[int, Any]:
     )
 
 
+def _begin_of_window(time: InstrumentedAttribute[Any]) -> Any:
+    """Return the expression of the time shortly before the latest one. Times in the future do not count: they come from
+    a clock that is ahead, and would hide the changes of everybody else."""
+    latest = select(func.max(time)).where(time <= _NOW_MS).scalar_subquery()
+    return func.coalesce(latest, _NOW_MS) - _WINDOW_MS
+
+
 def _heartbeats(time: InstrumentedAttribute[Any]) -> Select[int, Any]:
     """Return the query of heartbeats whose `time` lies shortly before the latest one."""
     # Account scope: see `_deliveries`.
-    latest = select(func.max(time) - _WINDOW_MS).scalar_subquery()
     changed = (
         select(HeartbeatState.heartbeat_id, HeartbeatState.version, time.label("at"))
-        .where(time >= latest)
+        .where(time >= _begin_of_window(time))
         .order_by(time.desc())
         .limit(_WINDOW_ROWS)
         .subquery()
@@ -177,10 +186,9 @@ def _queues(
     table: type[QueueState] | type[QueueWorker], mark: InstrumentedAttribute[Any]
 ) -> Select[int, Any]:
     """Return the query of queues with a report shortly before the latest one."""
-    latest = select(func.max(table.received_ms) - _WINDOW_MS).scalar_subquery()
     changed = (
         select(table.queue_id, mark.label("mark"), table.received_ms.label("at"))
-        .where(table.received_ms >= latest)
+        .where(table.received_ms >= _begin_of_window(table.received_ms))
         .order_by(table.received_ms.desc())
         .limit(_WINDOW_ROWS)
         .subquery()
@@ -260,7 +268,8 @@ async def read_marks(session: AsyncSession, account_id: int, topics: Collection[
     """Return the present marks of the sources of these topics."""
     names = tuple(name for name, source in _SOURCES.items() if not source.topics.isdisjoint(topics))
     found: dict[str, set[tuple[int, str]]] = {name: set() for name in names}
-    for name, number, mark in await session.execute(_statement(names), {"account": account_id}):
+    parameters = {"account": account_id, "now_ms": to_epoch_ms(datetime.now(UTC))}
+    for name, number, mark in await session.execute(_statement(names), parameters):
         found[name].add((number, mark))
     return {name: frozenset(marks) for name, marks in found.items()}
 

@@ -213,25 +213,28 @@ async def test_topics_follow_the_scopes(shared_api: Api) -> None:
 
 
 async def test_rows_of_the_column_store_are_told_to_who_names_them(api: Api) -> None:
-    """Each topic is told after a newer receipt of one of its own environments and sites."""
+    """Each topic is told after another receipt in one of its own environments and sites, also the first one."""
     asked: list[dict[str, Any]] = []
-    newest = {"exceptions": 0, "events": 0, "pageviews": 0}
+    stored = {"exceptions": 3, "events": 0, "pageviews": 0}
+    is_open = asyncio.Event()
     queries: list[str] = []
 
     async def query(sql: str, parameters: dict[str, Any]) -> Any:
         asked.append(parameters)
         queries.append(sql)
-        name = next(name for name in newest if f"pharos.{name.replace('events', 'telemetry_events')}" in sql)
-        return SimpleNamespace(rows=[(newest[name],)])
+        name = next(name for name in stored if f"pharos.{name.replace('events', 'telemetry_events')}" in sql)
+        if name == "exceptions":
+            await is_open.wait()
+        return SimpleNamespace(rows=[(stored[name], stored[name])])
 
     api.platform.app.state.change_streams._store = SimpleNamespace(query=query)
     async with _follow(api, "events,pageviews") as response, _follow(api, "deployments"):
         async with asyncio.timeout(_PATIENCE):
             while len(queries) < 4:
                 await asyncio.sleep(0.01)
-        newest["pageviews"] = 5
+        stored["pageviews"] = 5
         assert await _next(response) == "pageviews"
-        newest["events"] = 5
+        stored["events"] = 5
         assert await _next(response) == "events"
         assert not any("pharos.exceptions" in sql for sql in queries)
         acme = api.platform.acme
@@ -239,3 +242,23 @@ async def test_rows_of_the_column_store_are_told_to_who_names_them(api: Api) -> 
         assert {tuple(each["sites"]) for each in asked} == {(acme.site.id,)}
         environments = {place.environment.public_id for place in acme.places.values()}
         assert {frozenset(each["environments"]) for each in asked} == {frozenset(environments)}
+        async with _follow(api, "exceptions") as first:
+            # Its page was loaded before these were counted.
+            is_open.set()
+            assert await _next(first) == "exceptions"
+
+
+async def test_a_sweep_that_fails_is_not_the_last(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, failures = account_watch.read_marks, [ValueError("a bad row"), ValueError("another")]
+
+    async def fail_first(*args: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await read(*args)
+
+    async with _follow(api) as response, asyncio.timeout(_PATIENCE):
+        monkeypatch.setattr(account_watch, "read_marks", fail_first)
+        while failures:
+            await asyncio.sleep(0.01)
+        await _deploy(api)
+        assert await _next(response) == "deployments"

@@ -17,6 +17,7 @@ from control_domain.tables.monitors import HeartbeatState, QueueState, QueueWork
 from control_domain.tables.notifications import AlertIncident, Notification
 from control_domain.tables.runtime import Instance
 from control_domain.tables.webhooks import WebhookDelivery
+from pipeline_contracts.times import to_epoch_ms
 from tests.support.deploy_platform import Platform, add_deployment, add_monitors
 from tests.support.notification_rows import add_incident, add_notifications
 from tests.support.prepared_platform import platform, prepared
@@ -152,3 +153,21 @@ async def test_more_entries_than_are_read_change_all_topics(platform: Platform) 
     assert changed_topics(first, few) == {"queues"}
     assert changed_topics(few, many) == frozenset(TOPICS)
     assert changed_topics({}, many) == frozenset()
+
+
+async def test_a_clock_that_is_ahead_hides_no_changes(monitored: Platform) -> None:
+    acme, ahead = monitored.acme, datetime.now(UTC) + timedelta(hours=1)
+    assert acme.queue is not None
+
+    async def report(worker: str, at: datetime) -> Any:
+        values = {
+            "queue_id": acme.queue.id, "worker_id": worker, "sequence": 1, "status": "idle",
+            "received_ms": to_epoch_ms(at),
+        }  # fmt: skip
+        async with monitored.sessions() as session, session.begin():
+            await session.execute(insert(QueueWorker).values(values))
+        async with monitored.sessions() as session:
+            return await read_marks(session, acme.account.id, {"queues"})
+
+    before = await report("a", ahead)
+    assert changed_topics(before, await report("b", datetime.now(UTC))) == {"queues"}

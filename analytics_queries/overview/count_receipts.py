@@ -1,0 +1,41 @@
+"""How many exceptions, telemetry and page views has an account sent since two times?"""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
+from pipeline_contracts.times import to_epoch_ms
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = read_limited_statements(__file__)
+
+
+class Receipts(NamedTuple):
+    """The stored rows of a topic that were received since a former time, and since a later one."""
+
+    since_former: int
+    since_later: int
+
+
+async def count_receipts(
+    store: ColumnStore,
+    topics: Collection[str],
+    environments: Sequence[str],
+    sites: Sequence[int],
+    former: datetime,
+    later: datetime,
+) -> Mapping[str, Receipts]:
+    """Return the counts by topic: `exceptions`, `events`, `pageviews`. Raises `StorageUnavailable`."""
+    parameters = {
+        "environments": list(environments),
+        "sites": list(sites),
+        "from_ms": to_epoch_ms(min(former, later)),
+        "former_ms": to_epoch_ms(former),
+        "later_ms": to_epoch_ms(later),
+    }
+    counts: dict[str, Receipts] = {}
+    for topic in sorted(topics):
+        [(since_former, since_later)] = (await query_limited(store, _SQL[topic], parameters)).rows
+        counts[topic] = Receipts(since_former, since_later)
+    return counts
