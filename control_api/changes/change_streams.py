@@ -30,11 +30,13 @@ class ChangeStreams:
             raise Unavailable("Too many pages follow changes here.", retry_after=_RETRY_SECONDS)
         watch = self._watches.get(account_id)
         followers = watch.followers if watch is not None else set()
-        own = sum(follower.person_id == person_id for follower in followers)
+        own = sum(
+            follower.person_id == person_id for each in self._watches.values() for follower in each.followers
+        )
         if len(followers) >= MAX_STREAMS_PER_ACCOUNT or own >= MAX_STREAMS_PER_PERSON:
             raise TooManyRequests(
                 f"An account may follow changes {MAX_STREAMS_PER_ACCOUNT} times at once, and a person "
-                f"{MAX_STREAMS_PER_PERSON} times: close a stream.",
+                f"{MAX_STREAMS_PER_PERSON} times in all accounts together: close a stream.",
                 headers={"Retry-After": str(_RETRY_SECONDS)},
             )
 

@@ -1,4 +1,4 @@
-"""Limits of failed attempts to sign in. A guesser is slowed down, and the person is never locked out.
+"""Limits of failed attempts to sign in. A guesser is slowed down.
 
 Each limit is a bucket of attempts that fills again with time (GCRA). All control planes share the buckets, because they
 are rows of the database. An attempt is counted before the password is checked, and a success is taken back.
@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.database.statements import dialect_insert
 from control_domain.tables.accounts import Person
 from control_domain.tables.sign_in import SignInLimit, SignInSession
+from pipeline_contracts.client_address import wider_network_of
 from pipeline_contracts.errors import TooManyRequests
 
 
@@ -30,14 +31,19 @@ class AttemptLimit:
 
 def limits_of_address(network: str) -> list[AttemptLimit]:
     """Return the limits of all attempts of a network, which may be a whole office."""
-    return [AttemptLimit(f"network {network}"[:200], 30, 10.0)]
+    limits = [AttemptLimit(f"network {network}"[:200], 30, 10.0)]
+    wider = wider_network_of(network)
+    if wider != network:
+        # One customer of a provider may have 65,536 networks of IPv6.
+        limits.append(AttemptLimit(f"network {wider}"[:200], 120, 2.5))
+    return limits
 
 
 async def find_limits(session: AsyncSession, email: str, network: str) -> list[AttemptLimit]:
     """Return the limits of an attempt with a person's address from a network.
 
     Networks in which the person was signed in before do not share the limit of all others: strangers who guess cannot
-    use it up.
+    use it up. In a new network they can keep the person out while they go on: docs/sign-in.md has the way in.
     """
     person = _name_of(email)
     limits = limits_of_address(network)

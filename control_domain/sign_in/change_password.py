@@ -9,7 +9,7 @@ from control_domain.accounts.tokens import revoke_tokens_of
 from control_domain.audit import Actor
 from control_domain.sealing import SealingKeys
 from control_domain.sign_in.attempt_limits import count_attempt, find_limits, take_back_attempt
-from control_domain.sign_in.check_credentials import check_code
+from control_domain.sign_in.check_credentials import check_code, verify_counted
 from control_domain.sign_in.links import revoke_links
 from control_domain.sign_in.password_hashes import PasswordHasher
 from control_domain.sign_in.password_rules import check_password
@@ -44,7 +44,7 @@ async def confirm_password(
     limits = await find_limits(session, person.email, network)
     await count_attempt(session, limits, now)
     await session.commit()
-    if not await hasher.verify(password or "", stored):
+    if not await verify_counted(session, hasher, password or "", stored, network, limits):
         raise invalid_field(field, "must be your present password")
     await take_back_attempt(session, limits)
     await session.commit()

@@ -1,5 +1,6 @@
 """Checks the password of a person, and the code of the second factor, within the limits of attempts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.accounts.email_addresses import MAX_LENGTH
 from control_domain.sealing import SealingKeys
 from control_domain.sign_in.attempt_limits import (
+    AttemptLimit,
     count_attempt,
     find_code_limits,
     find_limits,
@@ -18,7 +20,7 @@ from control_domain.sign_in.password_hashes import PasswordHasher
 from control_domain.sign_in.passwords import lock_password, read_password_hash
 from control_domain.sign_in.second_factor import has_second_factor, use_code
 from control_domain.tables.accounts import Person
-from pipeline_contracts.errors import SecondFactorRequired, SignInRefused
+from pipeline_contracts.errors import SecondFactorRequired, SignInRefused, Unavailable
 
 WRONG_PASSWORD = "The e-mail address or the password is wrong."
 
@@ -49,7 +51,7 @@ async def check_credentials(
     person = (await session.execute(query)).scalar_one_or_none()
     stored = None if person is None else await read_password_hash(session, person.id)
     await session.commit()
-    matches = await hasher.verify(entered.password, stored)
+    matches = await verify_counted(session, hasher, entered.password, stored, entered.network, limits)
     if not matches or person is None or stored is None:
         raise SignInRefused(WRONG_PASSWORD)
     await take_back_attempt(session, limits)
@@ -57,6 +59,27 @@ async def check_credentials(
     if not await lock_password(session, person.id, stored):
         raise SignInRefused(WRONG_PASSWORD)
     return person
+
+
+async def verify_counted(
+    session: AsyncSession,
+    hasher: PasswordHasher,
+    password: str,
+    stored: str | None,
+    network: str,
+    limits: Sequence[AttemptLimit],
+) -> bool:
+    """Check a password whose attempt is counted and committed. Commits if the attempt is given back.
+
+    Raises `Unavailable`, after which the attempt does not count: nobody has learned whether the password is right.
+    Whoever disconnects gets nothing back, since the hash may have begun.
+    """
+    try:
+        return await hasher.verify(password, stored, network)
+    except Unavailable:
+        await take_back_attempt(session, limits)
+        await session.commit()
+        raise
 
 
 def _read_email(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -9,6 +10,7 @@ from cryptography.exceptions import InvalidKey
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
 from control_domain.sign_in.password_rules import normalize_password
+from pipeline_contracts.client_address import wider_network_of
 from pipeline_contracts.errors import Unavailable
 
 T = TypeVar("T")
@@ -20,6 +22,8 @@ _HASH_BYTES = 32
 # A hash takes 30 ms of a core and 19 MiB.
 _MAX_RUNNING = 2
 _MAX_WAITING = 64
+# Of one wider network: others find a place beside a crowd.
+_MAX_WAITING_OF_NETWORK = 16
 # Of no password: verified where a person is unknown or has none, so that both take the same time.
 _DUMMY = "$argon2id$v=19$m=19456,t=2,p=1$SEoyNyy/oO865FnjkbkaEw$k0P8u7J7FiH1xNEBrywFn0VvwCu/mauN1NhaD5taf4I"
 
@@ -29,27 +33,34 @@ class PasswordHasher:
 
     def __init__(self) -> None:
         self._running = asyncio.Semaphore(_MAX_RUNNING)
-        self._waiting = 0
+        self._waiting = Counter[str]()
 
     async def hash(self, password: str) -> str:
         """Return the hash of a password, in PHC format. Raises `Unavailable` if too many wait."""
         return await self._run(lambda: _hash(password))
 
-    async def verify(self, password: str, stored: str | None) -> bool:
-        """Return True if `stored` is a hash of the password. None: False, after the same time. Raises `Unavailable`."""
-        matches = await self._run(lambda: _verify(password, stored or _DUMMY))
+    async def verify(self, password: str, stored: str | None, network: str = "") -> bool:
+        """Return True if `stored` is a hash of the password. None: False, after the same time.
+
+        Raises `Unavailable` if too many wait, or too many of the network. Empty: of no network in particular.
+        """
+        place = wider_network_of(network) if network else ""
+        matches = await self._run(lambda: _verify(password, stored or _DUMMY), place)
         return matches and stored is not None
 
-    async def _run(self, function: Callable[[], T]) -> T:
-        if self._waiting >= _MAX_WAITING:
+    async def _run(self, function: Callable[[], T], place: str = "") -> T:
+        is_crowd = place and self._waiting[place] >= _MAX_WAITING_OF_NETWORK
+        if is_crowd or self._waiting.total() >= _MAX_WAITING:
             raise Unavailable(
                 "Too many people sign in at this moment. Send the same request again.", retry_after=2
             )
-        self._waiting += 1
+        self._waiting[place] += 1
         try:
             await self._running.acquire()
         finally:
-            self._waiting -= 1
+            self._waiting[place] -= 1
+            if not self._waiting[place]:
+                del self._waiting[place]
         # A request that is canceled leaves its thread running, which still counts.
         thread = asyncio.ensure_future(asyncio.to_thread(function))
         thread.add_done_callback(lambda _: self._running.release())

@@ -123,6 +123,12 @@ async def _read_beginning(response: aiohttp.ClientResponse, deadline: float) -> 
     return bytes(received)
 
 
+@functools.cache
+def _system_tls() -> ssl.SSLContext:
+    """Return the context of the process: to read the certificates of the system takes 30 ms."""
+    return ssl.create_default_context()
+
+
 @asynccontextmanager
 async def open_outbound_http(
     *,
@@ -138,7 +144,7 @@ async def open_outbound_http(
         # Each connection looks its name up and checks what it gets.
         use_dns_cache=False,
         socket_factory=functools.partial(open_checked_socket, allow_private=allow_private),
-        ssl=tls or ssl.create_default_context(),
+        ssl=tls or _system_tls(),
         limit=_MAX_CONNECTIONS,
         keepalive_timeout=_IDLE_SECONDS,
     )

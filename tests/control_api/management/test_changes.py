@@ -6,19 +6,22 @@ import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import pytest
 from sqlalchemy import select, update
 
 from control_api.changes import account_watch, change_streams
+from control_api.changes.account_watch import AccountWatch, Follower
 from control_api.live_logs import stream_log, stream_records
 from control_api.operations import reader_check
 from control_domain.changes.topics import SCOPE_OF_TOPIC, STORED_TOPICS, TOPICS
 from control_domain.tables.accounts import ApiToken, Membership
 from control_domain.tables.sign_in import SignInSession
 from pipeline_contracts.credentials import digest_credential
+from pipeline_contracts.errors import TooManyRequests
+from storage_backends.column_store.interface import ColumnStore
 from tests.control_api.management.conftest import Api
 from tests.support.browsers import open_browser
 from tests.support.deploy_platform import ALL_SCOPES, add_deployment, add_token
@@ -194,6 +197,19 @@ async def test_streams_are_limited(api: Api, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(change_streams, "MAX_STREAMS", 1)
         async with _follow(api, token=api.platform.other.token()) as other:
             assert other.status == 503
+
+
+async def test_a_person_has_one_limit_in_all_accounts(shared_api: Api) -> None:
+    sessions, store = shared_api.platform.sessions, cast(ColumnStore, None)
+    streams = change_streams.ChangeStreams(sessions, store)
+    for account_id in range(change_streams.MAX_STREAMS_PER_PERSON):
+        streams.check_capacity(account_id, 1)
+        watch = AccountWatch(sessions, store, account_id)
+        watch.followers.add(Follower(account_id, 1, frozenset()))
+        streams._watches[account_id] = watch
+    with pytest.raises(TooManyRequests):
+        streams.check_capacity(1000, 1)
+    streams.check_capacity(1000, 2)
 
 
 async def test_topics_follow_the_scopes(shared_api: Api) -> None:

@@ -4,15 +4,20 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from control_domain.database.engine import Sessions
 from control_domain.sign_in.attempt_limits import (
     AttemptLimit,
     count_attempt,
     find_limits,
     forget_attempts,
+    limits_of_address,
     take_back_attempt,
 )
-from pipeline_contracts.errors import TooManyRequests
+from control_domain.sign_in.check_credentials import verify_counted
+from control_domain.sign_in.password_hashes import PasswordHasher
+from pipeline_contracts.errors import TooManyRequests, Unavailable
 from tests.support.control_fixtures import sessions
 
 __all__ = ["sessions"]
@@ -65,6 +70,31 @@ async def test_a_person_is_known_by_a_digest(sessions: Sessions) -> None:
     async with sessions() as session:
         limits = await find_limits(session, "ada@x.example", "2001:db8::/64")
         long = await find_limits(session, "x" * 5000, "a" * 300)
-    assert [limit.key.partition(" ")[0] for limit in limits] == ["network", "person", "person"]
+    assert [limit.key.partition(" ")[0] for limit in limits] == ["network", "network", "person", "person"]
     assert not any("ada" in limit.key for limit in limits)
     assert all(len(limit.key) <= 200 for limit in long)
+
+
+async def test_a_wider_network_has_one_limit(sessions: Sessions) -> None:
+    """One customer may have 65,536 networks of IPv6."""
+    networks = [f"2001:db8:1:{number:x}::/64" for number in range(5)]
+    results = [
+        await count(sessions, limits=limits_of_address(network)) for network in networks for _ in range(30)
+    ]
+    assert results.count(0) == 120
+    assert await count(sessions, limits=limits_of_address("2001:db8:2::/64")) == 0
+
+
+class FullHasher(PasswordHasher):
+    """Refuses everybody."""
+
+    async def verify(self, password: str, stored: str | None, network: str = "") -> bool:
+        raise Unavailable("Too many people sign in at this moment.")
+
+
+async def test_an_attempt_that_was_not_checked_is_given_back(sessions: Sessions) -> None:
+    for _ in range(7):
+        assert await count(sessions) == 0
+        async with sessions() as session:
+            with pytest.raises(Unavailable):
+                await verify_counted(session, FullHasher(), "right", None, "192.0.2.1", [LIMIT])

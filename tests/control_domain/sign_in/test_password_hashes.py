@@ -45,3 +45,27 @@ async def test_two_run_and_too_many_are_refused(monkeypatch: pytest.MonkeyPatch)
     gate.set()
     assert set(await asyncio.gather(*tasks[1:])) == {"hashed"}
     assert most == 2
+
+
+async def test_a_crowd_of_one_wider_network_leaves_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = asyncio.Event()
+
+    async def run(function: object) -> bool:
+        await gate.wait()
+        return True
+
+    monkeypatch.setattr(password_hashes.asyncio, "to_thread", run)
+    hasher = PasswordHasher()
+    crowd = [
+        asyncio.create_task(hasher.verify("x", "hash", f"2001:db8:1:{number:x}::/64")) for number in range(40)
+    ]
+    other = asyncio.create_task(hasher.verify("x", "hash", "2001:db8:2::/64"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    gate.set()
+    results = await asyncio.gather(*crowd, other, return_exceptions=True)
+    # Two run and sixteen wait.
+    assert [isinstance(result, Unavailable) for result in results].count(False) == 19
+    assert results[-1] is True
+    # All places are free again.
+    assert await hasher.verify("x", "hash", "2001:db8:1::/64")

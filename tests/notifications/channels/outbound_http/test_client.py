@@ -1,8 +1,10 @@
 """Requests to receivers: checked addresses, no redirects, bounded time and size."""
 
 import asyncio
+import functools
 import ipaddress
 import socket
+import ssl
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from notifications.channels.interface import DeliveryFailed
+from notifications.channels.outbound_http import client
 from notifications.channels.outbound_http.addresses import IPAddress
 from notifications.channels.outbound_http.client import MAX_RESPONSE_BYTES, open_outbound_http
 from notifications.channels.outbound_http.resolver import open_checked_socket
@@ -282,3 +285,21 @@ async def test_certificate_is_checked_for_the_name(tmp_path: Path) -> None:
 async def test_a_host_that_is_no_name_is_not_tried_again(host: str) -> None:
     error = await _fail(f"http://{host}/", names=Names([]))
     assert error.is_permanent
+
+
+async def test_a_process_reads_the_certificates_of_the_system_at_most_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes 30 ms of the event loop."""
+    made: list[ssl.SSLContext] = []
+
+    def make() -> ssl.SSLContext:
+        made.append(NO_TLS)
+        return NO_TLS
+
+    monkeypatch.setattr(client, "_system_tls", functools.cache(client._system_tls.__wrapped__))
+    monkeypatch.setattr(ssl, "create_default_context", make)
+    for _ in range(3):
+        async with open_outbound_http(allow_private=False):
+            pass
+    assert len(made) == 1
