@@ -92,6 +92,7 @@ class Person:
 
     async def wait_until_quiet(self) -> None:
         """Wait until no part of the page is loading."""
+        await self.page.evaluate("window.quietSince = undefined")
         try:
             await self.page.wait_for_function(_IS_QUIET)
         except PlaywrightTimeout as error:

@@ -53,7 +53,7 @@ export function chartOptions(request: Request): uPlot.Options {
     width: request.width,
     height: request.height,
     legend: { show: false },
-    padding: [8, hasRight ? 0 : 8, 0, 0],
+    padding: [8, hasRight ? 0 : 20, 0, 0],
     scales: { x: { time: true, range: withRoomForBars(request.series) }, left: { range: fromZero }, ...(hasRight ? { right: { range: fromZero } } : {}) },
     axes: [
       { ...axis, grid: { show: false }, space: 70, size: 28, values: (_chart, ticks, _axis, _space, step) => formatTicks(ticks, step) },
