@@ -22,7 +22,8 @@ _MAX_STREAM_SECONDS = 3600.0
 # A reader that does not read for this long is disconnected.
 _SEND_TIMEOUT_SECONDS = 30.0
 _OPENING = b"retry: 2000\n\n"
-_KEEPALIVE = b": nothing new\n\n"
+# An event, since pages do not see comments: one that hears nothing for long opens the stream again.
+_KEEPALIVE = b"event: alive\ndata: {}\n\n"
 
 
 class ChangeStreamResponse(Response):

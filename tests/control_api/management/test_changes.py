@@ -28,6 +28,8 @@ from tests.support.deploy_platform import ALL_SCOPES, add_deployment, add_token
 
 # A test that hangs ends here; nothing is measured.
 _PATIENCE = 60.0
+# Of the stream of changes, and of the streams of logs.
+_KEEPALIVES = (b"event: alive\n", b": nothing new\n")
 
 
 @pytest.fixture(autouse=True)
@@ -147,7 +149,7 @@ async def test_streams_end_with_the_token(api: Api, monkeypatch: pytest.MonkeyPa
         async with asyncio.timeout(_PATIENCE):
             for response in responses:
                 assert response.status == 200
-                while b": nothing new" not in await response.content.readline():
+                while (await response.content.readline()) not in _KEEPALIVES:
                     pass
             async with platform.sessions() as session, session.begin():
                 own = ApiToken.digest == digest_credential(token)
@@ -175,7 +177,7 @@ async def test_a_stream_neither_rotates_a_session_nor_follows_it_to_another_acco
         async with platform.sessions() as session, session.begin():
             await session.execute(update(SignInSession).values(rotated_at=old, last_used_at=old))
         for _ in range(3):
-            while b": nothing new" not in await response.content.readline():
+            while (await response.content.readline()) not in _KEEPALIVES:
                 pass
         async with platform.sessions() as session, session.begin():
             found = (await session.execute(select(SignInSession))).scalars().one()

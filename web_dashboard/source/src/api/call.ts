@@ -1,7 +1,26 @@
 // Calls of the management API. The functions come from the generated client; `call` unwraps their answers.
 import { client } from '../../generated/client/client.gen';
 
-client.setConfig({ baseUrl: '/api', credentials: 'same-origin' });
+client.setConfig({ baseUrl: '/api', credentials: 'same-origin', fetch: fetchOnce });
+
+/** The keys of requests without an answer, by what they ask for. */
+const unanswered = new Map<string, string>();
+
+/**
+ * Send a request. A POST carries an Idempotency-Key; one that is sent again because no answer came has the same key, so that
+ * a second click does not deploy twice.
+ */
+async function fetchOnce(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
+  const request = new Request(input, init);
+  if (request.method !== 'POST' || request.headers.has('idempotency-key')) return fetch(request);
+  const asked = `${request.url} ${await request.clone().text()}`;
+  const key = unanswered.get(asked) ?? Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  request.headers.set('idempotency-key', key);
+  unanswered.set(asked, key);
+  const response = await fetch(request);
+  unanswered.delete(asked);
+  return response;
+}
 
 export interface FieldError {
   field: string;

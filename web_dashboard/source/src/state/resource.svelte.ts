@@ -28,13 +28,23 @@ export function resource<T>(
   let error = $state.raw<unknown>(undefined);
   let loading = $state(true);
   let running: AbortController | undefined;
+  let isAsking = false;
+  let again = false;
+
+  /** Load after a change on the server. A request that runs is not begun anew: on a busy account it would never end. */
+  function follow(): void {
+    if (isAsking) again = true;
+    else void run(true);
+  }
 
   async function run(isSilent: boolean): Promise<void> {
     running?.abort();
     const mine = new AbortController();
     running = mine;
     if (!isSilent) loading = true;
+    again = false;
     const request = load(mine.signal);
+    isAsking = request !== undefined;
     if (request === undefined) {
       loading = false;
       return;
@@ -48,14 +58,15 @@ export function resource<T>(
       if (mine.signal.aborted) return;
       error = reason;
     }
-    loading = false;
+    loading = isAsking = false;
+    if (again) void run(true);
   }
 
   $effect(() => {
     void run(false);
     return () => running?.abort();
   });
-  $effect(() => (topics.length ? onChange(topics, () => void run(true)) : undefined));
+  $effect(() => (topics.length ? onChange(topics, follow) : undefined));
 
   return {
     get data() {

@@ -12,6 +12,7 @@ export interface Session {
   has_password: boolean;
 }
 
+let reads = 0;
 let present = $state.raw<Session | null | undefined>(undefined);
 
 export const session = {
@@ -27,24 +28,36 @@ export const session = {
 
 /** Ask the server who is signed in. Throws `ApiProblem` if it does not answer. */
 export async function readSession(): Promise<Session | null> {
+  reads += 1;
+  const mine = reads;
   let response: Response;
   try {
     response = await fetch('/api/v1/session', { headers: { accept: 'application/json' } });
   } catch {
     throw new ApiProblem(0, 'No connection', 'Pharos does not answer. Check that it runs, and your connection.');
   }
+  const found = response.ok ? ((await response.json()) as { data: Session }).data : null;
+  // A later read has answered before this one.
+  if (mine !== reads) return present ?? null;
   if (response.status === 401) present = null;
-  else if (response.ok) present = ((await response.json()) as { data: Session }).data;
+  else if (response.ok) present = found;
   else throw new ApiProblem(response.status, response.statusText, `The session could not be read (status ${response.status}).`);
   return present ?? null;
 }
 
 /** Sign out of this browser. */
 export async function signOut(): Promise<void> {
-  await fetch('/api/v1/session', { method: 'DELETE' });
+  let response: Response | undefined;
+  try {
+    response = await fetch('/api/v1/session', { method: 'DELETE' });
+  } catch {
+    // No connection.
+  }
+  if (!response?.ok && response?.status !== 401) throw new Error('You are still signed in: Pharos could not end the session. Try again.');
   present = null;
 }
 
+// A request that overtook the renewal of the cookie is refused although the session goes on.
 onSignedOut(() => {
-  present = null;
+  readSession().catch(() => undefined);
 });

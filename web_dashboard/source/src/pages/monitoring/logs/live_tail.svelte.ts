@@ -4,9 +4,12 @@ import type { Log } from '../../../../generated/client/types.gen';
 const KEPT = 1000;
 const LONGEST_MS = 15 * 60_000;
 
+/** A record with its place in the order of arrival. */
+export type NumberedLog = Log & { number: number };
+
 export interface LiveTail {
   /** The newest records first. */
-  readonly logs: Log[];
+  readonly logs: NumberedLog[];
   readonly state: 'connecting' | 'following' | 'stopped';
   /** Why it stopped. */
   readonly reason: string;
@@ -17,7 +20,8 @@ export interface LiveTail {
 
 /** Return a tail of the records that match the filters. Call `stop` when its component is destroyed. */
 export function liveTail(environment: string, filters: Record<string, string | undefined>): LiveTail {
-  let logs = $state.raw<Log[]>([]);
+  let logs = $state.raw<NumberedLog[]>([]);
+  let received = 0;
   let state = $state<LiveTail['state']>('stopped');
   let reason = $state('');
   let running: AbortController | undefined;
@@ -47,7 +51,8 @@ export function liveTail(environment: string, filters: Record<string, string | u
     const data = event.split('\n').find((line) => line.startsWith('data: '));
     if (data === undefined) return;
     const { records } = JSON.parse(data.slice(6)) as { records: Log[] };
-    logs = [...records.reverse(), ...logs].slice(0, KEPT);
+    const numbered = records.map((log) => ({ ...log, number: (received += 1) }));
+    logs = [...numbered.reverse(), ...logs].slice(0, KEPT);
   }
 
   function start(): void {
