@@ -1,1 +1,0 @@
-import{Gi as e,Mi as t,Yi as n,qi as r}from"./sdk.gen-ByJjmyj6.js";var i=n(e(Date.now())),a={get now(){return t(i)}},o=()=>{document.hidden||r(i,Date.now(),!0)};setInterval(o,1e4),document.addEventListener(`visibilitychange`,o);export{a as t};
