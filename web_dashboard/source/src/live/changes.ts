@@ -49,12 +49,10 @@ const SETTLE_MS = 150;
 // Some topics change every second: a page loads again at most this often.
 const EVERY_MS = 2000;
 const RETRY_MS = 5000;
-<<<<<<< HEAD
 // A page loads while its stream opens. What changed in between is loaded this much later, not at once: else each page
 // would load twice.
 const CATCH_UP_MS = 10_000;
 const WAITED_MS = 1000;
-=======
 // The server says each 15 s that it is there. A proxy or a laptop that slept may have lost the stream without a word.
 const SILENT_MS = 45_000;
 // Without Web Locks, pages load again so often.
@@ -62,7 +60,6 @@ const POLL_MS = 10_000;
 // How often the topics that nobody shows any more are left out.
 const REVIEW_MS = 60_000;
 const ANSWER_MS = 1000;
->>>>>>> 0f993d56 (dashboard: keep live pages whole: no approval of the unseen, no form of another object, no silent stream)
 
 const listeners = new Set<Listener>();
 const wanted = new Set<string>();
@@ -125,15 +122,10 @@ function want(topics: string[]): void {
 /** Wait until this tab is the one that holds the stream, then hold it until the tab closes. */
 async function holdStream(signal: AbortSignal): Promise<void> {
   if (!('locks' in navigator)) {
-<<<<<<< HEAD
-    // An address without TLS that is not of this machine has no Web Locks: each tab has a stream of its own.
-    await receive(signal, false);
-=======
     // An address without TLS that is not of this machine has no Web Locks. A stream of each tab would take up the six
     // connections that a browser opens to a host.
     const timer = setInterval(() => document.hidden || [...BASE, ...STORED].forEach(deliver), POLL_MS);
     signal.addEventListener('abort', () => clearInterval(timer));
->>>>>>> 0f993d56 (dashboard: keep live pages whole: no approval of the unseen, no form of another object, no silent stream)
     return;
   }
   const since = performance.now();
@@ -151,10 +143,20 @@ function receive(signal: AbortSignal, isTakenOver: boolean): Promise<void> {
     // In the order in which they were opened. An older one tells changes until a newer one does.
     const held = new Set<EventSource>();
     let retry: ReturnType<typeof setTimeout> | undefined;
-<<<<<<< HEAD
     let catchUp: ReturnType<typeof setTimeout> | undefined;
+    let silence: ReturnType<typeof setTimeout> | undefined;
+    const review = setInterval(() => void reviewWanted(), REVIEW_MS);
+    const hearSign = () => {
+      clearTimeout(silence);
+      silence = setTimeout(() => {
+        held.forEach((each) => each.close());
+        held.clear();
+        open(true);
+      }, SILENT_MS);
+    };
     const open = (isLost = false) => {
       clearTimeout(retry);
+      hearSign();
       const topics = [...BASE, ...wanted];
       const mine = new EventSource(`/api/v1/changes?topics=${topics.join(',')}`);
       source = mine;
@@ -174,23 +176,7 @@ function receive(signal: AbortSignal, isTakenOver: boolean): Promise<void> {
         }
         wasLost = true;
       };
-=======
-    let silence: ReturnType<typeof setTimeout> | undefined;
-    const review = setInterval(() => void reviewWanted(), REVIEW_MS);
-    const hearSign = () => {
-      clearTimeout(silence);
-      silence = setTimeout(open, SILENT_MS);
-    };
-    const open = () => {
-      clearTimeout(retry);
-      hearSign();
-      source?.close();
-      const mine = new EventSource(`/api/v1/changes?topics=${[...BASE, ...wanted].join(',')}`);
-      source = mine;
-      // What changed while there was no stream is not known: everything is loaded again.
-      mine.onopen = () => [...BASE, ...wanted].forEach(tell);
       mine.addEventListener('alive', hearSign);
->>>>>>> 0f993d56 (dashboard: keep live pages whole: no approval of the unseen, no form of another object, no silent stream)
       mine.addEventListener('change', (event) => {
         hearSign();
         const topic = readTopic((event as MessageEvent<string>).data);
@@ -198,15 +184,12 @@ function receive(signal: AbortSignal, isTakenOver: boolean): Promise<void> {
       });
       mine.onerror = () => {
         // The browser reconnects by itself unless the server refused; then it waits here.
-<<<<<<< HEAD
-        if (mine.readyState === EventSource.CLOSED) held.delete(mine);
-        if (source === mine && mine.readyState === EventSource.CLOSED) retry = setTimeout(() => open(true), RETRY_MS);
-=======
-        if (source !== mine || mine.readyState !== EventSource.CLOSED) return;
-        retry = setTimeout(open, RETRY_MS);
+        if (mine.readyState !== EventSource.CLOSED) return;
+        held.delete(mine);
+        if (source !== mine) return;
+        retry = setTimeout(() => open(true), RETRY_MS);
         // Perhaps somebody has signed out, or switched the account, in another window.
         readSession().catch(() => undefined);
->>>>>>> 0f993d56 (dashboard: keep live pages whole: no approval of the unseen, no form of another object, no silent stream)
       };
     };
     for (const topic of ownStored()) wanted.add(topic);
@@ -227,14 +210,14 @@ function receive(signal: AbortSignal, isTakenOver: boolean): Promise<void> {
 
 /** Leave out the stored topics that no tab shows any more. */
 async function reviewWanted(): Promise<void> {
-  const before = wanted.size;
+  const before = [...wanted].sort().join();
   isReviewing = true;
   wanted.clear();
   for (const topic of ownStored()) wanted.add(topic);
   channel?.postMessage({ ask: true } satisfies Message);
   await new Promise((done) => setTimeout(done, ANSWER_MS));
   isReviewing = false;
-  if (wanted.size !== before) reopen?.();
+  if ([...wanted].sort().join() !== before) reopen?.();
 }
 
 /** Let the other tabs ask who is signed in, after a switch of the account. */

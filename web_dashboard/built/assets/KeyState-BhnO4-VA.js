@@ -1,1 +1,0 @@
-import{$i as e,Fi as t}from"./sdk.gen-B-AJrh5m.js";import{t as n}from"./Status-Wx59MlZ9.js";function r(r,i){{let a=e(()=>i.state===`live`?`ok`:`idle`);n(r,{get tone(){return t(a)},get text(){return i.state}})}}export{r as t};

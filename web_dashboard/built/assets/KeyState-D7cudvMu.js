@@ -1,1 +1,0 @@
-import{Mi as e,Xi as t}from"./sdk.gen-BxRLWUt8.js";import{t as n}from"./Status-D1AryejJ.js";function r(r,i){{let a=t(()=>i.state===`live`?`ok`:`idle`);n(r,{get tone(){return e(a)},get text(){return i.state}})}}export{r as t};

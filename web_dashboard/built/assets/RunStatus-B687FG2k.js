@@ -1,1 +1,0 @@
-import{Mi as e,Xi as t}from"./sdk.gen-BxRLWUt8.js";import{t as n}from"./Status-D1AryejJ.js";function r(r,i){let a={pending:`idle`,running:`accent`,succeeded:`ok`,failed:`bad`,canceled:`idle`,open:`accent`,applied:`ok`,expired:`idle`};{let o=t(()=>i.status===`running`);n(r,{get tone(){return a[i.status]},get text(){return i.status},get busy(){return e(o)}})}}export{r as t};

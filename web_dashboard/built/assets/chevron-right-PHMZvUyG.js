@@ -1,1 +1,0 @@
-import{Gr as e,Kr as t}from"./sdk.gen-BxRLWUt8.js";import{t as n}from"./Icon-BRU484g6.js";var r=new Set([`$$slots`,`$$events`,`$$legacy`]);function i(i,a){let o=e(a,r),s={name:`chevron-right`,size:24,node:[[`path`,{d:`m9 18 6-6-6-6`}]]};n(i,t(()=>o,{get icon(){return s}}))}export{i as t};

@@ -1,1 +1,0 @@
-import{Br as e,Ct as t}from"./sdk.gen-BxRLWUt8.js";import{t as n}from"./resource.svelte-1DmXsDBd.js";function r(){return n(async n=>{let r=[],i;do{let a=await e(t({query:{limit:100,cursor:i},signal:n}));r.push(...a.data),i=a.next_cursor??void 0}while(i!==void 0);return r})}export{r as t};

@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web_dashboard/built/assets/versioned-B6h0BOO-.js
-import{Rr as e,Vr as t,zr as n}from"./sdk.gen-BxRLWUt8.js";async function r(e){return{data:await n(e),etag:(await e).response?.headers.get(`etag`)??``}}function i(e){return e?{"If-Match":e}:{}}function a(n){return n instanceof e&&n.status===412?`Somebody changed this meanwhile. Close this dialog to see the present state, then make your change again.`:n instanceof e&&n.errors.length>0?`Nothing was saved: ${n.errors.map(e=>`${e.field} ${e.message}`).join(`; `)}.`:t(n)}export{a as n,i as r,r as t};
-========
-import{Gr as e,Hr as t,Ur as n}from"./sdk.gen-B-AJrh5m.js";async function r(e){return{data:await n(e),etag:(await e).response?.headers.get(`etag`)??``}}function i(e){return e?{"If-Match":e}:{}}function a(n){return n instanceof t&&n.status===412?`Somebody changed this meanwhile. Close this dialog to see the present state, then make your change again.`:n instanceof t&&n.errors.length>0?`Nothing was saved: ${n.errors.map(e=>`${e.field} ${e.message}`).join(`; `)}.`:e(n)}export{a as n,i as r,r as t};
->>>>>>>> fafbc660 (dashboard: build the pages):web_dashboard/built/assets/versioned-BwqFeNqO.js
