@@ -37,6 +37,7 @@ class OidcProvider:
         self._clock, self._monotonic = clock, monotonic
         self._configuration: tuple[float, Mapping[str, Any]] | None = None
         self._keys: tuple[float, KeySet] | None = None
+        self._used_states: dict[str, float] = {}
 
     async def make_authorization_url(self, state: str, nonce: str, challenge: str) -> str:
         """Return the page of the provider on which the person signs in. Raises `ProviderFailed`.
@@ -57,6 +58,20 @@ class OidcProvider:
             }
         )
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{query}"
+
+    def use_state(self, state: str, seconds: float) -> bool:
+        """Use up the state of a sign-in that can go on for so many seconds. False: it was used before.
+
+        Without it, one cookie would let a stranger send any number of codes to the provider.
+        """
+        now = self._monotonic()
+        # The oldest come first.
+        while self._used_states and next(iter(self._used_states.values())) < now:
+            del self._used_states[next(iter(self._used_states))]
+        if state in self._used_states:
+            return False
+        self._used_states[state] = now + seconds
+        return True
 
     async def read_person(self, code: str, verifier: str, nonce: str) -> OidcPerson:
         """Exchange the code of a sign-in for its person. Raises `ProviderFailed` and `BadIdToken`."""

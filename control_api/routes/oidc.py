@@ -81,6 +81,8 @@ async def finish(request: Request, session: Session) -> RedirectResponse:
     if "code" not in query:
         logger.warning("the OIDC provider has refused a sign-in: %s", query.get("error", "")[:100])
         return _back("oidc-refused")
+    if not provider.use_state(state, _SECONDS):
+        return _back("oidc-expired")
     try:
         known = await provider.read_person(query["code"], kept["verifier"], kept["nonce"])
     except (ProviderFailed, BadIdToken) as error:

@@ -117,6 +117,14 @@ def check_scopes(invitation: Invitation) -> None:
         )
 
 
+def check_name_of_new(invitation: Invitation, name: str | None) -> str:
+    """Return the name of an invited person who is not known yet. Raises `InvalidInput`."""
+    if name is None:
+        rule = f"must be 1 to {MAX_NAME_LENGTH} printable characters"
+        raise invalid_field("name", f"is required, because {invitation.email} is not known yet; {rule}")
+    return check_name(name)
+
+
 async def find_usable_invitation(
     session: AsyncSession, secret: str, now: datetime
 ) -> tuple[Invitation, Account]:
@@ -174,9 +182,7 @@ async def _add_person(
     query = select(Person).where(Person.email == invitation.email)
     person = (await session.execute(query)).scalar_one_or_none()
     if person is None:
-        if name is None:
-            rule = f"must be 1 to {MAX_NAME_LENGTH} printable characters"
-            raise invalid_field("name", f"is required, because {invitation.email} is not known yet; {rule}")
+        name = check_name_of_new(invitation, name)
         try:
             async with session.begin_nested():
                 person = await create_person(session, account, name, invitation.email, invitation.role, now)

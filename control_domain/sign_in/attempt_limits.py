@@ -39,6 +39,11 @@ def limits_of_address(network: str) -> list[AttemptLimit]:
     return limits
 
 
+def limits_of_secret(name: str) -> list[AttemptLimit]:
+    """Return the limits of requests with one link or invitation, each of which hashes a password."""
+    return [AttemptLimit(f"secret of {name}"[:200], 10, 10.0)]
+
+
 async def find_limits(session: AsyncSession, email: str, network: str) -> list[AttemptLimit]:
     """Return the limits of an attempt with a person's address from a network.
 

@@ -7,8 +7,14 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
-from control_domain.invitations.accept import check_scopes, find_usable_invitation, join_account
+from control_domain.invitations.accept import (
+    check_name_of_new,
+    check_scopes,
+    find_usable_invitation,
+    join_account,
+)
 from control_domain.sealing import SealingKeys
+from control_domain.sign_in.attempt_limits import count_attempt, limits_of_secret
 from control_domain.sign_in.check_credentials import Credentials, check_credentials
 from control_domain.sign_in.memberships import list_accounts_of
 from control_domain.sign_in.password_hashes import PasswordHasher
@@ -36,8 +42,8 @@ async def join_with_password(
 
     A person who has a password already enters this one, and a code of the second factor: whoever made the invitation
     knows its secret, and must not get into the person's other accounts. Anybody else sets a first password. Commits
-    before the password is hashed. Raises `NotFound` for an invitation that cannot be used, `InvalidInput`, `Conflict`,
-    and what `check_credentials` raises.
+    before the password is hashed, within the limits of attempts. Raises `NotFound` for an invitation that cannot be
+    used, `InvalidInput`, `Conflict`, `TooManyRequests`, and what `check_credentials` raises.
     """
     found, _ = await find_usable_invitation(session, invitation, now)
     check_scopes(found)
@@ -48,7 +54,10 @@ async def join_with_password(
         await check_credentials(session, hasher, keys, entered, now)
     else:
         await _check_first_password(session, known)
+        if known is None:
+            check_name_of_new(found, name)
         normalized = check_password(password, found.email, name or "")
+        await count_attempt(session, limits_of_secret(f"invitation {found.id}"), now)
         await session.commit()
         hash = await hasher.hash(normalized)
     joined = await join_account(session, invitation, name, actor, now)

@@ -12,6 +12,7 @@ from control_domain.accounts.rights import require_account_right, require_all_sc
 from control_domain.accounts.roles import AccountRight, has_account_right
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.sealing import SealingKeys
+from control_domain.sign_in.attempt_limits import count_attempt, limits_of_secret
 from control_domain.sign_in.check_credentials import check_code
 from control_domain.sign_in.identities import remove_identities
 from control_domain.sign_in.memberships import choose_account, list_accounts_of
@@ -132,11 +133,12 @@ async def use_link(
 
     The link works once. One that an operator of the machine has made also removes the second factor and the identities
     at providers; for any other, the person enters a code. Commits before the password is hashed. Raises `NotFound` for
-    a link that cannot be used, `InvalidInput`, and what `check_code` and `choose_account` raise.
+    a link that cannot be used, `InvalidInput`, `TooManyRequests`, and what `check_code` and `choose_account` raise.
     """
     link, person = await find_link(session, secret, now)
     normalized = check_password(password, person.email, person.name)
     by_operator = link.created_by_id is None
+    await count_attempt(session, limits_of_secret(f"link {link.id}"), now)
     await session.commit()
     # Before the code is checked: a code works once, and is used up in the transaction that uses the link up.
     hash = await hasher.hash(normalized)

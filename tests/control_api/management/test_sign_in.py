@@ -12,11 +12,13 @@ from control_api.management import sign_in as sign_in_routes
 from control_domain.database.errors import DatabaseUnavailable
 from control_domain.sign_in import sessions as session_rules
 from control_domain.sign_in.links import create_link
+from control_domain.sign_in.password_hashes import PasswordHasher
 from control_domain.tables.accounts import Membership
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.invitations import Invitation
 from control_domain.tables.sign_in import SignInLink, SignInSession
 from pipeline_contracts.credentials import CredentialKind, is_well_formed, make_credential
+from pipeline_contracts.errors import NotFound
 from tests.control_api.management.conftest import Api, check_response
 from tests.support.browsers import (
     OTHER_PASSWORD,
@@ -313,6 +315,33 @@ async def test_joining_by_invitation(api: Api) -> None:
     again = await call(browser, "POST", f"{SESSION}/invitation", body)
     assert again.problem == (404, "not-found")
     assert (await browser.sign_in("eve@new.example")).status == 201
+
+
+async def test_a_link_or_an_invitation_hashes_within_limits(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed = 0
+
+    async def refuse(_hasher: PasswordHasher, _password: str) -> str:
+        nonlocal hashed
+        hashed += 1
+        raise NotFound("Somebody else was faster.")
+
+    monkeypatch.setattr(PasswordHasher, "hash", refuse)
+    invited = await api.call("POST", "/v1/invitations", {"email": "eve@new.example"})
+    browser = Browser(api.platform)
+    body = {"invitation": invited.data["secret"], "password": PASSWORD}
+    # A request that cannot work hashes nothing.
+    for name in (None, "", "E" * 1000):
+        refused = await call(browser, "POST", f"{SESSION}/invitation", {**body, "name": name})
+        assert refused.fields == ["name"]
+    assert hashed == 0
+    link = {"link": await add_link(api), "password": PASSWORD}
+    for path, sent in (("invitation", {**body, "name": "Eve"}), ("link", link)):
+        hashed = 0
+        answers = [(await call(browser, "POST", f"{SESSION}/{path}", sent)).status for _ in range(12)]
+        assert answers.count(404) == hashed and 10 <= hashed < 12
+        assert answers[-1] == 429
 
 
 async def test_an_invitation_opens_no_other_account(api: Api) -> None:

@@ -133,6 +133,21 @@ async def test_a_member_signs_in(api: Api, provider: Provider) -> None:
     assert changed.status == 200 and changed.data["has_password"] is True
 
 
+async def test_a_state_works_once(api: Api, provider: Provider) -> None:
+    """One cookie would let a stranger send any number of codes to the provider."""
+    browser = Browser(api.platform)
+    begun = await browser.call("GET", BEGIN, headers={})
+    thief = browser.copy()
+    asked = parse_qs(urlsplit(begun.headers["Location"]).query)
+    state, provider.challenge = asked["state"][0], asked["code_challenge"][0]
+    provider.status = 400
+    results = []
+    for each in (browser, thief):
+        back = await each.call("GET", f"{CALLBACK}?state={state}&code=the+code", headers={})
+        results.append(back.headers["Location"])
+    assert results == ["/sign-in?problem=oidc-failed", "/sign-in?problem=oidc-expired"]
+
+
 async def test_an_invited_person_joins(api: Api, provider: Provider) -> None:
     provider.claims = {"email": "eve@new.example", "sub": "eve", "name": "Eve"}
     assert (await sign_in(api, provider))[1] == "/sign-in?problem=oidc-unknown"
