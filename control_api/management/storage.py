@@ -102,11 +102,17 @@ async def set_data_retention(
     await require_installation(at.session, at.account)
     try:
         before = (await _read_retention(at)).get(body.kind)
-        if before is None or body.days < before:
-            # Before the database is locked, which is a write: on a full disk this frees the space for it.
-            await _drop_expired(at, body)
     except StorageUnavailable as error:
         raise Unavailable("The column store does not answer now; nothing was changed.") from error
+    if before is None or body.days < before:
+        try:
+            # Before the database is locked, which is a write: on a full disk this frees the space for it.
+            await _drop_expired(at, body)
+        except StorageUnavailable as error:
+            raise Unavailable(
+                "The column store does not answer now. A part of what is older may be deleted; the setting is as "
+                "before. Send the same request again."
+            ) from error
     await at.lock_rights()
     await save_retention(at.session, at.account, body.kind, body.days, before, at.actor, at.now)
     await at.end_transaction()

@@ -94,11 +94,20 @@ async def count_attempt(session: AsyncSession, limits: Sequence[AttemptLimit], n
             key=limit.key, forgotten_at=seconds + limit.seconds
         )
         row = SignInLimit.forgotten_at
-        counted = case((row > seconds, row), else_=literal(seconds)) + limit.seconds
+        full = seconds + limit.burst * limit.seconds
+        counted = (
+            case(
+                # Written while the clock was ahead: one more attempt, then as after many.
+                (row > full, literal(full - limit.seconds)),
+                (row > seconds, row),
+                else_=literal(seconds),
+            )
+            + limit.seconds
+        )
         statement = statement.on_conflict_do_update(
             index_elements=[SignInLimit.key],
             set_={"forgotten_at": counted},
-            where=counted <= seconds + limit.burst * limit.seconds,
+            where=counted <= full,
         ).returning(SignInLimit.key)
         if (await session.execute(statement)).first() is None:
             raise await _describe_wait(session, limit, seconds)

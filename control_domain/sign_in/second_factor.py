@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.statements import insert_if_absent
 from control_domain.sealing import CannotOpen, Sealed, SealingKeys
-from control_domain.sign_in.totp import DIGITS, find_totp_step, make_totp_secret
+from control_domain.sign_in.totp import DIGITS, PERIOD_SECONDS, find_totp_step, make_totp_secret
 from control_domain.tables.accounts import Person
 from control_domain.tables.sign_in import RecoveryCode, SecondFactor
 from pipeline_contracts.errors import Conflict, SecondFactorRequired, SignInRefused, invalid_field
@@ -124,7 +124,12 @@ async def _use_totp_code(
         update(SecondFactor)
         .where(
             SecondFactor.person_id == found.person_id,
-            or_(SecondFactor.last_step.is_(None), SecondFactor.last_step < step),
+            or_(
+                SecondFactor.last_step.is_(None),
+                SecondFactor.last_step < step,
+                # Used while the clock was ahead.
+                SecondFactor.last_step > int(now.timestamp() // PERIOD_SECONDS) + 1,
+            ),
         )
         .values(last_step=step)
         .returning(SecondFactor.person_id)

@@ -21,15 +21,22 @@ def keep_reserve(data_folder: Path) -> None:
     if reserve.exists() or shutil.disk_usage(data_folder).free < _MIN_FREE:
         return
     made = reserve.with_suffix(".new")
-    with made.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, _BYTES)
-    made.replace(reserve)
+    try:
+        with made.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, _BYTES)
+        made.replace(reserve)
+    except OSError:
+        made.unlink(missing_ok=True)
+        raise
 
 
 def release_reserve(data_folder: Path | None) -> bool:
-    """Give the space of the reserve back; return False if there is none. Blocks on the file system."""
-    if data_folder is None:
+    """Give the space of the reserve back; return False if there is none, or the disk is not full. Blocks on the file
+    system."""
+    if data_folder is None or shutil.disk_usage(data_folder).free >= _BYTES:
         return False
+    # A start that was killed may have left it half made.
+    (data_folder / _NAME).with_suffix(".new").unlink(missing_ok=True)
     try:
         (data_folder / _NAME).unlink()
     except FileNotFoundError:

@@ -20,31 +20,41 @@ _ANY_SIZE = "SETTINGS max_partition_size_to_drop = 0"
 
 
 async def read_retention(store: ColumnStore) -> Mapping[str, int]:
-    """Return for how many days each kind is kept now, by the TTL of its first table. Raises `StorageUnavailable`."""
-    days_by_table = {}
-    for name, engine in (await store.query(_SQL["read_engines"])).rows:
-        if (found := _TTL.search(engine)) is not None:
-            days_by_table[name] = max(1, round(_DAYS[found[1]] * int(found[2])))
+    """Return for how many days each kind is kept now, by the shortest TTL of its tables. Raises
+    `StorageUnavailable`."""
+    days = await _read_days(store)
+    found = {
+        kind: [days[table.name] for table in tables if table.name in days] for kind, tables in KINDS.items()
+    }
+    return {kind: min(of_tables) for kind, of_tables in found.items() if of_tables}
+
+
+async def _read_days(store: ColumnStore) -> Mapping[str, int]:
+    """Return for how many days each table keeps its rows; tables without a TTL are left out."""
     return {
-        kind: days_by_table[tables[0].name]
-        for kind, tables in KINDS.items()
-        if tables[0].name in days_by_table
+        name: max(1, round(_DAYS[found[1]] * int(found[2])))
+        for name, engine in (await store.query(_SQL["read_engines"])).rows
+        if (found := _TTL.search(engine)) is not None
     }
 
 
-async def set_retention(
-    store: ColumnStore, kind: str, days: int, present: int | None, cluster: str | None = None
-) -> None:
-    """Give the tables of the kind this TTL; `present` is that of `read_retention`. Raises `StorageUnavailable`.
+async def _set_retention(
+    store: ColumnStore, kind: str, days: int, present: Mapping[str, int], cluster: str | None
+) -> bool:
+    """Give each table of the kind this TTL, and return whether one had another. Raises `StorageUnavailable`.
+
+    `present`: the days of each table. After a failure some tables may have the new TTL and others not.
 
     A longer TTL is also written to the parts that exist, which the store does later. A shorter one is not: they would
     be rewritten; `drop_expired` deletes them.
     """
-    rewrite = int(present is None or days > present)
-    for table in KINDS[kind]:
+    different = [table for table in KINDS[kind] if present.get(table.name) != days]
+    for table in different:
         ttl = f"{table.time} + toIntervalDay({days:d})"
+        rewrite = int(days > present.get(table.name, 0))
         settings = f"SETTINGS materialize_ttl_after_modify = {rewrite}"
         await _alter(store, table, f"MODIFY TTL {ttl} {settings}", cluster)
+    return bool(different)
 
 
 async def drop_expired(
@@ -73,13 +83,12 @@ async def apply_retention(
     store: ColumnStore, wanted: Iterable[tuple[str, int]], today: date, cluster: str | None = None
 ) -> list[str]:
     """Make the store keep each kind for so many days; return what was changed. Raises `StorageUnavailable`."""
-    present = await read_retention(store)
+    present = await _read_days(store)
     changed = []
     for kind, days in wanted:
         # First what frees space: the change of the table writes a file.
         changed += await drop_expired(store, kind, days, today, cluster)
-        if present.get(kind) != days:
-            await set_retention(store, kind, days, present.get(kind), cluster)
+        if await _set_retention(store, kind, days, present, cluster):
             changed.append(f"{kind}: {days} days")
     return changed
 

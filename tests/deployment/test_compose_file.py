@@ -69,7 +69,7 @@ def test_each_variable_is_a_setting_and_none_is_missing(name: str) -> None:
         assert getattr(settings, variable.removeprefix("PHAROS_").lower()), variable
 
 
-def test_settings_of_webhooks_and_notifications_are_set_from_outside_or_not_at_all() -> None:
+def test_settings_of_webhooks_sign_in_and_notifications_are_set_from_outside_or_not_at_all() -> None:
     environment = own_services()["control"]["environment"]
     passed = {variable for variable, text in environment.items() if text is None}
     assert passed == {
@@ -77,6 +77,7 @@ def test_settings_of_webhooks_and_notifications_are_set_from_outside_or_not_at_a
         "PHAROS_GIT_APP_SECRET",
         "PHAROS_GITHUB_TOKEN",
         "PHAROS_GITHUB_API_URL",
+        *(variable for variable, _, _ in describe_settings() if variable.startswith("PHAROS_OIDC_")),
         "PHAROS_SMTP_URL",
         "PHAROS_SMTP_FROM",
         "PHAROS_SMTP_PLAINTEXT",

@@ -235,7 +235,7 @@ async def test_no_ping_key_appears_in_the_gateways_log(gateway: Gateway, tmp_pat
     assert "secret" not in log
 
 
-async def test_no_signature_of_an_incident_appears_in_the_gateways_log(
+async def test_no_signature_of_an_incident_and_no_code_of_a_sign_in_appear_in_the_gateways_log(
     gateway: Gateway, tmp_path: Path
 ) -> None:
     await gateway.control.stop()
@@ -243,7 +243,11 @@ async def test_no_signature_of_an_incident_appears_in_the_gateways_log(
     url = f"{gateway.url}/incidents/inc_x?s={signature}&done=silenced"
     async with gateway.session.get(url, headers={"Referer": url}) as answer:
         assert answer.status == 503
+    back = f"{gateway.url}/api/v1/session/oidc/callback?state=secretstate&code=secretcode"
+    async with gateway.session.get(back) as answer:
+        assert answer.status == 503
     log = (tmp_path / "caddy.log").read_text()
+    assert "/oidc/callback?state=***" in log and "secretstate" not in log and "secretcode" not in log, log
     assert '"uri":"/incidents/inc_x?s=***' in log, log
     assert signature.partition(".")[2] not in log
 

@@ -62,6 +62,15 @@ async def test_a_shorter_retention_deletes_and_a_longer_one_is_applied(column_st
         assert await stored() == days[2:]
         assert (await read_retention(column_store))["otel_metrics"] == 7
         assert await apply_retention(column_store, [("otel_metrics", 7)], today) == []
+        # As after a failure between two tables of the kind: the others follow.
+        first = KINDS["otel_metrics"][0]
+        await column_store.command(
+            f"ALTER TABLE pharos.{first.name} MODIFY TTL {first.time} + toIntervalDay(60)"
+        )
+        assert (await read_retention(column_store))["otel_metrics"] == 7
+        changed = await apply_retention(column_store, [("otel_metrics", 60)], today)
+        assert changed == ["otel_metrics: 60 days"]
+        assert (await read_retention(column_store))["otel_metrics"] == 60
     finally:
         await apply_retention(column_store, [("otel_metrics", before)], today)
     assert (await read_retention(column_store))["otel_metrics"] == before == 30

@@ -46,6 +46,11 @@ async def test_a_burst_and_then_one_each_interval(sessions: Sessions) -> None:
     assert [await count(sessions, 60 + 150) for _ in range(2)] == [0, 30]
 
 
+async def test_a_clock_that_was_ahead_keeps_nobody_out(sessions: Sessions) -> None:
+    assert await count(sessions, 3600) == 0
+    assert [await count(sessions, at) for at in (0, 0, 30, 60, 150)] == [0, 30, 0, 0, 0]
+
+
 async def test_one_used_up_limit_counts_nothing_towards_the_others(sessions: Sessions) -> None:
     other = AttemptLimit("person", 100, 1.0)
     results = [await count(sessions, limits=[other, LIMIT]) for _ in range(200)]
