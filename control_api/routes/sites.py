@@ -11,7 +11,6 @@ from control_api.limits.report_queue import run_queued_report
 from control_api.request_session import Session, end_transaction
 from control_domain.accounts.operations import Caller
 from control_domain.database.public_ids import parse_number
-from control_domain.projects.find import in_visible_projects
 from control_domain.sites.operations import describe_site, find_account_site, list_account_sites, list_goals
 from control_domain.sites.reports import make_report, read_report_query
 from pipeline_contracts.errors import NotFound, StorageUnavailable, Unavailable
@@ -25,7 +24,7 @@ _STORE_UNAVAILABLE = "The column store does not answer now."
 @router.get("/v1/analytics/sites")
 async def read_sites(request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
     """The sites that the token can read; 429 if too many reports of the account wait."""
-    sites = await list_account_sites(session, caller.account, *in_visible_projects(caller))
+    sites = await list_account_sites(session, caller.account)
     await end_transaction(session)
     site_ids = [entry.site.id for entry in sites]
     store = request.app.state.report_store
@@ -44,11 +43,7 @@ async def read_report(site: str, request: Request, caller: _Reader, session: Ses
     """Visits of a site: figures, series, lists, goals and page speed. 404 for another account's site, 422 for an
     invalid query, 429 if too many reports of the account wait."""
     number = parse_number(site)
-    seen = (
-        None
-        if number is None
-        else await find_account_site(session, caller.account, number, *in_visible_projects(caller))
-    )
+    seen = None if number is None else await find_account_site(session, caller.account, number)
     if seen is None:
         raise NotFound("The account has no such site.")
     query = read_report_query(request.query_params.multi_items())

@@ -68,11 +68,9 @@ async def list_account_sites(
     return await _read_sites(session, Project.account_id == account.id, *conditions)
 
 
-async def find_account_site(
-    session: AsyncSession, account: Account, site_id: int, *conditions: ColumnElement[bool]
-) -> SiteWithProject | None:
-    """Return the site of this ID if it meets the conditions; None if the account has none."""
-    found = await _read_sites(session, Project.account_id == account.id, Site.id == site_id, *conditions)
+async def find_account_site(session: AsyncSession, account: Account, site_id: int) -> SiteWithProject | None:
+    """Return the site of this ID; None if the account has none."""
+    found = await _read_sites(session, Project.account_id == account.id, Site.id == site_id)
     return found[0] if found else None
 
 

@@ -26,6 +26,11 @@ export function projectRole(project: () => string | undefined): ProjectRole {
   };
 }
 
+/** True if the person may look at the project. */
+export function canReadIn(project: string): boolean {
+  return roleIn(project) !== undefined;
+}
+
 /** True if the person may deploy in the project. Null: in the account as a whole, as owners and admins may. */
 export function canDeployIn(project: string | null | undefined): boolean {
   const role = roleIn(project);
