@@ -1,13 +1,10 @@
 """Compares two commits: lists those that one has and the other lacks."""
 
-import asyncio
-
 from control_domain.deployments.new_commits import MAX_LISTED, CommitSummary, NewCommits, describe_found
-from deployer.checkout.bounded_fetch import fetch_within, temporary_folder
 from deployer.checkout.failures import CheckOutFailed
+from deployer.checkout.fetch_commits import fetched_commits
 from deployer.checkout.read_commit import show_on_one_line
-from deployer.checkout.resolve_ref import check_url, object_format_option
-from deployer.checkout.run_git import Git, open_git, time_limit
+from deployer.checkout.run_git import Git
 
 MAX_DEPTH = 250
 """How many commits behind each of the two are fetched."""
@@ -32,28 +29,16 @@ async def compare_commits(
     """
     if revision == since:
         return describe_found(since, 0, 0, [])
-    deadline = asyncio.get_running_loop().time() + timeout_seconds
-    async with (
-        temporary_folder("pharos-compare-") as folder,
-        time_limit(deadline, f"The commits could not be fetched within {timeout_seconds:g} seconds."),
-    ):
-        git = await open_git(url := check_url(url), folder / "git", mark, is_limited=True)
-        await git.run_checked("init", "--quiet", "--bare", "--template=", object_format_option(len(revision)))
-        await git.run_checked("config", "remote.origin.url", url)
-        fetch = git.run_checked(
-            "-c",
-            "fetch.unpackLimit=1",
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            f"--depth={MAX_DEPTH + 1}",
-            "--filter=tree:0",
-            "origin",
-            revision,
-            since,
-        )
-        await fetch_within(fetch, folder, most_bytes)
-        return await _compare(git.offline(), revision, since)
+    async with fetched_commits(
+        url,
+        revision,
+        since,
+        depth=MAX_DEPTH + 1,
+        timeout_seconds=timeout_seconds,
+        most_bytes=most_bytes,
+        mark=mark,
+    ) as git:
+        return await _compare(git, revision, since)
 
 
 async def _compare(git: Git, revision: str, since: str) -> NewCommits:

@@ -1,12 +1,10 @@
 """Reads the subject and the author of a commit."""
 
-import asyncio
 import re
 
-from deployer.checkout.bounded_fetch import fetch_within, temporary_folder
 from deployer.checkout.failures import CheckOutFailed, explain_failure
-from deployer.checkout.resolve_ref import check_url, object_format_option
-from deployer.checkout.run_git import Git, open_git, time_limit
+from deployer.checkout.fetch_commits import fetched_commits
+from deployer.checkout.run_git import Git
 from deployer.log_lines.control_characters import remove_controls
 
 _MAX_COMMIT_BYTES = 64 * 1024
@@ -24,27 +22,10 @@ async def read_commit(
 
     `mark`: see `open_git`. Raises `CheckOutFailed`, also if the fetch takes more than `most_bytes` on disk.
     """
-    deadline = asyncio.get_running_loop().time() + timeout_seconds
-    async with (
-        temporary_folder("pharos-commit-") as folder,
-        time_limit(deadline, f"The commit could not be fetched within {timeout_seconds:g} seconds."),
-    ):
-        git = await open_git(url := check_url(url), folder / "git", mark, is_limited=True)
-        await git.run_checked("init", "--quiet", "--bare", "--template=", object_format_option(len(revision)))
-        await git.run_checked("config", "remote.origin.url", url)
-        fetch = git.run_checked(
-            "-c",
-            "fetch.unpackLimit=1",
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--depth=1",
-            "--filter=tree:0",
-            "origin",
-            revision,
-        )
-        await fetch_within(fetch, folder, most_bytes)
-        return parse_commit(await _read(git.offline(), revision))
+    async with fetched_commits(
+        url, revision, depth=1, timeout_seconds=timeout_seconds, most_bytes=most_bytes, mark=mark
+    ) as git:
+        return parse_commit(await _read(git, revision))
 
 
 async def read_fetched_commit(git: Git, revision: str) -> tuple[str, str] | None:
