@@ -20,8 +20,8 @@ async def fetched_commits(
 ) -> AsyncIterator[Git]:
     """Yield git, off line, in a temporary repository with these commits and `depth - 1` before each.
 
-    `mark`: see `open_git`. Raises `CheckOutFailed`, also if the fetch takes more than `most_bytes` on disk, or more than
-    `timeout_seconds` together with the block.
+    `mark`: see `open_git`. Raises `CheckOutFailed`, also if the fetch takes more than `most_bytes` on disk, or
+    together with the block more than `timeout_seconds`.
     """
     deadline = asyncio.get_running_loop().time() + timeout_seconds
     async with (
