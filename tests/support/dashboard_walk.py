@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
+from playwright.async_api import Request
+
 from tests.support.dashboard_browser import PASSWORD, Person
 from tests.support.dashboard_figures import write_count
 
@@ -168,3 +170,40 @@ async def apply_configuration(person: Person, project: str) -> None:
     await page.wait_for_url("**/applications/*")
     await page.get_by_text("1 of 1 step done").wait_for()
     assert (await person.request("GET", f"/v1/projects/{project}"))["name"] == after
+
+
+async def watch_in_ten_tabs(person: Person, environment: str) -> None:
+    """Ten tabs of one browser show a change at once, by one stream, which another tab takes over."""
+    streams: set[Request] = set()
+
+    def note(request: Request) -> None:
+        if "/v1/changes" in request.url:
+            streams.add(request)
+
+    context = person.context
+    context.on("request", note)
+    context.on("requestfailed", lambda request: streams.discard(request))
+    context.on("requestfinished", lambda request: streams.discard(request))
+    tabs = []
+    try:
+        for _ in range(9):
+            tab = await context.new_page()
+            tabs.append(tab)
+            await tab.goto(f"{person.origin}/jobs/heartbeats")
+            await tab.get_by_role("heading", name="Jobs").wait_for()
+        # It has held the stream: one of the others takes it over.
+        await person.open("/jobs/heartbeats")
+        for number in range(2):
+            body = {"name": f"tab-{number}", "period_seconds": 3600}
+            await person.request("POST", f"/v1/environments/{environment}/heartbeats", body)
+            for tab in (person.page, *tabs):
+                await tab.get_by_role("link", name=f"tab-{number}", exact=True).wait_for()
+            held = [each for each in streams if not each.frame.page.is_closed()]
+            assert len(held) == 1, [each.frame.page for each in held]
+            # And again, when the tab that holds it is closed.
+            holder = held[0].frame.page
+            tabs.remove(holder)
+            await holder.close()
+    finally:
+        for tab in tabs:
+            await tab.close()
