@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,14 +23,17 @@ _EVERY_SECONDS = 60.0
 
 async def apply_set_retention(
     sessions: Sessions, store: ColumnStore, now: datetime, cluster: str | None = None
-) -> None:
-    """Apply the settings of the database; kinds that nobody has set stay as they are. Raises `StorageUnavailable`."""
+) -> Sequence[str]:
+    """Apply the settings of the database, and return those that are refused; kinds that nobody has set stay as they
+    are. Raises `StorageUnavailable`."""
     async with sessions() as session:
         settings = await read_settings(session)
     if not settings:
-        return
-    for change in await apply_retention(store, settings.items(), now.date(), cluster):
+        return ()
+    applied = await apply_retention(store, settings.items(), now.date(), cluster)
+    for change in applied.changed:
         logger.info("retention: %s", change)
+    return applied.refused
 
 
 async def apply_retention_periodically(
@@ -45,8 +49,16 @@ async def apply_retention_periodically(
     """Apply the settings every minute and when `wake` is set, until `stop` is set; keep the reserve of the disk of the
     embedded platform's `data_folder`."""
 
+    told: set[str] = set()
+
     async def apply() -> None:
-        await apply_set_retention(sessions, store, datetime.now(UTC), cluster)
+        for refused in await apply_set_retention(sessions, store, datetime.now(UTC), cluster):
+            if refused not in told:
+                told.add(refused)
+                logger.warning(
+                    "retention: nothing is deleted by a setting that may come from a restored database; set it again: %s",
+                    refused,
+                )
         if data_folder is not None:
             await asyncio.to_thread(keep_reserve, data_folder)
 

@@ -1,6 +1,7 @@
 """What the installation stores, and for how long: `/v1/storage`."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from control_api.operations.router import OperationRouter
 from control_domain.accounts.roles import AccountRight
 from control_domain.storage.backups import BackupsDocument, describe_backups
 from control_domain.storage.database_size import measure_database, measure_event_log
-from control_domain.storage.disk_reserve import release_reserve
+from control_domain.storage.disk_reserve import is_disk_full, release_reserve
 from control_domain.storage.report import DataKind, StorageDocument, describe_storage
 from control_domain.storage.retention import (
     MAX_DAYS,
@@ -26,7 +27,9 @@ from control_domain.storage.retention import (
 )
 from control_domain.tables.accounts import Account
 from pipeline_contracts.errors import StorageUnavailable, Unavailable
-from storage_backends.column_store.change_retention import drop_expired, read_retention
+from storage_backends.column_store.change_retention import read_retention, shorten_retention
+
+logger = logging.getLogger(__name__)
 
 operations = OperationRouter("Account")
 
@@ -101,38 +104,38 @@ async def set_data_retention(
     """
     await require_installation(at.session, at.account)
     try:
-        before = (await _read_retention(at)).get(body.kind)
+        kept = (await read_retention(at.column_store)).get(body.kind)
     except StorageUnavailable as error:
         raise Unavailable("The column store does not answer now; nothing was changed.") from error
-    if before is None or body.days < before:
-        try:
-            # Before the database is locked, which is a write: on a full disk this frees the space for it.
-            await _drop_expired(at, body)
-        except StorageUnavailable as error:
-            raise Unavailable(
-                "The column store does not answer now. A part of what is older may be deleted; the setting is as "
-                "before. Send the same request again."
-            ) from error
+    access = _access(at)
+    await asyncio.to_thread(_free_space, access.data_folder)
+    # Recorded first, with the rights locked: what is deleted then does not come back.
     await at.lock_rights()
+    before = _retention_of(kept, (await read_settings(at.session)).get(body.kind))
     await save_retention(at.session, at.account, body.kind, body.days, before, at.actor, at.now)
     await at.end_transaction()
-    _access(at).wake()
+    if kept is None or body.days < kept:
+        await _shorten(at, body)
+    access.wake()
     return await _read_storage(at)
 
 
-async def _drop_expired(at: At[Account], wanted: SetRetention) -> None:
-    """Drop what is older, with the reserve of the disk if it is full. Raises `StorageUnavailable`."""
-    access = _access(at)
-
-    async def drop() -> None:
-        await drop_expired(at.column_store, wanted.kind, wanted.days, at.now.date(), access.cluster)
-
+async def _shorten(at: At[Account], wanted: SetRetention) -> None:
+    """Delete what is older. Only a request does: the worker does not trust a setting that is shorter."""
     try:
-        await drop()
-    except StorageUnavailable:
-        if not await asyncio.to_thread(release_reserve, access.data_folder):
-            raise
-        await drop()
+        await shorten_retention(at.column_store, wanted.kind, wanted.days, at.now.date(), _access(at).cluster)
+    except StorageUnavailable as error:
+        logger.warning("the retention of %s was shortened in part only: %s", wanted.kind, error)
+        raise Unavailable(
+            "The column store does not answer now. The new time is saved, and a part of what is older may be deleted. "
+            "Set it again to delete the rest."
+        ) from error
+
+
+def _free_space(data_folder: Path | None) -> None:
+    """Release the reserve of a disk that is full: to record, and to delete, writes a little first."""
+    if is_disk_full(data_folder):
+        release_reserve(data_folder)
 
 
 def _access(at: At[Account]) -> StorageAccess:
@@ -141,8 +144,16 @@ def _access(at: At[Account]) -> StorageAccess:
 
 
 async def _read_retention(at: At[Account]) -> Mapping[str, int]:
-    """Return for how many days each kind is kept: a new setting counts before the worker has applied it."""
-    return {**await read_retention(at.column_store), **await read_settings(at.session)}
+    """Return for how many days each kind is kept: a longer setting counts before the worker has applied it."""
+    settings = await read_settings(at.session)
+    kept = await read_retention(at.column_store)
+    found = {kind: _retention_of(kept.get(kind), settings.get(kind)) for kind in {**kept, **settings}}
+    return {kind: days for kind, days in found.items() if days is not None}
+
+
+def _retention_of(kept: int | None, setting: int | None) -> int | None:
+    """Return the longer one: a shorter setting is applied by the request that sets it, or not at all."""
+    return max(kept or 0, setting or 0) or None
 
 
 async def _read_storage(at: At[Account]) -> StorageDocument:

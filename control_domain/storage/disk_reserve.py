@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 _NAME = "disk-reserve"
+_HALF_MADE = "disk-reserve.new"
 _BYTES = 16 * 1024 * 1024
 # A small or nearly full disk keeps its space for data.
 _MIN_FREE = 4 * _BYTES
@@ -20,23 +21,27 @@ def keep_reserve(data_folder: Path) -> None:
     reserve = data_folder / _NAME
     if reserve.exists() or shutil.disk_usage(data_folder).free < _MIN_FREE:
         return
-    made = reserve.with_suffix(".new")
+    made = data_folder / _HALF_MADE
     try:
         with made.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, _BYTES)
         made.replace(reserve)
-    except OSError:
+    except BaseException:
         made.unlink(missing_ok=True)
         raise
 
 
+def is_disk_full(data_folder: Path | None) -> bool:
+    """True if the disk has less free space than the reserve. Blocks on the file system."""
+    return data_folder is not None and shutil.disk_usage(data_folder).free < _BYTES
+
+
 def release_reserve(data_folder: Path | None) -> bool:
-    """Give the space of the reserve back; return False if there is none, or the disk is not full. Blocks on the file
-    system."""
-    if data_folder is None or shutil.disk_usage(data_folder).free >= _BYTES:
+    """Give the space of the reserve back; return False if there is none. Blocks on the file system."""
+    if data_folder is None:
         return False
-    # A start that was killed may have left it half made.
-    (data_folder / _NAME).with_suffix(".new").unlink(missing_ok=True)
+    # A killed process may have left it.
+    (data_folder / _HALF_MADE).unlink(missing_ok=True)
     try:
         (data_folder / _NAME).unlink()
     except FileNotFoundError:

@@ -3,14 +3,19 @@
 Shortening a retention drops whole partitions at once and rewrites nothing, so that it frees space on a full disk.
 """
 
+import logging
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
 
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.column_store.replicated_schema import replicate
 from storage_backends.column_store.stored_kinds import KINDS, StoredTable, partition_end
 from storage_backends.sql_files import read_statements
+
+logger = logging.getLogger(__name__)
 
 _SQL = read_statements(__file__)
 _TTL = re.compile(r" TTL .*?toInterval(Hour|Day|Week|Month|Year)\((\d+)\)")
@@ -19,59 +24,65 @@ _DAYS = {"Hour": 1 / 24, "Day": 1, "Week": 7, "Month": 30, "Year": 365}
 _ANY_SIZE = "SETTINGS max_partition_size_to_drop = 0"
 
 
+@dataclass(frozen=True, slots=True)
+class AppliedRetention:
+    """What `apply_retention` did, as texts for the log."""
+
+    changed: Sequence[str]
+    refused: Sequence[str]
+    """Settings that are shorter than what the store keeps."""
+
+
 async def read_retention(store: ColumnStore) -> Mapping[str, int]:
-    """Return for how many days each kind is kept now, by the shortest TTL of its tables. Raises
-    `StorageUnavailable`."""
-    days = await _read_days(store)
+    """Return for how many days each kind is kept now: the longest of its tables counts. Raises `StorageUnavailable`."""
+    days_by_table = await _read_ttls(store)
     found = {
-        kind: [days[table.name] for table in tables if table.name in days] for kind, tables in KINDS.items()
+        kind: [days_by_table[table.name] for table in tables if table.name in days_by_table]
+        for kind, tables in KINDS.items()
     }
-    return {kind: min(of_tables) for kind, of_tables in found.items() if of_tables}
+    return {kind: max(days) for kind, days in found.items() if days}
 
 
-async def _read_days(store: ColumnStore) -> Mapping[str, int]:
-    """Return for how many days each table keeps its rows; tables without a TTL are left out."""
-    return {
-        name: max(1, round(_DAYS[found[1]] * int(found[2])))
-        for name, engine in (await store.query(_SQL["read_engines"])).rows
-        if (found := _TTL.search(engine)) is not None
-    }
-
-
-async def _set_retention(
-    store: ColumnStore, kind: str, days: int, present: Mapping[str, int], cluster: str | None
-) -> bool:
-    """Give each table of the kind this TTL, and return whether one had another. Raises `StorageUnavailable`.
-
-    `present`: the days of each table. After a failure some tables may have the new TTL and others not.
-
-    A longer TTL is also written to the parts that exist, which the store does later. A shorter one is not: they would
-    be rewritten; `drop_expired` deletes them.
-    """
-    different = [table for table in KINDS[kind] if present.get(table.name) != days]
-    for table in different:
-        ttl = f"{table.time} + toIntervalDay({days:d})"
-        rewrite = int(days > present.get(table.name, 0))
-        settings = f"SETTINGS materialize_ttl_after_modify = {rewrite}"
-        await _alter(store, table, f"MODIFY TTL {ttl} {settings}", cluster)
-    return bool(different)
-
-
-async def drop_expired(
+async def shorten_retention(
     store: ColumnStore, kind: str, days: int, today: date, cluster: str | None = None
-) -> list[str]:
-    """Drop the partitions of the kind whose rows are all older than so many days, and return their names.
+) -> None:
+    """Delete the rows of the kind that are older than so many days, and keep no table of it longer.
 
-    Raises `StorageUnavailable`.
+    Raises `StorageUnavailable`: a part may be deleted already, and a repeated call deletes the rest.
     """
-    tables = {table.name: table for table in KINDS[kind]}
-    rows = (await store.query(_SQL["read_partitions"], {"tables": [*tables]})).rows
-    dropped = []
-    for name, partition_id in rows:
-        if is_expired(partition_end(tables[name].unit, partition_id), days, today):
-            await _alter(store, tables[name], f"DROP PARTITION ID '{partition_id}' {_ANY_SIZE}", cluster)
-            dropped.append(f"{name} {partition_id}")
-    return dropped
+    present = await _read_ttls(store)
+    # First what frees space: the change of a table writes a file.
+    await _drop_expired(store, KINDS[kind], days, today, cluster)
+    for table in KINDS[kind]:
+        if present.get(table.name, math.inf) > days:
+            await _set_ttl(store, table, days, is_longer=False, cluster=cluster)
+
+
+async def apply_retention(
+    store: ColumnStore, wanted: Iterable[tuple[str, int]], today: date, cluster: str | None = None
+) -> AppliedRetention:
+    """Make the store keep each kind for at least so many days, and drop partitions that its own TTLs let expire.
+
+    It never shortens: the settings of a restored database may be older than what people have set since. Raises
+    `StorageUnavailable`.
+    """
+    present = await _read_ttls(store)
+    changed, refused = [], []
+    for kind, days in wanted:
+        longer = [table for table in KINDS[kind] if present.get(table.name, math.inf) > days]
+        if longer:
+            refused.append(
+                f"{kind}: {days} days, but {', '.join(table.name for table in longer)} is kept longer"
+            )
+        # A part keeps the expiry that it was written with, so the store itself would drop it later.
+        others = [table for table in KINDS[kind] if table not in longer]
+        changed += await _drop_expired(store, others, days, today, cluster)
+        for table in others:
+            # Each table: an interrupted change has reached some of them, and a later version may add one.
+            if present[table.name] < days:
+                await _set_ttl(store, table, days, is_longer=True, cluster=cluster)
+                changed.append(f"{table.name}: {days} days")
+    return AppliedRetention(changed, refused)
 
 
 def is_expired(end: date, days: int, today: date) -> bool:
@@ -79,18 +90,44 @@ def is_expired(end: date, days: int, today: date) -> bool:
     return end + timedelta(days=days) <= today
 
 
-async def apply_retention(
-    store: ColumnStore, wanted: Iterable[tuple[str, int]], today: date, cluster: str | None = None
+async def _read_ttls(store: ColumnStore) -> Mapping[str, int]:
+    """Return for how many days each table with a TTL keeps its rows."""
+    days_by_table = {}
+    for name, engine in (await store.query(_SQL["read_engines"])).rows:
+        if (found := _TTL.search(engine)) is not None:
+            days_by_table[name] = max(1, round(_DAYS[found[1]] * int(found[2])))
+    return days_by_table
+
+
+async def _set_ttl(
+    store: ColumnStore, table: StoredTable, days: int, *, is_longer: bool, cluster: str | None
+) -> None:
+    """Give the table this TTL.
+
+    A longer one is also written to the parts that exist, which the store does later. A shorter one is not: they would
+    be rewritten; `_drop_expired` deletes them.
+    """
+    ttl = f"{table.time} + toIntervalDay({days:d})"
+    settings = f"SETTINGS materialize_ttl_after_modify = {int(is_longer)}"
+    await _alter(store, table, f"MODIFY TTL {ttl} {settings}", cluster)
+
+
+async def _drop_expired(
+    store: ColumnStore, tables: Sequence[StoredTable], days: int, today: date, cluster: str | None
 ) -> list[str]:
-    """Make the store keep each kind for so many days; return what was changed. Raises `StorageUnavailable`."""
-    present = await _read_days(store)
-    changed = []
-    for kind, days in wanted:
-        # First what frees space: the change of the table writes a file.
-        changed += await drop_expired(store, kind, days, today, cluster)
-        if await _set_retention(store, kind, days, present, cluster):
-            changed.append(f"{kind}: {days} days")
-    return changed
+    """Drop the partitions of these tables whose rows are all older than so many days, and return their names."""
+    if not tables:
+        return []
+    by_name = {table.name: table for table in tables}
+    rows = (await store.query(_SQL["read_partitions"], {"tables": [*by_name]})).rows
+    dropped = []
+    for name, partition_id in rows:
+        if is_expired(partition_end(by_name[name].unit, partition_id), days, today):
+            # Before it happens: nothing else remembers what is gone.
+            logger.info("retention: partition %s of %s is deleted, after %d days", partition_id, name, days)
+            await _alter(store, by_name[name], f"DROP PARTITION ID '{partition_id}' {_ANY_SIZE}", cluster)
+            dropped.append(f"{name} {partition_id}")
+    return dropped
 
 
 async def _alter(store: ColumnStore, table: StoredTable, change: str, cluster: str | None) -> None:

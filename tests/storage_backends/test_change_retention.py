@@ -1,10 +1,17 @@
 """The retention of tables is changed while they are in use; a shorter one deletes at once."""
 
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from storage_backends.column_store.change_retention import apply_retention, is_expired, read_retention
+from pipeline_contracts.errors import StorageUnavailable
+from storage_backends.column_store.change_retention import (
+    apply_retention,
+    is_expired,
+    read_retention,
+    shorten_retention,
+)
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.stored_kinds import KINDS, Unit, partition_end
 
@@ -57,21 +64,64 @@ async def test_a_shorter_retention_deletes_and_a_longer_one_is_applied(column_st
         )
     before = (await read_retention(column_store))["otel_metrics"]
     try:
-        changed = await apply_retention(column_store, [("otel_metrics", 7)], today)
-        assert changed[-1] == "otel_metrics: 7 days"
+        # A setting alone deletes nothing: it may come from a restored database.
+        applied = await apply_retention(column_store, [("otel_metrics", 7)], today)
+        assert (applied.changed, len(applied.refused)) == ([], 1)
+        assert await stored() == days
+        assert (await read_retention(column_store))["otel_metrics"] == before
+        await shorten_retention(column_store, "otel_metrics", 7, today)
         assert await stored() == days[2:]
         assert (await read_retention(column_store))["otel_metrics"] == 7
-        assert await apply_retention(column_store, [("otel_metrics", 7)], today) == []
-        # As after a failure between two tables of the kind: the others follow.
-        first = KINDS["otel_metrics"][0]
-        await column_store.command(
-            f"ALTER TABLE pharos.{first.name} MODIFY TTL {first.time} + toIntervalDay(60)"
-        )
-        assert (await read_retention(column_store))["otel_metrics"] == 7
-        changed = await apply_retention(column_store, [("otel_metrics", 60)], today)
-        assert changed == ["otel_metrics: 60 days"]
-        assert (await read_retention(column_store))["otel_metrics"] == 60
+        applied = await apply_retention(column_store, [("otel_metrics", 7)], today)
+        assert (applied.changed, applied.refused) == ([], [])
+        # Partitions that were written before the change expire later in the store itself.
+        await apply_retention(column_store, [("otel_metrics", 7)], today + timedelta(days=1))
+        assert await stored() == days[3:]
     finally:
         await apply_retention(column_store, [("otel_metrics", before)], today)
     assert (await read_retention(column_store))["otel_metrics"] == before == 30
-    assert await stored() == days[2:]
+    assert await stored() == days[3:]
+
+
+class FailingStore:
+    """A store with the TTLs of the tables of a kind, whose commands fail after so many."""
+
+    def __init__(self, kind: str, days: int) -> None:
+        self.days = {table.name: days for table in KINDS[kind]}
+        self.commands_left = 1000
+
+    async def query(self, statement: str, *_parameters: Any) -> Any:
+        rows = []
+        if "engine_full" in statement:
+            rows = [(name, f"MergeTree TTL x + toIntervalDay({days})") for name, days in self.days.items()]
+        return type("Result", (), {"rows": rows})
+
+    async def command(self, statement: str) -> None:
+        self.commands_left -= 1
+        if self.commands_left < 0:
+            raise StorageUnavailable("the disk is full")
+        name = statement.split("pharos.")[1].split()[0]
+        self.days[name] = int(statement.split("toIntervalDay(")[1].split(")")[0])
+
+
+@pytest.mark.parametrize("days", [365, 7])
+async def test_an_interrupted_change_is_completed(days: int) -> None:
+    store: Any = FailingStore("otel_metrics", 30)
+    today = date(2026, 11, 26)
+    store.commands_left = 2
+
+    async def change() -> None:
+        if days > 30:
+            await apply_retention(store, [("otel_metrics", days)], today)
+        else:
+            await shorten_retention(store, "otel_metrics", days, today)
+
+    with pytest.raises(StorageUnavailable):
+        await change()
+    assert sorted(set(store.days.values())) == sorted({30, days})
+    # As long as a table keeps its rows longer, the kind does.
+    assert (await read_retention(store))["otel_metrics"] == max(30, days)
+    store.commands_left = 1000
+    await change()
+    assert set(store.days.values()) == {days}
+    assert store.commands_left == 997

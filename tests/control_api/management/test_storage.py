@@ -1,8 +1,13 @@
 """What the installation stores, and for how long."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import pytest
+
+from control_api.management import storage
 from control_workers.apply_retention import apply_set_retention
+from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.change_retention import read_retention
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.control_api.management.conftest import Api
@@ -34,17 +39,34 @@ async def test_a_retention_is_shown_set_recorded_and_applied(api: Api, column_st
     try:
         changed = await api.call("PUT", RETENTION, {"kind": KIND, "days": 30})
         assert changed.status == 200, changed.body
-        # What was older is gone before the answer, and the setting is shown before it is applied.
+        # What was older is gone before the answer.
         assert (await shown("owner"))[1] == 30
         assert (await shown("owner"))[0] < rows
-        await apply_set_retention(api.platform.sessions, column_store, now)
         assert (await read_retention(column_store))[KIND] == 30
+        assert await apply_set_retention(api.platform.sessions, column_store, now) == []
         (entry,) = await api.read("/v1/audit?action=retention.set")
         assert (entry["subject"], entry["details"]) == (f"data {KIND}", {"days": {"from": 90, "to": 30}})
     finally:
         await api.call("PUT", RETENTION, {"kind": KIND, "days": 90})
         await apply_set_retention(api.platform.sessions, column_store, now)
     assert (await read_retention(column_store))[KIND] == 90
+
+
+async def test_a_change_is_recorded_before_anything_is_deleted(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def shorten(*_given: Any) -> None:
+        raise StorageUnavailable("the server went away after the first partition")
+
+    monkeypatch.setattr(storage, "shorten_retention", shorten)
+    # The platform of tests lets no other 5xx pass.
+    with pytest.raises(AssertionError, match=r"status=503.*may be deleted"):
+        await api.call("PUT", RETENTION, {"kind": KIND, "days": 30})
+    (entry,) = await api.read("/v1/audit?action=retention.set")
+    assert entry["details"] == {"days": {"from": 90, "to": 30}}
+    # The page shows what is kept, so that somebody sets it again.
+    (found,) = [kind for kind in (await api.read(STORAGE))["kinds"] if kind["kind"] == KIND]
+    assert found["retention_days"] == 90
 
 
 async def test_another_account_and_members_see_nothing_of_the_installation(shared_api: Api) -> None:

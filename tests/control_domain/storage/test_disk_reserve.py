@@ -1,12 +1,14 @@
 """The reserve of the disk is made once, and given back once."""
 
-import shutil
+import errno
+import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from control_domain.storage import disk_reserve
-from control_domain.storage.disk_reserve import keep_reserve, release_reserve
+from control_domain.storage.disk_reserve import is_disk_full, keep_reserve, release_reserve
 
 
 def test_reserve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,14 +19,35 @@ def test_reserve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_reserve(tmp_path)
     (made,) = tmp_path.iterdir()
     assert made.stat().st_blocks * 512 >= 8192
-    # The cause of a failure is another one: the disk is not full.
-    assert not release_reserve(tmp_path)
-    usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=100))
-    made.with_suffix(".new").touch()
     assert release_reserve(tmp_path)
     assert not release_reserve(tmp_path)
-    assert [*tmp_path.iterdir()] == []
     monkeypatch.setattr(disk_reserve, "_MIN_FREE", 2**62)
     keep_reserve(tmp_path)
     assert [*tmp_path.iterdir()] == []
+
+
+def test_a_half_made_reserve_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fall_short(descriptor: int, _offset: int, _length: int) -> None:
+        os.write(descriptor, b"x" * 4096)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", fall_short)
+        patch.setattr(disk_reserve, "_MIN_FREE", 0)
+        with pytest.raises(OSError, match="No space"):
+            keep_reserve(tmp_path)
+    assert [*tmp_path.iterdir()] == []
+    # A killed process deletes nothing.
+    (tmp_path / "disk-reserve.new").write_bytes(b"x")
+    assert not release_reserve(tmp_path)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_disk_is_full_with_less_space_than_the_reserve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not is_disk_full(None)
+    for free, is_full in ((2**24, False), (2**24 - 1, True)):
+        usage = SimpleNamespace(free=free)
+        monkeypatch.setattr(disk_reserve.shutil, "disk_usage", lambda _path, found=usage: found)
+        assert is_disk_full(tmp_path) is is_full
